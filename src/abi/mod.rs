@@ -1,0 +1,1 @@
+//! Every `sol!` in one place.

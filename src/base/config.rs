@@ -1,0 +1,1 @@
+//! Configuration: TOML, environment, flags, in that order of precedence.

@@ -1,0 +1,1 @@
+//! Token amounts, dollars and basis points: exact, checked, never floating point.

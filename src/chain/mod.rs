@@ -1,0 +1,12 @@
+//! A chain, whatever it is: networks and their address books, tokens, prices, the provider
+//! stack, the embedded devnet (bare: no contracts of anyone's), and the fork simulation.
+//!
+//! Not here: anything that knows a protocol (see `uniswap`) or signs for a user (see `custody`).
+
+pub mod devnet;
+pub mod evm;
+pub mod fork;
+pub mod network;
+pub mod price;
+pub mod provider;
+pub mod token;

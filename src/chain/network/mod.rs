@@ -1,0 +1,1 @@
+//! The networks Bardo knows: names, aliases, ids, address books.

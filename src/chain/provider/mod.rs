@@ -1,0 +1,1 @@
+//! The provider stack: endpoints with timeouts, retry, failover, and chain health.

@@ -1,0 +1,1 @@
+//! The full-screen program: state (pure), view (pure), keys, terminal.

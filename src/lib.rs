@@ -1,0 +1,20 @@
+//! Bardo: a terminal from which a person runs an on-chain trading agent.
+//!
+//! The modules are rooms on numbered floors; a room imports only from floors below its own
+//! (`tests/floors.rs` checks it). `ARCHITECTURE.md` is the map.
+//!
+//! | floor | room | holds |
+//! |---|---|---|
+//! | 14 | [`cli`], [`console`] | subcommands; the full-screen program |
+//! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
+//! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation |
+//! | 3 | [`abi`] | every `sol!` in one place |
+//! | 1 | [`base`] | units, text, errors, configuration, clock |
+#![forbid(unsafe_code)]
+
+pub mod abi;
+pub mod base;
+pub mod chain;
+pub mod cli;
+pub mod console;
+pub mod sandbox;

@@ -1,0 +1,1 @@
+//! The devnet's inhabitants, as outside parties with keys of their own: genesis, pools, market, price keeper, faucet.
