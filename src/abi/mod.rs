@@ -1,1 +1,8 @@
-//! Every `sol!` in one place.
+//! Every `sol!` in one place: the parts of the contracts' interfaces that Bardo calls or decodes.
+//!
+//! Not here: addresses (see `chain::network`), bytecode (see `sandbox::contracts`), or any behaviour.
+
+pub mod erc20;
+pub mod feed;
+pub mod uniswap_v2;
+pub mod uniswap_v3;
