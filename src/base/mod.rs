@@ -2,5 +2,7 @@
 
 pub mod clock;
 pub mod config;
+pub mod error;
+pub mod model;
 pub mod text;
 pub mod units;

@@ -1,0 +1,465 @@
+//! The one table of error codes, and the error every tool answers with. Rooms have error types of
+//! their own; this is what a caller outside the engine sees of them.
+
+use std::fmt;
+
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::{Map, Value};
+
+use super::text::SafeText;
+
+/// The longest message kept, in characters.
+const MESSAGE_CHARS: usize = 2_000;
+
+/// What kind of failure it is. Whether trying again can help follows from this alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorCategory {
+    /// The call itself is wrong; mend it.
+    ValidationError,
+    /// A rule stands against it.
+    RiskBlocked,
+    /// The action would have failed on the chain as it is.
+    SimulationFailed,
+    /// It took too long.
+    Timeout,
+    /// Something it depends on did not answer.
+    UpstreamUnavailable,
+    /// The caller may not do this.
+    PermissionDenied,
+    /// It was tried and failed, or its outcome is final.
+    ExecutionFailed,
+}
+
+impl ErrorCategory {
+    /// Whether the caller should try again, once what the suggestion says is done.
+    pub const fn recoverable(self) -> bool {
+        match self {
+            Self::ValidationError | Self::SimulationFailed | Self::Timeout | Self::UpstreamUnavailable => true,
+            Self::RiskBlocked | Self::PermissionDenied | Self::ExecutionFailed => false,
+        }
+    }
+}
+
+/// Where the failure arose; `details.group` in JSON.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorGroup {
+    /// Tokens, prices, balances.
+    Data,
+    /// Finding a way from one token to another.
+    Routing,
+    /// The safety pipeline.
+    Safety,
+    /// A transaction on its way.
+    Execution,
+    /// Accounts and keys.
+    Wallet,
+    /// Chains and their endpoints.
+    Chain,
+    /// Orders that others fill.
+    Order,
+    /// The permit between preview and commit.
+    Permit,
+    /// The operator's answer.
+    Approval,
+    /// The call and the engine that ran it.
+    Call,
+}
+
+/// Declares the codes and the table in one, so that neither can lack a row.
+macro_rules! codes {
+    ($( $(#[$about:meta])* $variant:ident, $text:literal, $category:ident, $group:ident, $suggestion:literal; )+) => {
+        /// Everything that can be wrong, as callers see it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum ErrorCode {
+            $( $(#[$about])* $variant, )+
+        }
+
+        impl ErrorCode {
+            /// Every code, in the order of the table.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            /// The row of one code: written form, category, group, suggestion.
+            const fn row(self) -> (&'static str, ErrorCategory, ErrorGroup, &'static str) {
+                match self {
+                    $( Self::$variant => ($text, ErrorCategory::$category, ErrorGroup::$group, $suggestion), )+
+                }
+            }
+        }
+    };
+}
+
+codes! {
+    // code                        written form                        category             group      suggestion
+    /// The token is not known on this chain.
+    TokenNotFound, "TOKEN_NOT_FOUND", ValidationError, Data,
+        "Look the token up with search_tokens, or give its 0x address on this chain.";
+    /// The symbol fits several tokens.
+    TokenAmbiguous, "TOKEN_AMBIGUOUS", ValidationError, Data,
+        "Give the 0x address of the one you mean; the candidates are in details.";
+    /// The symbol imitates a known token's.
+    TokenLookalike, "TOKEN_LOOKALIKE", RiskBlocked, Data,
+        "Use the known token's own symbol or address; the imitation is not traded.";
+    /// The contract does not behave as a token.
+    TokenInvalid, "TOKEN_INVALID", ValidationError, Data,
+        "Check the address: what is there does not answer as an ERC-20 token should.";
+    /// Nothing gives a price for it that can be relied on.
+    PriceUnavailable, "PRICE_UNAVAILABLE", UpstreamUnavailable, Data,
+        "Try again after the next block; if it stays, no live price source covers this token.";
+    /// No pool on this chain for what was asked.
+    PoolNotFound, "POOL_NOT_FOUND", ValidationError, Data,
+        "Ask for another fee tier or version, or name the pool by its address.";
+    /// No way from one token to the other.
+    RoutingNoRoute, "ROUTING_NO_ROUTE", ValidationError, Routing,
+        "Choose another pair: no chain of pools joins these two tokens here.";
+    /// The pools are too shallow for this amount.
+    RoutingInsufficientLiquidity, "ROUTING_INSUFFICIENT_LIQUIDITY", ValidationError, Routing,
+        "Ask for a smaller amount, or split it over time.";
+    /// The quote source that was asked for is not there.
+    SdkFallbackUnavailable, "SDK_FALLBACK_UNAVAILABLE", UpstreamUnavailable, Routing,
+        "Configure the source that was asked for, or leave the choice to Bardo's own router.";
+    /// A token is not on the allowlist.
+    SafetyTokenNotAllowed, "SAFETY_TOKEN_NOT_ALLOWED", RiskBlocked, Safety,
+        "Use a token of the allowlist, or ask the operator to add this one to the policy.";
+    /// Above a cap.
+    SafetySpendingLimitExceeded, "SAFETY_SPENDING_LIMIT_EXCEEDED", RiskBlocked, Safety,
+        "Reduce the amount to what the limit leaves, or wait until the window frees some.";
+    /// The simulation reverted or did something undeclared.
+    SafetySimulationFailed, "SAFETY_SIMULATION_FAILED", SimulationFailed, Safety,
+        "Read the revert reason, take a new quote and try with its figures.";
+    /// Too many calls or trades in the window.
+    SafetyRateLimited, "SAFETY_RATE_LIMITED", RiskBlocked, Safety,
+        "Wait until the window frees a place; details say when.";
+    /// The phase does not allow this class of action.
+    SafetyPhaseBlocked, "SAFETY_PHASE_BLOCKED", RiskBlocked, Safety,
+        "Choose an action that this phase allows, such as an exit.";
+    /// Too much has been lost, or too many attempts failed.
+    SafetyBalanceBreaker, "SAFETY_BALANCE_BREAKER", RiskBlocked, Safety,
+        "Only exits pass until the breaker's cool-off is over or the operator resets it.";
+    /// The least that could come in is too little.
+    SafetySlippage, "SAFETY_SLIPPAGE", RiskBlocked, Safety,
+        "Trade less, tighten the slippage, or wait for a deeper market.";
+    /// A value could not be told, so no limit could be checked.
+    SafetyPriceUnknown, "SAFETY_PRICE_UNKNOWN", RiskBlocked, Safety,
+        "Wait until a live price exists; without one no limit can be checked.";
+    /// The on-chain policy contract would refuse it.
+    SafetyCageViolation, "SAFETY_CAGE_VIOLATION", RiskBlocked, Safety,
+        "Stay inside the policy contract's rules; no setting here can lift them.";
+    /// The transaction reverted on chain.
+    ExecutionTxReverted, "EXECUTION_TX_REVERTED", ExecutionFailed, Execution,
+        "Read the revert reason and plan anew; this transaction is over, its gas is spent.";
+    /// The transaction was not included in time.
+    ExecutionTxTimeout, "EXECUTION_TX_TIMEOUT", ExecutionFailed, Execution,
+        "Do not send it again: follow its hash until the chain settles it.";
+    /// No signer for a write.
+    WalletNotConfigured, "WALLET_NOT_CONFIGURED", PermissionDenied, Wallet,
+        "Set up an account with `bardo keys new` or `bardo keys import`.";
+    /// The chain is not one that is configured.
+    ChainUnknown, "CHAIN_UNKNOWN", ValidationError, Chain,
+        "Name a configured chain, by name, alias or id; details list them.";
+    /// No endpoint of the chain answers.
+    ChainUnreachable, "CHAIN_UNREACHABLE", UpstreamUnavailable, Chain,
+        "Check the endpoint with `bardo doctor`, or configure another one for this chain.";
+    /// The endpoint serves another chain than configured, or answered nonsense.
+    ChainInconsistent, "CHAIN_INCONSISTENT", UpstreamUnavailable, Chain,
+        "Check which chain the endpoint serves; its answer does not fit the configuration.";
+    /// The chain lacks what the tool needs.
+    ChainUnsupported, "CHAIN_UNSUPPORTED", ValidationError, Chain,
+        "Choose a chain whose address book names the contracts this needs.";
+    /// The destination chain is not well.
+    CrossChainDestinationDegraded, "CROSS_CHAIN_DESTINATION_DEGRADED", UpstreamUnavailable, Chain,
+        "Wait until get_chain_status shows the destination healthy, or choose another one.";
+    /// The auction ended without a fill.
+    UniswapxOrderExpired, "UNISWAPX_ORDER_EXPIRED", ExecutionFailed, Order,
+        "Nothing was spent; place a new order at the current price if it is still wanted.";
+    /// The permit's time is over.
+    PermitExpired, "PERMIT_EXPIRED", RiskBlocked, Permit,
+        "Preview the action again; the old permit is worthless.";
+    /// What would be done is not what was permitted.
+    PermitMismatch, "PERMIT_MISMATCH", RiskBlocked, Permit,
+        "Preview the action again and compare: the chain or the request has changed.";
+    /// The permit has been used.
+    PermitConsumed, "PERMIT_CONSUMED", RiskBlocked, Permit,
+        "Preview the action again; a permit serves once.";
+    /// It needs the operator's yes and nobody can be asked.
+    ApprovalRequired, "APPROVAL_REQUIRED", PermissionDenied, Approval,
+        "Run it where the operator can answer, or within what needs no approval.";
+    /// The operator said no.
+    ApprovalRefused, "APPROVAL_REFUSED", PermissionDenied, Approval,
+        "Read the operator's reason and propose something else.";
+    /// The operator did not answer.
+    ApprovalLapsed, "APPROVAL_LAPSED", PermissionDenied, Approval,
+        "Nobody answered in time, which is no refusal: ask again when the operator is there.";
+    /// A stop is in force.
+    Halted, "HALTED", PermissionDenied, Safety,
+        "The operator has stopped signing; only `bardo resume` lifts it.";
+    /// The parameters do not fit the tool's schema or make no sense.
+    ValidationFailed, "VALIDATION_FAILED", ValidationError, Call,
+        "Correct the parameter that the message names; `bardo tools NAME` shows the schema.";
+    /// There is no tool of that name.
+    ToolUnknown, "TOOL_UNKNOWN", ValidationError, Call,
+        "List the tools with `bardo tools`; details name the nearest.";
+    /// A read took more than three times its budget.
+    ToolTimeout, "TOOL_TIMEOUT", Timeout, Call,
+        "Try again; if it stays, look at the endpoint's latency in get_chain_status.";
+    /// The call was cancelled before it ended.
+    ToolCancelled, "TOOL_CANCELLED", ExecutionFailed, Call,
+        "It was stopped on request; call again if it is still wanted.";
+    /// The tool failed in a way it should not be able to.
+    ToolPanicked, "TOOL_PANICKED", ExecutionFailed, Call,
+        "This is a fault in the program: please report it with the call's id.";
+    /// The idempotency key belongs to another call.
+    IdempotencyConflict, "IDEMPOTENCY_CONFLICT", ValidationError, Call,
+        "Use a new key: this one belongs to a call with other parameters.";
+    /// A call with the same key is still running.
+    CallInProgress, "CALL_IN_PROGRESS", Timeout, Call,
+        "Wait for the first call with this key, then ask again to get its result.";
+    /// The database refused.
+    StoreUnavailable, "STORE_UNAVAILABLE", UpstreamUnavailable, Call,
+        "See to the data folder as the message says; nothing is done without its record.";
+}
+
+impl ErrorCode {
+    /// The written form, such as `TOKEN_NOT_FOUND`.
+    pub const fn as_str(self) -> &'static str {
+        self.row().0
+    }
+
+    /// What kind of failure it is.
+    pub const fn category(self) -> ErrorCategory {
+        self.row().1
+    }
+
+    /// Where it arose.
+    pub const fn group(self) -> ErrorGroup {
+        self.row().2
+    }
+
+    /// What to do, where the error itself knows nothing better.
+    pub const fn suggestion(self) -> &'static str {
+        self.row().3
+    }
+
+    /// Whether the caller should try again.
+    pub const fn recoverable(self) -> bool {
+        self.category().recoverable()
+    }
+}
+
+impl fmt::Display for ErrorCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+impl Serialize for ErrorCode {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+impl<'de> Deserialize<'de> for ErrorCode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        Self::ALL
+            .iter()
+            .copied()
+            .find(|code| code.as_str() == text)
+            .ok_or_else(|| serde::de::Error::custom(format_args!("`{}` is no error code", SafeText::clean(&text, 60))))
+    }
+}
+
+/// What a tool answers when it cannot do what was asked.
+///
+/// In JSON: `{code, category, message, recoverable, suggestion, details}`, `details.group` included.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ToolError {
+    code: ErrorCode,
+    message: String,
+    suggestion: Option<String>,
+    details: Map<String, Value>,
+}
+
+impl ToolError {
+    /// An error with the code's own suggestion. The message is cleaned as outside text is, because
+    /// it may quote some.
+    pub fn new(code: ErrorCode, message: impl fmt::Display) -> Self {
+        let message = SafeText::clean(&message.to_string(), MESSAGE_CHARS).to_string();
+        Self { code, message, suggestion: None, details: Map::new() }
+    }
+
+    /// Says what to do in this very case, in place of the code's general advice.
+    #[must_use]
+    pub fn suggest(mut self, suggestion: impl fmt::Display) -> Self {
+        self.suggestion = Some(SafeText::clean(&suggestion.to_string(), MESSAGE_CHARS).to_string());
+        self
+    }
+
+    /// Adds one machine-readable fact. `group` is taken and stays the code's.
+    #[must_use]
+    pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
+        self.details.insert(name.to_owned(), value.into());
+        self
+    }
+
+    /// Which error it is.
+    pub fn code(&self) -> ErrorCode {
+        self.code
+    }
+
+    /// What went wrong, for a person.
+    pub fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// What to do about it.
+    pub fn suggestion(&self) -> &str {
+        self.suggestion.as_deref().unwrap_or(self.code.suggestion())
+    }
+
+    /// The machine-readable facts, without the group.
+    pub fn details(&self) -> &Map<String, Value> {
+        &self.details
+    }
+}
+
+impl fmt::Display for ToolError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.code, self.message)
+    }
+}
+
+impl std::error::Error for ToolError {}
+
+impl Serialize for ToolError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut details = self.details.clone();
+        details.insert("group".to_owned(), serde_json::to_value(self.code.group()).map_err(serde::ser::Error::custom)?);
+        let mut map = serializer.serialize_map(Some(6))?;
+        map.serialize_entry("code", &self.code)?;
+        map.serialize_entry("category", &self.code.category())?;
+        map.serialize_entry("message", &self.message)?;
+        map.serialize_entry("recoverable", &self.code.recoverable())?;
+        map.serialize_entry("suggestion", self.suggestion())?;
+        map.serialize_entry("details", &details)?;
+        map.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for ToolError {
+    /// Reads what [`Serialize`] wrote. Category, group and recoverability are the code's, whatever
+    /// the text claims.
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Written {
+            code: ErrorCode,
+            message: String,
+            suggestion: String,
+            #[serde(default)]
+            details: Map<String, Value>,
+        }
+        let written = Written::deserialize(deserializer)?;
+        let mut error = Self::new(written.code, written.message);
+        if written.suggestion != error.suggestion() {
+            error = error.suggest(written.suggestion);
+        }
+        error.details = written.details;
+        error.details.remove("group");
+        Ok(error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `001`'s table of error classes.
+    const RECOVERABLE: [(&str, bool); 7] = [
+        ("validation_error", true),
+        ("risk_blocked", false),
+        ("simulation_failed", true),
+        ("timeout", true),
+        ("upstream_unavailable", true),
+        ("permission_denied", false),
+        ("execution_failed", false),
+    ];
+
+    /// `000`'s table of error codes: code and group.
+    const LISTED: [(&str, &str); 11] = [
+        ("TOKEN_NOT_FOUND", "data"),
+        ("ROUTING_NO_ROUTE", "routing"),
+        ("ROUTING_INSUFFICIENT_LIQUIDITY", "routing"),
+        ("SAFETY_TOKEN_NOT_ALLOWED", "safety"),
+        ("SAFETY_SPENDING_LIMIT_EXCEEDED", "safety"),
+        ("SAFETY_SIMULATION_FAILED", "safety"),
+        ("EXECUTION_TX_REVERTED", "execution"),
+        ("EXECUTION_TX_TIMEOUT", "execution"),
+        ("WALLET_NOT_CONFIGURED", "wallet"),
+        ("CROSS_CHAIN_DESTINATION_DEGRADED", "chain"),
+        ("UNISWAPX_ORDER_EXPIRED", "order"),
+    ];
+
+    /// The further codes that `003` and the specification name.
+    const NAMED: &str = "SDK_FALLBACK_UNAVAILABLE VALIDATION_FAILED SAFETY_RATE_LIMITED SAFETY_PHASE_BLOCKED \
+        SAFETY_BALANCE_BREAKER SAFETY_SLIPPAGE SAFETY_PRICE_UNKNOWN SAFETY_CAGE_VIOLATION PERMIT_EXPIRED \
+        PERMIT_MISMATCH PERMIT_CONSUMED APPROVAL_REQUIRED APPROVAL_REFUSED APPROVAL_LAPSED HALTED \
+        CHAIN_UNREACHABLE CHAIN_UNKNOWN TOOL_TIMEOUT";
+
+    fn written(code: ErrorCode) -> Value {
+        serde_json::to_value(ToolError::new(code, "something")).unwrap()
+    }
+
+    #[test]
+    fn recoverable_follows_the_category_in_every_row() {
+        for code in ErrorCode::ALL {
+            let json = written(*code);
+            let category = json["category"].as_str().unwrap();
+            let expected = RECOVERABLE.iter().find(|(name, _)| *name == category).unwrap().1;
+            assert_eq!(json["recoverable"], expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn every_code_is_written_once_and_says_what_to_do() {
+        let mut seen = std::collections::BTreeSet::new();
+        for code in ErrorCode::ALL {
+            let text = code.as_str();
+            assert!(seen.insert(text), "{text} is there twice");
+            assert!(text.chars().all(|c| c.is_ascii_uppercase() || c == '_'), "{text}");
+            assert!(code.suggestion().ends_with('.') && code.suggestion().len() > 20, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_documents_codes_are_there() {
+        let find = |text: &str| ErrorCode::ALL.iter().find(|code| code.as_str() == text).copied();
+        for (text, group) in LISTED {
+            let code = find(text).unwrap_or_else(|| panic!("{text} is missing"));
+            assert_eq!(written(code)["details"]["group"], group, "{text}");
+        }
+        for text in NAMED.split_whitespace() {
+            assert!(find(text).is_some(), "{text} is missing");
+        }
+    }
+
+    #[test]
+    fn an_error_reads_back_as_written() {
+        let error = ToolError::new(ErrorCode::TokenAmbiguous, "two tokens are called USDC")
+            .suggest("Choose one.")
+            .detail("candidates", vec!["0x1", "0x2"])
+            .detail("group", "forged");
+        let json = serde_json::to_value(&error).unwrap();
+        assert_eq!(json["details"]["group"], "data");
+        assert_eq!(json["suggestion"], "Choose one.");
+        let back: ToolError = serde_json::from_value(json.clone()).unwrap();
+        assert_eq!(serde_json::to_value(&back).unwrap(), json);
+    }
+
+    #[test]
+    fn messages_are_cleaned() {
+        let error = ToolError::new(ErrorCode::TokenInvalid, "symbol \u{1b}[2J\u{7}here");
+        assert!(!error.message().chars().any(char::is_control), "{error}");
+    }
+}
