@@ -1,0 +1,145 @@
+//! The sanitiser itself: which characters stay, which become a space, which become [`REPLACEMENT`].
+
+use unicode_normalization::UnicodeNormalization;
+use unicode_properties::{GeneralCategory, UnicodeEmoji, UnicodeGeneralCategory};
+use unicode_segmentation::UnicodeSegmentation;
+
+/// Stands where an unseen character was, one for each run of them.
+pub const REPLACEMENT: char = '\u{fffd}';
+
+/// The most combining marks one base character keeps; Vietnamese needs none after composition, Hebrew two.
+const MAX_MARKS: usize = 2;
+
+/// How many characters of a raw text are looked at, for a result of `max_chars`.
+pub(super) fn window(max_chars: usize) -> usize {
+    max_chars.saturating_mul(4).saturating_add(16)
+}
+
+/// What becomes of one character.
+enum Fate {
+    Keep,
+    Space,
+    Replace,
+    /// Gone without a trace on screen: what is left looks the same and is the same.
+    Drop,
+}
+
+/// The clean form of `raw`; see [`super::SafeText`] for what it promises.
+pub(super) fn clean(raw: &str, max_chars: usize) -> String {
+    let mut chars = raw.chars();
+    let seen: String = chars.by_ref().take(window(max_chars)).collect();
+    let more_unseen = chars.next().is_some();
+
+    let mut text = String::with_capacity(seen.len());
+    let mut marks = 0;
+    for found in seen.nfc() {
+        // What is already drawn decides, so that cleaning twice changes nothing.
+        let previous = text.chars().next_back();
+        let is_mark = is_mark(found);
+        marks = if is_mark { marks + 1 } else { 0 };
+        let fate = match fate(found) {
+            Fate::Keep if is_mark && (marks > MAX_MARKS || !carries_marks(previous)) => Fate::Replace,
+            Fate::Drop if !previous.is_some_and(is_pictograph) => Fate::Replace,
+            fate => fate,
+        };
+        match fate {
+            // A run of spaces is one: it could push the words that matter off the screen.
+            Fate::Space if text.ends_with(' ') => {}
+            Fate::Keep => text.push(found),
+            Fate::Space => text.push(' '),
+            // A run of unseen characters is one mark: enough to tell, too little to flood.
+            Fate::Replace if text.ends_with(REPLACEMENT) => {}
+            Fate::Replace => text.push(REPLACEMENT),
+            Fate::Drop => {}
+        }
+    }
+    // A mark put in may have separated what composed, or a dropped selector joined what now does.
+    let text: String = text.nfc().collect();
+    shorten(text.trim_matches(' '), max_chars, more_unseen)
+}
+
+/// At most `max_chars` characters, cut between the characters a reader sees, and saying so.
+fn shorten(text: &str, max_chars: usize, more_unseen: bool) -> String {
+    if !more_unseen && text.chars().count() <= max_chars {
+        return text.to_owned();
+    }
+    let Some(room) = max_chars.checked_sub(1) else { return String::new() };
+    let mut kept = String::new();
+    let mut used = 0;
+    for cluster in text.graphemes(true) {
+        used += cluster.chars().count();
+        if used > room {
+            break;
+        }
+        kept.push_str(cluster);
+    }
+    kept.truncate(kept.trim_end_matches(' ').len());
+    kept.push('…');
+    kept
+}
+
+fn fate(found: char) -> Fate {
+    use GeneralCategory as Category;
+    match found {
+        // The bulk of all text.
+        '!'..='~' => return Fate::Keep,
+        ' ' | '\t' | '\n' | '\r' | '\u{0b}' | '\u{0c}' | '\u{85}' => return Fate::Space,
+        // Blank braille cell: a space by another name.
+        '\u{2800}' => return Fate::Space,
+        // Text and emoji presentation selectors.
+        '\u{fe0e}' | '\u{fe0f}' => return Fate::Drop,
+        _ if is_invisible(found) || is_giant(found) => return Fate::Replace,
+        _ => {}
+    }
+    match found.general_category() {
+        Category::Control | Category::Format | Category::Surrogate | Category::PrivateUse | Category::Unassigned => {
+            Fate::Replace
+        }
+        Category::LineSeparator | Category::ParagraphSeparator | Category::SpaceSeparator => Fate::Space,
+        // A ring or a "forbidden" bar around the base: it can cover what it encloses.
+        Category::EnclosingMark => Fate::Replace,
+        Category::NonspacingMark if is_overlay(found) => Fate::Replace,
+        _ => Fate::Keep,
+    }
+}
+
+/// Letters and marks that draw nothing although their category says otherwise.
+/// (Unicode's `Default_Ignorable_Code_Point` less the categories that [`fate`] replaces whole, and some fillers.)
+fn is_invisible(found: char) -> bool {
+    matches!(found,
+        '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}'
+        | '\u{2065}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}' | '\u{fff0}'..='\u{fff8}'
+        | '\u{16fe4}' | '\u{1d159}' | '\u{e0000}'..='\u{e0fff}')
+}
+
+/// Single characters that most fonts draw many cells wide, over what follows them.
+fn is_giant(found: char) -> bool {
+    matches!(
+        found,
+        '\u{fdfa}' | '\u{fdfb}' | '\u{fdfd}' | '\u{a9c5}' | '\u{12031}' | '\u{12219}' | '\u{1242b}' | '\u{2e3b}'
+    )
+}
+
+/// Strokes through the base character: they can turn a digit into another, or strike out a "not".
+fn is_overlay(found: char) -> bool {
+    matches!(found, '\u{334}'..='\u{338}' | '\u{20d2}' | '\u{20d3}' | '\u{20d8}'..='\u{20da}' | '\u{20e5}' | '\u{20e6}' | '\u{20ea}' | '\u{20eb}')
+}
+
+fn is_mark(found: char) -> bool {
+    use GeneralCategory as Category;
+    !found.is_ascii()
+        && matches!(
+            found.general_category(),
+            Category::NonspacingMark | Category::SpacingMark | Category::EnclosingMark
+        )
+}
+
+/// Whether a combining mark may follow: only a letter, or a mark on one, is drawn together with it.
+fn carries_marks(previous: Option<char>) -> bool {
+    previous.is_some_and(|base| base.is_alphabetic() || is_mark(base))
+}
+
+/// An emoji other than the ASCII digits, `#` and `*`.
+fn is_pictograph(found: char) -> bool {
+    !found.is_ascii() && found.is_emoji_char()
+}

@@ -1,1 +1,0 @@
-//! Token amounts, dollars and basis points: exact, checked, never floating point.

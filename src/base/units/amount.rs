@@ -1,0 +1,152 @@
+//! Amounts of a token in its smallest unit, with the decimals that make them readable.
+
+use std::fmt;
+
+use alloy::primitives::U256;
+
+use super::{NumeralError, digit, split_numeral};
+
+/// The most decimals an amount may have: 10^77 is the largest power of ten below 2^256.
+pub const MAX_DECIMALS: u8 = 77;
+
+/// The longest numeral that can mean something: 78 digits, a point, 77 digits, and some room for leading zeros.
+const MAX_NUMERAL: usize = 160;
+
+/// An amount of some token: `raw / 10^decimals`.
+///
+/// Which token it is belongs to the code that holds it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct TokenAmount {
+    raw: U256,
+    decimals: u8,
+}
+
+/// Why a text is not an amount.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum AmountError {
+    /// Not a plain decimal numeral.
+    #[error(transparent)]
+    Numeral(#[from] NumeralError),
+    /// Finer than the token can be divided.
+    #[error("{found} digits after the point, but this token has {decimals} decimals: write at most {decimals}")]
+    TooManyFractionDigits {
+        /// Digits found.
+        found: usize,
+        /// Decimals of the token.
+        decimals: u8,
+    },
+    /// Above 2^256 − 1 in smallest units.
+    #[error("the amount is larger than any token can hold (2^256 − 1 of its smallest unit)")]
+    TooLarge,
+    /// Decimals no honest token has.
+    #[error("absurd decimals: {0}; a token amount can have at most {MAX_DECIMALS}")]
+    AbsurdDecimals(u64),
+}
+
+/// An amount cut for display: rounded toward zero, ending in `…` where anything was cut off.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shortened {
+    text: String,
+    cut: bool,
+}
+
+impl Shortened {
+    /// Whether digits other than zero were cut off.
+    pub fn is_cut(&self) -> bool {
+        self.cut
+    }
+}
+
+impl fmt::Display for Shortened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.text)
+    }
+}
+
+impl TokenAmount {
+    /// An amount of `raw` smallest units.
+    ///
+    /// # Errors
+    /// [`AmountError::AbsurdDecimals`] above [`MAX_DECIMALS`].
+    pub fn new(raw: U256, decimals: u8) -> Result<Self, AmountError> {
+        if decimals > MAX_DECIMALS {
+            return Err(AmountError::AbsurdDecimals(decimals.into()));
+        }
+        Ok(Self { raw, decimals })
+    }
+
+    /// Ether in wei.
+    pub fn ether(wei: U256) -> Self {
+        Self { raw: wei, decimals: 18 }
+    }
+
+    /// Reads a plain decimal numeral such as `1.5`, exactly.
+    ///
+    /// # Errors
+    /// An [`AmountError`] that says what was wrong; nothing is ever rounded.
+    pub fn parse(text: &str, decimals: u8) -> Result<Self, AmountError> {
+        if decimals > MAX_DECIMALS {
+            return Err(AmountError::AbsurdDecimals(decimals.into()));
+        }
+        let (whole, fraction) = split_numeral(text, MAX_NUMERAL)?;
+        if fraction.len() > usize::from(decimals) {
+            return Err(AmountError::TooManyFractionDigits { found: fraction.len(), decimals });
+        }
+        let padding = usize::from(decimals) - fraction.len();
+        let mut raw = U256::ZERO;
+        for byte in whole.bytes().chain(fraction.bytes()).chain(std::iter::repeat_n(b'0', padding)) {
+            raw = raw
+                .checked_mul(U256::from(10))
+                .and_then(|tens| tens.checked_add(U256::from(digit(byte))))
+                .ok_or(AmountError::TooLarge)?;
+        }
+        Ok(Self { raw, decimals })
+    }
+
+    /// Smallest units.
+    pub fn raw(&self) -> U256 {
+        self.raw
+    }
+
+    /// Digits after the point; at most [`MAX_DECIMALS`].
+    pub fn decimals(&self) -> u8 {
+        self.decimals
+    }
+
+    /// At most `fraction_digits` after the point, rounded toward zero; it says so where digits were lost.
+    pub fn shortened(&self, fraction_digits: usize) -> Shortened {
+        let (whole, fraction) = self.digits();
+        let kept = fraction.get(..fraction_digits).unwrap_or(&fraction);
+        let cut = kept.len() < fraction.len();
+        let mut text = whole;
+        if !kept.is_empty() {
+            text.push('.');
+            text.push_str(kept);
+        }
+        if cut {
+            text.push('…');
+        }
+        Shortened { text, cut }
+    }
+
+    /// Digits before the point, and those after it without trailing zeros.
+    fn digits(&self) -> (String, String) {
+        let decimals = usize::from(self.decimals);
+        let padded = format!("{:0>width$}", self.raw.to_string(), width = decimals + 1);
+        // Padding made it at least one digit longer than the fraction.
+        let (whole, fraction) = padded.split_at(padded.len() - decimals);
+        (whole.to_owned(), fraction.trim_end_matches('0').to_owned())
+    }
+}
+
+/// Exact: every digit that is not a trailing zero.
+impl fmt::Display for TokenAmount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (mut text, fraction) = self.digits();
+        if !fraction.is_empty() {
+            text.push('.');
+            text.push_str(&fraction);
+        }
+        f.pad(&text)
+    }
+}

@@ -1,0 +1,122 @@
+//! Token amounts, dollars and basis points: exact, checked, never floating point.
+//!
+//! Not here: symbols, prices with a source and an age (see `chain::price`), or anything that knows a chain.
+
+mod amount;
+mod bps;
+mod usd;
+
+pub use amount::{AmountError, MAX_DECIMALS, Shortened, TokenAmount};
+pub use bps::{BasisPoints, BasisPointsError};
+pub use usd::{Usd, UsdError};
+
+/// Which way a result that cannot be represented exactly is moved.
+///
+/// Value that leaves is rounded [`Rounding::Up`], value that arrives [`Rounding::Down`], so that a check
+/// never sees less risk than there is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rounding {
+    /// Away from zero.
+    Up,
+    /// Toward zero.
+    Down,
+}
+
+/// Why `text` is not a plain decimal numeral: digits, at most one point with digits on both sides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NumeralError {
+    /// Nothing was given.
+    #[error("no number given: write digits such as 1.5")]
+    Empty,
+    /// More characters than any number of this kind can need.
+    #[error("a number of {length} characters is too long: {limit} are enough for any amount")]
+    TooLong {
+        /// Characters found.
+        length: usize,
+        /// Characters allowed.
+        limit: usize,
+    },
+    /// A plus or minus.
+    #[error("'{0}' is not allowed: write the number without a sign")]
+    Sign(char),
+    /// Scientific notation.
+    #[error("exponents are not allowed: write all digits, such as 0.000001 for 1e-6")]
+    Exponent,
+    /// `NaN`, `inf` and their spellings.
+    #[error("that is not a finite number: write digits such as 1.5")]
+    NotFinite,
+    /// A comma, underscore or apostrophe between digits.
+    #[error("'{0}' is not allowed: write thousands without separators and the fraction after a point, such as 1500.25")]
+    Separator(char),
+    /// A character that another script uses as a digit.
+    #[error("U+{:04X} is a digit of another script: use 0 to 9", u32::from(*.0))]
+    ForeignDigit(char),
+    /// Anything else that is not a digit.
+    #[error("U+{:04X} at position {position} is not a digit: use 0 to 9 and at most one point", u32::from(*.found))]
+    NotADigit {
+        /// The character.
+        found: char,
+        /// Its place, counted in characters from 1.
+        position: usize,
+    },
+    /// A point without digits before or after it.
+    #[error("the point needs digits on both sides: write 0.5 or 5")]
+    BarePoint,
+    /// A second point.
+    #[error("more than one point: write thousands without separators, such as 1500.25")]
+    TwoPoints,
+}
+
+/// The digits of a numeral before and after its point; the fraction is empty where there is no point.
+fn split_numeral(text: &str, limit: usize) -> Result<(&str, &str), NumeralError> {
+    if text.is_empty() {
+        return Err(NumeralError::Empty);
+    }
+    // Counted in bytes first: an input of megabytes must not cost a walk over it.
+    if text.len() > limit.saturating_mul(4) {
+        return Err(NumeralError::TooLong { length: text.len(), limit });
+    }
+    let length = text.chars().count();
+    if length > limit {
+        return Err(NumeralError::TooLong { length, limit });
+    }
+    if let Some(sign @ ('+' | '-' | '\u{2212}')) = text.chars().next() {
+        return Err(NumeralError::Sign(sign));
+    }
+    let lower = text.to_ascii_lowercase();
+    if matches!(lower.as_str(), "nan" | "inf" | "infinity" | "\u{221e}") {
+        return Err(NumeralError::NotFinite);
+    }
+    let mut point = None;
+    for (position, (byte, found)) in text.char_indices().enumerate() {
+        match found {
+            '0'..='9' => {}
+            '.' if point.is_some() => return Err(NumeralError::TwoPoints),
+            '.' => point = Some(byte),
+            'e' | 'E' if position > 0 => return Err(NumeralError::Exponent),
+            ',' | '_' | '\'' => return Err(NumeralError::Separator(found)),
+            _ if !found.is_ascii() && found.is_numeric() => return Err(NumeralError::ForeignDigit(found)),
+            _ => return Err(NumeralError::NotADigit { found, position: position + 1 }),
+        }
+    }
+    let (whole, fraction) = match point {
+        None => (text, ""),
+        Some(byte) => {
+            let (whole, rest) = text.split_at(byte);
+            let fraction = rest.strip_prefix('.').unwrap_or(rest);
+            if whole.is_empty() || fraction.is_empty() {
+                return Err(NumeralError::BarePoint);
+            }
+            (whole, fraction)
+        }
+    };
+    Ok((whole, fraction))
+}
+
+/// The value of an ASCII digit that [`split_numeral`] let through.
+fn digit(byte: u8) -> u64 {
+    u64::from(byte.wrapping_sub(b'0'))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! Dollars as decimal fixed point. Every operation is checked; none rounds in silence.
+
+use std::{fmt, str::FromStr};
+
+use alloy::primitives::{U256, U512};
+use rust_decimal::Decimal;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::{NumeralError, Rounding, TokenAmount, digit, split_numeral};
+
+/// Digits after the point in a value computed from an amount and a price.
+const VALUE_SCALE: u32 = 12;
+/// The most digits after the point a [`Decimal`] can hold.
+const MAX_SCALE: u32 = 28;
+/// A [`Decimal`]'s mantissa is below 2^96.
+const MANTISSA_LIMIT: u128 = 1 << 96;
+
+/// Dollars, never negative: a price of one whole token, or a value.
+///
+/// The decimal inside is out of reach, because its operators panic on overflow and its arithmetic rounds
+/// where digits run out; here either is an error, so that a check that cannot be computed fails closed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Usd(Decimal);
+
+/// Why a dollar figure could not be read or computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UsdError {
+    /// Not a plain decimal numeral.
+    #[error(transparent)]
+    Numeral(#[from] NumeralError),
+    /// More than 28 significant digits or 28 digits after the point: it cannot be kept exactly.
+    #[error("the dollar figure is too large or too fine to be kept exactly (28 digits in all)")]
+    OutOfRange,
+    /// A difference below zero.
+    #[error("the result would be below zero dollars")]
+    Negative,
+}
+
+impl Usd {
+    /// No dollars. Never stands for "unknown".
+    pub const ZERO: Self = Self(Decimal::ZERO);
+
+    /// `mantissa / 10^decimals` dollars, exactly, as price feeds state their answers.
+    ///
+    /// # Errors
+    /// [`UsdError::OutOfRange`] where that needs more than 28 digits.
+    pub fn from_scaled(mantissa: U256, decimals: u8) -> Result<Self, UsdError> {
+        exact(U512::from(mantissa), decimals.into())
+    }
+
+    /// What `amount` is worth at `price` dollars for one whole token, to 12 digits after the point.
+    ///
+    /// # Errors
+    /// [`UsdError::OutOfRange`] for a value no decimal can hold (about 79 quadrillion dollars).
+    pub fn value_of(amount: TokenAmount, price: Self, rounding: Rounding) -> Result<Self, UsdError> {
+        // Below 2^256 · 2^96.
+        let product = U512::from(amount.raw()) * U512::from(price.mantissa());
+        let scale = u32::from(amount.decimals()) + price.0.scale();
+        if scale <= VALUE_SCALE {
+            return exact(product, scale);
+        }
+        // At most 10^(77 + 28 − 12), below 2^309.
+        let divisor = power_of_ten(scale - VALUE_SCALE);
+        let (quotient, remainder) = product.div_rem(divisor);
+        let round_up = rounding == Rounding::Up && !remainder.is_zero();
+        exact(quotient + U512::from(u8::from(round_up)), VALUE_SCALE)
+    }
+
+    /// # Errors
+    /// [`UsdError::OutOfRange`] where the sum cannot be kept exactly.
+    pub fn checked_add(self, other: Self) -> Result<Self, UsdError> {
+        let (left, right, scale) = self.aligned(other);
+        exact(left + right, scale)
+    }
+
+    /// # Errors
+    /// [`UsdError::Negative`] where `other` is the larger; [`UsdError::OutOfRange`] where the difference
+    /// cannot be kept exactly.
+    pub fn checked_sub(self, other: Self) -> Result<Self, UsdError> {
+        let (left, right, scale) = self.aligned(other);
+        exact(left.checked_sub(right).ok_or(UsdError::Negative)?, scale)
+    }
+
+    /// Whether this is nothing at all.
+    pub fn is_zero(self) -> bool {
+        self.0.is_zero()
+    }
+
+    /// With exactly `places` digits after the point, for people to read.
+    pub fn to_fixed(self, places: usize, rounding: Rounding) -> String {
+        let places = u32::try_from(places).unwrap_or(MAX_SCALE).min(MAX_SCALE);
+        let scale = self.0.scale();
+        let mantissa = U512::from(self.mantissa());
+        let shown = if scale <= places {
+            mantissa * power_of_ten(places - scale)
+        } else {
+            let (quotient, remainder) = mantissa.div_rem(power_of_ten(scale - places));
+            quotient + U512::from(u8::from(rounding == Rounding::Up && !remainder.is_zero()))
+        };
+        let places = places as usize;
+        let digits = format!("{:0>width$}", shown.to_string(), width = places + 1);
+        let (whole, fraction) = digits.split_at(digits.len() - places);
+        if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
+    }
+
+    /// Non-negative by construction, below 2^96 by the decimal's own limit.
+    fn mantissa(self) -> u128 {
+        self.0.mantissa().unsigned_abs()
+    }
+
+    /// Both mantissas at the finer scale of the two: below 2^96 · 10^28 each.
+    fn aligned(self, other: Self) -> (U512, U512, u32) {
+        let scale = self.0.scale().max(other.0.scale());
+        let at = |value: Self| U512::from(value.mantissa()) * power_of_ten(scale - value.0.scale());
+        (at(self), at(other), scale)
+    }
+}
+
+/// `mantissa / 10^scale` without loss: trailing zeros go until it fits, or it does not.
+fn exact(mut mantissa: U512, mut scale: u32) -> Result<Usd, UsdError> {
+    let ten = U512::from(10);
+    while scale > 0 {
+        let (quotient, remainder) = mantissa.div_rem(ten);
+        if !remainder.is_zero() {
+            break;
+        }
+        mantissa = quotient;
+        scale -= 1;
+    }
+    if scale > MAX_SCALE || mantissa >= U512::from(MANTISSA_LIMIT) {
+        return Err(UsdError::OutOfRange);
+    }
+    i128::try_from(mantissa)
+        .ok()
+        .and_then(|mantissa| Decimal::try_from_i128_with_scale(mantissa, scale).ok())
+        .map(Usd)
+        .ok_or(UsdError::OutOfRange)
+}
+
+/// 10^`exponent` for the exponents of this file, all at most 93 and so below 2^309.
+fn power_of_ten(exponent: u32) -> U512 {
+    U512::from(10).pow(U512::from(exponent))
+}
+
+impl FromStr for Usd {
+    type Err = UsdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (whole, fraction) = split_numeral(text, 64)?;
+        // At most 64 digits: below 2^213.
+        let mantissa = whole
+            .bytes()
+            .chain(fraction.bytes())
+            .fold(U512::ZERO, |sum, byte| sum * U512::from(10) + U512::from(digit(byte)));
+        let scale = u32::try_from(fraction.len()).map_err(|_| UsdError::OutOfRange)?;
+        exact(mantissa, scale)
+    }
+}
+
+/// The exact figure, without a dollar sign and without trailing zeros.
+impl fmt::Display for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0.normalize().to_string())
+    }
+}
+
+impl fmt::Debug for Usd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Usd({self})")
+    }
+}
+
+/// A decimal string, so that no reader's floating point touches it.
+impl Serialize for Usd {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Usd {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
