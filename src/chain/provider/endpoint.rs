@@ -1,0 +1,309 @@
+//! One endpoint: its URL as a secret, the proof that it is the right chain, and what is known of how well it works.
+
+use super::{
+    answer,
+    error::{ProviderError, TEXT_LIMIT},
+    health::{EndpointHealth, Head, Outcome, Thresholds},
+    http::{CappedHttp, HttpLimits},
+};
+use crate::base::{clock::Clock, text::SafeText};
+use alloy::{
+    primitives::U64,
+    rpc::json_rpc::{Id, Request, RequestPacket, ResponsePacket, ResponsePayload, RpcSend},
+    transports::{BoxTransport, IntoBoxTransport, TransportError},
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use std::{
+    fmt,
+    str::FromStr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+use tokio::time::Instant;
+use tower::Service as _;
+use url::Url;
+
+/// An endpoint's URL. Path, query and user part often are a key, so it prints as its host only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct EndpointUrl(Url);
+
+impl EndpointUrl {
+    /// The whole URL, key included. For the HTTP client alone.
+    pub(super) fn expose(&self) -> &Url {
+        &self.0
+    }
+
+    /// Host and port, with `/…` if more follows.
+    pub fn label(&self) -> SafeText {
+        let host = self.0.host_str().unwrap_or("?");
+        let port = self.0.port().map(|port| format!(":{port}")).unwrap_or_default();
+        let more = if self.0.path().len() > 1 || self.0.query().is_some() { "/…" } else { "" };
+        SafeText::clean(&format!("{host}{port}{more}"), 80)
+    }
+
+    /// Whether it points to this machine.
+    pub fn is_loopback(&self) -> bool {
+        match self.0.host() {
+            Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            None => false,
+        }
+    }
+
+    /// `text` without the parts of this URL that may be a key, for what an endpoint sends back.
+    pub(super) fn redact(&self, text: &str) -> String {
+        let segments = self.0.path_segments().into_iter().flatten().filter(|part| part.len() >= SHORTEST_SECRET);
+        let query = self.0.query().into_iter().flat_map(|query| query.split(['&', '=']));
+        let user = [self.0.username(), self.0.password().unwrap_or("")];
+        let secrets = segments.chain(query.filter(|part| part.len() >= SHORTEST_SECRET));
+        secrets
+            .chain(user.into_iter().filter(|part| !part.is_empty()))
+            .fold(text.to_owned(), |text, secret| text.replace(secret, "[removed]"))
+    }
+}
+
+/// Path and query parts shorter than this are words like `v2`, not keys.
+const SHORTEST_SECRET: usize = 8;
+
+impl FromStr for EndpointUrl {
+    type Err = ProviderError;
+
+    fn from_str(text: &str) -> Result<Self, ProviderError> {
+        let bad = |reason: &str| ProviderError::BadUrl { reason: SafeText::clean(reason, TEXT_LIMIT) };
+        let url = Url::parse(text.trim()).map_err(|error| bad(&error.to_string()))?;
+        if !matches!(url.scheme(), "http" | "https") {
+            return Err(bad(&format!("scheme {}", url.scheme())));
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(bad("no host"));
+        }
+        Ok(Self(url))
+    }
+}
+
+impl fmt::Debug for EndpointUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "EndpointUrl({})", self.label())
+    }
+}
+
+impl fmt::Display for EndpointUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.label())
+    }
+}
+
+/// One endpoint of a chain. Cloning shares its statistics.
+#[derive(Clone)]
+pub struct Endpoint(Arc<Inner>);
+
+struct Inner {
+    label: SafeText,
+    transport: BoxTransport,
+    chain_id: u64,
+    thresholds: Thresholds,
+    state: Mutex<State>,
+    /// Held while the chain id is being asked, so that many first requests ask once.
+    verifying: tokio::sync::Mutex<()>,
+}
+
+struct State {
+    health: EndpointHealth,
+    cooling_until: Option<Instant>,
+}
+
+/// How an attempt failed: whether the packet itself may have left.
+pub(super) enum Failure {
+    /// The endpoint was not reached, or refused before the packet was sent.
+    NotSent(ProviderError),
+    /// The packet left, or may have.
+    MaybeSent(ProviderError),
+}
+
+impl Failure {
+    pub(super) fn into_error(self) -> ProviderError {
+        match self {
+            Self::NotSent(error) | Self::MaybeSent(error) => error,
+        }
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Endpoint").field("label", &self.0.label).field("chain_id", &self.0.chain_id).finish()
+    }
+}
+
+impl Endpoint {
+    /// An HTTP endpoint of chain `chain_id`.
+    ///
+    /// # Errors
+    /// [`ProviderError::Local`] if TLS cannot be set up on this machine.
+    pub fn http(
+        url: EndpointUrl,
+        chain_id: u64,
+        limits: HttpLimits,
+        thresholds: Thresholds,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, ProviderError> {
+        let label = url.label();
+        Ok(Self::new(label, chain_id, CappedHttp::new(url, limits, clock)?, thresholds))
+    }
+
+    /// An endpoint behind any transport, such as the devnet's in-process one.
+    pub fn new(label: SafeText, chain_id: u64, transport: impl IntoBoxTransport, thresholds: Thresholds) -> Self {
+        let state = State { health: EndpointHealth::new(label.clone()), cooling_until: None };
+        Self(Arc::new(Inner {
+            label,
+            transport: transport.into_box_transport(),
+            chain_id,
+            thresholds,
+            state: Mutex::new(state),
+            verifying: tokio::sync::Mutex::new(()),
+        }))
+    }
+
+    /// Its name in messages.
+    pub fn label(&self) -> &SafeText {
+        &self.0.label
+    }
+
+    /// The chain it must be an endpoint of.
+    pub fn chain_id(&self) -> u64 {
+        self.0.chain_id
+    }
+
+    /// What is known of it now.
+    pub fn health(&self) -> EndpointHealth {
+        self.state().health.clone()
+    }
+
+    /// How long it still asks to be left alone, if it does.
+    pub(super) fn cooling(&self) -> Option<Duration> {
+        let left = self.state().cooling_until?.saturating_duration_since(Instant::now());
+        (!left.is_zero()).then_some(left)
+    }
+
+    /// Asks the packet once, after the chain id has been proven.
+    pub(super) async fn ask(&self, packet: RequestPacket) -> Result<ResponsePacket, Failure> {
+        self.verify().await.map_err(Failure::NotSent)?;
+        self.exchange(packet)
+            .await
+            .map_err(|error| if error.nothing_sent() { Failure::NotSent(error) } else { Failure::MaybeSent(error) })
+    }
+
+    /// Asks for the chain id unless it is known, and compares.
+    ///
+    /// # Errors
+    /// [`ProviderError::WrongChain`], or why no answer came.
+    pub async fn verify(&self) -> Result<(), ProviderError> {
+        if self.known_chain()? {
+            return Ok(());
+        }
+        let _alone = self.0.verifying.lock().await;
+        if self.known_chain()? {
+            return Ok(());
+        }
+        self.verify_again().await
+    }
+
+    /// Asks for the chain id even if it is known: the host behind an URL can change.
+    pub(super) async fn verify_again(&self) -> Result<(), ProviderError> {
+        let found: U64 = self.read("eth_chainId", [(); 0]).await?;
+        self.state().health.learn_chain(found.to(), self.0.chain_id);
+        self.known_chain().map(|_| ())
+    }
+
+    /// Number and time of the latest block.
+    pub(super) async fn head(&self) -> Result<Head, ProviderError> {
+        #[derive(Deserialize)]
+        struct Block {
+            number: U64,
+            timestamp: U64,
+        }
+        let block: Block = self.read("eth_getBlockByNumber", ("latest", false)).await?;
+        let head = Head { number: block.number.to(), timestamp: block.timestamp.to() };
+        self.state().health.head = Some(head);
+        Ok(head)
+    }
+
+    /// Takes in how far behind it is, judged by the monitor.
+    pub(super) fn judge(&self, lag_blocks: u64, age: Option<Duration>) {
+        let mut state = self.state();
+        state.health.lag_blocks = Some(lag_blocks);
+        state.health.age = age;
+    }
+
+    /// Takes in one outcome.
+    pub(super) fn observe(&self, outcome: Outcome) {
+        let mut state = self.state();
+        state.health.observe(&self.0.thresholds, outcome);
+    }
+
+    /// One call of our own, outside any packet of the program.
+    async fn read<T: DeserializeOwned>(&self, method: &'static str, params: impl RpcSend) -> Result<T, ProviderError> {
+        let request = Request::new(method, Id::Number(1), params).serialize().map_err(TransportError::ser_err)?;
+        let decode = |detail: String| ProviderError::Decode { detail: SafeText::clean(&detail, TEXT_LIMIT) };
+        match self.exchange(RequestPacket::Single(request)).await? {
+            ResponsePacket::Single(response) => match response.payload {
+                ResponsePayload::Success(raw) => {
+                    serde_json::from_str(raw.get()).map_err(|error| decode(format!("{method}: {error}")))
+                }
+                ResponsePayload::Failure(error) => Err(TransportError::err_resp(error).into()),
+            },
+            ResponsePacket::Batch(_) => Err(decode(format!("{method}: a list"))),
+        }
+    }
+
+    async fn exchange(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+        let started = Instant::now();
+        let mut transport = self.0.transport.clone();
+        let answer = match transport.call(packet.clone()).await {
+            Ok(answer) => answer::check(&packet, answer, &self.0.label),
+            Err(error) if ProviderError::find(&error).is_some() => Err(error.into()),
+            // A transport that is not ours and fails in its own words: assume the worst, that it was sent.
+            Err(error) => Err(match ProviderError::from(error) {
+                ProviderError::Local { detail } => {
+                    ProviderError::Interrupted { endpoint: self.0.label.clone(), reason: detail }
+                }
+                error => error,
+            }),
+        };
+        self.account(started.elapsed(), &answer);
+        answer
+    }
+
+    fn account(&self, latency: Duration, answer: &Result<ResponsePacket, ProviderError>) {
+        match answer {
+            Ok(packet) if answer::is_rate_limited(packet) => self.cool(None),
+            Ok(_) => self.observe(Outcome::Answered { latency }),
+            Err(ProviderError::RateLimited { retry_after, .. }) => self.cool(*retry_after),
+            // The question was too wide, which says nothing about the endpoint.
+            Err(ProviderError::TooLarge { .. }) => {}
+            Err(error) => self.observe(Outcome::Failed { error: SafeText::clean(&error.to_string(), TEXT_LIMIT) }),
+        }
+    }
+
+    fn cool(&self, wait: Option<Duration>) {
+        if let Some(wait) = wait {
+            self.state().cooling_until = Some(Instant::now() + wait);
+        }
+        self.observe(Outcome::Refused { error: SafeText::clean("rate limited", TEXT_LIMIT) });
+    }
+
+    /// Whether the chain id is known.
+    fn known_chain(&self) -> Result<bool, ProviderError> {
+        match self.state().health.chain_id {
+            None => Ok(false),
+            Some(found) if found == self.0.chain_id => Ok(true),
+            Some(found) => {
+                Err(ProviderError::WrongChain { endpoint: self.0.label.clone(), expected: self.0.chain_id, found })
+            }
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

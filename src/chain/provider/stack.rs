@@ -1,0 +1,176 @@
+//! Several endpoints of one chain as one alloy transport. See the room's page for the promises.
+
+use super::{
+    answer,
+    endpoint::{Endpoint, Failure},
+    error::{ProviderError, TEXT_LIMIT},
+    method::{Replay, once_method, replay_of},
+    retry::RetryRules,
+};
+use crate::base::text::SafeText;
+use alloy::{
+    rpc::json_rpc::{RequestPacket, ResponsePacket},
+    transports::{TransportError, TransportFut},
+};
+use std::{
+    sync::Arc,
+    task::{Context, Poll},
+};
+use tokio::time::Instant;
+
+/// A `tower` service from request packets to response packets over one or more endpoints.
+#[derive(Debug, Clone)]
+pub struct EndpointStack(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    chain_id: u64,
+    endpoints: Vec<Endpoint>,
+    rules: RetryRules,
+}
+
+impl EndpointStack {
+    /// A stack over `endpoints`, preferred in the order given among those that are equally well.
+    ///
+    /// # Errors
+    /// [`ProviderError::NoEndpoint`] if there is none.
+    pub fn new(chain_id: u64, endpoints: Vec<Endpoint>, rules: RetryRules) -> Result<Self, ProviderError> {
+        if endpoints.is_empty() {
+            return Err(ProviderError::NoEndpoint { chain_id });
+        }
+        Ok(Self(Arc::new(Inner { chain_id, endpoints, rules })))
+    }
+
+    /// The endpoints, in the operator's order.
+    pub fn endpoints(&self) -> &[Endpoint] {
+        &self.0.endpoints
+    }
+}
+
+impl tower::Service<RequestPacket> for EndpointStack {
+    type Response = ResponsePacket;
+    type Error = TransportError;
+    type Future = TransportFut<'static>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, packet: RequestPacket) -> Self::Future {
+        let inner = Arc::clone(&self.0);
+        Box::pin(async move { inner.ask(packet).await.map_err(TransportError::from) })
+    }
+}
+
+impl Inner {
+    async fn ask(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+        if packet.is_empty() {
+            return Ok(ResponsePacket::Batch(Vec::new()));
+        }
+        match replay_of(&packet) {
+            Replay::Free => self.read(packet).await,
+            Replay::Once => self.once(packet).await,
+        }
+    }
+
+    /// A read: round after round over the endpoints until one answers. A batch is answered whole
+    /// by one endpoint, so that its members speak of one view of the chain.
+    async fn read(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+        let deadline = Instant::now() + self.rules.total;
+        let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
+        for round in 0..self.rules.rounds.max(1) {
+            for (index, endpoint) in self.by_preference() {
+                let Some(slot) = failures.get_mut(index) else { continue };
+                if slot.as_ref().is_some_and(is_final) || endpoint.cooling().is_some() || Instant::now() >= deadline {
+                    continue;
+                }
+                match endpoint.ask(packet.clone()).await {
+                    Ok(answer) if !answer::is_rate_limited(&answer) => return Ok(answer),
+                    Ok(_) => {
+                        let endpoint = endpoint.label().clone();
+                        *slot = Some(ProviderError::RateLimited { endpoint, retry_after: None });
+                    }
+                    Err(failure) => *slot = Some(failure.into_error()),
+                }
+            }
+            let last = round.saturating_add(1) >= self.rules.rounds;
+            match self.wait_after(round, &failures) {
+                Some(wait) if !last && Instant::now() + wait < deadline => tokio::time::sleep(wait).await,
+                _ => break,
+            }
+        }
+        Err(self.summary(failures))
+    }
+
+    /// How long to wait for another round, or `None` if none can help.
+    fn wait_after(&self, round: u32, failures: &[Option<ProviderError>]) -> Option<std::time::Duration> {
+        let open = || {
+            self.endpoints
+                .iter()
+                .zip(failures)
+                .filter(|(_, failure)| !failure.as_ref().is_some_and(is_final))
+                .map(|(endpoint, _)| endpoint.cooling())
+        };
+        // The soonest that any endpoint may be asked; one that is not cooling may be asked at once.
+        let soonest = open().map(Option::unwrap_or_default).min()?;
+        (soonest <= self.rules.longest_wait).then(|| soonest.max(self.rules.wait_after(round)))
+    }
+
+    /// Anything but a read. Moves on to the next endpoint only while not a byte has left.
+    async fn once(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+        let method = SafeText::clean(once_method(&packet), TEXT_LIMIT);
+        let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
+        for (index, endpoint) in self.by_preference() {
+            let Some(slot) = failures.get_mut(index) else { continue };
+            match endpoint.ask(packet.clone()).await {
+                Ok(answer) => return Ok(answer),
+                Err(Failure::NotSent(error)) => *slot = Some(error),
+                Err(Failure::MaybeSent(cause)) => {
+                    return Err(ProviderError::OutcomeUnknown { method, cause: Box::new(cause) });
+                }
+            }
+        }
+        Err(self.summary(failures))
+    }
+
+    /// Endpoints by condition, then in the operator's order.
+    fn by_preference(&self) -> Vec<(usize, &Endpoint)> {
+        let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
+        order.sort_by_key(|(index, endpoint)| (endpoint.health().condition(), *index));
+        order
+    }
+
+    fn summary(&self, failures: Vec<Option<ProviderError>>) -> ProviderError {
+        let mut failures: Vec<ProviderError> = failures
+            .into_iter()
+            .zip(&self.endpoints)
+            .filter_map(|(failure, endpoint)| {
+                // An endpoint that was left alone all the while has no failure of its own in this call.
+                failure.or_else(|| {
+                    let retry_after = endpoint.cooling();
+                    retry_after
+                        .is_some()
+                        .then(|| ProviderError::RateLimited { endpoint: endpoint.label().clone(), retry_after })
+                })
+            })
+            .collect();
+        match failures.len() {
+            1 => failures.remove(0),
+            _ => ProviderError::AllFailed { chain_id: self.chain_id, failures },
+        }
+    }
+}
+
+/// Whether asking the same endpoint the same again cannot help.
+fn is_final(error: &ProviderError) -> bool {
+    match error {
+        ProviderError::WrongChain { .. }
+        | ProviderError::TooLarge { .. }
+        | ProviderError::Rpc { .. }
+        | ProviderError::Decode { .. }
+        | ProviderError::Local { .. }
+        | ProviderError::BadUrl { .. } => true,
+        ProviderError::Http { status, .. } => (300..500).contains(status) && !matches!(status, 408 | 425),
+        _ => false,
+    }
+}

@@ -1,0 +1,483 @@
+//! The stack against servers that misbehave.
+//!
+//! A server that falls silent is waited for by a short limit of the endpoint before it; the one
+//! that must answer has minutes. Waiting between rounds is tested on a paused clock, without sockets.
+
+mod server;
+
+use super::*;
+use crate::base::{clock::SystemClock, text::SafeText};
+use alloy::{
+    providers::{Provider, ProviderBuilder},
+    rpc::{
+        client::RpcClient,
+        json_rpc::{Id, Request, RequestPacket, ResponsePacket, SerializedRequest},
+    },
+    transports::{TransportError, TransportFut},
+};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use server::{CHAIN_ID, Reaction, Server, dead_url, good_answer};
+use std::{
+    sync::{Arc, Mutex},
+    task::{Context, Poll},
+    time::Duration,
+};
+use tower::Service as _;
+
+const PATIENT: Duration = Duration::from_secs(300);
+const SHORT: Duration = Duration::from_millis(60);
+
+fn rules(rounds: u32) -> RetryRules {
+    RetryRules {
+        rounds,
+        first_wait: Duration::from_millis(1),
+        longest_wait: Duration::from_secs(5),
+        total: PATIENT,
+        jitter: Jitter::Off,
+    }
+}
+
+fn endpoint_within(url: &str, timeout: Duration) -> Endpoint {
+    let limits = HttpLimits { timeout, connect_timeout: PATIENT, max_body: 4096 };
+    Endpoint::http(url.parse().unwrap(), CHAIN_ID, limits, Thresholds::default(), Arc::new(SystemClock)).unwrap()
+}
+
+fn endpoint(url: &str) -> Endpoint {
+    endpoint_within(url, PATIENT)
+}
+
+fn stack(endpoints: Vec<Endpoint>, rounds: u32) -> EndpointStack {
+    EndpointStack::new(CHAIN_ID, endpoints, rules(rounds)).unwrap()
+}
+
+fn call(id: u64, method: &'static str) -> SerializedRequest {
+    Request::new(method, Id::Number(id), [(); 0]).serialize().unwrap()
+}
+
+fn batch(methods: &[&'static str]) -> RequestPacket {
+    (10_u64..).zip(methods).map(|(id, method)| call(id, method)).collect()
+}
+
+async fn ask(stack: &EndpointStack, packet: impl Into<RequestPacket>) -> Result<ResponsePacket, ProviderError> {
+    stack.clone().call(packet.into()).await.map_err(ProviderError::from)
+}
+
+fn results(packet: &ResponsePacket) -> Vec<String> {
+    packet.responses().iter().map(|response| response.payload.as_success().unwrap().get().to_owned()).collect()
+}
+
+const READ: &str = "eth_gasPrice";
+const SEND: &str = "eth_sendRawTransaction";
+
+#[tokio::test]
+async fn a_read_moves_on_from_a_dead_endpoint() {
+    let good = Server::good().await;
+    let stack = stack(vec![endpoint(&dead_url().await), endpoint(&good.url)], 1);
+    let answer = ask(&stack, call(1, READ)).await.unwrap();
+    assert_eq!(results(&answer), ["\"eth_gasPrice\""]);
+    assert_eq!(good.count(), 1);
+}
+
+#[tokio::test]
+async fn a_read_moves_on_from_every_kind_of_bad_answer() {
+    type Bad = fn(&Value) -> Reaction;
+    let bad: [(&str, Bad); 10] = [
+        ("closed", |_| Reaction::Close),
+        ("cut", |question| Reaction::Cut(good_answer(question))),
+        ("not JSON", |_| Reaction::Body("<html>busy</html>".into())),
+        ("empty", |_| Reaction::Body(String::new())),
+        ("wrong id", |_| Reaction::Body(json!({"jsonrpc": "2.0", "id": 99, "result": "0x1"}).to_string())),
+        ("a list", |question| Reaction::Body(format!("[{}]", good_answer(question)))),
+        ("endless", |_| Reaction::Endless),
+        ("announced huge", |_| Reaction::Announce(1 << 40)),
+        ("500", |_| Reaction::Status(500, "", "oops".into())),
+        ("429", |_| Reaction::Status(429, "retry-after: 200\r\n", String::new())),
+    ];
+    for (name, react) in bad {
+        let wrong = Server::start(CHAIN_ID, move |_, question| react(question)).await;
+        let good = Server::good().await;
+        let stack = stack(vec![endpoint(&wrong.url), endpoint(&good.url)], 3);
+        let answer = ask(&stack, call(1, READ)).await;
+        assert_eq!(results(&answer.unwrap_or_else(|error| panic!("{name}: {error}"))), ["\"eth_gasPrice\""], "{name}");
+        assert_eq!((wrong.count(), good.count()), (1, 1), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn each_bad_answer_has_an_error_of_its_own() {
+    type Bad = fn(&Value) -> Reaction;
+    let bad: [(Bad, &str); 9] = [
+        (|_| Reaction::Close, "connection broke"),
+        (|question| Reaction::Cut(good_answer(question)), "connection broke"),
+        (|_| Reaction::Body("{\"jsonrpc\"".into()), "not a JSON-RPC response"),
+        (|_| Reaction::Body(json!({"id": 99, "result": 1}).to_string()), "id 99, which was not asked"),
+        (|question| Reaction::Body(format!("[{}]", good_answer(question))), "a list came where one response was due"),
+        (|_| Reaction::Endless, "larger than the limit of 4096 bytes"),
+        (|_| Reaction::Announce(4097), "larger than the limit of 4096 bytes"),
+        (|_| Reaction::Status(401, "", "no\u{1b}[31m such \u{202e}project".into()), "HTTP status 401 (no"),
+        (|_| Reaction::Status(429, "retry-after: 200\r\n", String::new()), "it asks for 200000 ms of quiet"),
+    ];
+    for (react, expected) in bad {
+        let wrong = Server::start(CHAIN_ID, move |_, question| react(question)).await;
+        let error = ask(&stack(vec![endpoint(&wrong.url)], 1), call(1, READ)).await.unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains(expected), "expected {expected:?} in {text:?}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']), "unclean: {text:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_silent_endpoint_times_out_and_the_next_answers() {
+    let silent = Server::start(CHAIN_ID, |_, _| Reaction::Silence).await;
+    let good = Server::good().await;
+    let alone = stack(vec![endpoint_within(&silent.url, SHORT)], 1);
+    // On a slow machine the time may already end while the chain id is asked; both are time-outs.
+    assert!(matches!(ask(&alone, call(1, READ)).await, Err(ProviderError::TimedOut { after: SHORT, .. })));
+    let both = stack(vec![endpoint_within(&silent.url, SHORT), endpoint(&good.url)], 1);
+    assert_eq!(results(&ask(&both, call(1, READ)).await.unwrap()), ["\"eth_gasPrice\""]);
+}
+
+#[tokio::test]
+async fn batches_are_checked_member_by_member() {
+    let asked = ["eth_gasPrice", "eth_blockNumber", "net_version"];
+    let member = |id: u64| json!({"jsonrpc": "2.0", "id": id, "result": "0x1"});
+    let cases = [
+        (json!([member(10), member(12)]), "1 of 3 calls of the batch have no answer"),
+        (json!([]), "3 of 3 calls"),
+        (json!([member(10), member(10), member(11), member(12)]), "id 10 is answered twice"),
+        (json!([member(10), member(11), member(13)]), "id 13, which was not asked"),
+        (member(10), "one response came where a list of responses was due"),
+        (json!({"id": null, "error": {"code": -32600, "message": "no batches\u{7}"}}), "code -32600): no batches"),
+    ];
+    for (body, expected) in cases {
+        let wrong = Server::start(CHAIN_ID, move |_, _| Reaction::Body(body.to_string())).await;
+        let error = ask(&stack(vec![endpoint(&wrong.url)], 1), batch(&asked)).await.unwrap_err();
+        assert!(error.to_string().contains(expected), "expected {expected:?} in {error}");
+    }
+    // Any order will do.
+    let shuffled =
+        Server::start(CHAIN_ID, move |_, _| Reaction::Body(json!([member(12), member(10), member(11)]).to_string()))
+            .await;
+    assert_eq!(ask(&stack(vec![endpoint(&shuffled.url)], 1), batch(&asked)).await.unwrap().responses().len(), 3);
+}
+
+#[tokio::test]
+async fn a_send_whose_answer_is_lost_goes_out_once_and_says_so() {
+    type Bad = fn(&Value) -> Reaction;
+    let bad: [(&str, Bad); 11] = [
+        ("silence", |_| Reaction::Silence),
+        ("closed", |_| Reaction::Close),
+        ("cut", |question| Reaction::Cut(good_answer(question))),
+        ("not JSON", |_| Reaction::Body("<html>".into())),
+        ("wrong id", |_| Reaction::Body(json!({"id": 99, "result": "0x1"}).to_string())),
+        ("endless", |_| Reaction::Endless),
+        ("500", |_| Reaction::Status(500, "", String::new())),
+        ("502", |_| Reaction::Status(502, "", String::new())),
+        ("429", |_| Reaction::Status(429, "retry-after: 0\r\n", String::new())),
+        ("307", |_| Reaction::Status(307, "location: /elsewhere\r\n", String::new())),
+        ("403", |_| Reaction::Status(403, "", String::new())),
+    ];
+    for (name, react) in bad {
+        for packet in [RequestPacket::Single(call(1, SEND)), batch(&[READ, SEND])] {
+            let wrong = Server::start(CHAIN_ID, move |_, question| react(question)).await;
+            let good = Server::good().await;
+            let first = endpoint_within(&wrong.url, if name == "silence" { Duration::from_secs(1) } else { PATIENT });
+            first.verify().await.unwrap();
+            let error = ask(&stack(vec![first, endpoint(&good.url)], 5), packet).await.unwrap_err();
+            assert!(error.is_outcome_unknown(), "{name}: {error}");
+            assert!(!error.nothing_sent(), "{name}");
+            assert!(error.to_string().contains("outcome of eth_sendRawTransaction is unknown"), "{error}");
+            assert_eq!((wrong.count(), good.count()), (1, 0), "{name}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_send_moves_on_only_while_nothing_was_sent() {
+    let wrong_chain = Server::start(1, |_, question| Reaction::Body(good_answer(question))).await;
+    let good = Server::good().await;
+    let spare = Server::good().await;
+    let endpoints =
+        vec![endpoint(&dead_url().await), endpoint(&wrong_chain.url), endpoint(&good.url), endpoint(&spare.url)];
+    ask(&stack(endpoints, 5), call(1, SEND)).await.unwrap();
+    assert_eq!((wrong_chain.count(), good.count(), spare.count()), (0, 1, 0));
+
+    let nobody = stack(vec![endpoint(&dead_url().await), endpoint(&wrong_chain.url)], 5);
+    let error = ask(&nobody, call(1, SEND)).await.unwrap_err();
+    assert!(error.nothing_sent() && !error.is_outcome_unknown(), "{error}");
+    assert_eq!(wrong_chain.count(), 0);
+}
+
+#[tokio::test]
+async fn a_refusal_of_a_send_is_an_answer() {
+    let refusing = Server::start(CHAIN_ID, |_, question| {
+        let error = json!({"code": -32000, "message": "nonce too low\u{1b}[2J"});
+        Reaction::Body(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string())
+    })
+    .await;
+    let spare = Server::good().await;
+    let provider = provider(stack(vec![endpoint(&refusing.url), endpoint(&spare.url)], 5));
+    let error = ProviderError::from(provider.send_raw_transaction(&[1, 2, 3]).await.unwrap_err());
+    let ProviderError::Rpc { code: -32000, message, .. } = &error else { panic!("{error:?}") };
+    assert!(message.as_str().starts_with("nonce too low") && !message.as_str().contains('\u{1b}'), "{message:?}");
+    assert_eq!((refusing.count(), spare.count()), (1, 0));
+}
+
+fn provider(stack: EndpointStack) -> impl Provider {
+    ProviderBuilder::new().disable_recommended_fillers().connect_client(RpcClient::new(stack, false))
+}
+
+#[tokio::test]
+async fn a_wrong_chain_is_named_and_never_asked() {
+    let mainnet = Server::start(1, |_, question| Reaction::Body(good_answer(question))).await;
+    let error = ask(&stack(vec![endpoint(&mainnet.url)], 5), call(1, READ)).await.unwrap_err();
+    assert!(matches!(error, ProviderError::WrongChain { expected: CHAIN_ID, found: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains("expected id 31337, found id 1"), "{error}");
+    assert_eq!(mainnet.count(), 0);
+}
+
+#[tokio::test]
+async fn keys_in_urls_are_never_told() {
+    const KEYS: [&str; 4] = ["hunter2", "k3y-in-the-path", "k3y-in-query", "operator"];
+    let with_key = |url: &str| {
+        let host = url.strip_prefix("http://").unwrap();
+        format!("http://operator:hunter2@{host}/v2/k3y-in-the-path?apikey=k3y-in-query")
+    };
+    let told = |text: &str| {
+        let found = KEYS.iter().find(|key| text.contains(*key));
+        assert_eq!(found, None, "in {text:?}");
+    };
+    let echo = Server::start(CHAIN_ID, |_, _| {
+        Reaction::Status(403, "", "project k3y-in-the-path (apikey=k3y-in-query) is not known to operator".into())
+    })
+    .await;
+    let silent = Server::start(CHAIN_ID, |_, _| Reaction::Close).await;
+    let html = Server::start(CHAIN_ID, |_, _| Reaction::Body("k3y-in-the-path".into())).await;
+    for url in [dead_url().await, echo.url.clone(), silent.url.clone(), html.url.clone()] {
+        let endpoint = endpoint(&with_key(&url));
+        let stack = stack(vec![endpoint.clone()], 2);
+        for method in [READ, SEND] {
+            let error = stack.clone().call(call(1, method).into()).await.unwrap_err();
+            told(&format!("{error} {error:?} {:?}", endpoint.health()));
+            told(&ProviderError::from(error).to_string());
+        }
+        told(&format!("{endpoint:?} {stack:?} {}", endpoint.label()));
+    }
+    let url: EndpointUrl = with_key("http://127.0.0.1:1").parse().unwrap();
+    told(&format!("{url} {url:?}"));
+    assert_eq!(url.label().as_str(), "127.0.0.1:1/…");
+}
+
+#[test]
+fn unusable_urls_say_what_would_be_usable() {
+    for text in ["", "127.0.0.1:8545", "ws://127.0.0.1:8545", "file:///etc/passwd", "http://", "http://a b/secret-key"]
+    {
+        let error = text.parse::<EndpointUrl>().unwrap_err().to_string();
+        assert!(error.contains("expected http:// or https:// with a host"), "{text}: {error}");
+        assert!(!error.contains("secret-key"), "{error}");
+    }
+}
+
+/// A transport that answers from a script and notes when it was asked.
+#[derive(Clone)]
+struct Script {
+    script: Arc<dyn Fn(usize) -> Result<(), ProviderError> + Send + Sync>,
+    asked: Arc<Mutex<Vec<tokio::time::Instant>>>,
+}
+
+impl Script {
+    fn new(script: impl Fn(usize) -> Result<(), ProviderError> + Send + Sync + 'static) -> Self {
+        Self { script: Arc::new(script), asked: Arc::default() }
+    }
+
+    fn endpoint(&self, name: &str) -> Endpoint {
+        Endpoint::new(SafeText::clean(name, 20), CHAIN_ID, self.clone(), Thresholds::default())
+    }
+
+    /// Milliseconds between the requests.
+    fn gaps(&self) -> Vec<u128> {
+        let asked = self.asked.lock().unwrap();
+        asked.windows(2).map(|pair| (pair[1] - pair[0]).as_millis()).collect()
+    }
+
+    fn count(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+impl tower::Service<RequestPacket> for Script {
+    type Response = ResponsePacket;
+    type Error = TransportError;
+    type Future = TransportFut<'static>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, packet: RequestPacket) -> Self::Future {
+        let question: Value = serde_json::to_value(&packet).unwrap();
+        let outcome = if question["method"] == "eth_chainId" {
+            Ok(server::result(&question, json!("0x7a69")))
+        } else {
+            let mut asked = self.asked.lock().unwrap();
+            asked.push(tokio::time::Instant::now());
+            (self.script)(asked.len() - 1).map(|()| good_answer(&question))
+        };
+        Box::pin(async move { Ok(serde_json::from_str(&outcome?).unwrap()) })
+    }
+}
+
+fn broken() -> ProviderError {
+    ProviderError::Interrupted { endpoint: SafeText::clean("script", 10), reason: SafeText::clean("reset", 10) }
+}
+
+fn limited(seconds: u64) -> ProviderError {
+    let retry_after = Some(Duration::from_secs(seconds));
+    ProviderError::RateLimited { endpoint: SafeText::clean("script", 10), retry_after }
+}
+
+fn slow_rules() -> RetryRules {
+    RetryRules { jitter: Jitter::Off, ..RetryRules::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_are_repeated_with_doubling_waits_and_then_given_up() {
+    let script = Script::new(|_| Err(broken()));
+    let stack = EndpointStack::new(CHAIN_ID, vec![script.endpoint("one")], slow_rules()).unwrap();
+    assert_eq!(ask(&stack, call(1, READ)).await.unwrap_err(), broken());
+    assert_eq!(script.gaps(), [200, 400, 800]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_begins_after_the_total_time() {
+    let script = Script::new(|_| Err(broken()));
+    let rules = RetryRules { rounds: 1000, total: Duration::from_secs(20), ..slow_rules() };
+    let stack = EndpointStack::new(CHAIN_ID, vec![script.endpoint("one")], rules).unwrap();
+    let begun = tokio::time::Instant::now();
+    ask(&stack, call(1, READ)).await.unwrap_err();
+    assert_eq!(script.gaps(), [200, 400, 800, 1600, 3200, 5000, 5000]);
+    assert!(begun.elapsed() <= Duration::from_secs(20));
+}
+
+#[tokio::test(start_paused = true)]
+async fn retry_after_is_honoured() {
+    let script = Script::new(|index| if index == 0 { Err(limited(3)) } else { Ok(()) });
+    let stack = EndpointStack::new(CHAIN_ID, vec![script.endpoint("one")], slow_rules()).unwrap();
+    ask(&stack, call(1, READ)).await.unwrap();
+    assert_eq!(script.gaps(), [3000]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_longer_silence_than_we_wait_for_is_reported_and_kept() {
+    let script = Script::new(|_| Err(limited(60)));
+    let stack = EndpointStack::new(CHAIN_ID, vec![script.endpoint("one")], slow_rules()).unwrap();
+    assert_eq!(ask(&stack, call(1, READ)).await.unwrap_err(), limited(60));
+    // While it asks for silence, a second read does not even reach it.
+    tokio::time::advance(Duration::from_secs(10)).await;
+    let error = ask(&stack, call(2, READ)).await.unwrap_err();
+    let ProviderError::RateLimited { retry_after: Some(left), .. } = error else { panic!("{error:?}") };
+    assert_eq!(left, Duration::from_secs(50));
+    assert_eq!(script.count(), 1);
+    tokio::time::advance(Duration::from_secs(51)).await;
+    ask(&stack, call(3, READ)).await.unwrap_err();
+    assert_eq!(script.count(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn rounds_take_turns_over_endpoints_and_skip_what_cannot_help() {
+    let refused =
+        |status| ProviderError::Http { endpoint: SafeText::clean("script", 10), status, body: SafeText::clean("", 1) };
+    let forbidden = Script::new(move |_| Err(refused(403)));
+    let flaky = Script::new(|index| if index < 2 { Err(broken()) } else { Ok(()) });
+    let endpoints = vec![forbidden.endpoint("one"), flaky.endpoint("two")];
+    let stack = EndpointStack::new(CHAIN_ID, endpoints, slow_rules()).unwrap();
+    ask(&stack, call(1, READ)).await.unwrap();
+    assert_eq!((forbidden.count(), flaky.count()), (1, 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sends_are_never_repeated_whatever_the_rules_say() {
+    for failure in [broken(), limited(0)] {
+        let script = Script::new(move |_| Err(failure.clone()));
+        let spare = Script::new(|_| Ok(()));
+        let endpoints = vec![script.endpoint("one"), spare.endpoint("two")];
+        let stack = EndpointStack::new(CHAIN_ID, endpoints, slow_rules()).unwrap();
+        assert!(ask(&stack, call(1, SEND)).await.unwrap_err().is_outcome_unknown());
+        assert_eq!((script.count(), spare.count()), (1, 0));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_healthier_endpoint_is_asked_first() {
+    let failing = Script::new(|_| Err(broken()));
+    let good = Script::new(|_| Ok(()));
+    let endpoints = vec![failing.endpoint("one"), good.endpoint("two")];
+    let stack = EndpointStack::new(CHAIN_ID, endpoints, slow_rules()).unwrap();
+    for id in 0..20 {
+        ask(&stack, call(id, READ)).await.unwrap();
+    }
+    let asked = failing.count();
+    assert!(asked < 5, "a failing endpoint was asked {asked} times of 20");
+    assert_eq!(good.count(), 20);
+}
+
+#[derive(Debug)]
+struct FixedClock(u64);
+
+impl crate::base::clock::Clock for FixedClock {
+    fn now_millis(&self) -> u64 {
+        self.0 * 1000
+    }
+}
+
+#[tokio::test]
+async fn the_monitor_sees_lag_age_and_wrong_chains() {
+    let at = |number: u64, timestamp: u64| {
+        move |_: usize, question: &Value| {
+            let block = json!({"number": format!("{number:#x}"), "timestamp": format!("{timestamp:#x}")});
+            Reaction::Body(server::result(question, block))
+        }
+    };
+    let ahead = Server::start(CHAIN_ID, at(110, 1_000)).await;
+    let behind = Server::start(CHAIN_ID, at(100, 880)).await;
+    let stranger = Server::start(1, at(9_999, 1_000)).await;
+    let endpoints =
+        vec![endpoint(&behind.url), endpoint(&ahead.url), endpoint(&stranger.url), endpoint(&dead_url().await)];
+    let patience = MonitorRules { patience: PATIENT, ..MonitorRules::default() };
+    let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints, patience, Arc::new(FixedClock(1_010)));
+    assert_eq!(handle.now().condition, Condition::Unproven);
+    // A new endpoint may be taken as healthy before its lag is known; three polls settle it.
+    for _ in 0..5 {
+        monitor.poll().await;
+    }
+    let health = handle.now();
+    assert_eq!(health.condition, Condition::Healthy);
+    assert_eq!(health.head, Some(Head { number: 110, timestamp: 1_000 }));
+    assert_eq!(health.age, Some(Duration::from_secs(10)));
+    let conditions: Vec<_> = health.endpoints.iter().map(EndpointHealth::condition).collect();
+    assert_eq!(conditions, [Condition::Degraded, Condition::Healthy, Condition::Down, Condition::Down]);
+    assert_eq!(health.endpoints[0].lag_blocks, Some(10));
+    assert_eq!(health.endpoints[2].chain_id, Some(1));
+    assert_eq!(stranger.count(), 0, "a wrong chain was asked for its head");
+    assert!(health.endpoints[3].last_error.as_ref().unwrap().as_str().contains("cannot connect"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(256))]
+    /// Whatever bytes come, checking them ends in an answer or an error.
+    #[test]
+    fn any_body_is_survived(cut in 0_usize..200, noise in any::<u8>(), at in 0_usize..200) {
+        let body = good_answer(&json!([{"id": 10, "method": "a"}, {"id": 11, "method": "b"}]));
+        let mut bytes = body.into_bytes();
+        bytes.truncate(cut);
+        if let Some(byte) = bytes.get_mut(at) {
+            *byte = noise;
+        }
+        if let Ok(answer) = serde_json::from_slice::<ResponsePacket>(&bytes)
+            && let Ok(checked) = answer::check(&batch(&["a", "b"]), answer, &SafeText::clean("x", 1))
+        {
+            prop_assert_eq!(checked.responses().len(), 2);
+        }
+    }
+}
