@@ -1,1 +1,0 @@
-//! Configuration: TOML, environment, flags, in that order of precedence.

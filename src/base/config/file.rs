@@ -1,0 +1,243 @@
+//! The TOML file: which keys exist, of which type, and the line of everything that is wrong.
+//!
+//! Read by hand rather than derived, because every error must name its line and the nearest known key, and
+//! because a parser's own error prints the offending line, which may hold an endpoint's credential.
+
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    ops::Range,
+    path::{Path, PathBuf},
+};
+
+use toml::{
+    Spanned,
+    de::{DeTable, DeValue},
+};
+
+use super::{ChainSettings, ConfigError, FileProblem, Origin, RpcUrl, Setting, paths};
+use crate::base::{
+    text::{SafeText, nearest},
+    units::Usd,
+};
+
+/// Files above this size are not read: no configuration needs it.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Every key of the file, with what it is for. `NAME` stands for a chain, `SYMBOL` for a token.
+pub const KEYS: &[(&str, &str)] = &[
+    ("network", "the network to work on: devnet, or a chain such as sepolia"),
+    ("book", "an address book file, as `bardo devnet` prints one"),
+    ("data_dir", "where logs and later the ledger are kept"),
+    ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),
+    ("chains.NAME.rpc", "endpoints of that chain, the preferred one first"),
+    ("chains.NAME.chain_id", "the id its endpoints must answer"),
+    ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
+];
+
+/// What `bardo config init` writes: every key, with its default or an example, commented out.
+pub const TEMPLATE: &str = include_str!("template.toml");
+
+const TOP: &[&str] = &["network", "book", "data_dir", "log", "chains", "prices"];
+const CHAIN: &[&str] = &["rpc", "chain_id"];
+
+/// What the file sets.
+#[derive(Debug, Default)]
+pub(super) struct File {
+    pub network: Option<Setting<String>>,
+    pub book: Option<Setting<PathBuf>>,
+    pub data_dir: Option<Setting<PathBuf>>,
+    pub log: Option<Setting<String>>,
+    pub chains: BTreeMap<String, ChainSettings>,
+    pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
+}
+
+/// The file at `path`, or `None` where there is none.
+pub(super) fn read(path: &Path) -> Result<Option<File>, ConfigError> {
+    let unreadable = |reason: String| ConfigError::Unreadable { path: path.to_owned(), reason };
+    let mut bytes = Vec::new();
+    match std::fs::File::open(path) {
+        Ok(file) => file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(|error| unreadable(error.to_string()))?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(error.to_string())),
+    };
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(unreadable("larger than 1 MiB; that is no configuration of Bardo's".into()));
+    }
+    let text = String::from_utf8(bytes).map_err(|_| unreadable("not valid UTF-8".into()))?;
+    Source { path, text: &text }.parse().map(Some)
+}
+
+struct Source<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+type Value<'i> = Spanned<DeValue<'i>>;
+
+impl Source<'_> {
+    fn parse(&self) -> Result<File, ConfigError> {
+        let root = DeTable::parse(self.text).map_err(|error| {
+            let span = error.span().unwrap_or(0..0);
+            self.fail(span, FileProblem::Syntax(SafeText::clean(error.message(), 200).to_string()))
+        })?;
+        let mut file = File::default();
+        for (key, value) in root.get_ref() {
+            let name: &str = key.get_ref();
+            match name {
+                "network" => {
+                    file.network = Some(self.setting(value, self.string(name, value, "a string such as \"devnet\"")?))
+                }
+                "book" => file.book = Some(self.setting(value, self.path_of(name, value)?)),
+                "data_dir" => file.data_dir = Some(self.setting(value, self.path_of(name, value)?)),
+                "log" => file.log = Some(self.setting(value, self.string(name, value, "a string such as \"info\"")?)),
+                "chains" => file.chains = self.chains(value)?,
+                "prices" => file.prices = self.prices(value)?,
+                _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
+            }
+        }
+        Ok(file)
+    }
+
+    fn chains(&self, value: &Value<'_>) -> Result<BTreeMap<String, ChainSettings>, ConfigError> {
+        let mut chains = BTreeMap::new();
+        for (key, value) in self.table("chains", value, "a table such as [chains.sepolia]")? {
+            let chain = SafeText::clean(key.get_ref(), 64).to_string().to_lowercase();
+            let place = format!("chains.{chain}");
+            let origin = self.origin(key.span());
+            let mut rpc = None;
+            let mut chain_id = None;
+            for (key, value) in self.table(&place, value, "a table such as [chains.sepolia]")? {
+                let name: &str = key.get_ref();
+                let full = format!("{place}.{name}");
+                match name {
+                    "rpc" => rpc = Some(self.setting(value, self.endpoints(&full, value)?)),
+                    "chain_id" => chain_id = Some(self.setting(value, self.whole_number(&full, value)?)),
+                    _ => return Err(self.unknown(key.span(), name, &format!("in [{place}]"), CHAIN)),
+                }
+            }
+            let rpc = rpc.unwrap_or(Setting { value: Vec::new(), origin });
+            if chains.insert(chain.clone(), ChainSettings { rpc, chain_id }).is_some() {
+                return Err(self.bad(key.span(), &place, "this chain has settings twice; keep one table"));
+            }
+        }
+        Ok(chains)
+    }
+
+    fn prices(&self, value: &Value<'_>) -> Result<BTreeMap<String, Setting<BTreeMap<String, Usd>>>, ConfigError> {
+        let mut prices = BTreeMap::new();
+        for (key, value) in self.table("prices", value, "a table such as [prices.sepolia]")? {
+            let chain = SafeText::clean(key.get_ref(), 64).to_string().to_lowercase();
+            let place = format!("prices.{chain}");
+            let mut by_symbol = BTreeMap::new();
+            for (symbol, price) in self.table(&place, value, "a table such as [prices.sepolia]")? {
+                let symbol = SafeText::clean(symbol.get_ref(), 64).to_string();
+                let full = format!("{place}.{symbol}");
+                // A string, because a TOML float has already lost digits when it gets here.
+                let text = self.string(&full, price, "a string of dollars such as \"3400.00\"")?;
+                let price_read =
+                    text.parse::<Usd>().map_err(|error| self.bad(price.span(), &full, &error.to_string()))?;
+                if price_read.is_zero() {
+                    return Err(self.bad(
+                        price.span(),
+                        &full,
+                        "a price of zero would make a token look worthless; leave the line out if there is no price",
+                    ));
+                }
+                by_symbol.insert(symbol, price_read);
+            }
+            prices.insert(chain, Setting { value: by_symbol, origin: self.origin(key.span()) });
+        }
+        Ok(prices)
+    }
+
+    fn endpoints(&self, key: &str, value: &Value<'_>) -> Result<Vec<RpcUrl>, ConfigError> {
+        const EXPECTED: &str = "a list of URLs such as [\"http://127.0.0.1:8545\"]";
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(key, value, EXPECTED))?;
+        list.iter()
+            .map(|entry| {
+                let text = self.string(key, entry, EXPECTED)?;
+                RpcUrl::parse(&text).map_err(|error| self.bad(entry.span(), key, &error.to_string()))
+            })
+            .collect()
+    }
+
+    fn table<'v, 'i>(
+        &self,
+        key: &str,
+        value: &'v Value<'i>,
+        expected: &'static str,
+    ) -> Result<&'v DeTable<'i>, ConfigError> {
+        value.get_ref().as_table().ok_or_else(|| self.wrong_type(key, value, expected))
+    }
+
+    fn string(&self, key: &str, value: &Value<'_>, expected: &'static str) -> Result<String, ConfigError> {
+        let text = value.get_ref().as_str().ok_or_else(|| self.wrong_type(key, value, expected))?;
+        if text.trim().is_empty() {
+            return Err(self.bad(value.span(), key, "empty; leave the line out to use the default"));
+        }
+        Ok(text.to_owned())
+    }
+
+    fn path_of(&self, key: &str, value: &Value<'_>) -> Result<PathBuf, ConfigError> {
+        let text = self.string(key, value, "a path in quotes")?;
+        paths::absolute(&text).map_err(|reason| self.bad(value.span(), key, &reason))
+    }
+
+    fn whole_number(&self, key: &str, value: &Value<'_>) -> Result<u64, ConfigError> {
+        let number = value
+            .get_ref()
+            .as_integer()
+            .ok_or_else(|| self.wrong_type(key, value, "a whole number such as 11155111"))?;
+        u64::from_str_radix(&number.as_str().replace('_', ""), number.radix())
+            .ok()
+            .filter(|id| *id > 0)
+            .ok_or_else(|| self.bad(value.span(), key, "not a chain id: a whole number above zero, such as 11155111"))
+    }
+
+    fn setting<T>(&self, at: &Value<'_>, value: T) -> Setting<T> {
+        Setting { value, origin: self.origin(at.span()) }
+    }
+
+    fn origin(&self, span: Range<usize>) -> Origin {
+        Origin::File { line: self.line(span) }
+    }
+
+    /// The line `span` starts on, counted from 1.
+    fn line(&self, span: Range<usize>) -> usize {
+        self.text.bytes().take(span.start).filter(|byte| *byte == b'\n').count() + 1
+    }
+
+    fn fail(&self, span: Range<usize>, problem: FileProblem) -> ConfigError {
+        ConfigError::File { path: self.path.to_owned(), line: self.line(span), problem: Box::new(problem) }
+    }
+
+    fn bad(&self, span: Range<usize>, key: &str, reason: &str) -> ConfigError {
+        self.fail(span, FileProblem::BadValue { key: key.to_owned(), reason: reason.to_owned() })
+    }
+
+    fn wrong_type(&self, key: &str, value: &Value<'_>, expected: &'static str) -> ConfigError {
+        let found = match value.get_ref() {
+            DeValue::String(_) => "a string",
+            DeValue::Integer(_) => "a whole number",
+            DeValue::Float(_) => "a number with a point",
+            DeValue::Boolean(_) => "true or false",
+            DeValue::Datetime(_) => "a date or time",
+            DeValue::Array(_) => "a list",
+            DeValue::Table(_) => "a table",
+        };
+        self.fail(value.span(), FileProblem::WrongType { key: key.to_owned(), expected, found })
+    }
+
+    fn unknown(&self, span: Range<usize>, key: &str, place: &str, known: &[&str]) -> ConfigError {
+        self.fail(
+            span,
+            FileProblem::UnknownKey {
+                key: SafeText::clean(key, 64).to_string(),
+                place: place.to_owned(),
+                nearest: nearest(key, known.iter().copied()).map(str::to_owned),
+                known: known.join(", "),
+            },
+        )
+    }
+}

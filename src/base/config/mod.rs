@@ -1,0 +1,329 @@
+//! Configuration: built-in defaults, then the TOML file, then environment variables, then flags; the later wins.
+//!
+//! The file holds nothing that nothing reads: an unknown key is an error that names its line. What a chain's name
+//! means is not known here (see `chain::network`), only that somebody gave it settings.
+
+mod file;
+mod paths;
+mod rpc_url;
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use crate::base::units::Usd;
+
+pub use file::{KEYS, TEMPLATE};
+pub use paths::Paths;
+pub use rpc_url::{RpcUrl, RpcUrlError};
+
+/// The network that is used when nobody names one.
+pub const DEFAULT_NETWORK: &str = "devnet";
+/// What is logged when nobody says otherwise.
+const DEFAULT_LOG: &str = "info";
+/// `BARDO_RPC_BASE_SEPOLIA` sets the endpoints of `base-sepolia`.
+const RPC_PREFIX: &str = "BARDO_RPC_";
+
+/// Everything that can be set, with where each setting came from.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where things are kept.
+    pub paths: Paths,
+    /// Whether the configuration file exists.
+    pub file_exists: bool,
+    /// The network to work on: `devnet` or a chain's name, not yet looked up.
+    pub network: Setting<String>,
+    /// An address book to read, as `bardo devnet` prints one.
+    pub book: Option<Setting<PathBuf>>,
+    /// What is logged, as a `tracing` filter.
+    pub log: Setting<String>,
+    /// Settings by chain, under the name they were given with.
+    pub chains: BTreeMap<String, ChainSettings>,
+    /// Fixed dollar prices for test networks: by chain, then by symbol.
+    pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
+}
+
+/// What is set for one chain.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ChainSettings {
+    /// Endpoints, the preferred one first.
+    pub rpc: Setting<Vec<RpcUrl>>,
+    /// The chain id that every endpoint must answer.
+    pub chain_id: Option<Setting<u64>>,
+}
+
+/// A value and where it was set.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting<T> {
+    /// The value.
+    pub value: T,
+    /// Who set it.
+    pub origin: Origin,
+}
+
+/// Where a setting comes from, the weakest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// Built in.
+    Default,
+    /// The configuration file, at this line.
+    File {
+        /// Counted from 1.
+        line: usize,
+    },
+    /// This environment variable.
+    Environment(String),
+    /// This flag.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Default => f.write_str("default"),
+            Self::File { line } => write!(f, "file, line {line}"),
+            Self::Environment(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// Neither `BARDO_HOME` nor a home directory.
+    #[error("no home directory found: set BARDO_HOME to a folder Bardo may use")]
+    NoHome,
+    /// The file is there and cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Something in the file is wrong.
+    #[error("{}, line {line}: {problem}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Counted from 1.
+        line: usize,
+        /// What.
+        problem: Box<FileProblem>,
+    },
+    /// An environment variable cannot be used.
+    #[error("environment variable {name}: {reason}")]
+    Environment {
+        /// The variable.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// A flag's value cannot be used.
+    #[error("{flag}: {reason}")]
+    Flag {
+        /// The flag.
+        flag: &'static str,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What is wrong at a line of the file.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FileProblem {
+    /// Not TOML.
+    #[error("not valid TOML: {0}")]
+    Syntax(String),
+    /// A key that nothing reads.
+    #[error("unknown key '{key}' {place}{}; known here: {known}", nearest.as_ref().map(|near| format!("; did you mean '{near}'?")).unwrap_or_default())]
+    UnknownKey {
+        /// The key, cleaned.
+        key: String,
+        /// Where it stands, in words.
+        place: String,
+        /// The known key most like it.
+        nearest: Option<String>,
+        /// All known keys.
+        known: String,
+    },
+    /// A value of another type.
+    #[error("'{key}' must be {expected}, but this is {found}")]
+    WrongType {
+        /// The key.
+        key: String,
+        /// What it should be, with an example.
+        expected: &'static str,
+        /// What it is.
+        found: &'static str,
+    },
+    /// A value of the right type that makes no sense.
+    #[error("'{key}': {reason}")]
+    BadValue {
+        /// The key.
+        key: String,
+        /// Why.
+        reason: String,
+    },
+}
+
+/// What was set on the command line.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--network NAME`.
+    pub network: Option<String>,
+    /// `--rpc CHAIN=URL`, as typed; several for one chain are tried in this order.
+    pub rpc: Vec<String>,
+    /// `--book FILE`.
+    pub book: Option<PathBuf>,
+}
+
+/// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
+#[derive(Debug, Clone, Default)]
+pub struct Environment(BTreeMap<String, String>);
+
+impl Environment {
+    /// Those of this process.
+    ///
+    /// # Errors
+    /// [`ConfigError::Environment`] for one that is not valid UTF-8.
+    pub fn from_process() -> Result<Self, ConfigError> {
+        let mut found = BTreeMap::new();
+        for (name, value) in std::env::vars_os() {
+            let Ok(name) = name.into_string() else { continue };
+            if !name.starts_with("BARDO_") {
+                continue;
+            }
+            let Ok(value) = value.into_string() else {
+                return Err(ConfigError::Environment { name, reason: "the value is not valid UTF-8".into() });
+            };
+            found.insert(name, value);
+        }
+        Ok(Self(found))
+    }
+
+    /// A variable's value; an empty one counts as not set.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str).filter(|value| !value.is_empty())
+    }
+}
+
+impl<K: Into<String>, V: Into<String>> FromIterator<(K, V)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (K, V)>>(pairs: I) -> Self {
+        Self(pairs.into_iter().map(|(name, value)| (name.into(), value.into())).collect())
+    }
+}
+
+impl Config {
+    /// Reads the file, lays environment and flags over it.
+    ///
+    /// # Errors
+    /// A [`ConfigError`] that names the line, variable or flag and says what would be right. A missing file is none.
+    pub fn load(environment: &Environment, flags: &Flags) -> Result<Self, ConfigError> {
+        let mut paths = Paths::find(environment)?;
+        let file = file::read(&paths.config_file)?;
+        let file_exists = file.is_some();
+        let file = file.unwrap_or_default();
+        if let Some(data) = file.data_dir {
+            paths.data_dir = data.value;
+        }
+        if let Some(data) = environment.get("BARDO_DATA_DIR") {
+            paths.data_dir = paths::absolute(data)
+                .map_err(|reason| ConfigError::Environment { name: "BARDO_DATA_DIR".into(), reason })?;
+        }
+
+        let from = |name: &str| {
+            environment
+                .get(name)
+                .map(|value| Setting { value: value.to_owned(), origin: Origin::Environment(name.to_owned()) })
+        };
+        let network = flags
+            .network
+            .clone()
+            .map(|value| Setting { value, origin: Origin::Flag("--network") })
+            .or_else(|| from("BARDO_NETWORK"))
+            .or(file.network)
+            .unwrap_or_else(|| Setting { value: DEFAULT_NETWORK.into(), origin: Origin::Default });
+        let book = flags
+            .book
+            .clone()
+            .map(|value| Setting { value, origin: Origin::Flag("--book") })
+            .or_else(|| from("BARDO_BOOK").map(|book| Setting { value: book.value.into(), origin: book.origin }))
+            .or(file.book);
+        let log = from("BARDO_LOG")
+            .or(file.log)
+            .unwrap_or_else(|| Setting { value: DEFAULT_LOG.into(), origin: Origin::Default });
+
+        let mut chains = file.chains;
+        for (chain, urls) in environment_endpoints(environment)? {
+            set_endpoints(&mut chains, chain, urls);
+        }
+        for (chain, urls) in flag_endpoints(&flags.rpc)? {
+            set_endpoints(&mut chains, chain, urls);
+        }
+        Ok(Self { paths, file_exists, network, book, log, chains, prices: file.prices })
+    }
+
+    /// Where log files go.
+    pub fn log_dir(&self) -> PathBuf {
+        self.paths.data_dir.join("logs")
+    }
+
+    /// The configuration file this was read from, whether it exists or not.
+    pub fn file(&self) -> &Path {
+        &self.paths.config_file
+    }
+}
+
+/// Endpoints of a stronger origin replace those of a weaker one; the expected chain id stays.
+fn set_endpoints(chains: &mut BTreeMap<String, ChainSettings>, chain: String, rpc: Setting<Vec<RpcUrl>>) {
+    match chains.get_mut(&chain) {
+        Some(settings) => settings.rpc = rpc,
+        None => {
+            chains.insert(chain, ChainSettings { rpc, chain_id: None });
+        }
+    }
+}
+
+/// `BARDO_RPC_<CHAIN>`: one or more URLs, separated by commas or spaces.
+fn environment_endpoints(environment: &Environment) -> Result<BTreeMap<String, Setting<Vec<RpcUrl>>>, ConfigError> {
+    let mut found = BTreeMap::new();
+    for (name, value) in &environment.0 {
+        let Some(chain) = name.strip_prefix(RPC_PREFIX).filter(|_| !value.trim().is_empty()) else { continue };
+        let fail = |reason: String| ConfigError::Environment { name: name.clone(), reason };
+        if chain.is_empty() {
+            return Err(fail(format!("no chain named: write {RPC_PREFIX}ETHEREUM")));
+        }
+        let urls: Result<Vec<_>, _> =
+            value.split([',', ' ']).filter(|url| !url.is_empty()).map(RpcUrl::parse).collect();
+        let value = urls.map_err(|error| fail(error.to_string()))?;
+        let chain = chain.to_lowercase().replace('_', "-");
+        found.insert(chain, Setting { value, origin: Origin::Environment(name.clone()) });
+    }
+    Ok(found)
+}
+
+/// `--rpc CHAIN=URL`, gathered by chain. The value is never repeated in an error: it may hold a credential.
+fn flag_endpoints(given: &[String]) -> Result<BTreeMap<String, Setting<Vec<RpcUrl>>>, ConfigError> {
+    let fail = |reason: String| ConfigError::Flag { flag: "--rpc", reason };
+    let mut found: BTreeMap<String, Setting<Vec<RpcUrl>>> = BTreeMap::new();
+    for pair in given {
+        let (chain, url) =
+            pair.split_once('=').filter(|(chain, _)| !chain.is_empty() && !chain.contains([':', '/'])).ok_or_else(
+                || fail("no chain named: write CHAIN=URL, such as ethereum=http://127.0.0.1:8545".into()),
+            )?;
+        let url = RpcUrl::parse(url).map_err(|error| fail(error.to_string()))?;
+        found
+            .entry(chain.to_lowercase())
+            .or_insert_with(|| Setting { value: Vec::new(), origin: Origin::Flag("--rpc") })
+            .value
+            .push(url);
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests;

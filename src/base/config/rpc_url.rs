@@ -1,0 +1,79 @@
+//! Endpoint URLs, which often carry a credential and are therefore never shown whole.
+
+use std::fmt;
+
+use url::Url;
+
+/// A JSON-RPC endpoint. Printing it shows scheme, host and port only.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct RpcUrl(Url);
+
+/// Why a text is not an endpoint. The text itself is never repeated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum RpcUrlError {
+    /// No URL.
+    #[error("not a URL: write one such as http://127.0.0.1:8545")]
+    NotAUrl,
+    /// A scheme that nothing here speaks.
+    #[error("unknown scheme: an endpoint starts with http://, https://, ws:// or wss://")]
+    Scheme,
+    /// No host.
+    #[error("the URL names no host: write one such as http://127.0.0.1:8545")]
+    NoHost,
+}
+
+impl RpcUrl {
+    /// Reads an `http`, `https`, `ws` or `wss` URL.
+    ///
+    /// # Errors
+    /// An [`RpcUrlError`] that says what would be right.
+    pub fn parse(text: &str) -> Result<Self, RpcUrlError> {
+        let url = Url::parse(text.trim()).map_err(|_| RpcUrlError::NotAUrl)?;
+        if !matches!(url.scheme(), "http" | "https" | "ws" | "wss") {
+            return Err(RpcUrlError::Scheme);
+        }
+        if url.host_str().is_none_or(str::is_empty) {
+            return Err(RpcUrlError::NoHost);
+        }
+        Ok(Self(url))
+    }
+
+    /// The whole URL, credential included: for connecting, not for showing.
+    pub fn expose(&self) -> &Url {
+        &self.0
+    }
+
+    /// Whether it points to this machine.
+    pub fn is_loopback(&self) -> bool {
+        match self.0.host() {
+            Some(url::Host::Ipv4(address)) => address.is_loopback(),
+            Some(url::Host::Ipv6(address)) => address.is_loopback(),
+            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            None => false,
+        }
+    }
+}
+
+impl fmt::Display for RpcUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}://", self.0.scheme())?;
+        if !self.0.username().is_empty() || self.0.password().is_some() {
+            f.write_str("…@")?;
+        }
+        f.write_str(self.0.host_str().unwrap_or_default())?;
+        if let Some(port) = self.0.port() {
+            write!(f, ":{port}")?;
+        }
+        // Providers put their keys into the path as often as into the query.
+        if !matches!(self.0.path(), "" | "/") || self.0.query().is_some() || self.0.fragment().is_some() {
+            f.write_str("/…")?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for RpcUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "RpcUrl({self})")
+    }
+}

@@ -1,0 +1,212 @@
+use std::path::Path;
+
+use super::{Config, ConfigError, Environment, FileProblem, Flags, KEYS, Origin, RpcUrl, RpcUrlError, TEMPLATE};
+
+/// A folder of its own with this configuration file in it.
+fn home(file: &str) -> (tempfile::TempDir, Environment) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("config.toml"), file).unwrap();
+    let environment = [("BARDO_HOME", dir.path().to_str().unwrap())].into_iter().collect();
+    (dir, environment)
+}
+
+fn with(dir: &Path, more: &[(&str, &str)]) -> Environment {
+    [("BARDO_HOME", dir.to_str().unwrap())].into_iter().chain(more.iter().copied()).collect()
+}
+
+fn problem(file: &str) -> (usize, FileProblem, String) {
+    let (_dir, environment) = home(file);
+    let error = Config::load(&environment, &Flags::default()).unwrap_err();
+    let message = error.to_string();
+    match error {
+        ConfigError::File { line, problem, .. } => (line, *problem, message),
+        other => panic!("{other}"),
+    }
+}
+
+#[test]
+fn without_a_file_the_defaults_hold() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = Config::load(&with(dir.path(), &[]), &Flags::default()).unwrap();
+    assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", Origin::Default));
+    assert!(!config.file_exists);
+    assert!(config.chains.is_empty());
+    assert_eq!(config.paths.data_dir, dir.path().join("data"));
+}
+
+#[test]
+fn flags_beat_environment_beats_file() {
+    let file = "network = \"base\"\n[chains.sepolia]\nrpc = [\"http://file.example\"]\nchain_id = 11155111\n";
+    let (dir, environment) = home(file);
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert_eq!((config.network.value.as_str(), config.network.origin), ("base", Origin::File { line: 1 }));
+    assert_eq!(config.chains["sepolia"].rpc.origin, Origin::File { line: 3 });
+
+    let environment = with(
+        dir.path(),
+        &[
+            ("BARDO_NETWORK", "sepolia"),
+            ("BARDO_RPC_SEPOLIA", "http://one.example, http://two.example"),
+            ("BARDO_RPC_BASE_SEPOLIA", "ws://three.example"),
+        ],
+    );
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert_eq!(config.network.value, "sepolia");
+    assert_eq!(config.chains["sepolia"].rpc.value.len(), 2);
+    assert_eq!(config.chains["sepolia"].chain_id.as_ref().unwrap().value, 11_155_111);
+    assert_eq!(config.chains["base-sepolia"].rpc.origin, Origin::Environment("BARDO_RPC_BASE_SEPOLIA".into()));
+
+    let flags = Flags {
+        network: Some("devnet".into()),
+        rpc: vec!["Sepolia=http://flag.example".into(), "sepolia=http://second.example".into()],
+        book: None,
+    };
+    let config = Config::load(&environment, &flags).unwrap();
+    assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", Origin::Flag("--network")));
+    let rpc = &config.chains["sepolia"].rpc;
+    assert_eq!(rpc.origin, Origin::Flag("--rpc"));
+    assert_eq!(
+        rpc.value.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["http://flag.example", "http://second.example"]
+    );
+}
+
+#[test]
+fn an_unknown_key_is_refused_with_its_line_and_the_nearest_known_one() {
+    let (line, problem, message) = problem("\n# a comment\nnetwrok = \"base\"\n");
+    assert_eq!(line, 3);
+    assert!(
+        matches!(&problem, FileProblem::UnknownKey { key, nearest: Some(near), .. } if key == "netwrok" && near == "network")
+    );
+    assert!(message.contains("config.toml, line 3: unknown key 'netwrok'"), "{message}");
+    assert!(message.contains("did you mean 'network'?"), "{message}");
+}
+
+#[test]
+fn an_unknown_key_of_a_chain_is_refused_too() {
+    let (line, problem, message) = problem("[chains.base]\nrpc = []\nrcp = []\n");
+    assert_eq!(line, 3);
+    assert!(matches!(problem, FileProblem::UnknownKey { .. }));
+    assert!(message.contains("in [chains.base]; did you mean 'rpc'?"), "{message}");
+}
+
+#[test]
+fn a_wrong_type_is_refused_with_its_line() {
+    for (file, at, expected, found) in [
+        ("network = 1", 1, "a string such as \"devnet\"", "a whole number"),
+        ("\nchains = 5", 2, "a table such as [chains.sepolia]", "a whole number"),
+        ("[chains.base]\nrpc = \"http://x\"", 2, "a list of URLs such as [\"http://127.0.0.1:8545\"]", "a string"),
+        ("[chains.base]\nchain_id = \"8453\"", 2, "a whole number such as 11155111", "a string"),
+        ("[chains]\nbase = []", 2, "a table such as [chains.sepolia]", "a list"),
+        ("[prices.sepolia]\nETH = 3400.5", 2, "a string of dollars such as \"3400.00\"", "a number with a point"),
+    ] {
+        let (line, problem, _) = problem(file);
+        assert_eq!(line, at, "{file}");
+        assert!(
+            matches!(&problem, FileProblem::WrongType { expected: e, found: f, .. } if *e == expected && *f == found),
+            "{file}: {problem:?}"
+        );
+    }
+}
+
+#[test]
+fn values_that_make_no_sense_are_refused() {
+    for file in [
+        "[prices.sepolia]\nETH = \"0\"",
+        "[prices.sepolia]\nETH = \"-1\"",
+        "[prices.sepolia]\nETH = \"1e3\"",
+        "[chains.base]\nchain_id = 0",
+        "[chains.base]\nchain_id = -5",
+        "[chains.base]\nrpc = [\"ftp://x\"]",
+        "\nnetwork = \"\"",
+    ] {
+        let (line, problem, _) = problem(file);
+        assert_eq!(line, 2, "{file}");
+        assert!(matches!(problem, FileProblem::BadValue { .. }), "{file}: {problem:?}");
+    }
+    let (line, problem, _) = problem("network = \"a\"\nnetwork = \"b\"");
+    assert_eq!(line, 2);
+    assert!(matches!(problem, FileProblem::Syntax(_)));
+}
+
+#[test]
+fn one_chain_under_two_spellings_is_refused() {
+    let (_, problem, _) = problem("[chains.base]\nrpc = []\n[chains.BASE]\nrpc = []\n");
+    assert!(matches!(problem, FileProblem::BadValue { .. }), "{problem:?}");
+}
+
+#[test]
+fn no_error_repeats_a_credential() {
+    for file in [
+        "[chains.base]\nrpc = [\"https://user:hunter2@host.example/key-hunter2\"\n",
+        "[chains.base]\nrpc = [\"gopher://user:hunter2@host.example/key-hunter2\"]",
+        "[chains.base]\nrpc = \"https://user:hunter2@host.example/key-hunter2\"",
+        "[chains.base]\nrpc = \"https://user:hunter2@host.example/\\hunter2\"",
+    ] {
+        let (_, problem, message) = problem(file);
+        assert!(!message.contains("hunter2") && !format!("{problem:?}").contains("hunter2"), "{message}");
+    }
+    let flags = Flags { rpc: vec!["https://host.example/hunter2".into()], ..Flags::default() };
+    let dir = tempfile::tempdir().unwrap();
+    let error = Config::load(&with(dir.path(), &[]), &flags).unwrap_err();
+    assert_eq!(error.to_string(), "--rpc: no chain named: write CHAIN=URL, such as ethereum=http://127.0.0.1:8545");
+    let environment = with(dir.path(), &[("BARDO_RPC_BASE", "hunter2")]);
+    let error = Config::load(&environment, &Flags::default()).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "environment variable BARDO_RPC_BASE: not a URL: write one such as http://127.0.0.1:8545"
+    );
+}
+
+#[test]
+fn an_endpoint_shows_no_more_than_its_origin() {
+    for (url, shown) in [
+        ("https://mainnet.example/v3/0123456789abcdef", "https://mainnet.example/…"),
+        ("https://user:secret@rpc.example:8443/?apikey=secret", "https://…@rpc.example:8443/…"),
+        ("https://rpc.example#secret", "https://rpc.example/…"),
+        ("http://127.0.0.1:8545", "http://127.0.0.1:8545"),
+        ("wss://[::1]:8546/", "wss://[::1]:8546"),
+    ] {
+        let endpoint = RpcUrl::parse(url).unwrap();
+        assert_eq!(endpoint.to_string(), shown);
+        assert_eq!(format!("{endpoint:?}"), format!("RpcUrl({shown})"));
+    }
+    assert_eq!(RpcUrl::parse("ipc:///tmp/x"), Err(RpcUrlError::Scheme));
+    assert_eq!(RpcUrl::parse("127.0.0.1:8545"), Err(RpcUrlError::NotAUrl));
+    assert!(RpcUrl::parse("http://localhost:1").unwrap().is_loopback());
+    assert!(RpcUrl::parse("http://[::1]:1").unwrap().is_loopback());
+    assert!(!RpcUrl::parse("http://127.0.0.1.example").unwrap().is_loopback());
+}
+
+#[test]
+fn a_file_that_is_no_text_or_far_too_long_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.toml");
+    for bytes in [vec![0xff, 0xfe], vec![b'#'; (1 << 20) + 1]] {
+        std::fs::write(&path, bytes).unwrap();
+        let error = Config::load(&with(dir.path(), &[]), &Flags::default()).unwrap_err();
+        assert!(matches!(error, ConfigError::Unreadable { .. }));
+    }
+}
+
+#[test]
+fn the_template_sets_nothing_and_its_examples_are_valid_and_complete() {
+    let (_dir, environment) = home(TEMPLATE);
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert!(config.chains.is_empty() && config.prices.is_empty());
+
+    let examples: String = TEMPLATE
+        .lines()
+        .filter_map(|line| line.strip_prefix('#'))
+        .filter(|line| !line.starts_with(' '))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    let (_dir, environment) = home(&examples);
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert_eq!(config.chains["sepolia"].rpc.value.len(), 2);
+    assert_eq!(config.prices["sepolia"].value["ETH"].to_string(), "3400");
+    for (key, _) in KEYS {
+        let last = key.rsplit('.').next().unwrap().replace("SYMBOL", "ETH");
+        assert!(examples.lines().any(|line| line.starts_with(&format!("{last} ="))), "{key}");
+    }
+}
