@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | 14 | [`cli`], [`console`] | subcommands; the full-screen program |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
+//! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
 //! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation |
 //! | 3 | [`abi`] | every `sol!` in one place |
 //! | 1 | [`base`] | units, text, errors, configuration, clock |
@@ -18,3 +19,4 @@ pub mod chain;
 pub mod cli;
 pub mod console;
 pub mod sandbox;
+pub mod uniswap;

@@ -1,0 +1,186 @@
+//! V3 pools: tick and price mathematics, the swap step, and swaps across ticks, to the wei.
+//!
+//! Written here over 512-bit products rather than taken from `uniswap-v3-sdk` 7, whose pools are
+//! asynchronous over a tick provider, carry amounts in arbitrary-size integers and walk every tick
+//! anew for every quote, over operators that wrap on overflow. A router asks the same pool hundreds
+//! of times per block, so a pool here lays out its boundaries once ([`ladder`]) and a quote is one
+//! search and one step, checked throughout.
+
+pub mod ladder;
+pub mod math;
+pub mod swap_step;
+pub mod tick_math;
+
+use std::ops::RangeInclusive;
+use std::sync::OnceLock;
+
+use alloy::primitives::{Address, U256};
+
+use self::ladder::{Ladder, Swap};
+use self::tick_math::{MAX_TICK, MIN_TICK, sqrt_price_at_tick};
+use super::address::sort_tokens;
+use super::pool::{Exact, PoolError, PoolQuote};
+use super::ratio::{Ratio, big};
+
+/// Fees are in millionths of the input.
+pub const FEE_WHOLE: u32 = 1_000_000;
+
+/// An initialised tick: liquidity changes by `liquidity_net` when the price crosses it upwards.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Tick {
+    /// The tick, a multiple of the pool's spacing.
+    pub index: i32,
+    /// Liquidity added when crossed upwards, removed when crossed downwards.
+    pub liquidity_net: i128,
+}
+
+/// A pool's state at one block, as the chain tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct V3State {
+    /// The pool contract.
+    pub address: Address,
+    /// The token with the lower address.
+    pub token0: Address,
+    /// The token with the higher address.
+    pub token1: Address,
+    /// The fee in hundredths of a basis point (3000 is 0.3 %).
+    pub fee: u32,
+    /// Distance between ticks that may be initialised.
+    pub tick_spacing: i32,
+    /// Square root of token1 per token0 in raw units, times 2^96.
+    pub sqrt_price_x96: U256,
+    /// Liquidity in range.
+    pub liquidity: u128,
+    /// The current tick of `slot0`.
+    pub tick: i32,
+    /// The initialised ticks within `known_ticks`, ascending.
+    pub ticks: Vec<Tick>,
+    /// The range of ticks whose state was read. A swap that would leave it is refused.
+    pub known_ticks: RangeInclusive<i32>,
+}
+
+/// The range that means "every tick was read".
+pub const ALL_TICKS: RangeInclusive<i32> = MIN_TICK..=MAX_TICK;
+
+/// A checked state and the boundaries laid out from it, each way on first use.
+#[derive(Debug)]
+pub struct V3Pool {
+    state: V3State,
+    downwards: OnceLock<Ladder>,
+    upwards: OnceLock<Ladder>,
+}
+
+impl V3Pool {
+    /// Checks that the state is one a pool can be in.
+    pub fn new(state: V3State) -> Result<Self, PoolError> {
+        check(&state).map_err(|what| PoolError::InvalidState { pool: state.address, what })?;
+        Ok(Self { state, downwards: OnceLock::new(), upwards: OnceLock::new() })
+    }
+
+    /// The state it was made from.
+    pub fn state(&self) -> &V3State {
+        &self.state
+    }
+
+    /// The whole amount swapped through the pool; an amount it cannot fill whole is an error.
+    pub fn quote(&self, zero_for_one: bool, exact: Exact) -> Result<PoolQuote, PoolError> {
+        let swap = self.ladder(zero_for_one).swap(exact).ok_or_else(|| self.refusal(exact))?;
+        Ok(PoolQuote { amount_in: swap.amount_in, amount_out: swap.amount_out, ticks_crossed: swap.ticks_crossed })
+    }
+
+    /// As [`V3Pool::quote`], with the pool's state after the swap.
+    pub fn swap(&self, zero_for_one: bool, exact: Exact) -> Result<Swap, PoolError> {
+        self.ladder(zero_for_one).swap(exact).ok_or_else(|| self.refusal(exact))
+    }
+
+    /// As the pool contract does it with a price limit: fills what it can up to the limit and
+    /// stops there. The limit must lie ahead of the price, within the bounds of ticks.
+    pub fn swap_to_limit(&self, zero_for_one: bool, exact: Exact, limit_x96: U256) -> Result<Swap, PoolError> {
+        self.ladder(zero_for_one).swap_to_limit(exact, limit_x96).ok_or_else(|| self.refusal(exact))
+    }
+
+    /// Token out per token in at the current price: `sqrt_price² / 2^192` or its inverse.
+    pub fn mid_price(&self, zero_for_one: bool) -> Option<Ratio> {
+        let squared = big(self.state.sqrt_price_x96).pow(2);
+        let unit = big(U256::from(1)) << 192u32;
+        if zero_for_one { Ratio::new(squared.into(), unit) } else { Ratio::new(unit.into(), squared) }
+    }
+
+    /// What a constant product with this price and liquidity would hold: `L / √P` of token0,
+    /// `L × √P` of token1.
+    pub fn virtual_reserve(&self, of_token0: bool) -> U256 {
+        let liquidity = U256::from(self.state.liquidity);
+        if of_token0 {
+            (liquidity << 96) / self.state.sqrt_price_x96
+        } else {
+            // 128 + 160 - 96 bits: it fits.
+            math::mul_div(liquidity, self.state.sqrt_price_x96, U256::from(1) << 96).unwrap_or(U256::MAX)
+        }
+    }
+
+    fn ladder(&self, zero_for_one: bool) -> &Ladder {
+        let slot = if zero_for_one { &self.downwards } else { &self.upwards };
+        slot.get_or_init(|| Ladder::build(&self.state, zero_for_one))
+    }
+
+    fn refusal(&self, exact: Exact) -> PoolError {
+        if exact.amount().is_zero() {
+            PoolError::ZeroAmount
+        } else if exact.amount() >= U256::from(1) << 255 {
+            PoolError::AmountTooLarge
+        } else {
+            PoolError::InsufficientLiquidity { pool: self.state.address }
+        }
+    }
+}
+
+impl Clone for V3Pool {
+    fn clone(&self) -> Self {
+        Self { state: self.state.clone(), downwards: self.downwards.clone(), upwards: self.upwards.clone() }
+    }
+}
+
+fn check(state: &V3State) -> Result<(), &'static str> {
+    if state.token0 == state.token1 || sort_tokens(state.token0, state.token1).0 != state.token0 {
+        return Err("its tokens are not in order");
+    }
+    if state.fee >= FEE_WHOLE {
+        return Err("its fee is the whole input or more");
+    }
+    // The factory allows spacings from 1 up to 16,383.
+    if !(1..16_384).contains(&state.tick_spacing) {
+        return Err("its tick spacing is out of range");
+    }
+    let known = &state.known_ticks;
+    if *known.start() < MIN_TICK || *known.end() > MAX_TICK || !known.contains(&state.tick) {
+        return Err("its tick is outside the ticks that were read");
+    }
+    let bounds = |tick| sqrt_price_at_tick(tick).map_err(|_| "its tick is out of range");
+    let lower = bounds(state.tick)?;
+    let upper = bounds(state.tick.saturating_add(1))?;
+    // A swap downwards that ends exactly on an initialised tick leaves `tick` one below the price.
+    if state.sqrt_price_x96 < lower || state.sqrt_price_x96 > upper {
+        return Err("its price and its tick disagree");
+    }
+    let mut previous = None;
+    let mut in_range = 0i128;
+    for tick in &state.ticks {
+        if tick.index % state.tick_spacing != 0 || !known.contains(&tick.index) {
+            return Err("one of its ticks is not a multiple of the spacing, or out of range");
+        }
+        if previous.is_some_and(|before| before >= tick.index) {
+            return Err("its ticks are not ascending");
+        }
+        previous = Some(tick.index);
+        if tick.index <= state.tick {
+            in_range = in_range.checked_add(tick.liquidity_net).ok_or("its liquidity overflows")?;
+        }
+    }
+    if *known == ALL_TICKS && u128::try_from(in_range) != Ok(state.liquidity) {
+        return Err("its ticks do not add up to its liquidity");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

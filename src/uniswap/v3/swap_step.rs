@@ -1,0 +1,83 @@
+//! One step of a swap: within one range of constant liquidity, up to a target price
+//! (V3's `SwapMath.computeSwapStep`).
+
+use alloy::primitives::U256;
+
+use super::FEE_WHOLE;
+use super::math::{
+    MathError, amount0_between, amount1_between, mul_div, mul_div_up, price_after_input, price_after_output,
+};
+use crate::uniswap::pool::Exact;
+
+/// What one step does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SwapStep {
+    /// The price after the step; the target's if the step was not cut short by the amount.
+    pub sqrt_price_next: U256,
+    /// What goes into the pool, fee not included.
+    pub amount_in: U256,
+    /// What comes out.
+    pub amount_out: U256,
+    /// The fee, on top of `amount_in`.
+    pub fee_amount: U256,
+}
+
+/// Swaps at most `remaining` from price `current` towards `target`, which also gives the direction.
+/// `fee_pips` is in millionths and below one million.
+pub fn compute_swap_step(
+    current: U256,
+    target: U256,
+    liquidity: u128,
+    remaining: Exact,
+    fee_pips: u32,
+) -> Result<SwapStep, MathError> {
+    let whole = U256::from(FEE_WHOLE);
+    let fee = U256::from(fee_pips);
+    let kept = U256::from(FEE_WHOLE.checked_sub(fee_pips).filter(|kept| *kept > 0).ok_or(MathError::Overflow)?);
+    let zero_for_one = current >= target;
+    let in_between = |to: U256| {
+        if zero_for_one {
+            amount0_between(to, current, liquidity, true)
+        } else {
+            amount1_between(current, to, liquidity, true)
+        }
+    };
+    let out_between = |to: U256| {
+        if zero_for_one {
+            amount1_between(to, current, liquidity, false)
+        } else {
+            amount0_between(current, to, liquidity, false)
+        }
+    };
+    match remaining {
+        Exact::In(paid) => {
+            let after_fee = mul_div(paid, kept, whole)?;
+            let to_target = in_between(target)?;
+            if after_fee >= to_target {
+                return Ok(SwapStep {
+                    sqrt_price_next: target,
+                    amount_in: to_target,
+                    amount_out: out_between(target)?,
+                    fee_amount: mul_div_up(to_target, fee, kept)?,
+                });
+            }
+            let next = price_after_input(current, liquidity, after_fee, zero_for_one)?;
+            // Rounding is against reaching the target, so all that is left of `paid` is the fee.
+            let amount_in = in_between(next)?;
+            let fee_amount = paid.checked_sub(amount_in).ok_or(MathError::Overflow)?;
+            Ok(SwapStep { sqrt_price_next: next, amount_in, amount_out: out_between(next)?, fee_amount })
+        }
+        Exact::Out(wanted) => {
+            let to_target = out_between(target)?;
+            let (next, reached) = if wanted >= to_target {
+                (target, to_target)
+            } else {
+                (price_after_output(current, liquidity, wanted, zero_for_one)?, wanted)
+            };
+            let amount_in = in_between(next)?;
+            // Rounding may carry the price past what the amount needs: the pool gives no more than asked.
+            let amount_out = if next == target { reached } else { out_between(next)?.min(wanted) };
+            Ok(SwapStep { sqrt_price_next: next, amount_in, amount_out, fee_amount: mul_div_up(amount_in, fee, kept)? })
+        }
+    }
+}

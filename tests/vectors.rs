@@ -1,0 +1,266 @@
+//! Every case of every vector file in the folder `BARDO_VECTORS` names (default: `tests/vectors`).
+//! A file without a runner, and a runner without its file, both fail.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use alloy::primitives::{Address, U256, address};
+use bardo::uniswap::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, v2_pair, v3_pool};
+use bardo::uniswap::pool::{Exact, Pool, maximum_in, minimum_out};
+use bardo::uniswap::ratio::Ratio;
+use bardo::uniswap::routing::price_impact_with_fee;
+use bardo::uniswap::v2::V2Pool;
+use bardo::uniswap::v3::swap_step::compute_swap_step;
+use bardo::uniswap::v3::tick_math::{sqrt_price_at_tick, tick_at_sqrt_price};
+use bardo::uniswap::v3::{ALL_TICKS, Tick, V3Pool, V3State};
+use num_bigint::{BigInt, BigUint};
+use serde_json::Value;
+
+/// Runs every case of one parsed file and says how many there were.
+type Runner = fn(&Value) -> usize;
+
+/// The vector files and what runs them.
+const RUNNERS: &[(&str, Runner)] = &[("v3_math.json", v3_math)];
+
+#[test]
+fn every_case_of_every_vector_file_holds() {
+    let own = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/vectors");
+    let folder = std::env::var_os("BARDO_VECTORS").map_or(own, PathBuf::from);
+    let mut files: BTreeMap<String, PathBuf> = BTreeMap::new();
+    for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+        let path = entry.unwrap().path();
+        files.insert(path.file_name().unwrap().to_string_lossy().into_owned(), path);
+    }
+    for (name, run) in RUNNERS {
+        let path = files.remove(*name).unwrap_or_else(|| panic!("{name} is missing in {}", folder.display()));
+        let value: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
+        let cases = run(&value);
+        assert!(cases > 0, "{name}: no case was run");
+        println!("{name}: {cases} cases");
+    }
+    assert!(files.is_empty(), "no runner for {:?} in {}", files.keys(), folder.display());
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("not a string: {value}"))
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> &'a [Value] {
+    value[key].as_array().unwrap_or_else(|| panic!("no array `{key}`"))
+}
+
+fn u256(value: &Value) -> U256 {
+    text(value).parse().unwrap()
+}
+
+fn parse<T: FromStr>(value: &Value) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    text(value).parse().unwrap()
+}
+
+fn int(value: &Value) -> i32 {
+    i32::try_from(value.as_i64().unwrap()).unwrap()
+}
+
+fn ratio(value: &Value) -> Ratio {
+    Ratio::new(parse::<BigInt>(&value["numerator"]), parse::<BigUint>(&value["denominator"])).unwrap()
+}
+
+fn exact(case: &Value, amount: U256) -> Exact {
+    match text(&case["tradeType"]) {
+        "EXACT_INPUT" => Exact::In(amount),
+        "EXACT_OUTPUT" => Exact::Out(amount),
+        other => panic!("trade type {other}"),
+    }
+}
+
+/// Every top-level array of the file is run; one that appears without code here fails.
+fn v3_math(file: &Value) -> usize {
+    let known = ["pools", "vectors", "tickMath", "swapSteps", "v2"];
+    for (key, value) in file.as_object().unwrap() {
+        assert!(!value.is_array() || known.contains(&key.as_str()), "no code runs `{key}`");
+    }
+    let pools: BTreeMap<String, Pool> = list(file, "pools").iter().map(v3_pool_of).collect();
+    list(file, "vectors").iter().for_each(|case| v3_trade(case, &pools));
+    list(file, "tickMath").iter().for_each(tick_math);
+    list(file, "swapSteps").iter().for_each(swap_step);
+    list(file, "v2").iter().for_each(v2_trade);
+    known.iter().map(|key| list(file, key).len()).sum()
+}
+
+fn v3_pool_of(pool: &Value) -> (String, Pool) {
+    let factory = address!("1F98431c8aD98523631AE4a59f267346ea31F984");
+    let token0: Address = parse(&pool["token0"]["address"]);
+    let token1: Address = parse(&pool["token1"]["address"]);
+    let fee = u32::try_from(pool["fee"].as_u64().unwrap()).unwrap();
+    let at: Address = parse(&pool["poolAddress"]);
+    assert_eq!(v3_pool(factory, token0, token1, fee, V3_POOL_INIT_CODE_HASH), at);
+    assert_eq!(v3_pool(factory, token1, token0, fee, V3_POOL_INIT_CODE_HASH), at);
+    let ticks = list(pool, "ticks")
+        .iter()
+        .map(|tick| Tick { index: int(&tick["index"]), liquidity_net: parse(&tick["liquidityNet"]) })
+        .collect();
+    let state = V3State {
+        address: at,
+        token0,
+        token1,
+        fee,
+        tick_spacing: int(&pool["tickSpacing"]),
+        sqrt_price_x96: u256(&pool["sqrtPriceX96"]),
+        liquidity: parse(&pool["liquidity"]),
+        tick: int(&pool["tick"]),
+        ticks,
+        known_ticks: ALL_TICKS,
+    };
+    (text(&pool["id"]).to_owned(), V3Pool::new(state).unwrap().into())
+}
+
+/// Swaps through `path` one pool after the other, backwards for an exact output; amounts per hop.
+fn through(path: &[Pool], token_in: Address, exact: Exact) -> Result<Vec<(U256, U256)>, String> {
+    let mut tokens = vec![token_in];
+    for pool in path {
+        let (token0, token1) = pool.tokens();
+        tokens.push(if *tokens.last().unwrap() == token0 { token1 } else { token0 });
+    }
+    let mut hops = vec![(U256::ZERO, U256::ZERO); path.len()];
+    let mut amount = exact;
+    let order: Vec<usize> =
+        if matches!(exact, Exact::In(_)) { (0..path.len()).collect() } else { (0..path.len()).rev().collect() };
+    for at in order {
+        let down = path[at].zero_for_one(tokens[at]).unwrap();
+        let quote = path[at].quote(down, amount).map_err(|error| error.to_string())?;
+        hops[at] = (quote.amount_in, quote.amount_out);
+        amount = match exact {
+            Exact::In(_) => Exact::In(quote.amount_out),
+            Exact::Out(_) => Exact::Out(quote.amount_in),
+        };
+    }
+    Ok(hops)
+}
+
+fn v3_trade(case: &Value, pools: &BTreeMap<String, Pool>) {
+    let id = text(&case["id"]);
+    let path: Vec<Pool> = list(case, "pools").iter().map(|pool| pools[text(pool)].clone()).collect();
+    let token_in: Address = parse(&case["tokenIn"]);
+    let exact = exact(case, u256(&case["amount"]));
+    let hops = through(&path, token_in, exact);
+    if case["expectError"].as_bool().unwrap() {
+        let error = hops.expect_err(id);
+        assert!(error.contains("enough liquidity"), "{id}: {error}");
+        partial_fill(case, &path, token_in, exact);
+        return;
+    }
+    let hops = hops.unwrap_or_else(|error| panic!("{id}: {error}"));
+    let expected_hops = list(case, "hops");
+    assert_eq!(hops.len(), expected_hops.len(), "{id}");
+    let mut token = token_in;
+    for ((pool, (amount_in, amount_out)), hop) in path.iter().zip(&hops).zip(expected_hops) {
+        assert_eq!(pool.address(), parse::<Address>(&hop["poolAddress"]), "{id}");
+        assert_eq!((*amount_in, *amount_out), (u256(&hop["amountIn"]), u256(&hop["amountOut"])), "{id}");
+        let Pool::V3(v3) = pool else { panic!("{id}: not V3") };
+        let down = pool.zero_for_one(token).unwrap();
+        let hop_exact = if matches!(exact, Exact::In(_)) { Exact::In(*amount_in) } else { Exact::Out(*amount_out) };
+        let swap = v3.swap(down, hop_exact).unwrap();
+        assert_eq!(swap.sqrt_price_after, u256(&hop["sqrtPriceX96After"]), "{id}");
+        assert_eq!(swap.tick_after(), Ok(int(&hop["tickAfter"])), "{id}");
+        assert_eq!(u64::from(swap.ticks_crossed), hop["initializedTicksCrossed"].as_u64().unwrap(), "{id}");
+        assert_eq!(swap.liquidity_after, parse::<u128>(&hop["liquidityAfter"]), "{id}");
+        token = if down { pool.tokens().1 } else { pool.tokens().0 };
+    }
+    assert_eq!(token, parse::<Address>(&case["tokenOut"]), "{id}");
+    let (paid, got) = (hops[0].0, hops[hops.len() - 1].1);
+    assert_eq!((paid, got), (u256(&case["amountIn"]), u256(&case["amountOut"])), "{id}");
+    let mid = mid_price(&path, token_in);
+    assert_eq!(mid, ratio(&case["midPrice"]), "{id}");
+    assert_eq!(Ratio::of(got, paid).unwrap(), ratio(&case["executionPrice"]), "{id}");
+    let impact = price_impact_with_fee(&[(paid, mid)], got).unwrap();
+    assert_eq!(impact, ratio(&case["priceImpact"]), "{id}");
+    assert_eq!(impact.to_percent(18), text(&case["priceImpact"]["fixed18"]), "{id}");
+    for slippage in list(case, "slippage") {
+        let bps = u32::try_from(slippage["bps"].as_u64().unwrap()).unwrap();
+        let (least, most) = match exact {
+            Exact::In(_) => (minimum_out(got, bps).unwrap(), paid),
+            Exact::Out(_) => (got, maximum_in(paid, bps).unwrap()),
+        };
+        assert_eq!(least, u256(&slippage["minimumAmountOut"]), "{id} at {bps}");
+        assert_eq!(most, u256(&slippage["maximumAmountIn"]), "{id} at {bps}");
+    }
+}
+
+/// What the pool's own code does with an amount it cannot fill, given a limit at the end of prices.
+fn partial_fill(case: &Value, path: &[Pool], token_in: Address, exact: Exact) {
+    let [fill] = list(case, "poolBytecodePartialFill") else { panic!("one partial fill was expected") };
+    let [Pool::V3(pool)] = path else { panic!("one V3 pool was expected") };
+    let down = path[0].zero_for_one(token_in).unwrap();
+    let swap = pool.swap_to_limit(down, exact, u256(&fill["sqrtPriceX96After"])).unwrap();
+    assert_eq!((swap.amount_in, swap.amount_out), (u256(&fill["amountIn"]), u256(&fill["amountOut"])));
+    assert_eq!(swap.tick_after(), Ok(int(&fill["tickAfter"])));
+}
+
+fn mid_price(path: &[Pool], token_in: Address) -> Ratio {
+    let mut token = token_in;
+    let mut price = Ratio::whole(U256::from(1));
+    for pool in path {
+        let down = pool.zero_for_one(token).unwrap();
+        price = price.times(&pool.mid_price(down).unwrap());
+        token = if down { pool.tokens().1 } else { pool.tokens().0 };
+    }
+    price
+}
+
+fn tick_math(case: &Value) {
+    let price = u256(&case["sqrtRatioX96"]);
+    assert_eq!(sqrt_price_at_tick(int(&case["tick"])), Ok(price));
+    let at = |price, expected: &Value| match expected {
+        Value::Null => assert!(tick_at_sqrt_price(price).is_err(), "{case}"),
+        tick => assert_eq!(tick_at_sqrt_price(price), Ok(int(tick)), "{case}"),
+    };
+    at(price, &case["tickOfRatio"]);
+    at(price - U256::from(1), &case["tickOfRatioMinus1"]);
+}
+
+fn swap_step(case: &Value) {
+    let remaining = text(&case["amountRemaining"]);
+    let exact = match remaining.strip_prefix('-') {
+        Some(out) => Exact::Out(out.parse().unwrap()),
+        None => Exact::In(remaining.parse().unwrap()),
+    };
+    let step = compute_swap_step(
+        u256(&case["sqrtRatioCurrentX96"]),
+        u256(&case["sqrtRatioTargetX96"]),
+        parse(&case["liquidity"]),
+        exact,
+        u32::try_from(case["feePips"].as_u64().unwrap()).unwrap(),
+    )
+    .unwrap();
+    assert_eq!(step.sqrt_price_next, u256(&case["sqrtRatioNextX96"]), "{case}");
+    assert_eq!(step.amount_in, u256(&case["amountIn"]), "{case}");
+    assert_eq!(step.amount_out, u256(&case["amountOut"]), "{case}");
+    assert_eq!(step.fee_amount, u256(&case["feeAmount"]), "{case}");
+}
+
+fn v2_trade(case: &Value) {
+    let factory = address!("5C69bEe701ef814a2B6a3EDD4B1652CB9cc5aA6f");
+    let id = text(&case["id"]);
+    let path: Vec<Pool> = list(case, "pairs")
+        .iter()
+        .map(|pair| {
+            let (token0, token1) = (parse(&pair["token0"]), parse(&pair["token1"]));
+            let at: Address = parse(&pair["pairAddress"]);
+            assert_eq!(v2_pair(factory, token1, token0, V2_PAIR_INIT_CODE_HASH), at, "{id}");
+            let (reserve0, reserve1) = (parse(&pair["reserve0"]), parse(&pair["reserve1"]));
+            V2Pool { address: at, token0, token1, reserve0, reserve1 }.into()
+        })
+        .collect();
+    let token_in: Address = parse(&case["tokenIn"]);
+    let (paid, got) = (u256(&case["amountIn"]), u256(&case["amountOut"]));
+    let exact = exact(case, if text(&case["tradeType"]) == "EXACT_INPUT" { paid } else { got });
+    let hops = through(&path, token_in, exact).unwrap_or_else(|error| panic!("{id}: {error}"));
+    assert_eq!((hops[0].0, hops[hops.len() - 1].1), (paid, got), "{id}");
+    let impact = price_impact_with_fee(&[(paid, mid_price(&path, token_in))], got).unwrap();
+    assert_eq!(impact, ratio(&case["priceImpact"]), "{id}");
+    assert_eq!(impact.to_percent(18), text(&case["priceImpact"]["fixed18"]), "{id}");
+}
