@@ -10,6 +10,7 @@
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
 //! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation |
 //! | 3 | [`abi`] | every `sol!` in one place |
+//! | 2 | [`fabric`] | events, the bus that orders them, the journal |
 //! | 1 | [`base`] | units, text, errors, configuration, clock |
 #![forbid(unsafe_code)]
 
@@ -18,5 +19,6 @@ pub mod base;
 pub mod chain;
 pub mod cli;
 pub mod console;
+pub mod fabric;
 pub mod sandbox;
 pub mod uniswap;

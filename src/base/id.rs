@@ -1,0 +1,159 @@
+//! Names of things that happen at run time: one call, one Golem.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::text::SafeText;
+
+/// Crockford's base 32, as ULIDs are written.
+const DIGITS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/// A text that is not an identifier of the kind wanted.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is no {what}")]
+pub struct BadId {
+    /// What it should have been, with its form.
+    pub what: &'static str,
+    /// What it was, cleaned.
+    pub given: SafeText,
+}
+
+/// One tool call, from its start to its last event.
+///
+/// A ULID (<https://github.com/ulid/spec>): 48 bits of milliseconds, 80 random bits, 26 characters;
+/// sorting by text is sorting by time.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId(u128);
+
+impl CallId {
+    /// A new id for a call that starts at `now_millis` since the Unix epoch.
+    pub fn new(now_millis: u64) -> Self {
+        Self((u128::from(now_millis) << 80) | (rand::random::<u128>() >> 48))
+    }
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = String::with_capacity(26);
+        for place in (0..26).rev() {
+            let digit = (self.0 >> (place * 5)) & 31;
+            // In range: the mask leaves 0..=31.
+            text.push(DIGITS.get(digit as usize).copied().unwrap_or(b'0') as char);
+        }
+        f.pad(&text)
+    }
+}
+
+impl fmt::Debug for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "CallId({self})")
+    }
+}
+
+impl FromStr for CallId {
+    type Err = BadId;
+
+    fn from_str(given: &str) -> Result<Self, BadId> {
+        let bad = || BadId { what: "call id (26 characters of base 32)", given: SafeText::clean(given, 40) };
+        // The first of 26 digits holds the upper three of 128 bits.
+        if given.len() != 26 || !matches!(given.as_bytes().first(), Some(b'0'..=b'7')) {
+            return Err(bad());
+        }
+        let mut value = 0u128;
+        for byte in given.bytes() {
+            let digit = DIGITS.iter().position(|one| *one == byte.to_ascii_uppercase()).ok_or_else(bad)?;
+            value = (value << 5) | digit as u128;
+        }
+        Ok(Self(value))
+    }
+}
+
+impl Serialize for CallId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for CallId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        std::borrow::Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+/// Who acts: a Golem's name, or `operator` where a person calls tools by hand.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GolemId(Arc<str>);
+
+impl GolemId {
+    /// The person at the keyboard.
+    pub fn operator() -> Self {
+        Self("operator".into())
+    }
+
+    /// The name.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for GolemId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl FromStr for GolemId {
+    type Err = BadId;
+
+    /// Letters, digits, `-` and `_`, up to 40.
+    fn from_str(given: &str) -> Result<Self, BadId> {
+        let fits = (1..=40).contains(&given.len())
+            && given.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
+        if fits {
+            Ok(Self(given.into()))
+        } else {
+            Err(BadId { what: "golem id (1 to 40 letters, digits, `-` or `_`)", given: SafeText::clean(given, 60) })
+        }
+    }
+}
+
+impl Serialize for GolemId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for GolemId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        std::borrow::Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_ids_are_ulids() {
+        // The specification's example: 01ARZ3NDEKTSV4RRFFQ69G5FAV was made at 1469922850259.
+        let known: CallId = "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap();
+        assert_eq!(known.0 >> 80, 1_469_922_850_259);
+        assert_eq!(known.to_string(), "01ARZ3NDEKTSV4RRFFQ69G5FAV");
+        assert!(CallId::new(1).to_string() < CallId::new(2).to_string());
+        assert_ne!(CallId::new(1), CallId::new(1));
+        for bad in ["", "01ARZ3NDEKTSV4RRFFQ69G5FA", "81ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAU"] {
+            assert!(bad.parse::<CallId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn golem_ids_are_plain_words() {
+        assert_eq!("Ada-2_b".parse::<GolemId>().unwrap().as_str(), "Ada-2_b");
+        for bad in ["", "a b", "a/b", "\u{1b}", &"a".repeat(41)] {
+            assert!(bad.parse::<GolemId>().is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! What can be said: one event type, plain payloads, the kinds as the documents name them.
+
+use std::borrow::Cow;
+
+use alloy::primitives::B256;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::redact::Redacted;
+use crate::base::error::ErrorCode;
+use crate::base::id::{CallId, GolemId};
+use crate::base::model::{CardKind, Check};
+use crate::base::text::SafeText;
+
+/// One thing that happened. In JSON the payload's fields stand beside `kind`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Event {
+    /// Place in the order of the run, from 1 without holes.
+    pub seq: u64,
+    /// When, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// Who acted.
+    pub golem_id: GolemId,
+    /// The call it belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub call_id: Option<CallId>,
+    /// What happened.
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind")]
+pub enum EventKind {
+    /// A call begins.
+    #[serde(rename = "tool:start")]
+    ToolStart(ToolStart),
+    /// A call reached its next step.
+    #[serde(rename = "tool:update")]
+    ToolUpdate(ToolUpdate),
+    /// A call has taken longer than its budget; it goes on.
+    #[serde(rename = "tool:overrun")]
+    ToolOverrun(ToolOverrun),
+    /// A call failed; `tool:end` follows.
+    #[serde(rename = "tool:error")]
+    ToolError(ToolFailed),
+    /// A call is over.
+    #[serde(rename = "tool:end")]
+    ToolEnd(ToolEnd),
+    /// A check of the safety pipeline decided.
+    #[serde(rename = "safety:check")]
+    SafetyCheck(SafetyCheck),
+    /// What a write claimed was compared with what the chain says.
+    #[serde(rename = "tool:verified")]
+    ToolVerified(ToolVerified),
+    /// A chain has a new block.
+    #[serde(rename = "chain:block")]
+    ChainBlock(ChainBlock),
+    /// A receiver was too slow; said to that receiver only, never journaled.
+    #[serde(rename = "fabric:gap")]
+    FabricGap(FabricGap),
+    /// The journal can no longer be written.
+    #[serde(rename = "fabric:fault")]
+    FabricFault(FabricFault),
+}
+
+/// Payload of `tool:start`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolStart {
+    /// Which tool.
+    pub tool_name: Cow<'static, str>,
+    /// The parameters worth showing, secrets removed.
+    pub params: Redacted,
+    /// Hash of all parameters, see [`super::params_hash`].
+    pub params_hash: B256,
+    /// The heartbeat it belongs to, where one runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tick: Option<u64>,
+}
+
+/// Payload of `tool:update`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolUpdate {
+    /// The step's name, from the tool's own list.
+    pub step: Cow<'static, str>,
+    /// Its place in that list, from 1.
+    pub index: u32,
+    /// How many steps the list has.
+    pub of: u32,
+}
+
+/// Payload of `tool:overrun`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolOverrun {
+    /// The budget, in milliseconds.
+    pub budget_ms: u64,
+}
+
+/// Payload of `tool:error`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolFailed {
+    /// Which error.
+    pub error_code: ErrorCode,
+    /// What was wrong.
+    pub error_message: SafeText,
+}
+
+/// Payload of `tool:end`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolEnd {
+    /// Whether it did what was asked.
+    pub success: bool,
+    /// From start to end, in milliseconds.
+    pub duration_ms: u64,
+    /// The few fields of the result worth a line; `null` when it failed.
+    pub result_summary: Value,
+    /// The whole result, where a widget draws it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub card: Option<Card>,
+}
+
+/// A result and the widget that draws it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Card {
+    /// Which widget.
+    pub widget: CardKind,
+    /// The tool's output.
+    pub data: Value,
+}
+
+/// How a check decided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CheckOutcome {
+    /// Nothing stands against it.
+    Passed,
+    /// Passed, and the operator should read why it was close.
+    Warned,
+    /// It may not go on.
+    Blocked,
+}
+
+/// Payload of `safety:check`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct SafetyCheck {
+    /// Which check.
+    pub check: Check,
+    /// How it decided.
+    pub outcome: CheckOutcome,
+    /// Why, with the figures.
+    pub detail: SafeText,
+}
+
+/// Payload of `tool:verified`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ToolVerified {
+    /// What the tool said would happen.
+    pub expected_outcome: SafeText,
+    /// What did.
+    pub actual_outcome: SafeText,
+    /// How that is known.
+    pub ground_truth_source: Cow<'static, str>,
+    /// Whether the two agree.
+    pub matched: bool,
+}
+
+/// Payload of `chain:block`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ChainBlock {
+    /// The chain's id.
+    pub chain_id: u64,
+    /// The block's number.
+    pub number: u64,
+    /// Its time, in seconds since the Unix epoch.
+    pub timestamp: u64,
+}
+
+/// Payload of `fabric:gap`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FabricGap {
+    /// How many events were skipped.
+    pub missed: u64,
+    /// Sequence number of the first of them.
+    pub first: u64,
+}
+
+/// Payload of `fabric:fault`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FabricFault {
+    /// What the disk said, and what to do.
+    pub message: SafeText,
+    /// The first event that the journal may lack.
+    pub first_lost: u64,
+}

@@ -1,0 +1,21 @@
+//! The event fabric: whatever happens is said here once, in one order, for whoever watches. It holds
+//! nothing that money depends on: the ledger, permits and approvals have keepers of their own.
+//!
+//! An event gets its sequence number, goes into a bounded ring and to the journal, and wakes the
+//! receivers. A receiver that falls behind is told how many events it missed, takes the
+//! [`History`] and drops what it is delivered at or below [`History::last`].
+
+mod bus;
+mod event;
+mod journal;
+mod redact;
+#[cfg(test)]
+mod tests;
+
+pub use bus::{Fabric, FabricConfig, History, Receiver};
+pub use event::{
+    Card, ChainBlock, CheckOutcome, Event, EventKind, FabricFault, FabricGap, SafetyCheck, ToolEnd, ToolFailed,
+    ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
+};
+pub use journal::{JournalError, read as read_journal};
+pub use redact::{Redacted, hash as params_hash};
