@@ -2,6 +2,23 @@
 //!
 //! Not here: any protocol's contracts, and whoever lives on the chain (see `sandbox`).
 
+mod admit;
+pub mod block;
+mod call;
+pub mod chain;
+pub mod error;
+pub mod events;
+mod fees;
+pub mod ledger;
+pub mod pool;
+mod produce;
+pub mod rewind;
 pub mod state;
+#[cfg(test)]
+mod tests;
+pub mod time;
 
+pub use block::{Block, ChainTransaction, Failure, Receipt};
+pub use call::{AccessListOutcome, CallOutcome};
+pub use chain::{Chain, ChainConfig, Snapshot, View};
 pub use state::State;

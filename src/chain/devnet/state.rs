@@ -70,6 +70,12 @@ impl State {
         self.accounts.get(&address).map_or(KECCAK256_EMPTY, |account| account.code_hash)
     }
 
+    /// Whether the account is a contract: it has code that is no delegation
+    /// ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
+    pub fn has_contract_code(&self, address: Address) -> bool {
+        self.accounts.get(&address).is_some_and(|account| !account.code.is_empty() && !account.code.is_eip7702())
+    }
+
     /// One storage slot.
     pub fn storage_at(&self, address: Address, slot: U256) -> U256 {
         self.accounts.get(&address).and_then(|account| account.storage.get(&slot)).copied().unwrap_or_default()
@@ -156,6 +162,11 @@ impl State {
         if let Some(old) = number.checked_sub(BLOCK_HASH_WINDOW) {
             self.block_hashes.remove(&old);
         }
+    }
+
+    /// Puts a hash of the caller's in the place of a block's, for BLOCKHASH.
+    pub(super) fn override_block_hash(&mut self, number: u64, hash: B256) {
+        self.block_hashes.insert(number, hash);
     }
 
     fn apply_account(&mut self, address: Address, touched: TouchedAccount) {

@@ -1,0 +1,142 @@
+//! What a devnet chain remembers: blocks, where each transaction is, and the states of recent
+//! blocks. Everything in it is persistent, so that a copy (a snapshot) costs nothing.
+
+use std::sync::Arc;
+
+use alloy::primitives::B256;
+use alloy::primitives::map::FbBuildHasher;
+use imbl::shared_ptr::DefaultSharedPtr;
+use imbl::{GenericHashMap, OrdMap};
+
+use super::block::{Block, ChainTransaction, Receipt};
+use super::state::State;
+
+type HashKeyMap<V> = GenericHashMap<B256, V, FbBuildHasher<32>, DefaultSharedPtr>;
+
+/// How much is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct History {
+    /// Blocks with their transactions and receipts; block 0 is always kept.
+    pub blocks: u64,
+    /// States of recent blocks.
+    pub states: u64,
+}
+
+/// A transaction and the block it is in.
+#[derive(Debug, Clone)]
+pub struct Included {
+    /// The block.
+    pub block: Arc<Block>,
+    /// Position in the block.
+    pub index: usize,
+}
+
+/// Blocks, index and states; `Clone` is O(1).
+#[derive(Clone)]
+pub(super) struct Ledger {
+    history: History,
+    head: Arc<Block>,
+    blocks: OrdMap<u64, Arc<Block>>,
+    numbers: HashKeyMap<u64>,
+    transactions: HashKeyMap<(u64, usize)>,
+    states: OrdMap<u64, State>,
+}
+
+impl Included {
+    /// The transaction.
+    pub fn transaction(&self) -> Option<&Arc<ChainTransaction>> {
+        self.block.transactions.get(self.index)
+    }
+
+    /// Its receipt.
+    pub fn receipt(&self) -> Option<&Receipt> {
+        self.block.receipts.get(self.index)
+    }
+}
+
+impl Ledger {
+    pub(super) fn new(history: History, genesis: Arc<Block>, state: State) -> Self {
+        let mut ledger = Self {
+            history,
+            head: Arc::clone(&genesis),
+            blocks: OrdMap::new(),
+            numbers: HashKeyMap::default(),
+            transactions: HashKeyMap::default(),
+            states: OrdMap::new(),
+        };
+        ledger.push(genesis, state);
+        ledger
+    }
+
+    pub(super) fn head(&self) -> &Arc<Block> {
+        &self.head
+    }
+
+    /// Adds the next block and its state; forgets the oldest.
+    pub(super) fn push(&mut self, block: Arc<Block>, state: State) {
+        let number = block.number();
+        self.numbers.insert(block.hash, number);
+        for (index, transaction) in block.transactions.iter().enumerate() {
+            self.transactions.insert(transaction.hash, (number, index));
+        }
+        self.blocks.insert(number, Arc::clone(&block));
+        self.states.insert(number, state);
+        self.head = block;
+        if let Some(old) = number.checked_sub(self.history.states.max(1)) {
+            self.states.remove(&old);
+        }
+        if let Some(old) = number.checked_sub(self.history.blocks.max(1)).filter(|old| *old > 0) {
+            self.forget(old);
+        }
+    }
+
+    /// Goes back to block `number`, if its state is still there: returns that state.
+    pub(super) fn truncate(&mut self, number: u64) -> Option<State> {
+        let state = self.states.get(&number)?.clone();
+        let target = Arc::clone(self.blocks.get(&number)?);
+        for later in number + 1..=self.head.number() {
+            self.forget(later);
+            self.states.remove(&later);
+        }
+        self.head = target;
+        Some(state)
+    }
+
+    pub(super) fn replace_head_state(&mut self, state: State) {
+        self.states.insert(self.head.number(), state);
+    }
+
+    pub(super) fn block(&self, number: u64) -> Option<&Arc<Block>> {
+        self.blocks.get(&number)
+    }
+
+    pub(super) fn block_by_hash(&self, hash: B256) -> Option<&Arc<Block>> {
+        self.numbers.get(&hash).and_then(|number| self.blocks.get(number))
+    }
+
+    pub(super) fn state(&self, number: u64) -> Option<&State> {
+        self.states.get(&number)
+    }
+
+    pub(super) fn oldest_state(&self) -> u64 {
+        self.states.get_min().map_or(0, |(number, _)| *number)
+    }
+
+    pub(super) fn transaction(&self, hash: B256) -> Option<Included> {
+        let (number, index) = self.transactions.get(&hash)?;
+        Some(Included { block: Arc::clone(self.blocks.get(number)?), index: *index })
+    }
+
+    pub(super) fn blocks(&self, from: u64, to: u64) -> impl DoubleEndedIterator<Item = &Arc<Block>> {
+        self.blocks.range(from..=to).map(|(_, block)| block)
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(block) = self.blocks.remove(&number) {
+            self.numbers.remove(&block.hash);
+            for transaction in &block.transactions {
+                self.transactions.remove(&transaction.hash);
+            }
+        }
+    }
+}

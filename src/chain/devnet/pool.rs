@@ -1,0 +1,180 @@
+//! Transactions waiting for a block: by sender and nonce, best tip first.
+//!
+//! Not here: whether a transaction is sound (see `admit`).
+
+use std::collections::{BTreeMap, BinaryHeap};
+use std::sync::Arc;
+
+use alloy::consensus::Transaction;
+use alloy::primitives::map::B256HashMap;
+use alloy::primitives::{Address, B256};
+
+use super::block::ChainTransaction;
+use super::error::SubmitError;
+use super::state::State;
+
+/// How many transactions may wait.
+const CAPACITY: usize = 10_000;
+
+/// What a replacement must pay more, in percent.
+const PRICE_BUMP_PERCENT: u128 = 10;
+
+/// The waiting transactions. Clone is linear, and the pool is nearly always nearly empty.
+#[derive(Debug, Clone, Default)]
+pub struct Pool {
+    by_sender: BTreeMap<Address, BTreeMap<u64, Waiting>>,
+    by_hash: B256HashMap<Arc<ChainTransaction>>,
+    arrivals: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Waiting {
+    transaction: Arc<ChainTransaction>,
+    arrival: u64,
+}
+
+impl Pool {
+    /// How many wait.
+    pub fn len(&self) -> usize {
+        self.by_hash.len()
+    }
+
+    /// Whether none waits.
+    pub fn is_empty(&self) -> bool {
+        self.by_hash.is_empty()
+    }
+
+    /// A waiting transaction.
+    pub fn get(&self, hash: B256) -> Option<&Arc<ChainTransaction>> {
+        self.by_hash.get(&hash)
+    }
+
+    /// All that wait, by sender and nonce.
+    pub fn iter(&self) -> impl Iterator<Item = &Arc<ChainTransaction>> {
+        self.by_sender.values().flat_map(|queue| queue.values().map(|waiting| &waiting.transaction))
+    }
+
+    /// The nonce after the last of an unbroken run that starts at `account_nonce`.
+    pub fn next_nonce(&self, sender: Address, account_nonce: u64) -> u64 {
+        let mut next = account_nonce;
+        if let Some(queue) = self.by_sender.get(&sender) {
+            while queue.contains_key(&next) {
+                next = next.saturating_add(1);
+            }
+        }
+        next
+    }
+
+    /// Adds a transaction, or puts it in the place of one with its nonce that pays less.
+    pub fn insert(&mut self, transaction: Arc<ChainTransaction>) -> Result<(), SubmitError> {
+        if self.by_hash.contains_key(&transaction.hash) {
+            return Err(SubmitError::AlreadyKnown);
+        }
+        let nonce = transaction.envelope.nonce();
+        let replaced = self.by_sender.get(&transaction.sender).and_then(|queue| queue.get(&nonce));
+        match replaced {
+            Some(old) if !outbids(&transaction, &old.transaction) => return Err(SubmitError::ReplacementUnderpriced),
+            None if self.len() >= CAPACITY => return Err(SubmitError::PoolFull(CAPACITY)),
+            _ => {}
+        }
+        let hash = transaction.hash;
+        let waiting = Waiting { transaction: Arc::clone(&transaction), arrival: self.arrivals };
+        self.arrivals += 1;
+        if let Some(old) = self.by_sender.entry(transaction.sender).or_default().insert(nonce, waiting) {
+            self.by_hash.remove(&old.transaction.hash);
+        }
+        self.by_hash.insert(hash, transaction);
+        Ok(())
+    }
+
+    /// Takes a transaction out.
+    pub fn remove(&mut self, hash: B256) -> Option<Arc<ChainTransaction>> {
+        let transaction = self.by_hash.remove(&hash)?;
+        if let Some(queue) = self.by_sender.get_mut(&transaction.sender) {
+            queue.remove(&transaction.envelope.nonce());
+            if queue.is_empty() {
+                self.by_sender.remove(&transaction.sender);
+            }
+        }
+        Some(transaction)
+    }
+
+    /// Takes all out.
+    pub fn clear(&mut self) {
+        self.by_sender.clear();
+        self.by_hash.clear();
+    }
+
+    /// Forgets transactions whose nonce `state` is already past.
+    pub fn remove_stale(&mut self, state: &State) {
+        let stale: Vec<B256> = self
+            .iter()
+            .filter(|transaction| transaction.envelope.nonce() < state.nonce(transaction.sender))
+            .map(|transaction| transaction.hash)
+            .collect();
+        for hash in stale {
+            self.remove(hash);
+        }
+    }
+
+    /// Whether some transaction could go into a block at `base_fee` on `state`.
+    pub fn has_ready(&self, state: &State, base_fee: u64) -> bool {
+        self.by_sender.iter().any(|(sender, queue)| {
+            queue
+                .get(&state.nonce(*sender))
+                .is_some_and(|waiting| waiting.transaction.envelope.max_fee_per_gas() >= u128::from(base_fee))
+        })
+    }
+
+    /// The transactions that could go into a block, best tip first, each sender's in nonce order.
+    pub fn candidates(&self, state: &State, base_fee: u64) -> Candidates<'_> {
+        let mut candidates = Candidates { pool: self, base_fee, heads: BinaryHeap::new() };
+        for sender in self.by_sender.keys() {
+            candidates.push(*sender, state.nonce(*sender));
+        }
+        candidates
+    }
+}
+
+/// See [`Pool::candidates`].
+pub struct Candidates<'a> {
+    pool: &'a Pool,
+    base_fee: u64,
+    heads: BinaryHeap<Head>,
+}
+
+impl Candidates<'_> {
+    /// The best transaction left. Say with [`Candidates::advance`] that it was included, or its
+    /// sender's later ones will not come.
+    pub fn next_best(&mut self) -> Option<Arc<ChainTransaction>> {
+        let head = self.heads.pop()?;
+        self.pool.by_sender.get(&head.sender)?.get(&head.nonce).map(|waiting| Arc::clone(&waiting.transaction))
+    }
+
+    /// Lets the sender's next transaction in.
+    pub fn advance(&mut self, included: &ChainTransaction) {
+        self.push(included.sender, included.envelope.nonce().saturating_add(1));
+    }
+
+    fn push(&mut self, sender: Address, nonce: u64) {
+        let Some(waiting) = self.pool.by_sender.get(&sender).and_then(|queue| queue.get(&nonce)) else { return };
+        if let Some(tip) = waiting.transaction.envelope.effective_tip_per_gas(self.base_fee) {
+            self.heads.push(Head { tip, earliness: u64::MAX - waiting.arrival, sender, nonce });
+        }
+    }
+}
+
+/// Ordered by tip, then by who came first.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Head {
+    tip: u128,
+    earliness: u64,
+    sender: Address,
+    nonce: u64,
+}
+
+fn outbids(new: &ChainTransaction, old: &ChainTransaction) -> bool {
+    let least = |old: u128| old.saturating_mul(100 + PRICE_BUMP_PERCENT).div_ceil(100);
+    new.envelope.max_fee_per_gas() >= least(old.envelope.max_fee_per_gas())
+        && new.envelope.priority_fee_or_price() >= least(old.envelope.priority_fee_or_price())
+}
