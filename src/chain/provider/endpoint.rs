@@ -1,4 +1,4 @@
-//! One endpoint: its URL as a secret, the proof that it is the right chain, and what is known of how well it works.
+//! One endpoint: the proof that it is the right chain, and what is known of how well it works.
 
 use super::{
     answer,
@@ -6,7 +6,7 @@ use super::{
     health::{EndpointHealth, Head, Outcome, Thresholds},
     http::{CappedHttp, HttpLimits},
 };
-use crate::base::{clock::Clock, text::SafeText};
+use crate::base::{clock::Clock, config::RpcUrl, text::SafeText};
 use alloy::{
     primitives::U64,
     rpc::json_rpc::{Id, Request, RequestPacket, ResponsePacket, ResponsePayload, RpcSend},
@@ -15,84 +15,11 @@ use alloy::{
 use serde::{Deserialize, de::DeserializeOwned};
 use std::{
     fmt,
-    str::FromStr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 use tokio::time::Instant;
 use tower::Service as _;
-use url::Url;
-
-/// An endpoint's URL. Path, query and user part often are a key, so it prints as its host only.
-#[derive(Clone, PartialEq, Eq)]
-pub struct EndpointUrl(Url);
-
-impl EndpointUrl {
-    /// The whole URL, key included. For the HTTP client alone.
-    pub(super) fn expose(&self) -> &Url {
-        &self.0
-    }
-
-    /// Host and port, with `/…` if more follows.
-    pub fn label(&self) -> SafeText {
-        let host = self.0.host_str().unwrap_or("?");
-        let port = self.0.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let more = if self.0.path().len() > 1 || self.0.query().is_some() { "/…" } else { "" };
-        SafeText::clean(&format!("{host}{port}{more}"), 80)
-    }
-
-    /// Whether it points to this machine.
-    pub fn is_loopback(&self) -> bool {
-        match self.0.host() {
-            Some(url::Host::Domain(name)) => name.eq_ignore_ascii_case("localhost"),
-            Some(url::Host::Ipv4(address)) => address.is_loopback(),
-            Some(url::Host::Ipv6(address)) => address.is_loopback(),
-            None => false,
-        }
-    }
-
-    /// `text` without the parts of this URL that may be a key, for what an endpoint sends back.
-    pub(super) fn redact(&self, text: &str) -> String {
-        let segments = self.0.path_segments().into_iter().flatten().filter(|part| part.len() >= SHORTEST_SECRET);
-        let query = self.0.query().into_iter().flat_map(|query| query.split(['&', '=']));
-        let user = [self.0.username(), self.0.password().unwrap_or("")];
-        let secrets = segments.chain(query.filter(|part| part.len() >= SHORTEST_SECRET));
-        secrets
-            .chain(user.into_iter().filter(|part| !part.is_empty()))
-            .fold(text.to_owned(), |text, secret| text.replace(secret, "[removed]"))
-    }
-}
-
-/// Path and query parts shorter than this are words like `v2`, not keys.
-const SHORTEST_SECRET: usize = 8;
-
-impl FromStr for EndpointUrl {
-    type Err = ProviderError;
-
-    fn from_str(text: &str) -> Result<Self, ProviderError> {
-        let bad = |reason: &str| ProviderError::BadUrl { reason: SafeText::clean(reason, TEXT_LIMIT) };
-        let url = Url::parse(text.trim()).map_err(|error| bad(&error.to_string()))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(bad(&format!("scheme {}", url.scheme())));
-        }
-        if url.host_str().is_none_or(str::is_empty) {
-            return Err(bad("no host"));
-        }
-        Ok(Self(url))
-    }
-}
-
-impl fmt::Debug for EndpointUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "EndpointUrl({})", self.label())
-    }
-}
-
-impl fmt::Display for EndpointUrl {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.label())
-    }
-}
 
 /// One endpoint of a chain. Cloning shares its statistics.
 #[derive(Clone)]
@@ -139,16 +66,17 @@ impl Endpoint {
     /// An HTTP endpoint of chain `chain_id`.
     ///
     /// # Errors
-    /// [`ProviderError::Local`] if TLS cannot be set up on this machine.
+    /// [`ProviderError::BadUrl`] for a WebSocket URL; [`ProviderError::Local`] if TLS cannot be set
+    /// up on this machine.
     pub fn http(
-        url: EndpointUrl,
+        url: RpcUrl,
         chain_id: u64,
         limits: HttpLimits,
         thresholds: Thresholds,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, ProviderError> {
-        let label = url.label();
-        Ok(Self::new(label, chain_id, CappedHttp::new(url, limits, clock)?, thresholds))
+        let http = CappedHttp::new(url, limits, clock)?;
+        Ok(Self::new(http.label().clone(), chain_id, http, thresholds))
     }
 
     /// An endpoint behind any transport, such as the devnet's in-process one.

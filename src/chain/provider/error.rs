@@ -19,11 +19,11 @@ pub enum ProviderError {
         /// The chain's id.
         chain_id: u64,
     },
-    /// The URL is not one that can be used.
-    #[error("not a usable endpoint URL: {reason}; expected http:// or https:// with a host")]
+    /// The URL is not an HTTP one.
+    #[error("{endpoint}: requests go over http:// or https://; give such a URL of the same endpoint")]
     BadUrl {
-        /// What is wrong, without the URL itself.
-        reason: SafeText,
+        /// Which endpoint.
+        endpoint: SafeText,
     },
     /// No connection came about, so nothing of the request has left.
     #[error("{endpoint}: cannot connect ({reason}); nothing was sent")]

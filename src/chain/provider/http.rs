@@ -5,11 +5,10 @@
 //! request: an idle connection that the server has just closed is then no reason to send again.
 
 use super::{
-    endpoint::EndpointUrl,
     error::{Malformed, ProviderError, TEXT_LIMIT},
     method::{Replay, replay_of},
 };
-use crate::base::{clock::Clock, text::SafeText};
+use crate::base::{clock::Clock, config::RpcUrl, text::SafeText};
 use alloy::{
     rpc::json_rpc::{RequestPacket, ResponsePacket},
     transports::{
@@ -52,7 +51,8 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(300);
 pub struct CappedHttp {
     reads: Client,
     sends: Client,
-    url: Arc<EndpointUrl>,
+    url: Arc<RpcUrl>,
+    label: SafeText,
     limits: HttpLimits,
     clock: Arc<dyn Clock>,
 }
@@ -61,8 +61,13 @@ impl CappedHttp {
     /// A transport to `url`. Opens nothing yet.
     ///
     /// # Errors
-    /// [`ProviderError::Local`] if TLS cannot be set up on this machine.
-    pub fn new(url: EndpointUrl, limits: HttpLimits, clock: Arc<dyn Clock>) -> Result<Self, ProviderError> {
+    /// [`ProviderError::BadUrl`] for a URL that is not HTTP; [`ProviderError::Local`] if TLS cannot be
+    /// set up on this machine.
+    pub fn new(url: RpcUrl, limits: HttpLimits, clock: Arc<dyn Clock>) -> Result<Self, ProviderError> {
+        let label = SafeText::clean(&url.to_string(), 120);
+        if !matches!(url.expose().scheme(), "http" | "https") {
+            return Err(ProviderError::BadUrl { endpoint: label });
+        }
         let builder = || {
             let builder = Client::builder()
                 .connect_timeout(limits.connect_timeout)
@@ -77,14 +82,14 @@ impl CappedHttp {
         };
         let reads = builder().build().map_err(local)?;
         let sends = builder().http1_only().pool_max_idle_per_host(0).build().map_err(local)?;
-        Ok(Self { reads, sends, url: Arc::new(url), limits, clock })
+        Ok(Self { reads, sends, url: Arc::new(url), label, limits, clock })
     }
 
     async fn exchange(self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
         let after = self.limits.timeout;
         tokio::time::timeout(after, self.unbounded(&packet))
             .await
-            .unwrap_or_else(|_| Err(ProviderError::TimedOut { endpoint: self.label(), after }))
+            .unwrap_or_else(|_| Err(ProviderError::TimedOut { endpoint: self.label.clone(), after }))
     }
 
     async fn unbounded(&self, packet: &RequestPacket) -> Result<ResponsePacket, ProviderError> {
@@ -107,26 +112,26 @@ impl CappedHttp {
         if status.is_success() {
             let body = self.read(response, self.limits.max_body, true).await?;
             return serde_json::from_slice(&body).map_err(|error| ProviderError::Malformed {
-                endpoint: self.label(),
+                endpoint: self.label.clone(),
                 what: Malformed::NotJson { detail: SafeText::clean(&error.to_string(), TEXT_LIMIT) },
             });
         }
         if status.as_u16() == 429 {
-            return Err(ProviderError::RateLimited { endpoint: self.label(), retry_after });
+            return Err(ProviderError::RateLimited { endpoint: self.label.clone(), retry_after });
         }
         // The status is worth telling even when its body cannot be read.
         let body = self.read(response, MAX_ERROR_BODY, false).await.unwrap_or_default();
         if let Ok(packet) = serde_json::from_slice::<ResponsePacket>(&body) {
             return Ok(packet);
         }
-        let text = self.url.redact(&String::from_utf8_lossy(&body));
+        let text = redact(&self.url, &String::from_utf8_lossy(&body));
         let body = SafeText::clean(&text, TEXT_LIMIT);
-        Err(ProviderError::Http { endpoint: self.label(), status: status.as_u16(), body })
+        Err(ProviderError::Http { endpoint: self.label.clone(), status: status.as_u16(), body })
     }
 
     /// The body up to `limit` bytes. Beyond it: an error if `strict`, else what fits.
     async fn read(&self, mut response: Response, limit: usize, strict: bool) -> Result<Vec<u8>, ProviderError> {
-        let too_large = || ProviderError::TooLarge { endpoint: self.label(), limit };
+        let too_large = || ProviderError::TooLarge { endpoint: self.label.clone(), limit };
         let announced = response.content_length().and_then(|length| usize::try_from(length).ok());
         if strict && announced.is_some_and(|length| length > limit) {
             return Err(too_large());
@@ -147,7 +152,7 @@ impl CappedHttp {
     }
 
     fn network_error(&self, error: reqwest::Error) -> ProviderError {
-        let endpoint = self.label();
+        let endpoint = self.label.clone();
         let nothing_sent = error.is_connect() || error.is_builder();
         let error = error.without_url();
         // The outermost text only says that sending failed; the innermost names the reason.
@@ -157,7 +162,7 @@ impl CappedHttp {
             reason = inner.to_string();
             source = inner.source();
         }
-        let reason = SafeText::clean(&self.url.redact(&reason), TEXT_LIMIT);
+        let reason = SafeText::clean(&redact(&self.url, &reason), TEXT_LIMIT);
         if nothing_sent {
             ProviderError::Unreachable { endpoint, reason }
         } else {
@@ -179,9 +184,25 @@ impl CappedHttp {
         Some(wait.min(MAX_RETRY_AFTER))
     }
 
-    fn label(&self) -> SafeText {
-        self.url.label()
+    /// The endpoint's name in messages: its URL without anything that may be a key.
+    pub fn label(&self) -> &SafeText {
+        &self.label
     }
+}
+
+/// Path and query parts shorter than this are words like `v2`, not keys.
+const SHORTEST_SECRET: usize = 8;
+
+/// `text` without the parts of `url` that may be a key, for what an endpoint sends back.
+fn redact(url: &RpcUrl, text: &str) -> String {
+    let url = url.expose();
+    let path = url.path_segments().into_iter().flatten();
+    let query = url.query().into_iter().flat_map(|query| query.split(['&', '=']));
+    let user = [url.username(), url.password().unwrap_or_default()];
+    path.chain(query)
+        .filter(|part| part.len() >= SHORTEST_SECRET)
+        .chain(user.into_iter().filter(|part| !part.is_empty()))
+        .fold(text.to_owned(), |text, secret| text.replace(secret, "[removed]"))
 }
 
 impl tower::Service<RequestPacket> for CappedHttp {

@@ -29,7 +29,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
-pub use endpoint::{Endpoint, EndpointUrl};
+pub use endpoint::Endpoint;
 pub use error::{Malformed, ProviderError};
 pub use health::{ChainHealth, Condition, EndpointHealth, Head, HealthHandle, Thresholds};
 pub use http::{CappedHttp, HttpLimits};
