@@ -1,0 +1,247 @@
+//! Feed contracts that speak Chainlink's AggregatorV3Interface, the devnet's own among them.
+//!
+//! All feeds of one question are read in one `eth_call` through Multicall3, with the block's time,
+//! so that every answer is of one block and its age is by that block's own clock.
+
+use super::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
+use crate::{
+    abi::feed::Aggregator,
+    base::{clock::Clock, text::SafeText, units::Usd},
+    chain::provider::ProviderError,
+};
+use alloy::{
+    network::TransactionBuilder,
+    primitives::{Address, Bytes, I256, U256},
+    providers::{
+        DynProvider, Provider,
+        bindings::IMulticall3::{self, Call3},
+    },
+    rpc::types::TransactionRequest,
+    sol_types::SolCall,
+};
+use futures::future::BoxFuture;
+use std::{
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+/// One feed as the address book has it; what the contract says must agree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FeedSpec {
+    /// The token that is priced.
+    pub token: Address,
+    /// The feed contract (its proxy, where it has one).
+    pub address: Address,
+    /// `description()`, such as `ETH / USD`.
+    pub pair: SafeText,
+    /// `decimals()`.
+    pub decimals: u8,
+    /// The feed speaks at least this often.
+    pub heartbeat: Duration,
+}
+
+impl FeedSpec {
+    /// Age accepted at most: the heartbeat and a quarter, since the transaction that carries a
+    /// heartbeat has to be mined too.
+    pub fn max_age(&self) -> Duration {
+        self.heartbeat.saturating_add(self.heartbeat / 4)
+    }
+}
+
+/// A rollup's feed on its own sequencer
+/// (<https://docs.chain.link/data-feeds/l2-sequencer-feeds>): answer 0 is up, 1 is down, and the
+/// round began when that last changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequencerSpec {
+    /// The feed contract.
+    pub address: Address,
+    /// No price is taken until the sequencer has been up this long.
+    pub grace: Duration,
+}
+
+/// Prices from feed contracts of one chain.
+#[derive(Debug)]
+pub struct FeedPrices {
+    provider: DynProvider,
+    multicall: Address,
+    feeds: HashMap<Address, FeedSpec>,
+    sequencer: Option<SequencerSpec>,
+    max_block_age: Option<Duration>,
+    clock: Arc<dyn Clock>,
+    /// Feeds whose pair and decimals have been found right.
+    proven: Mutex<HashSet<Address>>,
+}
+
+impl FeedPrices {
+    /// Prices from `feeds`, one per token; a later feed for a token replaces an earlier one, so that
+    /// the operator's own table can be appended. `max_block_age` is `None` where blocks come only on
+    /// demand.
+    pub fn new(
+        provider: DynProvider,
+        multicall: Address,
+        feeds: impl IntoIterator<Item = FeedSpec>,
+        sequencer: Option<SequencerSpec>,
+        max_block_age: Option<Duration>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let feeds = feeds.into_iter().map(|feed| (feed.token, feed)).collect();
+        Self { provider, multicall, feeds, sequencer, max_block_age, clock, proven: Mutex::default() }
+    }
+
+    async fn read(&self, tokens: &[Address]) -> Result<Vec<Quoted>, NoPrice> {
+        let mut calls = Calls::default();
+        let time = calls.push(self.multicall, &IMulticall3::getCurrentBlockTimestampCall {});
+        let sequencer =
+            self.sequencer.map(|spec| (spec, calls.push(spec.address, &Aggregator::latestRoundDataCall {})));
+        let asked: Vec<Option<Asked<'_>>> =
+            tokens.iter().map(|token| self.feeds.get(token).map(|spec| self.ask(spec, &mut calls))).collect();
+        if asked.iter().all(Option::is_none) {
+            return Ok(vec![Err(NoPrice::UnknownToken); tokens.len()]);
+        }
+
+        let answers = calls.send(&self.provider, self.multicall).await?;
+        let now: u64 = time.take(&answers).and_then(|time| u64::try_from(time).ok()).ok_or(NoPrice::NoAnswer)?;
+        self.check_block(now)?;
+        if let Some((spec, call)) = sequencer {
+            check_sequencer(spec, call.take(&answers).ok_or(NoPrice::NoAnswer)?, now)?;
+        }
+        Ok(asked
+            .into_iter()
+            .map(|asked| asked.ok_or(NoPrice::UnknownToken).and_then(|asked| self.judge(asked, &answers, now)))
+            .collect())
+    }
+
+    fn ask<'a>(&self, spec: &'a FeedSpec, calls: &mut Calls) -> Asked<'a> {
+        let proven = self.proven.lock().unwrap_or_else(PoisonError::into_inner).contains(&spec.address);
+        let identity = (!proven).then(|| Identity {
+            pair: calls.push(spec.address, &Aggregator::descriptionCall {}),
+            decimals: calls.push(spec.address, &Aggregator::decimalsCall {}),
+        });
+        Asked { spec, identity, round: calls.push(spec.address, &Aggregator::latestRoundDataCall {}) }
+    }
+
+    fn judge(&self, asked: Asked<'_>, answers: &Answers, now: u64) -> Quoted {
+        let Asked { spec, identity, round } = asked;
+        if let Some(identity) = identity {
+            check_identity(spec, &identity, answers)?;
+            self.proven.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.address);
+        }
+        price_of(spec, round.take(answers).ok_or(NoPrice::NoAnswer)?, now)
+    }
+
+    fn check_block(&self, now: u64) -> Result<(), NoPrice> {
+        let age = Duration::from_secs(self.clock.now_seconds().saturating_sub(now));
+        match self.max_block_age {
+            Some(limit) if age > limit => Err(NoPrice::OldBlock { age, limit }),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl PriceSource for FeedPrices {
+    fn name(&self) -> &'static str {
+        "price feeds"
+    }
+
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+        Box::pin(async move { self.read(tokens).await.unwrap_or_else(|reason| vec![Err(reason); tokens.len()]) })
+    }
+}
+
+struct Asked<'a> {
+    spec: &'a FeedSpec,
+    identity: Option<Identity>,
+    round: Call<Aggregator::latestRoundDataCall>,
+}
+
+struct Identity {
+    pair: Call<Aggregator::descriptionCall>,
+    decimals: Call<Aggregator::decimalsCall>,
+}
+
+fn check_identity(spec: &FeedSpec, identity: &Identity, answers: &Answers) -> Result<(), NoPrice> {
+    let pair = identity.pair.take(answers).ok_or(NoPrice::NoAnswer)?;
+    let decimals = identity.decimals.take(answers).ok_or(NoPrice::NoAnswer)?;
+    if pair == spec.pair.as_str() && decimals == spec.decimals {
+        return Ok(());
+    }
+    Err(NoPrice::WrongFeed {
+        expected_pair: spec.pair.clone(),
+        expected_decimals: spec.decimals,
+        found: SafeText::clean(&format!("\"{pair}\" with {decimals} decimals"), 120),
+    })
+}
+
+fn check_sequencer(spec: SequencerSpec, round: Aggregator::latestRoundDataReturn, now: u64) -> Result<(), NoPrice> {
+    if round.startedAt.is_zero() {
+        return Err(NoPrice::IncompleteRound);
+    }
+    // Anything but a plain "up" counts as down.
+    if !round.answer.is_zero() {
+        return Err(NoPrice::SequencerDown);
+    }
+    let since = Duration::from_secs(U256::from(now).saturating_sub(round.startedAt).saturating_to());
+    if since < spec.grace {
+        return Err(NoPrice::SequencerGrace { since, grace: spec.grace });
+    }
+    Ok(())
+}
+
+fn price_of(spec: &FeedSpec, round: Aggregator::latestRoundDataReturn, now: u64) -> Quoted {
+    if round.answer <= I256::ZERO {
+        return Err(NoPrice::NotPositive { answer: round.answer });
+    }
+    if round.roundId.is_zero() || round.updatedAt.is_zero() || round.answeredInRound < round.roundId {
+        return Err(NoPrice::IncompleteRound);
+    }
+    let stated = round.updatedAt.saturating_to::<u64>();
+    if stated > now {
+        return Err(NoPrice::FromTheFuture { by: Duration::from_secs(stated.saturating_sub(now)) });
+    }
+    let (age, limit) = (Duration::from_secs(now.saturating_sub(stated)), spec.max_age());
+    if age > limit {
+        return Err(NoPrice::Stale { age, limit });
+    }
+    let usd = Usd::from_scaled(round.answer.into_raw(), spec.decimals).map_err(|_| NoPrice::OutOfRange)?;
+    let source =
+        PriceOrigin::Feed { address: spec.address, pair: spec.pair.clone(), round: round.roundId.to::<u128>() };
+    Ok(Price { usd, source, observed_at: Some(stated), age: Some(age) })
+}
+
+/// Calls of one Multicall3 question.
+#[derive(Default)]
+struct Calls(Vec<Call3>);
+
+/// The place of one call's answer, with its type.
+struct Call<C> {
+    index: usize,
+    kind: std::marker::PhantomData<C>,
+}
+
+struct Answers(Vec<IMulticall3::Result>);
+
+impl Calls {
+    fn push<C: SolCall>(&mut self, target: Address, call: &C) -> Call<C> {
+        self.0.push(Call3 { target, allowFailure: true, callData: call.abi_encode().into() });
+        Call { index: self.0.len().saturating_sub(1), kind: std::marker::PhantomData }
+    }
+
+    async fn send(self, provider: &DynProvider, multicall: Address) -> Result<Answers, NoPrice> {
+        let call = IMulticall3::aggregate3Call { calls: self.0 };
+        let request = TransactionRequest::default().with_to(multicall).with_input(call.abi_encode());
+        let output: Bytes = provider.call(request).await.map_err(ProviderError::from)?;
+        let answers = IMulticall3::aggregate3Call::abi_decode_returns(&output).map_err(|_| ProviderError::Decode {
+            detail: SafeText::clean("no Multicall3 answer: is the contract there?", 100),
+        })?;
+        Ok(Answers(answers))
+    }
+}
+
+impl<C: SolCall> Call<C> {
+    /// The answer; `None` if the call failed, is missing, or does not decode.
+    fn take(&self, answers: &Answers) -> Option<C::Return> {
+        let answer = answers.0.get(self.index).filter(|answer| answer.success)?;
+        C::abi_decode_returns_validate(&answer.returnData).ok()
+    }
+}
