@@ -1,0 +1,253 @@
+//! Address books: which contracts, tokens and price feeds stand at which addresses of one chain.
+//!
+//! The bundled ones come from `assets/networks/addresses.json`, which names its sources and what was left out
+//! of them and why.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use alloy::primitives::Address;
+use serde::{Deserialize, Serialize};
+
+/// The contracts Bardo speaks to or recognises, each by the role it plays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Contract {
+    /// Approvals with an expiry, and transfers by signature.
+    Permit2,
+    /// Many reads in one call, at one address on all chains.
+    Multicall3,
+    /// The network's wrapped coin; not always called WETH.
+    WrappedNative,
+    /// Universal Router that takes commands in the 2.0 form (2.0 and 2.1.0).
+    UniversalRouter,
+    /// Universal Router 2.1.1: its swap commands end in `uint256[] minHopPriceX36`.
+    #[serde(rename = "universalRouterV2_1_1")]
+    UniversalRouterV211,
+    /// Universal Router 2.1.2, in the form of 2.1.1.
+    #[serde(rename = "universalRouterV2_1_2")]
+    UniversalRouterV212,
+    /// Universal Router 2.2.0, in the form of 2.1.1.
+    #[serde(rename = "universalRouterV2_2_0")]
+    UniversalRouterV220,
+    /// The router for V2 and V3 without Permit2.
+    SwapRouter02,
+    /// Uniswap V2.
+    V2Factory,
+    /// Uniswap V2.
+    V2Router,
+    /// Uniswap V3.
+    V3Factory,
+    /// Uniswap V3: positions as NFTs.
+    V3PositionManager,
+    /// Uniswap V3: exact quotes by simulating the swap. Never the first Quoter.
+    QuoterV2,
+    /// Uniswap V3: initialised ticks by the word.
+    TickLens,
+    /// Uniswap V4: recognised, not routed.
+    V4PoolManager,
+    /// Uniswap V4.
+    V4PositionManager,
+    /// Uniswap V4.
+    V4StateView,
+    /// Uniswap V4.
+    V4Quoter,
+    /// Uniswap's own batch reader, with a gas limit per call.
+    UniswapMulticall,
+    /// UniswapX, first Dutch orders.
+    DutchReactor,
+    /// UniswapX, Dutch orders with a cosigner.
+    V2DutchReactor,
+    /// UniswapX, Dutch orders that decay by block.
+    V3DutchReactor,
+    /// UniswapX, orders by priority fee.
+    PriorityReactor,
+    /// UniswapX: resolves an order without filling it.
+    OrderQuoter,
+    /// ERC-8004.
+    IdentityRegistry,
+    /// ERC-8004.
+    ReputationRegistry,
+    /// ERC-4337, version 0.7.
+    EntryPoint,
+    /// Delegation framework (ERC-7710).
+    DelegationManager,
+    /// Delegation framework: what a 7702 account delegates to.
+    #[serde(rename = "eip7702StatelessDeleGator")]
+    Eip7702Delegator,
+}
+
+impl Contract {
+    /// Its key in a description: the name it is serialised with.
+    pub fn key(self) -> String {
+        match serde_json::to_value(self) {
+            Ok(serde_json::Value::String(key)) => key,
+            // A unit variant serialises to its name and to nothing else.
+            _ => String::new(),
+        }
+    }
+
+    /// The contract a description's key names, if it is one of these.
+    pub fn from_key(key: &str) -> Option<Self> {
+        serde_json::from_value(serde_json::Value::String(key.to_owned())).ok()
+    }
+}
+
+/// A version of the Uniswap protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum UniswapVersion {
+    /// Constant product, one pool per pair.
+    V2,
+    /// Concentrated liquidity in fee tiers.
+    V3,
+    /// One contract for all pools: recognised, not routed.
+    V4,
+}
+
+/// A token of the bundled list.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BookToken {
+    /// The symbol it is asked for with.
+    pub symbol: String,
+    /// Its name.
+    pub name: String,
+    /// Decimals, compared with the chain's before use.
+    pub decimals: u8,
+    /// Where it is.
+    pub address: Address,
+}
+
+/// A Chainlink price feed, or the devnet's contract with the same interface.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Feed {
+    /// What it prices, as its `description()` says: `ETH / USD`.
+    pub pair: String,
+    /// Its proxy.
+    pub address: Address,
+    /// Decimals of its answers.
+    pub decimals: u8,
+}
+
+/// What stands where on one chain.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AddressBook {
+    contracts: BTreeMap<Contract, Address>,
+    others: BTreeMap<String, Address>,
+    tokens: Vec<BookToken>,
+    feeds: Vec<Feed>,
+}
+
+impl AddressBook {
+    /// The address of a contract, if this chain has it.
+    pub fn contract(&self, contract: Contract) -> Option<Address> {
+        self.contracts.get(&contract).copied()
+    }
+
+    /// All known contracts.
+    pub fn contracts(&self) -> impl Iterator<Item = (Contract, Address)> + '_ {
+        self.contracts.iter().map(|(contract, address)| (*contract, *address))
+    }
+
+    /// Contracts without a role of their own, by the name their describer gave them.
+    pub fn others(&self) -> impl Iterator<Item = (&str, Address)> + '_ {
+        self.others.iter().map(|(name, address)| (name.as_str(), *address))
+    }
+
+    /// Which role an address plays, for labels: a contract's role or a describer's name for it.
+    pub fn label(&self, address: Address) -> Option<String> {
+        let role = self.contracts.iter().find(|(_, at)| **at == address).map(|(contract, _)| contract.key());
+        role.or_else(|| self.others.iter().find(|(_, at)| **at == address).map(|(name, _)| name.clone()))
+    }
+
+    /// The bundled or described tokens.
+    pub fn tokens(&self) -> &[BookToken] {
+        &self.tokens
+    }
+
+    /// The price feeds.
+    pub fn feeds(&self) -> &[Feed] {
+        &self.feeds
+    }
+
+    /// The feed of a pair, named as `ETH / USD`.
+    pub fn feed(&self, pair: &str) -> Option<&Feed> {
+        self.feeds.iter().find(|feed| feed.pair == pair)
+    }
+
+    /// The Uniswap versions that can be worked with here, by which contracts are known.
+    pub fn uniswap_versions(&self) -> Vec<UniswapVersion> {
+        let has = |contract| self.contracts.contains_key(&contract);
+        [
+            (UniswapVersion::V2, has(Contract::V2Factory) && has(Contract::V2Router)),
+            (UniswapVersion::V3, has(Contract::V3Factory) && has(Contract::QuoterV2)),
+            (UniswapVersion::V4, has(Contract::V4PoolManager) && has(Contract::V4PositionManager)),
+        ]
+        .into_iter()
+        .filter_map(|(version, there)| there.then_some(version))
+        .collect()
+    }
+
+    /// Sets a contract by its key; a key that names no known role is kept under its own name.
+    pub fn set(&mut self, key: &str, address: Address) {
+        match Contract::from_key(key) {
+            Some(contract) => {
+                self.contracts.insert(contract, address);
+            }
+            None => {
+                self.others.insert(key.to_owned(), address);
+            }
+        }
+    }
+
+    /// Adds a token, replacing one of the same symbol.
+    pub fn set_token(&mut self, token: BookToken) {
+        self.tokens.retain(|known| known.symbol != token.symbol);
+        self.tokens.push(token);
+    }
+
+    /// Adds a feed, replacing one of the same pair.
+    pub fn set_feed(&mut self, feed: Feed) {
+        self.feeds.retain(|known| known.pair != feed.pair);
+        self.feeds.push(feed);
+    }
+}
+
+/// One network of the bundled file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bundled {
+    chain_id: u64,
+    contracts: BTreeMap<Contract, Address>,
+    tokens: Vec<BookToken>,
+    feeds: Vec<Feed>,
+}
+
+/// Tests parse the same constant, so it cannot fail to parse in a build that passed them.
+static BUNDLED: LazyLock<BTreeMap<String, Bundled>> = LazyLock::new(|| parse_bundled().unwrap_or_default());
+
+fn parse_bundled() -> serde_json::Result<BTreeMap<String, Bundled>> {
+    #[derive(Deserialize)]
+    struct File {
+        networks: BTreeMap<String, Bundled>,
+    }
+    serde_json::from_str::<File>(include_str!("../../../assets/networks/addresses.json")).map(|file| file.networks)
+}
+
+/// The bundled book of a network, empty if there is none under this name and id.
+pub(super) fn bundled(name: &str, chain_id: u64) -> AddressBook {
+    let found = BUNDLED.get(name).filter(|found| found.chain_id == chain_id);
+    found.map_or_else(AddressBook::default, |found| AddressBook {
+        contracts: found.contracts.clone(),
+        others: BTreeMap::new(),
+        tokens: found.tokens.clone(),
+        feeds: found.feeds.clone(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_bundled_file_parses() {
+        assert_eq!(super::parse_bundled().unwrap().len(), 8);
+    }
+}
