@@ -18,6 +18,12 @@ alloy::sol! {
         function transferFrom(address from, address to, uint256 value) external returns (bool);
     }
 
+    /// Signed approvals, <https://eips.ethereum.org/EIPS/eip-2612>.
+    #[derive(Debug, PartialEq, Eq)]
+    interface Erc2612 {
+        function nonces(address owner) external view returns (uint256);
+    }
+
     /// Wrapped ether, beyond ERC-20.
     #[derive(Debug, PartialEq, Eq)]
     interface Weth9 {

@@ -4,5 +4,7 @@
 
 pub mod erc20;
 pub mod feed;
+pub mod nft;
+pub mod permit2;
 pub mod uniswap_v2;
 pub mod uniswap_v3;

@@ -1,1 +1,203 @@
-//! Local simulation of calls on a pinned block: status, decoded revert, gas, logs and every change that matters to an owner.
+//! Local simulation of calls on a pinned block: status, decoded revert, gas, logs and every change
+//! that matters to an owner.
+//!
+//! A [`Fork`] is a block and the environment of the next one. [`Fork::simulate`] runs a plan of
+//! calls in that environment, so that a transaction that is then the first of the next block does
+//! exactly what was simulated. Nothing about the transaction leaves the process: over RPC, only
+//! accounts and slots are read.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `call` | what is simulated |
+//! | `outcome` | what comes out |
+//! | `revert` | reasons in words |
+//! | `machine` | revm over layers of state |
+//! | `changes`, `question`, `trail` | how changes are found |
+//!
+//! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
+
+mod call;
+mod changes;
+mod machine;
+mod outcome;
+mod question;
+mod revert;
+mod trail;
+
+use std::sync::{Arc, LazyLock};
+
+use alloy::primitives::B256;
+use revm::context::result::{EVMError, ExecutionResult, Output};
+use tokio::sync::Semaphore;
+
+pub use call::{Call, CallError, Delegation, Fees, Payment};
+pub use changes::{Limits, Watch};
+pub use outcome::*;
+pub use revert::{Errors, Reason};
+
+use crate::{
+    base::text::SafeText,
+    chain::{
+        devnet::State,
+        evm::{BlockContext, ChainRules, DynDatabase, EvmError},
+    },
+};
+use machine::Machine;
+
+/// A plan that may use this much gas at most runs where it is called: it ends within a few
+/// milliseconds. Anything larger moves to a thread that may block.
+const DIRECT_GAS: u64 = 3_000_000;
+
+/// How many simulations of this process run at once: one per processor.
+static RUNNING: LazyLock<Semaphore> =
+    LazyLock::new(|| Semaphore::new(std::thread::available_parallelism().map_or(2, usize::from)));
+
+/// Characters kept of what another program said about a failure.
+const MAX_TEXT: usize = 256;
+
+/// A pinned block with its state, and the environment of the block that would follow it.
+/// Cheap to clone; clones share everything.
+#[derive(Debug, Clone)]
+pub struct Fork {
+    pinned: Pinned,
+    rules: ChainRules,
+    next: BlockContext,
+    state: Arc<State>,
+}
+
+/// How a simulation is run.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Options {
+    /// What to report in any case.
+    pub watch: Watch,
+    /// Bounds on the search for changes.
+    pub limits: Limits,
+}
+
+/// Why there is no simulation. Whatever the reason: nothing is known about what the calls would do.
+#[derive(Debug, thiserror::Error)]
+pub enum ForkError {
+    /// A chain would not include this transaction at all.
+    #[error("call {index} cannot be a transaction in this block: {reason}")]
+    Rejected {
+        /// Which call of the plan, from 0.
+        index: usize,
+        /// What is wrong with it.
+        reason: SafeText,
+    },
+    /// The state could not be read.
+    #[error("the chain state could not be read: {0}")]
+    State(SafeText),
+    /// The program is shutting down.
+    #[error("the simulation was stopped before it ended: the program is shutting down")]
+    Stopped,
+    /// The virtual machine gave up.
+    #[error("the virtual machine failed: {0}")]
+    Machine(SafeText),
+}
+
+impl Fork {
+    /// A fork on a devnet state taken as it is: `hash` is the block it belongs to, `next` the
+    /// environment of the block after it.
+    pub fn on_state(state: State, hash: B256, rules: ChainRules, next: BlockContext) -> Self {
+        let pinned = Pinned { chain_id: rules.chain_id, number: next.number.saturating_sub(1), hash };
+        Self { pinned, rules, next, state: Arc::new(state) }
+    }
+
+    /// The block whose state is read.
+    pub fn pinned(&self) -> Pinned {
+        self.pinned
+    }
+
+    /// The environment calls run in.
+    pub fn next_block(&self) -> BlockContext {
+        self.next
+    }
+
+    /// Simulates `calls` one after the other, each as a transaction of its own, all in the next
+    /// block, and reports what they change.
+    ///
+    /// # Errors
+    /// See [`ForkError`]. A revert is an answer, not an error.
+    pub async fn simulate(&self, calls: &[Call]) -> Result<Simulation, ForkError> {
+        self.simulate_with(calls, &Options::default()).await
+    }
+
+    /// [`Fork::simulate`] with declarations and bounds of the caller's own.
+    ///
+    /// # Errors
+    /// See [`ForkError`].
+    pub async fn simulate_with(&self, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
+        let _running = RUNNING.acquire().await.map_err(|_| ForkError::Stopped)?;
+        if calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS {
+            return run(self.pinned, self.rules, &self.next, &*self.state, calls, options);
+        }
+        let (fork, calls, options) = (self.clone(), calls.to_vec(), options.clone());
+        tokio::task::spawn_blocking(move || run(fork.pinned, fork.rules, &fork.next, &*fork.state, &calls, &options))
+            .await
+            .map_err(|_| ForkError::Stopped)?
+    }
+}
+
+/// Runs `calls` on `state` and finds what they changed.
+fn run(
+    pinned: Pinned,
+    rules: ChainRules,
+    next: &BlockContext,
+    state: &DynDatabase<'_>,
+    calls: &[Call],
+    options: &Options,
+) -> Result<Simulation, ForkError> {
+    let mut machine = Machine::new(rules, next, state);
+    let mut outcomes = Vec::with_capacity(calls.len());
+    let mut logs = Vec::new();
+    for (index, call) in calls.iter().enumerate() {
+        let nonce = match call.payment {
+            Payment::Exact { nonce, .. } => nonce,
+            Payment::Free => {
+                machine.turn_to(index);
+                machine.account(call.from).map_err(|error| fork_error(index, error))?.unwrap_or_default().nonce
+            }
+        };
+        let result = machine
+            .execute(call.environment(rules.chain_id, nonce), call.checks())
+            .map_err(|error| fork_error(index, error))?;
+        let outcome = outcome(result);
+        logs.extend_from_slice(&outcome.logs);
+        outcomes.push(outcome);
+    }
+    let mut found = changes::find(&mut machine, calls, &logs, &options.watch, &options.limits)
+        .map_err(|error| fork_error(calls.len(), error))?;
+    // `find` always ends with the changes of all calls together.
+    let changes = found.pop().unwrap_or_default();
+    for (outcome, changes) in outcomes.iter_mut().zip(found) {
+        outcome.changes = Some(changes);
+    }
+    Ok(Simulation { pinned, outcomes, changes })
+}
+
+fn outcome(result: ExecutionResult) -> Outcome {
+    let gas_used = result.tx_gas_used();
+    let (status, output, created, logs) = match result {
+        ExecutionResult::Success { output: Output::Call(output), logs, .. } => (Status::Success, output, None, logs),
+        ExecutionResult::Success { output: Output::Create(output, created), logs, .. } => {
+            (Status::Success, output, created, logs)
+        }
+        ExecutionResult::Revert { output, .. } => (Status::Reverted(Reason::decode(&output)), output, None, Vec::new()),
+        ExecutionResult::Halt { reason, .. } => {
+            let reason = SafeText::clean(&reason.to_string(), MAX_TEXT);
+            (Status::Halted(reason), Default::default(), None, Vec::new())
+        }
+    };
+    Outcome { status, gas_used, output, created, logs, changes: None }
+}
+
+fn fork_error(index: usize, error: EvmError) -> ForkError {
+    match error {
+        EVMError::Transaction(reason) => {
+            ForkError::Rejected { index, reason: SafeText::clean(&reason.to_string(), MAX_TEXT) }
+        }
+        EVMError::Database(error) => ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT)),
+        other => ForkError::Machine(SafeText::clean(&other.to_string(), MAX_TEXT)),
+    }
+}

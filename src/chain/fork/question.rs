@@ -1,0 +1,164 @@
+//! Questions to token contracts, their calldata, and how an answer is read.
+
+use alloy::{
+    primitives::{Address, Bytes, U256},
+    sol_types::SolCall,
+};
+
+use super::{
+    machine::Answer,
+    outcome::{Failure, Permit2Allowance},
+};
+use crate::abi::{
+    erc20::{Erc20, Erc2612},
+    nft::{Erc721, Erc1155},
+    permit2::Permit2,
+};
+
+/// One question about who owns, or may take, what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Question {
+    /// `balanceOf(holder)`
+    Balance { token: Address, holder: Address },
+    /// `allowance(owner, spender)`
+    Allowance { token: Address, owner: Address, spender: Address },
+    /// `allowance(owner, token, spender)`
+    Permit2Allowance { permit2: Address, owner: Address, token: Address, spender: Address },
+    /// `nonceBitmap(owner, word)`
+    NonceWord { permit2: Address, owner: Address, word: U256 },
+    /// `nonces(owner)`
+    PermitNonce { token: Address, owner: Address },
+    /// `isApprovedForAll(owner, operator)`
+    Operator { collection: Address, owner: Address, operator: Address },
+    /// `ownerOf(id)`
+    NftOwner { collection: Address, id: U256 },
+    /// `getApproved(id)`
+    NftApproved { collection: Address, id: U256 },
+    /// `balanceOf(holder, id)`
+    MultiBalance { collection: Address, holder: Address, id: U256 },
+}
+
+/// What a contract said at one point in time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Reading {
+    /// The answer. A contract without code answers zero to everything.
+    Value(Value),
+    /// No answer.
+    Failed(Failure),
+}
+
+/// An answer: a number, an address, a truth value, or Permit2's three numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Value {
+    words: [U256; 3],
+}
+
+impl Value {
+    /// The one number.
+    pub(super) fn number(&self) -> U256 {
+        self.words[0]
+    }
+
+    /// The one address.
+    pub(super) fn address(&self) -> Address {
+        Address::from_word(self.words[0].into())
+    }
+
+    /// The one truth value.
+    pub(super) fn truth(&self) -> bool {
+        !self.words[0].is_zero()
+    }
+
+    /// Permit2's three numbers, which [`Question::read`] held to their widths.
+    pub(super) fn permit2(&self) -> Permit2Allowance {
+        let [amount, expiration, nonce] = self.words;
+        Permit2Allowance { amount, expiration: expiration.saturating_to(), nonce: nonce.saturating_to() }
+    }
+
+    /// The word a contract would store for this answer if it stored nothing else with it.
+    pub(super) fn stored(&self) -> U256 {
+        let [first, expiration, nonce] = self.words;
+        first | (expiration << 160) | (nonce << 208)
+    }
+}
+
+impl Question {
+    /// The contract asked.
+    pub(super) fn contract(&self) -> Address {
+        match *self {
+            Self::Balance { token, .. } | Self::Allowance { token, .. } | Self::PermitNonce { token, .. } => token,
+            Self::Permit2Allowance { permit2, .. } | Self::NonceWord { permit2, .. } => permit2,
+            Self::Operator { collection, .. }
+            | Self::NftOwner { collection, .. }
+            | Self::NftApproved { collection, .. }
+            | Self::MultiBalance { collection, .. } => collection,
+        }
+    }
+
+    /// The call that asks.
+    pub(super) fn calldata(&self) -> Bytes {
+        match *self {
+            Self::Balance { holder, .. } => Erc20::balanceOfCall { owner: holder }.abi_encode(),
+            Self::Allowance { owner, spender, .. } => Erc20::allowanceCall { owner, spender }.abi_encode(),
+            Self::Permit2Allowance { owner, token, spender, .. } => {
+                Permit2::allowanceCall { owner, token, spender }.abi_encode()
+            }
+            Self::NonceWord { owner, word, .. } => Permit2::nonceBitmapCall { owner, word }.abi_encode(),
+            Self::PermitNonce { owner, .. } => Erc2612::noncesCall { owner }.abi_encode(),
+            Self::Operator { owner, operator, .. } => Erc721::isApprovedForAllCall { owner, operator }.abi_encode(),
+            Self::NftOwner { id, .. } => Erc721::ownerOfCall { tokenId: id }.abi_encode(),
+            Self::NftApproved { id, .. } => Erc721::getApprovedCall { tokenId: id }.abi_encode(),
+            Self::MultiBalance { holder, id, .. } => Erc1155::balanceOfCall { account: holder, id }.abi_encode(),
+        }
+        .into()
+    }
+
+    /// The question in words, for a report that it was not answered.
+    pub(super) fn describe(&self) -> String {
+        match self {
+            Self::Balance { holder, .. } => format!("balanceOf({holder})"),
+            Self::Allowance { owner, spender, .. } => format!("allowance({owner}, {spender})"),
+            Self::Permit2Allowance { owner, token, spender, .. } => format!("allowance({owner}, {token}, {spender})"),
+            Self::NonceWord { owner, word, .. } => format!("nonceBitmap({owner}, {word})"),
+            Self::PermitNonce { owner, .. } => format!("nonces({owner})"),
+            Self::Operator { owner, operator, .. } => format!("isApprovedForAll({owner}, {operator})"),
+            Self::NftOwner { id, .. } => format!("ownerOf({id})"),
+            Self::NftApproved { id, .. } => format!("getApproved({id})"),
+            Self::MultiBalance { holder, id, .. } => format!("balanceOf({holder}, {id})"),
+        }
+    }
+
+    /// Reads an answer strictly: enough bytes, and every number within its width.
+    pub(super) fn read(&self, answer: &Answer) -> Reading {
+        let output = match answer {
+            Answer::Returned(output) => output,
+            Answer::NoCode => return Reading::Value(Value::default()),
+            // Minted later or burnt: a token that nobody owns has no owner to name.
+            Answer::Reverted if matches!(self, Self::NftOwner { .. } | Self::NftApproved { .. }) => {
+                return Reading::Value(Value::default());
+            }
+            Answer::Reverted => return Reading::Failed(Failure::Reverted),
+            Answer::OutOfGas => return Reading::Failed(Failure::OutOfGas),
+            Answer::Halted => return Reading::Failed(Failure::Halted),
+        };
+        let widths: &[usize] = match self {
+            Self::Permit2Allowance { .. } => &[160, 48, 48],
+            Self::NftOwner { .. } | Self::NftApproved { .. } => &[160],
+            Self::Operator { .. } => &[1],
+            _ => &[256],
+        };
+        let mut value = Value::default();
+        for ((slot, bits), bytes) in value.words.iter_mut().zip(widths).zip(output.chunks_exact(32)) {
+            // 32 bytes always fit a word.
+            let word = U256::try_from_be_slice(bytes).unwrap_or(U256::MAX);
+            if word.bit_len() > *bits {
+                return Reading::Failed(Failure::Malformed);
+            }
+            *slot = word;
+        }
+        if output.len() < 32 * widths.len() {
+            return Reading::Failed(Failure::Malformed);
+        }
+        Reading::Value(value)
+    }
+}

@@ -1,0 +1,4 @@
+//! Fork simulation against real contracts and against contracts that mislead it.
+
+mod changes;
+mod world;
