@@ -1,7 +1,7 @@
 //! Prices the operator wrote into the configuration, for test networks where no feed is live.
 
 use super::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
-use crate::base::units::Usd;
+use crate::base::{text::SafeText, units::Usd};
 use alloy::primitives::Address;
 use futures::future::BoxFuture;
 use std::collections::HashMap;
@@ -18,6 +18,19 @@ pub enum FixedPriceError {
     NotATestNetwork {
         /// The chain.
         chain_id: u64,
+    },
+    /// A token that the address book does not list.
+    #[error(
+        "fixed price for unknown token '{asked}' on {network}{}; use a listed symbol or an address",
+        nearest.as_ref().map(|near| format!(": did you mean '{near}'?")).unwrap_or_default()
+    )]
+    UnknownToken {
+        /// What was written.
+        asked: SafeText,
+        /// The network.
+        network: String,
+        /// The symbol most like it.
+        nearest: Option<String>,
     },
     /// A price of nothing is no price.
     #[error("the fixed price of {token} is zero: give a price above zero or leave it out")]

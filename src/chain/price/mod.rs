@@ -8,11 +8,13 @@
 //! Not here: prices from pools (time-weighted, quotes), which know a protocol, and the choice of the
 //! highest or lowest among several prices, which belongs to the checks.
 
+mod book;
 mod feed;
 mod fixed;
 #[cfg(test)]
 mod tests;
 
+pub use book::{DEVNET_HEARTBEAT, feed_specs, fixed_prices};
 pub use feed::{FeedPrices, FeedSpec, SequencerSpec};
 pub use fixed::{FixedPriceError, FixedPrices};
 

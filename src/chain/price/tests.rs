@@ -17,6 +17,7 @@ use alloy::{
 };
 use serde_json::{Value, json};
 use std::{
+    collections::BTreeMap,
     sync::Mutex,
     task::{Context, Poll},
 };
@@ -281,4 +282,41 @@ fn fixed_prices_are_refused_where_money_is_real_and_when_zero() {
     let error = FixedPrices::new(1, false, one).unwrap_err().to_string();
     assert!(error.contains("test networks only") && error.contains("chain 1"), "{error}");
     assert!(FixedPrices::new(11_155_111, true, [(TOKEN, Usd::ZERO)]).is_err());
+}
+
+#[test]
+fn tokens_of_the_bundled_books_get_the_feeds_that_price_them() {
+    // Written out from reference/addresses.json and reference/chainlink-feeds.json.
+    let cases = [
+        ("ethereum", "0xC02aaA39b223FE8D0A0e5C4F27eAD9083C756Cc2", Some(("ETH / USD", 3_600))),
+        ("ethereum", "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", Some(("USDC / USD", 86_400))),
+        ("ethereum", "0x2260FAC5E5542a773Aa44fBCfeDf7C193bc2C599", Some(("BTC / USD", 3_600))),
+        ("arbitrum", "0x2f2a2543B76A4166549F7aaB2e75Bef0aefC5B0f", Some(("WBTC / USD", 3_600))),
+        ("polygon", "0x0d500B1d8E8eF31E21C99d1Db9A6444d3ADf1270", Some(("MATIC / USD", 3_600))),
+        ("polygon", "0x7ceB23fD6bC0adD59E62ac25578270cFf1b9f619", Some(("ETH / USD", 3_600))),
+        // Bridged dollars can fail apart from what they stand for.
+        ("arbitrum", "0xFF970A61A04b1cA14834A43f5dE4533eBDDB5CC8", None),
+        ("base", "0xd9aAEc86B65D86f6A7B5B1b0c42FFA531710b6CA", None),
+    ];
+    for (name, token, expected) in cases {
+        let network = crate::chain::network::resolve(name, crate::chain::network::named()).unwrap();
+        let specs = feed_specs(network);
+        let token: Address = token.parse().unwrap();
+        let found: Vec<_> = specs.iter().filter(|spec| spec.token == token).collect();
+        assert!(found.len() <= 1, "{name} {token} has several feeds");
+        let found = found.first().map(|spec| (spec.pair.as_str(), spec.heartbeat.as_secs()));
+        assert_eq!(found, expected, "{name} {token}");
+    }
+}
+
+#[test]
+fn fixed_prices_are_looked_up_by_symbol_or_address() {
+    let sepolia = crate::chain::network::by_id(11_155_111).unwrap();
+    let table = |name: &str| BTreeMap::from([(name.to_owned(), "2".parse::<Usd>().unwrap())]);
+    assert!(fixed_prices(sepolia, &table("usdc")).is_ok());
+    assert!(fixed_prices(sepolia, &table("0x00000000000000000000000000000000000000aa")).is_ok());
+    let error = fixed_prices(sepolia, &table("USDD\u{1b}")).unwrap_err().to_string();
+    assert!(error.contains("unknown token 'USDD") && !error.contains('\u{1b}'), "{error}");
+    let real = crate::chain::network::by_id(8_453).unwrap();
+    assert!(matches!(fixed_prices(real, &table("USDC")), Err(FixedPriceError::NotATestNetwork { chain_id: 8_453 })));
 }

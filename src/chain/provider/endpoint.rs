@@ -138,9 +138,15 @@ impl Endpoint {
 
     /// Asks for the chain id even if it is known: the host behind an URL can change.
     pub(super) async fn verify_again(&self) -> Result<(), ProviderError> {
-        let found: U64 = self.read("eth_chainId", [(); 0]).await?;
-        self.state().health.learn_chain(found.to(), self.0.chain_id);
+        let found = self.ask_chain_id().await?;
+        self.state().health.learn_chain(found, self.0.chain_id);
         self.known_chain().map(|_| ())
+    }
+
+    /// The chain id as the endpoint tells it, compared with nothing.
+    pub(super) async fn ask_chain_id(&self) -> Result<u64, ProviderError> {
+        let found: U64 = self.read("eth_chainId", [(); 0]).await?;
+        Ok(found.to())
     }
 
     /// Number and time of the latest block.
@@ -170,7 +176,11 @@ impl Endpoint {
     }
 
     /// One call of our own, outside any packet of the program.
-    async fn read<T: DeserializeOwned>(&self, method: &'static str, params: impl RpcSend) -> Result<T, ProviderError> {
+    pub(super) async fn read<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: impl RpcSend,
+    ) -> Result<T, ProviderError> {
         let request = Request::new(method, Id::Number(1), params).serialize().map_err(TransportError::ser_err)?;
         let decode = |detail: String| ProviderError::Decode { detail: SafeText::clean(&detail, TEXT_LIMIT) };
         match self.exchange(RequestPacket::Single(request)).await? {

@@ -9,7 +9,7 @@
 //! | lost answers | a plain transport error, indistinguishable from one where nothing left | [`ProviderError::OutcomeUnknown`], which a sender settles by receipt and nonce |
 //! | size | the HTTP transport reads a body whole before it looks at it | [`CappedHttp`] stops reading at a limit |
 //! | answers | ids are not compared; a missing batch member fails its own call only | ids, doubles and missing members are checked before anyone sees the packet |
-//! | nonces | `CachedNonceManager` never looks at the chain again; recommended fillers fill nonce, gas and fees on their own | no fillers: the sender owns nonces and fees |
+//! | nonces | `CachedNonceManager` never looks at the chain again; recommended fillers fill nonce, gas and fees on their own | [`ChainClient`] has no fillers: the sender owns nonces and fees |
 //!
 //! Texts of an endpoint are cleaned where they enter, and nothing that is printed holds more of an
 //! URL than its host. Filters (`eth_newFilter` and its family) live in one endpoint, so they do not
@@ -18,6 +18,7 @@
 //! Not here: signing, nonces, fees, receipts (the sender), and the simulation (`chain::fork`).
 
 mod answer;
+mod client;
 mod endpoint;
 mod error;
 pub mod health;
@@ -29,6 +30,7 @@ mod stack;
 #[cfg(test)]
 mod tests;
 
+pub use client::{Backing, ChainClient, ConnectError, ConnectRules};
 pub use endpoint::Endpoint;
 pub use error::{Malformed, ProviderError};
 pub use health::{ChainHealth, Condition, EndpointHealth, Head, HealthHandle, Thresholds};

@@ -3,6 +3,7 @@
 //! A server that falls silent is waited for by a short limit of the endpoint before it; the one
 //! that must answer has minutes. Waiting between rounds is tested on a paused clock, without sockets.
 
+mod connect;
 mod server;
 
 use super::*;

@@ -1,0 +1,242 @@
+//! What the rest of the program holds of a chain: its network, a provider, its health, and where a simulation reads from.
+
+use super::{
+    endpoint::Endpoint,
+    error::ProviderError,
+    health::{ChainHealth, HealthHandle, Thresholds},
+    http::{CappedHttp, HttpLimits},
+    monitor::{Monitor, MonitorGuard, MonitorRules},
+    retry::RetryRules,
+    stack::EndpointStack,
+};
+use crate::{
+    base::{clock::Clock, config::RpcUrl, text::SafeText},
+    chain::network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
+};
+use alloy::{
+    providers::{DynProvider, Provider, ProviderBuilder},
+    rpc::client::RpcClient,
+};
+use futures::future::join_all;
+use serde_json::value::RawValue;
+use std::{fmt, sync::Arc, time::Duration};
+
+/// One chain, connected. Cheap to clone; the health monitor ends with the last clone.
+#[derive(Clone)]
+pub struct ChainClient(Arc<Inner>);
+
+struct Inner {
+    network: Network,
+    provider: DynProvider,
+    health: HealthHandle,
+    backing: Backing,
+    _monitor: MonitorGuard,
+}
+
+/// What stands behind a [`ChainClient`].
+#[derive(Debug, Clone)]
+pub enum Backing {
+    /// JSON-RPC endpoints.
+    Endpoints(EndpointStack),
+}
+
+/// How endpoints are dealt with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ConnectRules {
+    /// Limits of one exchange.
+    pub limits: HttpLimits,
+    /// When a read is asked again.
+    pub retry: RetryRules,
+}
+
+/// Why a chain cannot be worked on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    /// An endpoint leads to another chain than the one that is meant.
+    #[error("{endpoint}: {source}")]
+    WrongChain {
+        /// Which endpoint.
+        endpoint: SafeText,
+        /// Expected and found.
+        source: WrongChainId,
+    },
+    /// Two endpoints of one chain lead to two chains.
+    #[error(
+        "the endpoints of {chain} disagree: {first} answers chain id {first_id}, {second} answers {second_id}; remove the wrong one"
+    )]
+    Disagree {
+        /// The chain that was asked for.
+        chain: String,
+        /// One endpoint.
+        first: SafeText,
+        /// Its chain id.
+        first_id: u64,
+        /// Another endpoint.
+        second: SafeText,
+        /// Its chain id.
+        second_id: u64,
+    },
+    /// No endpoint told its chain id.
+    #[error("no endpoint of {chain} answers: {}", list(failures))]
+    Silent {
+        /// The chain that was asked for.
+        chain: String,
+        /// What happened at each.
+        failures: Vec<ProviderError>,
+    },
+    /// The endpoints cannot be used at all.
+    #[error(transparent)]
+    Provider(#[from] ProviderError),
+}
+
+impl ChainClient {
+    /// Connects to the endpoints of a plan: asks each for its chain id, settles which network that
+    /// is, and starts watching. Must be called on a tokio runtime.
+    ///
+    /// Endpoints that do not answer now are kept, as long as one does; one that answers another
+    /// chain's id is an error at once, since it is a mistake in the configuration.
+    ///
+    /// # Errors
+    /// A [`ConnectError`] that names the endpoint and what would be right.
+    pub async fn connect(plan: &ChainPlan, rules: ConnectRules, clock: Arc<dyn Clock>) -> Result<Self, ConnectError> {
+        let transports: Vec<CappedHttp> = plan
+            .endpoints
+            .iter()
+            .map(|url| CappedHttp::new(url.clone(), rules.limits, Arc::clone(&clock)))
+            .collect::<Result<_, _>>()?;
+        let network = settle(plan, &transports).await?;
+
+        let thresholds = thresholds(&network);
+        let endpoints = transports
+            .into_iter()
+            .map(|http| Endpoint::new(http.label().clone(), network.chain_id, http, thresholds))
+            .collect();
+        let stack = EndpointStack::new(network.chain_id, endpoints, rules.retry)?;
+        let block = Duration::from_millis(network.block_millis);
+        let client = RpcClient::new(stack.clone(), plan.endpoints.iter().all(RpcUrl::is_loopback))
+            .with_poll_interval(block.clamp(Duration::from_millis(250), Duration::from_secs(7)));
+        let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
+        let watched = stack.endpoints().to_vec();
+        Ok(Self::watch(network, provider, Backing::Endpoints(stack), watched, clock))
+    }
+
+    /// The network: name, id, address book.
+    pub fn network(&self) -> &Network {
+        &self.0.network
+    }
+
+    /// The chain's id, proven at every endpoint before use.
+    pub fn chain_id(&self) -> u64 {
+        self.0.network.chain_id
+    }
+
+    /// A provider without fillers: nonces, gas and fees are the sender's business.
+    pub fn provider(&self) -> &DynProvider {
+        &self.0.provider
+    }
+
+    /// The health at the latest poll.
+    pub fn health(&self) -> ChainHealth {
+        self.0.health.now()
+    }
+
+    /// A handle by which to wait for changes of health.
+    pub fn health_handle(&self) -> HealthHandle {
+        self.0.health.clone()
+    }
+
+    /// What stands behind it: where a fork simulation takes its state from.
+    pub fn backing(&self) -> &Backing {
+        &self.0.backing
+    }
+
+    fn watch(
+        network: Network,
+        provider: DynProvider,
+        backing: Backing,
+        endpoints: Vec<Endpoint>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        let block = Duration::from_millis(network.block_millis);
+        let interval = block.clamp(Duration::from_secs(2), Duration::from_secs(12));
+        let rules = MonitorRules { interval, ..MonitorRules::default() };
+        let (monitor, health) = Monitor::new(network.chain_id, endpoints, rules, clock);
+        Self(Arc::new(Inner { network, provider, health, backing, _monitor: monitor.spawn() }))
+    }
+}
+
+impl fmt::Debug for ChainClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ChainClient")
+            .field("network", &self.0.network.name)
+            .field("chain_id", &self.0.network.chain_id)
+            .field("backing", &self.0.backing)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Asks every endpoint for its chain id and decides which network that is.
+async fn settle(plan: &ChainPlan, transports: &[CappedHttp]) -> Result<Network, ConnectError> {
+    // These endpoints expect nothing yet; the lasting ones are made once the id is settled.
+    let probes: Vec<Endpoint> = transports
+        .iter()
+        .map(|http| Endpoint::new(http.label().clone(), 0, http.clone(), Thresholds::default()))
+        .collect();
+    let answers = join_all(probes.iter().map(Endpoint::ask_chain_id)).await;
+
+    let mut failures = Vec::new();
+    let mut settled: Option<(SafeText, Network)> = None;
+    for (probe, answer) in probes.iter().zip(answers) {
+        let found = match answer {
+            Ok(found) => found,
+            Err(error) => {
+                failures.push(error);
+                continue;
+            }
+        };
+        match &settled {
+            Some((first, network)) if network.chain_id != found => {
+                return Err(ConnectError::Disagree {
+                    chain: plan.name.clone(),
+                    first: first.clone(),
+                    first_id: network.chain_id,
+                    second: probe.label().clone(),
+                    second_id: found,
+                });
+            }
+            Some(_) => {}
+            None => {
+                let described = describe(plan, found, probe).await;
+                let network = plan
+                    .settle(found, described.as_ref())
+                    .map_err(|source| ConnectError::WrongChain { endpoint: probe.label().clone(), source })?;
+                settled = Some((probe.label().clone(), network));
+            }
+        }
+    }
+    settled.map(|(_, network)| network).ok_or_else(|| ConnectError::Silent { chain: plan.name.clone(), failures })
+}
+
+/// What the endpoint says of itself, where nothing else describes the chain. An endpoint that does
+/// not know the question is an ordinary node, and an answer that cannot be read is as good as none.
+async fn describe(plan: &ChainPlan, found: u64, probe: &Endpoint) -> Option<Description> {
+    if plan.network.as_ref().is_some_and(|network| network.chain_id == found) {
+        return None;
+    }
+    let answer: Box<RawValue> = probe.read("bardo_describe", [(); 0]).await.ok()?;
+    Description::parse(answer.get()).ok()
+}
+
+/// From where on an endpoint of this network counts as slow or behind.
+fn thresholds(network: &Network) -> Thresholds {
+    let block = Duration::from_millis(network.block_millis);
+    match network.kind {
+        // Its time is its own: it may stand still or run ahead.
+        NetworkKind::Devnet => Thresholds::default(),
+        NetworkKind::Test | NetworkKind::Real => Thresholds::for_block_time(block),
+    }
+}
+
+fn list(failures: &[ProviderError]) -> String {
+    failures.iter().map(ToString::to_string).collect::<Vec<_>>().join(" | ")
+}
