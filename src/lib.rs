@@ -6,6 +6,7 @@
 //! | floor | room | holds |
 //! |---|---|---|
 //! | 14 | [`cli`], [`console`] | subcommands; the full-screen program |
+//! | 10 | [`engine`] | what a tool is, the catalog, the executor, the envelope |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
 //! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation |
@@ -19,6 +20,7 @@ pub mod base;
 pub mod chain;
 pub mod cli;
 pub mod console;
+pub mod engine;
 pub mod fabric;
 pub mod sandbox;
 pub mod uniswap;

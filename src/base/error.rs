@@ -271,6 +271,19 @@ impl<'de> Deserialize<'de> for ErrorCode {
     }
 }
 
+/// One rule that stands against a call.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Violation {
+    /// The rule's name, as in the policy.
+    pub rule: String,
+    /// What it allows.
+    pub limit: String,
+    /// What was asked.
+    pub value: String,
+    /// What would pass.
+    pub would_pass: String,
+}
+
 /// What a tool answers when it cannot do what was asked.
 ///
 /// In JSON: `{code, category, message, recoverable, suggestion, details}`, `details.group` included.
@@ -302,6 +315,20 @@ impl ToolError {
     pub fn detail(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.details.insert(name.to_owned(), value.into());
         self
+    }
+
+    /// Names every rule that stands against the call, as `details.violations`.
+    #[must_use]
+    pub fn violating(self, violations: &[Violation]) -> Self {
+        let list = violations
+            .iter()
+            .map(|one| {
+                serde_json::json!({
+                    "rule": one.rule, "limit": one.limit, "value": one.value, "would_pass": one.would_pass,
+                })
+            })
+            .collect::<Vec<_>>();
+        self.detail("violations", list)
     }
 
     /// Which error it is.

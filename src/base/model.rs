@@ -247,6 +247,36 @@ named! {
 }
 
 named! {
+    /// A named set of categories.
+    Profile ("profile") {
+        /// Reading.
+        Data = "data",
+        /// Swapping.
+        Trader = "trader",
+        /// Providing liquidity.
+        Lp = "lp",
+        /// Running a vault.
+        Vault = "vault",
+        /// Protocol fees.
+        Fees = "fees",
+        /// On-chain identity.
+        Erc8004 = "erc8004",
+        /// Analysis.
+        Intelligence = "intelligence",
+        /// Watching without acting.
+        Observatory = "observatory",
+        /// Learning from outcomes.
+        Learning = "learning",
+        /// What a screen needs.
+        Dashboard = "dashboard",
+        /// Everything but test networks.
+        Full = "full",
+        /// Everything.
+        Dev = "dev",
+    }
+}
+
+named! {
     /// A check of the safety pipeline, in the order in which a write meets them.
     Check ("check") {
         /// Is a stop in force?
@@ -398,6 +428,7 @@ mod tests {
         walk(TickBudget::ALL);
         walk(SpriteTrigger::ALL);
         walk(Category::ALL);
+        walk(Profile::ALL);
         walk(Check::ALL);
         walk(CardKind::ALL);
     }

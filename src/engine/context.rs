@@ -1,0 +1,86 @@
+//! What a tool gets to work with: the world outside, and a way to say how far it is.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::base::clock::Clock;
+use crate::base::id::{CallId, GolemId};
+use crate::base::model::ToolMeta;
+use crate::fabric::{EventKind, Fabric, ToolUpdate};
+
+/// The world outside, the same for every call of an executor.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+}
+
+/// What one call gets; cheap to clone.
+#[derive(Clone)]
+pub struct CallContext {
+    /// The world outside.
+    pub world: Arc<World>,
+    call: Arc<Running>,
+}
+
+/// The call as the fabric sees it.
+struct Running {
+    fabric: Fabric,
+    golem_id: GolemId,
+    call_id: CallId,
+    meta: ToolMeta,
+    /// Set when the call has ended: whatever a late task says then is not said.
+    over: Mutex<bool>,
+}
+
+impl CallContext {
+    pub(super) fn new(world: Arc<World>, fabric: Fabric, golem_id: GolemId, call_id: CallId, meta: ToolMeta) -> Self {
+        Self { world, call: Arc::new(Running { fabric, golem_id, call_id, meta, over: Mutex::new(false) }) }
+    }
+
+    /// The call's id.
+    pub fn call_id(&self) -> CallId {
+        self.call.call_id
+    }
+
+    /// Says that a step begins. The name is one of the tool's `progress_steps`; another one is told
+    /// with the index 0.
+    pub fn step(&self, name: &'static str) {
+        let steps = self.call.meta.progress_steps;
+        let place = steps.iter().position(|step| *step == name).map_or(0, |at| at + 1);
+        self.say(EventKind::ToolUpdate(ToolUpdate {
+            step: Cow::Borrowed(name),
+            index: u32::try_from(place).unwrap_or(u32::MAX),
+            of: u32::try_from(steps.len()).unwrap_or(u32::MAX),
+        }));
+    }
+
+    /// Says something of this call, unless it is over.
+    pub(super) fn say(&self, kind: EventKind) {
+        let over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*over {
+            self.call.fabric.emit(&self.call.golem_id, Some(self.call.call_id), kind);
+        }
+    }
+
+    /// Says the last words of this call.
+    pub(super) fn finish(&self, last: impl IntoIterator<Item = EventKind>) {
+        let mut over = self.call.over.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*over {
+            for kind in last {
+                self.call.fabric.emit(&self.call.golem_id, Some(self.call.call_id), kind);
+            }
+        }
+        *over = true;
+    }
+}
+
+impl fmt::Debug for CallContext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallContext")
+            .field("call_id", &self.call.call_id)
+            .field("tool", &self.call.meta.name)
+            .finish_non_exhaustive()
+    }
+}

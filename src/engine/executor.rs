@@ -1,0 +1,413 @@
+//! The one way to call a tool: every call takes the same steps and ends in an envelope.
+//!
+//! known → rate → input → parameters → hooks → run within its budget → hooks → envelope. The events
+//! of a call are one `tool:start`, what the tool says of its steps, `tool:error` if it failed, and
+//! one `tool:end`, also when the caller went away.
+
+use std::any::Any;
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tokio::task::{AbortHandle, JoinError, JoinHandle};
+use tokio::time::{Instant, timeout};
+
+use super::catalog::{Catalog, Entry};
+use super::context::{CallContext, World};
+use super::envelope::{Status, ToolResponse};
+use super::input::Input;
+use super::rate::CallRate;
+use super::tool::{Handler, ReadJob, Reply};
+use crate::base::error::{ErrorCode, ToolError, Violation};
+use crate::base::id::{CallId, GolemId};
+use crate::base::model::ToolMeta;
+use crate::base::text::SafeText;
+use crate::fabric::{Card, EventKind, Fabric, Redacted, ToolEnd, ToolFailed, ToolOverrun, ToolStart, params_hash};
+
+/// How an executor is made.
+#[derive(Debug)]
+pub struct ExecutorConfig {
+    /// The tools this caller may call.
+    pub catalog: Catalog,
+    /// The world they see.
+    pub world: Arc<World>,
+    /// Where their events go.
+    pub fabric: Fabric,
+    /// On whose behalf they act.
+    pub golem_id: GolemId,
+    /// At most so many calls in any 60 seconds.
+    pub calls_per_minute: u32,
+    /// Asked before and told after each call, in this order.
+    pub hooks: Vec<Arc<dyn Hook>>,
+}
+
+/// One call, as its caller wants it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Call {
+    /// Which tool.
+    pub tool: String,
+    /// Its parameters.
+    pub input: Input,
+    /// An id made beforehand by [`Executor::new_call_id`], for a caller that wants to cancel.
+    pub call_id: Option<CallId>,
+    /// The heartbeat it belongs to, where one runs.
+    pub tick: Option<u64>,
+}
+
+impl Call {
+    /// A plain call.
+    pub fn new(tool: impl Into<String>, input: Input) -> Self {
+        Self { tool: tool.into(), input, call_id: None, tick: None }
+    }
+}
+
+/// What a hook sees of a call.
+#[derive(Debug, Clone, Copy)]
+pub struct HookCall<'a> {
+    /// Which call.
+    pub call_id: CallId,
+    /// On whose behalf.
+    pub golem_id: &'a GolemId,
+    /// Which tool.
+    pub meta: &'a ToolMeta,
+    /// Its parameters, which fit its schema.
+    pub params: &'a Value,
+}
+
+/// Something an embedding program does around each call. Runs on the caller's task: it must not block.
+pub trait Hook: Send + Sync + fmt::Debug {
+    /// May refuse the call, which is then `blocked` with that error. A hook that panics refuses.
+    fn before(&self, _call: HookCall<'_>) -> Result<(), ToolError> {
+        Ok(())
+    }
+
+    /// Sees how a call ended that [`Self::before`] let pass.
+    fn after(&self, _call: HookCall<'_>, _response: &ToolResponse) {}
+}
+
+/// Calls tools. Cheap to clone; clones share the rate and the running calls.
+#[derive(Debug, Clone)]
+pub struct Executor {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    catalog: Catalog,
+    world: Arc<World>,
+    fabric: Fabric,
+    golem_id: GolemId,
+    calls_per_minute: u32,
+    hooks: Vec<Arc<dyn Hook>>,
+    rate: Mutex<CallRate>,
+    running: Mutex<HashMap<CallId, AbortHandle>>,
+}
+
+/// Why there is no result.
+struct Refusal {
+    status: Status,
+    error: ToolError,
+}
+
+impl From<ToolError> for Refusal {
+    fn from(error: ToolError) -> Self {
+        Self { status: Status::Error, error }
+    }
+}
+
+impl Executor {
+    /// An executor over a catalog.
+    pub fn new(config: ExecutorConfig) -> Self {
+        let ExecutorConfig { catalog, world, fabric, golem_id, calls_per_minute, hooks } = config;
+        let rate = Mutex::new(CallRate::new(calls_per_minute));
+        let running = Mutex::new(HashMap::new());
+        let shared = Shared { catalog, world, fabric, golem_id, calls_per_minute, hooks, rate, running };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// The tools that can be called.
+    pub fn catalog(&self) -> &Catalog {
+        &self.shared.catalog
+    }
+
+    /// An id for a call about to be made.
+    pub fn new_call_id(&self) -> CallId {
+        CallId::new(self.shared.world.clock.now_millis())
+    }
+
+    /// Calls a tool. Needs a tokio runtime with time; dropping the future cancels a read.
+    pub async fn call(&self, call: Call) -> ToolResponse {
+        let shared = &*self.shared;
+        let started = Instant::now();
+        let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
+        let entry = shared.catalog.get(&call.tool).map(|entry| &**entry);
+        let params = call.input.into_object();
+        shared.say_start(call_id, entry, &call.tool, params.as_ref().ok(), call.tick);
+        let Some(entry) = entry else {
+            let refusal = shared.admit().err().unwrap_or_else(|| shared.unknown(&call.tool).into());
+            return shared.refuse_early(call_id, started, refusal);
+        };
+        let (params, job) = match shared.prepare(entry, params) {
+            Ok(ready) => ready,
+            Err(refusal) => return shared.refuse_early(call_id, started, refusal),
+        };
+        let meta = entry.def.meta;
+        let hook_call = HookCall { call_id, golem_id: &shared.golem_id, meta: &meta, params: &params };
+        if let Err(error) = shared.ask_hooks(hook_call) {
+            return shared.refuse_early(call_id, started, Refusal { status: Status::Blocked, error });
+        }
+        let context =
+            CallContext::new(shared.world.clone(), shared.fabric.clone(), shared.golem_id.clone(), call_id, meta);
+        let result = shared.run(&context, &meta, started, job).await;
+        let response = shared.answer(&context, &meta, started, result);
+        for hook in &shared.hooks {
+            // The call is over and answered; a hook that panics afterwards changes nothing of it.
+            let _told = catch_unwind(AssertUnwindSafe(|| hook.after(hook_call, &response)));
+        }
+        response
+    }
+
+    /// Cancels a running read; false if no such call runs.
+    pub fn cancel(&self, call_id: CallId) -> bool {
+        let handle = self.shared.running().get(&call_id).cloned();
+        handle.is_some_and(|handle| {
+            handle.abort();
+            true
+        })
+    }
+}
+
+impl Shared {
+    fn running(&self) -> MutexGuard<'_, HashMap<CallId, AbortHandle>> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn say(&self, call_id: CallId, kind: EventKind) {
+        self.fabric.emit(&self.golem_id, Some(call_id), kind);
+    }
+
+    fn say_start(&self, call_id: CallId, entry: Option<&Entry>, name: &str, params: Option<&Value>, tick: Option<u64>) {
+        let (tool_name, secrets, only) = match entry {
+            Some(entry) => (Cow::Borrowed(entry.def.meta.name), &entry.secret_fields[..], entry.def.meta.event_params),
+            None => (Cow::Owned(SafeText::clean(name, 64).to_string()), &[][..], &[][..]),
+        };
+        let params = params.unwrap_or(&Value::Null);
+        self.say(
+            call_id,
+            EventKind::ToolStart(ToolStart {
+                tool_name,
+                params: Redacted::selected(params, secrets, only),
+                params_hash: params_hash(params, secrets),
+                tick,
+            }),
+        );
+    }
+
+    /// Takes a place in the rate's window.
+    fn admit(&self) -> Result<(), Refusal> {
+        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let Err(wait) = rate.take(self.world.clock.now_millis()) else { return Ok(()) };
+        let limit = self.calls_per_minute;
+        let seconds = wait.div_ceil(1_000);
+        let error = ToolError::new(
+            ErrorCode::SafetyRateLimited,
+            format_args!("{limit} tool calls were made in the last 60 seconds, which is the limit"),
+        )
+        .suggest(format_args!("Wait {seconds} s; then one call is free again."))
+        .violating(&[Violation {
+            rule: "max_tool_calls_per_minute".to_owned(),
+            limit: limit.to_string(),
+            value: u64::from(limit).saturating_add(1).to_string(),
+            would_pass: format!("the same call in {seconds} s"),
+        }])
+        .detail("retry_after_ms", wait);
+        Err(Refusal { status: Status::Blocked, error })
+    }
+
+    fn unknown(&self, name: &str) -> ToolError {
+        let error = ToolError::new(
+            ErrorCode::ToolUnknown,
+            format_args!("no tool called `{}` is in this tool set", SafeText::clean(name, 64)),
+        );
+        match self.catalog.nearest(name) {
+            Some(near) => error.suggest(format_args!("Did you mean `{near}`?")).detail("nearest", near),
+            None => error,
+        }
+    }
+
+    /// From input to a job: the rate, then the parameters.
+    fn prepare(&self, entry: &Entry, params: Result<Value, ToolError>) -> Result<(Value, ReadJob), Refusal> {
+        self.admit()?;
+        let Handler::Read(bind) = entry.def.handler;
+        let bound = params.and_then(|params| Ok((params.clone(), bind(params, &entry.parameters)?)));
+        bound.map_err(|error| error.suggest(format_args!("Send parameters such as {}", entry.example)).into())
+    }
+
+    fn ask_hooks(&self, call: HookCall<'_>) -> Result<(), ToolError> {
+        for hook in &self.hooks {
+            catch_unwind(AssertUnwindSafe(|| hook.before(call)))
+                .unwrap_or_else(|panic| Err(panicked("a hook", &*panic)))?;
+        }
+        Ok(())
+    }
+
+    /// Runs a read on a task of its own, so that neither a panic nor a tool that never yields
+    /// reaches the caller: past its budget it is said to overrun, at three times it is cancelled.
+    async fn run(
+        &self,
+        context: &CallContext,
+        meta: &ToolMeta,
+        started: Instant,
+        job: ReadJob,
+    ) -> Result<Reply<Value>, Refusal> {
+        let mut task = Guard::new(self, context.clone(), started, tokio::spawn(job(context.clone())));
+        let budget = meta.tick_budget;
+        let joined = match timeout(budget.limit(), &mut task.handle).await {
+            Ok(joined) => Some(joined),
+            Err(_) => {
+                context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
+                timeout(budget.cancel_after() - budget.limit(), &mut task.handle).await.ok()
+            }
+        };
+        task.over = true;
+        let Some(joined) = joined else {
+            task.handle.abort();
+            return Err(ToolError::new(
+                ErrorCode::ToolTimeout,
+                format_args!(
+                    "{} was cancelled after {} s, three times its budget",
+                    meta.name,
+                    budget.cancel_after().as_secs()
+                ),
+            )
+            .detail("budget_ms", budget.limit_millis())
+            .into());
+        };
+        joined.map_err(|error| ended_badly(meta, error))?.map_err(Refusal::from)
+    }
+
+    /// Says how a call ended and makes its envelope.
+    fn answer(
+        &self,
+        context: &CallContext,
+        meta: &ToolMeta,
+        started: Instant,
+        result: Result<Reply<Value>, Refusal>,
+    ) -> ToolResponse {
+        let call_id = context.call_id();
+        match result {
+            Ok(Reply { output, decision_hints, explanation }) => {
+                context.finish([EventKind::ToolEnd(ToolEnd {
+                    success: true,
+                    duration_ms: millis(started.elapsed()),
+                    result_summary: summary(meta, &output),
+                    card: meta.card.map(|widget| Card { widget, data: output.clone() }),
+                })]);
+                ToolResponse {
+                    call_id,
+                    status: Status::Success,
+                    data: Some(output),
+                    error: None,
+                    decision_hints,
+                    explanation: Some(explanation),
+                }
+            }
+            Err(Refusal { status, error }) => {
+                context.finish(failure(started, &error));
+                ToolResponse::failed(call_id, status, error)
+            }
+        }
+    }
+
+    /// Answers a call that never ran.
+    fn refuse_early(&self, call_id: CallId, started: Instant, refusal: Refusal) -> ToolResponse {
+        for kind in failure(started, &refusal.error) {
+            self.say(call_id, kind);
+        }
+        ToolResponse::failed(call_id, refusal.status, refusal.error)
+    }
+}
+
+/// A running task: cancelled, and its end said, when its caller goes away.
+struct Guard<'a> {
+    shared: &'a Shared,
+    context: CallContext,
+    started: Instant,
+    handle: JoinHandle<Result<Reply<Value>, ToolError>>,
+    over: bool,
+}
+
+impl<'a> Guard<'a> {
+    fn new(
+        shared: &'a Shared,
+        context: CallContext,
+        started: Instant,
+        handle: JoinHandle<Result<Reply<Value>, ToolError>>,
+    ) -> Self {
+        shared.running().insert(context.call_id(), handle.abort_handle());
+        Self { shared, context, started, handle, over: false }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        self.shared.running().remove(&self.context.call_id());
+        if !self.over {
+            self.handle.abort();
+            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller went away");
+            self.context.finish(failure(self.started, &error));
+        }
+    }
+}
+
+/// The two last events of a call that failed.
+fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
+    [
+        EventKind::ToolError(ToolFailed {
+            error_code: error.code(),
+            error_message: SafeText::clean(error.message(), 400),
+        }),
+        EventKind::ToolEnd(ToolEnd {
+            success: false,
+            duration_ms: millis(started.elapsed()),
+            result_summary: Value::Null,
+            card: None,
+        }),
+    ]
+}
+
+/// The fields of a result that are worth a line.
+fn summary(meta: &ToolMeta, output: &Value) -> Value {
+    let fields: Map<_, _> = meta
+        .summary_fields
+        .iter()
+        .filter_map(|name| output.get(*name).map(|value| ((*name).to_owned(), value.clone())))
+        .collect();
+    Value::Object(fields)
+}
+
+fn ended_badly(meta: &ToolMeta, error: JoinError) -> Refusal {
+    if error.is_cancelled() {
+        return ToolError::new(ErrorCode::ToolCancelled, format_args!("{} was cancelled", meta.name)).into();
+    }
+    match error.try_into_panic() {
+        Ok(panic) => panicked(meta.name, &*panic).into(),
+        Err(error) => ToolError::new(ErrorCode::ToolPanicked, format_args!("{} ended: {error}", meta.name)).into(),
+    }
+}
+
+fn panicked(who: &str, panic: &(dyn Any + Send)) -> ToolError {
+    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    ToolError::new(
+        ErrorCode::ToolPanicked,
+        format_args!("{who} panicked: {}", SafeText::clean(said.unwrap_or("without a word"), 300)),
+    )
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,26 @@
+//! The engine: what a tool is, which tools there are, and the one way to call one. It knows no tool
+//! of its own (those are in `tools`) and decides nothing about money (that is `safety`).
+//!
+//! A call always ends in a [`ToolResponse`]: input that does not fit, a rule in the way, a fault in
+//! the tool, a chain that does not answer, none of them is a panic or a wait without end.
+
+mod catalog;
+mod context;
+mod envelope;
+mod executor;
+mod export;
+mod input;
+mod profiles;
+mod rate;
+#[cfg(test)]
+mod tests;
+mod tool;
+
+pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
+pub use context::{CallContext, World};
+pub use envelope::{Status, ToolResponse};
+pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall};
+pub use export::{mcp_list, openai_list};
+pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
+pub use profiles::categories_of;
+pub use tool::{ReadTool, Reply, ToolDef};

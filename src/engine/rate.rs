@@ -1,0 +1,67 @@
+//! How often tools may be called: a true sliding window, not a counter that starts anew each minute.
+
+use std::collections::VecDeque;
+
+/// The window, in milliseconds.
+const WINDOW: u64 = 60_000;
+
+/// Counts the calls of the last minute.
+#[derive(Debug)]
+pub struct CallRate {
+    limit: usize,
+    taken: VecDeque<u64>,
+    now: u64,
+}
+
+impl CallRate {
+    /// At most `limit` calls in any 60 seconds; zero lets none through.
+    pub fn new(limit: u32) -> Self {
+        Self { limit: limit as usize, taken: VecDeque::new(), now: 0 }
+    }
+
+    /// Takes a place, or says in how many milliseconds one will be free. A clock that goes back
+    /// frees nothing.
+    pub fn take(&mut self, now_millis: u64) -> Result<(), u64> {
+        self.now = self.now.max(now_millis);
+        while self.taken.front().is_some_and(|at| at + WINDOW <= self.now) {
+            self.taken.pop_front();
+        }
+        if self.taken.len() < self.limit {
+            self.taken.push_back(self.now);
+            return Ok(());
+        }
+        Err(self.taken.front().map_or(WINDOW, |at| at + WINDOW - self.now))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_minute_holds_more_than_the_limit() {
+        let mut rate = CallRate::new(3);
+        // Two late in one minute must count in the next one.
+        for at in [59_000, 59_500, 60_500] {
+            assert_eq!(rate.take(at), Ok(()));
+        }
+        assert_eq!(rate.take(61_000), Err(58_000));
+        assert_eq!(rate.take(118_999), Err(1));
+        assert_eq!(rate.take(119_000), Ok(()));
+        assert_eq!(rate.take(119_001), Err(499));
+    }
+
+    #[test]
+    fn a_clock_going_back_frees_nothing() {
+        let mut rate = CallRate::new(1);
+        assert_eq!(rate.take(1_000_000), Ok(()));
+        assert_eq!(rate.take(5), Err(60_000));
+        assert_eq!(rate.take(1_059_999), Err(1));
+        assert_eq!(rate.take(1_060_000), Ok(()));
+    }
+
+    #[test]
+    fn a_limit_of_zero_lets_none_through() {
+        assert_eq!(CallRate::new(0).take(7), Err(60_000));
+    }
+}

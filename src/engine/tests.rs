@@ -1,0 +1,469 @@
+//! Catalog and executor over tools made for the purpose.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::base::clock::Clock;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::id::GolemId;
+use crate::base::model::*;
+use crate::fabric::{EventKind, Fabric, Receiver};
+
+#[derive(Debug)]
+struct Hands(AtomicU64);
+
+impl Clock for Hands {
+    fn now_millis(&self) -> u64 {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    /// What to do.
+    mode: String,
+    /// How often.
+    #[serde(default)]
+    times: u32,
+    /// Never shown.
+    #[schemars(extend("writeOnly" = true))]
+    #[serde(default, rename = "pin")]
+    _pin: Option<String>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Output {
+    mode: String,
+    doubled: u64,
+}
+
+const GUIDELINES: Guidelines = Guidelines {
+    thriving: "Call it.",
+    cautious: "Call it with care.",
+    declining: "Call it for exits.",
+    terminal: "Leave it.",
+    memory: None,
+};
+
+const META: ToolMeta = ToolMeta {
+    name: "probe",
+    description: "Does what the test wants.",
+    category: Category::Data,
+    capability: CapabilityTier::Read,
+    risk_tier: RiskTier::Layer1,
+    tick_budget: TickBudget::Fast,
+    progress_steps: &["Looking", "Doubling"],
+    sprite_trigger: SpriteTrigger::Thinking,
+    prompt_snippet: "Probes.",
+    prompt_guidelines: GUIDELINES,
+    idempotent: true,
+    action_class: ActionClass::ReadOnly,
+    checks: &[Check::RateLimit],
+    event_params: &["mode", "pin"],
+    summary_fields: &["doubled"],
+    card: Some(CardKind::Quote),
+};
+
+struct Probe;
+
+impl ReadTool for Probe {
+    const META: ToolMeta = META;
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"mode": "double", "times": 2})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        context.step("Looking");
+        match params.mode.as_str() {
+            "panic" => panic!("no \u{1b}[31mway"),
+            "fail" => return Err(ToolError::new(ErrorCode::TokenNotFound, "no token `X` on ethereum")),
+            "sleep" => tokio::time::sleep(Duration::from_millis(u64::from(params.times))).await,
+            "hang" => std::future::pending().await,
+            _ => {}
+        }
+        context.step("Doubling");
+        let output = Output { mode: params.mode, doubled: u64::from(params.times) * 2 };
+        Ok(Reply::new(output, "It was doubled.").hint(json!({"again": false})))
+    }
+}
+
+/// The probe under other metadata.
+macro_rules! variant {
+    ($type:ident, $static:ident, |$meta:ident| $change:block) => {
+        struct $type;
+        impl ReadTool for $type {
+            const META: ToolMeta = {
+                let mut $meta = META;
+                $change
+                $meta
+            };
+            type Params = Params;
+            type Output = Output;
+            fn example() -> Value {
+                Probe::example()
+            }
+            async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+                Probe::run(context, params).await
+            }
+        }
+        static $static: ToolDef = ToolDef::read::<$type>();
+    };
+}
+
+static PROBE: ToolDef = ToolDef::read::<Probe>();
+variant!(Swapper, SWAPPER, |meta| {
+    meta.name = "quote";
+    meta.category = Category::Trading;
+});
+variant!(Vpin, VPIN, |meta| {
+    meta.name = "compute_vpin";
+    meta.category = Category::Intelligence;
+});
+variant!(Store, STORE, |meta| {
+    meta.name = "recall";
+    meta.category = Category::Memory;
+});
+variant!(Unnamed, UNNAMED, |meta| {
+    meta.name = "Get-Quote";
+});
+variant!(Silent, SILENT, |meta| {
+    meta.name = "silent";
+    meta.prompt_guidelines.terminal = " ";
+});
+variant!(Summing, SUMMING, |meta| {
+    meta.name = "summing";
+    meta.summary_fields = &["trebled"];
+});
+variant!(Showing, SHOWING, |meta| {
+    meta.name = "showing";
+    meta.event_params = &["mood"];
+});
+
+/// Accepts unknown fields, and offers an example that does not fit.
+#[derive(Debug, Deserialize, JsonSchema)]
+struct Open {
+    #[expect(dead_code, reason = "only its schema matters")]
+    mode: String,
+}
+
+struct Loose;
+
+impl ReadTool for Loose {
+    const META: ToolMeta = META;
+    type Params = Open;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"mode": "x"})
+    }
+
+    async fn run(_: &CallContext, _: Open) -> Result<Reply<Output>, ToolError> {
+        Ok(Reply::new(Output { mode: String::new(), doubled: 0 }, ""))
+    }
+}
+
+struct Misfit;
+
+impl ReadTool for Misfit {
+    const META: ToolMeta = META;
+    type Params = Params;
+    type Output = Output;
+
+    fn example() -> Value {
+        json!({"mode": 7})
+    }
+
+    async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
+        Probe::run(context, params).await
+    }
+}
+
+static LOOSE: ToolDef = ToolDef::read::<Loose>();
+static MISFIT: ToolDef = ToolDef::read::<Misfit>();
+
+struct Bench {
+    executor: Executor,
+    events: Receiver,
+    clock: Arc<Hands>,
+    _fabric: Fabric,
+}
+
+fn bench(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>) -> Bench {
+    let clock = Arc::new(Hands(AtomicU64::new(1_000_000)));
+    let fabric = Fabric::in_memory(1_000, clock.clone());
+    let events = fabric.subscribe(1_000);
+    let executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new([&PROBE, &SWAPPER]).unwrap(),
+        world: Arc::new(World { clock: clock.clone() }),
+        fabric: fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute,
+        hooks,
+    });
+    Bench { executor, events, clock, _fabric: fabric }
+}
+
+impl Bench {
+    async fn call(&self, params: Value) -> ToolResponse {
+        self.executor.call(Call::new("probe", Input::Json(params))).await
+    }
+
+    /// Kinds of the events so far, with what matters of each.
+    fn told(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        while self.events.try_receive(&mut events, 100) {}
+        events
+            .iter()
+            .map(|event| match &event.kind {
+                EventKind::ToolStart(start) => format!("start {} {}", start.tool_name, start.params.value()),
+                EventKind::ToolUpdate(update) => format!("step {} {}/{}", update.step, update.index, update.of),
+                EventKind::ToolOverrun(overrun) => format!("overrun {}", overrun.budget_ms),
+                EventKind::ToolError(failed) => format!("error {}", failed.error_code),
+                EventKind::ToolEnd(end) => format!("end {} {}", end.success, end.result_summary),
+                other => format!("{other:?}"),
+            })
+            .collect()
+    }
+}
+
+fn code(response: &ToolResponse) -> Option<ErrorCode> {
+    response.error.as_ref().map(ToolError::code)
+}
+
+#[tokio::test]
+async fn a_call_answers_and_says_what_it_does() {
+    let mut bench = bench(60, vec![]);
+    let response = bench.call(json!({"mode": "double", "times": 21, "pin": "4711"})).await;
+    assert_eq!(response.status, Status::Success);
+    assert_eq!(response.data, Some(json!({"mode": "double", "doubled": 42})));
+    assert_eq!(response.decision_hints, Some(json!({"again": false})));
+    assert_eq!(response.explanation.as_deref(), Some("It was doubled."));
+    assert_eq!(
+        bench.told(),
+        [
+            r#"start probe {"mode":"double","pin":"[secret removed]"}"#,
+            "step Looking 1/2",
+            "step Doubling 2/2",
+            r#"end true {"doubled":42}"#,
+        ]
+    );
+}
+
+#[tokio::test]
+async fn a_failing_tool_is_an_error_in_the_envelope() {
+    let mut bench = bench(60, vec![]);
+    let response = bench.call(json!({"mode": "fail"})).await;
+    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::TokenNotFound)));
+    assert_eq!(response.status.exit_code(), 1);
+    assert_eq!(bench.told()[2..], ["error TOKEN_NOT_FOUND", "end false null"]);
+}
+
+#[tokio::test]
+async fn a_panicking_tool_is_an_error_in_the_envelope() {
+    let mut bench = bench(60, vec![]);
+    let response = bench.call(json!({"mode": "panic"})).await;
+    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ToolPanicked)));
+    let message = response.error.unwrap().message().to_owned();
+    assert!(message.contains("probe panicked: no") && !message.contains('\u{1b}'), "{message}");
+    assert_eq!(bench.told()[2..], ["error TOOL_PANICKED", "end false null"]);
+}
+
+#[tokio::test]
+async fn bad_parameters_and_unknown_tools_are_explained() {
+    let mut bench = bench(60, vec![]);
+    let response = bench.call(json!({"mode": "double", "tiems": 2})).await;
+    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ValidationFailed)));
+    let error = response.error.unwrap();
+    assert!(error.message().contains("did you mean `times`?"), "{error}");
+    assert!(error.suggestion().contains(r#"{"mode":"double","times":2}"#), "{}", error.suggestion());
+    bench.told();
+
+    let response = bench.executor.call(Call::new("prob\u{1b}e", Input::Text("{}".into()))).await;
+    assert_eq!(code(&response), Some(ErrorCode::ToolUnknown));
+    assert!(response.error.unwrap().suggestion().contains("`probe`"));
+    let told = bench.told();
+    assert_eq!(told[1..], ["error TOOL_UNKNOWN", "end false null"]);
+    assert!(!told[0].contains('\u{1b}'));
+}
+
+#[tokio::test]
+async fn calls_beyond_the_rate_are_blocked_until_the_window_frees_a_place() {
+    let bench = bench(2, vec![]);
+    for _ in 0..2 {
+        assert_eq!(bench.call(json!({"mode": "double"})).await.status, Status::Success);
+    }
+    let response = bench.call(json!({"mode": "double"})).await;
+    assert_eq!((response.status, code(&response)), (Status::Blocked, Some(ErrorCode::SafetyRateLimited)));
+    assert_eq!(response.status.exit_code(), 3);
+    let json = serde_json::to_value(&response).unwrap();
+    assert_eq!(
+        json["error"]["details"]["violations"],
+        json!([{"rule": "max_tool_calls_per_minute", "limit": "2", "value": "3", "would_pass": "the same call in 60 s"}])
+    );
+    bench.clock.0.fetch_add(59_999, Ordering::SeqCst);
+    assert_eq!(bench.call(json!({"mode": "double"})).await.status, Status::Blocked);
+    bench.clock.0.fetch_add(1, Ordering::SeqCst);
+    assert_eq!(bench.call(json!({"mode": "double"})).await.status, Status::Success);
+}
+
+#[tokio::test(start_paused = true)]
+async fn past_its_budget_a_call_overruns_and_goes_on() {
+    let mut bench = bench(60, vec![]);
+    let response = bench.call(json!({"mode": "sleep", "times": 2_900})).await;
+    assert_eq!(response.status, Status::Success);
+    assert_eq!(bench.told()[1..4], ["step Looking 1/2", "overrun 1000", "step Doubling 2/2"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn at_three_times_its_budget_a_read_is_cancelled() {
+    let mut bench = bench(60, vec![]);
+    let started = tokio::time::Instant::now();
+    let response = bench.call(json!({"mode": "hang"})).await;
+    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ToolTimeout)));
+    assert_eq!(started.elapsed().as_millis(), 3_000);
+    assert_eq!(bench.told()[2..], ["overrun 1000", "error TOOL_TIMEOUT", "end false null"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_can_be_cancelled() {
+    let mut bench = bench(60, vec![]);
+    let call_id = bench.executor.new_call_id();
+    let call = Call { call_id: Some(call_id), ..Call::new("probe", Input::Json(json!({"mode": "hang"}))) };
+    let running = tokio::spawn({
+        let executor = bench.executor.clone();
+        async move { executor.call(call).await }
+    });
+    tokio::time::sleep(Duration::from_millis(10)).await;
+    assert!(bench.executor.cancel(call_id));
+    let response = running.await.unwrap();
+    assert_eq!((response.call_id, code(&response)), (call_id, Some(ErrorCode::ToolCancelled)));
+    assert!(!bench.executor.cancel(call_id));
+    assert_eq!(bench.told()[2..], ["error TOOL_CANCELLED", "end false null"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_goes_away_cancels_its_call() {
+    let mut bench = bench(60, vec![]);
+    let gone = tokio::time::timeout(Duration::from_millis(10), bench.call(json!({"mode": "hang"}))).await;
+    assert!(gone.is_err());
+    assert_eq!(bench.told()[2..], ["error TOOL_CANCELLED", "end false null"]);
+}
+
+#[derive(Debug)]
+struct Gate;
+
+impl Hook for Gate {
+    fn before(&self, call: HookCall<'_>) -> Result<(), ToolError> {
+        match call.params["times"].as_u64() {
+            Some(13) => Err(ToolError::new(ErrorCode::Halted, "thirteen is not allowed")),
+            Some(14) => panic!("fourteen"),
+            _ => Ok(()),
+        }
+    }
+
+    fn after(&self, _: HookCall<'_>, response: &ToolResponse) {
+        assert_ne!(response.data.as_ref().map(|data| &data["doubled"]), Some(&json!(30)), "fifteen");
+    }
+}
+
+#[tokio::test]
+async fn hooks_may_block_and_their_panics_stop_nothing_else() {
+    let bench = bench(60, vec![Arc::new(Gate)]);
+    let response = bench.call(json!({"mode": "double", "times": 13})).await;
+    assert_eq!((response.status, code(&response)), (Status::Blocked, Some(ErrorCode::Halted)));
+    let response = bench.call(json!({"mode": "double", "times": 14})).await;
+    assert_eq!((response.status, code(&response)), (Status::Blocked, Some(ErrorCode::ToolPanicked)));
+    for times in [15, 16] {
+        assert_eq!(bench.call(json!({"mode": "double", "times": times})).await.status, Status::Success);
+    }
+}
+
+#[test]
+fn definitions_that_do_not_fit_are_refused() {
+    assert_eq!(Catalog::new([&PROBE, &SWAPPER, &PROBE]).unwrap_err(), CatalogError::Duplicate("probe"));
+    assert_eq!(Catalog::new([&UNNAMED]).unwrap_err(), CatalogError::Name("Get-Quote"));
+    for (def, wanted) in [
+        (&SILENT, "every guideline"),
+        (&SUMMING, "no result field `trebled`; it has doubled, mode"),
+        (&SHOWING, "no parameter `mood`; it has mode, pin, times"),
+        (&LOOSE, "deny_unknown_fields"),
+        (&MISFIT, "refuses its own example: VALIDATION_FAILED: parameter `mode`"),
+    ] {
+        let error = Catalog::new([def]).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+    }
+}
+
+fn names(catalog: &Catalog) -> Vec<&str> {
+    catalog.iter().map(|entry| entry.def.meta.name).collect()
+}
+
+#[test]
+fn selections_follow_profile_categories_and_overrides() {
+    let all = Catalog::new([&PROBE, &SWAPPER, &VPIN, &STORE]).unwrap();
+    let select = |selection: Selection| all.select(&selection);
+    let trader = Selection { profile: Some(Profile::Trader), ..Selection::default() };
+    assert_eq!(names(&select(trader.clone()).unwrap()), ["probe", "quote"]);
+    let by_category = Selection { categories: vec![Category::Memory, Category::Data], ..Selection::default() };
+    assert_eq!(names(&select(by_category).unwrap()), ["probe", "recall"]);
+    let overridden =
+        Selection { include: vec!["compute_vpin".into(), "quote".into()], exclude: vec!["probe".into()], ..trader };
+    assert_eq!(names(&select(overridden).unwrap()), ["compute_vpin", "quote"]);
+    assert!(select(Selection::default()).unwrap().is_empty());
+
+    let unknown = Selection { exclude: vec!["compute_vpni".into()], ..Selection::default() };
+    let error = select(unknown).unwrap_err().to_string();
+    assert_eq!(error, "no tool is called `compute_vpni`; did you mean `compute_vpin`?");
+    let both = Selection { include: vec!["probe".into()], exclude: vec!["probe".into()], ..Selection::default() };
+    assert!(matches!(select(both), Err(SelectionError::Both(_))));
+}
+
+#[test]
+fn filters_combine() {
+    let all = Catalog::new([&PROBE, &SWAPPER, &VPIN]).unwrap();
+    let filter = |filter: Filter| all.filter(filter).map(|entry| entry.def.meta.name).collect::<Vec<_>>();
+    assert_eq!(filter(Filter::default()), ["compute_vpin", "probe", "quote"]);
+    assert_eq!(filter(Filter { category: Some(Category::Trading), ..Filter::default() }), ["quote"]);
+    let nothing = Filter {
+        profile: Some(Profile::Fees),
+        category: Some(Category::Trading),
+        capability: Some(CapabilityTier::Read),
+    };
+    assert!(filter(nothing).is_empty());
+}
+
+#[test]
+fn schemas_and_exports_say_what_the_types_say() {
+    let catalog = Catalog::new([&PROBE]).unwrap();
+    let entry = catalog.get("probe").unwrap();
+    assert_eq!(entry.input_schema["required"], json!(["mode"]));
+    assert_eq!(entry.input_schema["properties"]["mode"]["description"], "What to do.");
+    assert_eq!(entry.input_schema["additionalProperties"], false);
+    assert_eq!(entry.output_schema["required"], json!(["mode", "doubled"]));
+    let mcp = mcp_list(catalog.iter().map(|entry| &**entry));
+    assert_eq!(
+        mcp["tools"][0]["annotations"],
+        json!({"readOnlyHint": true, "destructiveHint": false, "idempotentHint": true, "openWorldHint": true})
+    );
+    assert_eq!(mcp["tools"][0]["inputSchema"], entry.input_schema);
+    assert_eq!(mcp["tools"][0]["_meta"]["bardo/risk_tier"], "Layer1");
+    let openai = openai_list(catalog.iter().map(|entry| &**entry));
+    assert_eq!(openai[0]["type"], "function");
+    assert_eq!(openai[0]["function"]["parameters"], entry.input_schema);
+}
+
+#[test]
+fn the_prompt_speaks_to_the_phase() {
+    let catalog = Catalog::new([&PROBE]).unwrap();
+    assert_eq!(catalog.prompt(Phase::Survival), "probe: Probes. Call it for exits.\n");
+}

@@ -1,0 +1,127 @@
+//! What a tool is: typed inside, uniform outside.
+//!
+//! A tool is a type with an implementation of [`ReadTool`]. [`ToolDef::read`] erases the type into
+//! one static, which is all that catalog, executor and exports see:
+//!
+//! ```ignore
+//! pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
+//! ```
+
+use std::fmt;
+use std::future::Future;
+
+use futures::future::BoxFuture;
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::context::CallContext;
+use super::input;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::model::{ActionClass, CapabilityTier, ToolMeta};
+
+/// A tool that changes nothing.
+pub trait ReadTool: 'static {
+    /// What is fixed about it.
+    const META: ToolMeta;
+    /// Its parameters; must refuse unknown fields.
+    type Params: DeserializeOwned + JsonSchema + Send + 'static;
+    /// Its result.
+    type Output: Serialize + JsonSchema + Send + 'static;
+
+    /// Parameters that work on the embedded devnet, as a caller would write them.
+    fn example() -> Value;
+
+    /// Does it. The future is dropped at any await when the call is cancelled or takes too long.
+    fn run(
+        context: &CallContext,
+        params: Self::Params,
+    ) -> impl Future<Output = Result<Reply<Self::Output>, ToolError>> + Send;
+}
+
+/// A tool's result and what it says about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Reply<T> {
+    /// The result.
+    pub output: T,
+    /// Facts that help to decide what to do next, for a machine.
+    pub decision_hints: Option<Value>,
+    /// The result in a sentence or two, for a person.
+    pub explanation: String,
+}
+
+impl<T> Reply<T> {
+    /// A result and its sentence.
+    pub fn new(output: T, explanation: impl Into<String>) -> Self {
+        Self { output, decision_hints: None, explanation: explanation.into() }
+    }
+
+    /// Adds hints for a machine.
+    #[must_use]
+    pub fn hint(mut self, hints: Value) -> Self {
+        self.decision_hints = Some(hints);
+        self
+    }
+}
+
+/// A tool with its types erased; one static per tool.
+pub struct ToolDef {
+    /// What is fixed about it.
+    pub meta: ToolMeta,
+    pub(super) input_schema: fn() -> Value,
+    pub(super) output_schema: fn() -> Value,
+    pub(super) example: fn() -> Value,
+    pub(super) handler: Handler,
+}
+
+/// How a tool is run once its parameters are known to fit.
+pub(super) enum Handler {
+    /// A read: parameters in, a job out that may be dropped at any time.
+    Read(fn(Value, &[String]) -> Result<ReadJob, ToolError>),
+}
+
+/// A read whose parameters fit, ready to run.
+pub(super) type ReadJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<Reply<Value>, ToolError>> + Send>;
+
+impl ToolDef {
+    /// Erases a read tool. A tool that claims to do more than read does not compile.
+    pub const fn read<T: ReadTool>() -> Self {
+        assert!(
+            matches!(T::META.capability, CapabilityTier::Read) && matches!(T::META.action_class, ActionClass::ReadOnly),
+            "a ReadTool has the capability Read and the class read-only"
+        );
+        Self {
+            meta: T::META,
+            input_schema: || schema_of::<T::Params>(SchemaSettings::draft2020_12().for_deserialize()),
+            output_schema: || schema_of::<T::Output>(SchemaSettings::draft2020_12().for_serialize()),
+            example: T::example,
+            handler: Handler::Read(bind_read::<T>),
+        }
+    }
+}
+
+impl fmt::Debug for ToolDef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ToolDef").field("name", &self.meta.name).finish_non_exhaustive()
+    }
+}
+
+fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
+    let settings = settings.with(|settings| settings.inline_subschemas = true);
+    settings.into_generator().into_root_schema_for::<T>().to_value()
+}
+
+fn bind_read<T: ReadTool>(params: Value, names: &[String]) -> Result<ReadJob, ToolError> {
+    let params: T::Params = input::typed(params, names)?;
+    Ok(Box::new(move |context| {
+        Box::pin(async move {
+            let Reply { output, decision_hints, explanation } = T::run(&context, params).await?;
+            let output = serde_json::to_value(output).map_err(|error| {
+                ToolError::new(ErrorCode::ToolPanicked, format_args!("the result cannot be written as JSON: {error}"))
+            })?;
+            Ok(Reply { output, decision_hints, explanation })
+        })
+    }))
+}
