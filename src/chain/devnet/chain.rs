@@ -419,6 +419,11 @@ impl Chain {
         self.impersonate_all || self.impersonated.contains(&address)
     }
 
+    /// The accounts that were let in one by one.
+    pub fn impersonated(&self) -> impl Iterator<Item = Address> + '_ {
+        self.impersonated.iter().copied()
+    }
+
     /// Takes a waiting transaction out.
     pub fn drop_transaction(&mut self, hash: B256) -> Option<Arc<ChainTransaction>> {
         self.pool.remove(hash)

@@ -4,9 +4,11 @@
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, U256};
+use alloy::sol_types::{Panic, Revert, SolError};
 use revm::context::result::{HaltReason, InvalidTransaction};
 
 use super::state::InvalidCode;
+use crate::base::text::SafeText;
 use crate::chain::evm::{EvmError, RequestError};
 
 /// Why a transaction was not taken.
@@ -262,13 +264,14 @@ impl CallError {
     }
 }
 
+/// `Error(string)` and `Panic(uint256)` in words; the data itself travels beside the message.
 fn revert_text(data: &Bytes) -> String {
-    // Only what Solidity itself encodes is put into words; the data travels beside the message.
-    match alloy::sol_types::decode_revert_reason(data) {
-        Some(reason) if !reason.is_empty() => {
-            format!(": {}", crate::base::text::SafeText::clean(reason.trim_start_matches("revert: "), 200))
-        }
-        _ => String::new(),
+    if let Ok(Revert { reason }) = Revert::abi_decode(data) {
+        format!(": {}", SafeText::clean(&reason, 200))
+    } else if let Ok(panic) = Panic::abi_decode(data) {
+        format!(": {panic}")
+    } else {
+        String::new()
     }
 }
 

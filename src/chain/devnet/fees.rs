@@ -5,7 +5,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, TxKind};
 use alloy::rpc::types::{FeeHistory, TransactionRequest};
 
-use super::block::Block;
+use super::block::{Block, ChainTransaction};
 use super::chain::Chain;
 use super::error::{BlockError, SubmitError};
 use crate::chain::evm::call_env;
@@ -59,13 +59,19 @@ impl Chain {
     /// Fills in what `request` leaves out (nonce, gas, fees) and lets it wait, unsigned, in the
     /// name of its sender, who must be impersonated.
     pub fn send(&mut self, request: TransactionRequest) -> Result<B256, SubmitError> {
+        let transaction = self.prepare(request)?;
+        self.submit(transaction)
+    }
+
+    /// What [`send`](Self::send) would submit.
+    pub(super) fn prepare(&self, request: TransactionRequest) -> Result<ChainTransaction, SubmitError> {
         let sender = request.from.unwrap_or_default();
         if !self.is_impersonated(sender) {
             return Err(SubmitError::NotImpersonated(sender));
         }
         let filled = self.fill(request, sender)?;
         let transaction = filled.build_typed_tx().map_err(|_| SubmitError::Malformed)?;
-        self.submit_as(sender, transaction)
+        Ok(ChainTransaction::impersonated(transaction, sender))
     }
 
     fn fill(&self, mut request: TransactionRequest, sender: Address) -> Result<TransactionRequest, SubmitError> {

@@ -9,16 +9,22 @@ pub mod chain;
 pub mod error;
 pub mod events;
 mod fees;
+mod filters;
+pub mod handle;
 pub mod ledger;
 pub mod pool;
 mod produce;
 pub mod rewind;
+pub mod rpc;
+pub mod server;
 pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod time;
+pub mod transport;
 
 pub use block::{Block, ChainTransaction, Failure, Receipt};
 pub use call::{AccessListOutcome, CallOutcome};
 pub use chain::{Chain, ChainConfig, Snapshot, View};
+pub use handle::{BlockHook, Devnet, DevnetConfig, DevnetGone, HookPolicy, Mining, RunningConfig};
 pub use state::State;

@@ -1,0 +1,89 @@
+//! Blocks, and the transactions and receipts in them. What is not there is null, not an error.
+
+use std::sync::Arc;
+
+use alloy::eips::{BlockId, Encodable2718};
+use alloy::primitives::{B256, Bytes};
+use serde_json::json as object;
+
+use super::super::block::Block;
+use super::super::handle::Engine;
+use super::params::Params;
+use super::{RpcResult, json, render};
+
+pub(super) fn block_by_hash(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let hash: B256 = params.required(0, "block hash")?;
+    let full = params.optional(1, "whole transactions")?.unwrap_or(false);
+    json(&engine.chain.block(BlockId::hash(hash)).map(|block| render::block(block, full)))
+}
+
+pub(super) fn block_by_number(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let full = params.optional(1, "whole transactions")?.unwrap_or(false);
+    json(&find(engine, params.block(0)?).map(|block| render::block(&block, full)))
+}
+
+pub(super) fn block_receipts(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let block = find(engine, params.block(0)?);
+    json(
+        &block.map(|block| {
+            (0..block.receipts.len()).filter_map(|index| render::receipt(&block, index)).collect::<Vec<_>>()
+        }),
+    )
+}
+
+pub(super) fn transaction_count(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    json(&find(engine, params.block(0)?).map(|block| format!("{:#x}", block.transactions.len())))
+}
+
+/// There are no uncles.
+pub(super) fn uncle_count(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    json(&find(engine, params.block(0)?).map(|_| "0x0"))
+}
+
+pub(super) fn transaction_by_hash(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let hash: B256 = params.required(0, "transaction hash")?;
+    if let Some(included) = engine.chain.transaction(hash) {
+        return json(&render::transaction(&included.block, included.index));
+    }
+    let waiting = engine.chain.pool().get(hash);
+    json(&waiting.map(|transaction| render::pending_transaction(transaction, engine.chain.next_base_fee())))
+}
+
+pub(super) fn raw_transaction(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let hash: B256 = params.required(0, "transaction hash")?;
+    let mined = engine.chain.transaction(hash).and_then(|included| included.transaction().cloned());
+    let found = mined.or_else(|| engine.chain.pool().get(hash).cloned());
+    json(&found.map(|transaction| Bytes::from(transaction.envelope.encoded_2718())))
+}
+
+pub(super) fn transaction_by_block_and_index(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let index = usize::try_from(params.small_number(1, "index")?).unwrap_or(usize::MAX);
+    json(&find(engine, params.block(0)?).and_then(|block| render::transaction(&block, index)))
+}
+
+pub(super) fn transaction_receipt(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
+    let hash: B256 = params.required(0, "transaction hash")?;
+    let included = engine.chain.transaction(hash);
+    json(&included.and_then(|included| render::receipt(&included.block, included.index)))
+}
+
+/// How many transactions could go into the next block, and how many wait for another before them.
+pub(super) fn pool_status(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    let pool = engine.chain.pool();
+    let pending = pool
+        .iter()
+        .filter(|transaction| {
+            let next = engine.chain.pending_nonce(transaction.sender);
+            alloy::consensus::Transaction::nonce(&transaction.envelope) < next
+        })
+        .count();
+    json(&object!({ "pending": format!("{pending:#x}"), "queued": format!("{:#x}", pool.len() - pending) }))
+}
+
+/// A block by whatever names it, the pending one included.
+fn find(engine: &Engine, id: BlockId) -> Option<Arc<Block>> {
+    if id == BlockId::pending() {
+        return Some(Arc::new(engine.chain.pending_block().0));
+    }
+    engine.chain.block(id).cloned()
+}

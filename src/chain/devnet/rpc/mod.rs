@@ -1,0 +1,190 @@
+//! The JSON-RPC of a devnet chain: one dispatcher, used by the in-process transport and by the
+//! loopback server alike.
+//!
+//! [`METHODS`] is the list of what is answered. Not here: how requests arrive (`transport`, `server`).
+
+mod accounts;
+mod blocks;
+mod dev;
+mod error;
+mod execute;
+mod logs;
+mod params;
+pub(super) mod render;
+#[cfg(test)]
+mod tests;
+
+use alloy::primitives::{Bytes, keccak256};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+pub use error::RpcError;
+pub(super) use logs::event_logs;
+use params::Params;
+
+use super::handle::Engine;
+
+/// What a method returns: its result as JSON text.
+pub type RpcResult = Result<Box<RawValue>, RpcError>;
+
+type Handler = fn(&mut Engine, &Params<'_>) -> RpcResult;
+
+/// Every method that is answered here, with what answers it. Subscriptions are the transports'
+/// matter. The `hardhat_` names of `anvil_` methods are understood too.
+const METHODS: &[(&str, Handler)] = &[
+    ("web3_clientVersion", client_version),
+    ("web3_sha3", sha3),
+    ("net_version", net_version),
+    ("net_listening", |_, _| json(&true)),
+    ("net_peerCount", |_, _| json(&"0x0")),
+    ("rpc_modules", modules),
+    ("eth_chainId", |engine, _| quantity(engine.chain.rules().chain_id)),
+    ("eth_syncing", |_, _| json(&false)),
+    ("eth_mining", |_, _| json(&true)),
+    ("eth_blockNumber", |engine, _| quantity(engine.chain.number())),
+    ("eth_accounts", accounts::accounts),
+    ("eth_getBalance", accounts::balance),
+    ("eth_getCode", accounts::code),
+    ("eth_getStorageAt", accounts::storage_at),
+    ("eth_getTransactionCount", accounts::transaction_count),
+    ("eth_call", execute::call),
+    ("eth_estimateGas", execute::estimate_gas),
+    ("eth_createAccessList", execute::create_access_list),
+    ("eth_gasPrice", execute::gas_price),
+    ("eth_maxPriorityFeePerGas", execute::max_priority_fee),
+    ("eth_blobBaseFee", |_, _| json(&"0x1")),
+    ("eth_feeHistory", execute::fee_history),
+    ("eth_sendRawTransaction", execute::send_raw_transaction),
+    ("eth_sendTransaction", execute::send_transaction),
+    ("eth_getTransactionByHash", blocks::transaction_by_hash),
+    ("eth_getTransactionReceipt", blocks::transaction_receipt),
+    ("eth_getTransactionByBlockHashAndIndex", blocks::transaction_by_block_and_index),
+    ("eth_getTransactionByBlockNumberAndIndex", blocks::transaction_by_block_and_index),
+    ("eth_getRawTransactionByHash", blocks::raw_transaction),
+    ("eth_getBlockByHash", blocks::block_by_hash),
+    ("eth_getBlockByNumber", blocks::block_by_number),
+    ("eth_getBlockReceipts", blocks::block_receipts),
+    ("eth_getBlockTransactionCountByHash", blocks::transaction_count),
+    ("eth_getBlockTransactionCountByNumber", blocks::transaction_count),
+    ("eth_getUncleCountByBlockHash", blocks::uncle_count),
+    ("eth_getUncleCountByBlockNumber", blocks::uncle_count),
+    ("eth_getLogs", logs::get_logs),
+    ("eth_newFilter", logs::new_filter),
+    ("eth_newBlockFilter", logs::new_block_filter),
+    ("eth_newPendingTransactionFilter", logs::new_pending_transaction_filter),
+    ("eth_getFilterChanges", logs::filter_changes),
+    ("eth_getFilterLogs", logs::filter_logs),
+    ("eth_uninstallFilter", logs::uninstall_filter),
+    ("txpool_status", blocks::pool_status),
+    ("evm_mine", dev::evm_mine),
+    ("evm_increaseTime", dev::increase_time),
+    ("evm_setNextBlockTimestamp", dev::set_next_timestamp),
+    ("evm_setAutomine", dev::set_automine),
+    ("evm_setIntervalMining", dev::set_interval_mining),
+    ("evm_snapshot", dev::snapshot),
+    ("evm_revert", dev::revert),
+    ("anvil_mine", dev::mine),
+    ("anvil_increaseTime", dev::increase_time),
+    ("anvil_setNextBlockTimestamp", dev::set_next_timestamp),
+    ("anvil_setBlockTimestampInterval", dev::set_timestamp_interval),
+    ("anvil_removeBlockTimestampInterval", dev::remove_timestamp_interval),
+    ("anvil_setAutomine", dev::set_automine),
+    ("anvil_getAutomine", dev::get_automine),
+    ("anvil_setIntervalMining", dev::set_interval_mining),
+    ("anvil_snapshot", dev::snapshot),
+    ("anvil_revert", dev::revert),
+    ("anvil_setBalance", dev::set_balance),
+    ("anvil_setNonce", dev::set_nonce),
+    ("anvil_setCode", dev::set_code),
+    ("anvil_setStorageAt", dev::set_storage_at),
+    ("anvil_setCoinbase", dev::set_coinbase),
+    ("anvil_setNextBlockBaseFeePerGas", dev::set_next_base_fee),
+    ("anvil_impersonateAccount", dev::impersonate),
+    ("anvil_stopImpersonatingAccount", dev::stop_impersonating),
+    ("anvil_autoImpersonateAccount", dev::impersonate_all),
+    ("anvil_dropTransaction", dev::drop_transaction),
+    ("anvil_reorg", dev::reorg),
+    ("bardo_describe", describe),
+];
+
+/// `hardhat_` names that clients use.
+const HARDHAT_NAMES: &[&str] = &[
+    "hardhat_mine",
+    "hardhat_setBalance",
+    "hardhat_setNonce",
+    "hardhat_setCode",
+    "hardhat_setStorageAt",
+    "hardhat_setCoinbase",
+    "hardhat_setNextBlockBaseFeePerGas",
+    "hardhat_impersonateAccount",
+    "hardhat_stopImpersonatingAccount",
+    "hardhat_getAutomine",
+    "hardhat_dropTransaction",
+];
+
+/// The names of all methods that are answered.
+pub fn methods() -> impl Iterator<Item = &'static str> {
+    METHODS.iter().map(|(name, _)| *name)
+}
+
+/// The names as servers that must know them beforehand list them: the `hardhat_` ones too.
+pub(super) fn served_names() -> impl Iterator<Item = &'static str> {
+    methods().chain(HARDHAT_NAMES.iter().copied())
+}
+
+/// Answers one request. Where blocks are made on transaction, a sent transaction is mined before
+/// the next request is looked at.
+pub(super) fn dispatch(engine: &mut Engine, method: &str, params: Option<&RawValue>) -> RpcResult {
+    let params = Params::parse(params)?;
+    let anvil_name;
+    let name = match method.strip_prefix("hardhat_") {
+        Some(rest) => {
+            anvil_name = format!("anvil_{rest}");
+            anvil_name.as_str()
+        }
+        None => method,
+    };
+    let Some((_, handler)) = METHODS.iter().find(|(known, _)| *known == name) else {
+        return Err(RpcError::method_not_found(method));
+    };
+    let result = handler(engine, &params);
+    engine.settle();
+    result
+}
+
+/// A result that is any JSON.
+fn json<T: Serialize + ?Sized>(value: &T) -> RpcResult {
+    to_raw_value(value).map_err(|_| RpcError::internal("the result cannot be written as JSON"))
+}
+
+/// A result that is a number, in the form the specification calls QUANTITY.
+fn quantity(value: u64) -> RpcResult {
+    json(&format!("{value:#x}"))
+}
+
+fn client_version(_: &mut Engine, _: &Params<'_>) -> RpcResult {
+    json(concat!("bardo-devnet/v", env!("CARGO_PKG_VERSION")))
+}
+
+fn net_version(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    json(&engine.chain.rules().chain_id.to_string())
+}
+
+fn sha3(_: &mut Engine, params: &Params<'_>) -> RpcResult {
+    json(&keccak256(params.required::<Bytes>(0, "data")?))
+}
+
+fn modules(_: &mut Engine, _: &Params<'_>) -> RpcResult {
+    let mut modules = serde_json::Map::new();
+    for name in methods().filter_map(|name| name.split('_').next()) {
+        modules.insert(name.to_owned(), "1.0".into());
+    }
+    json(&modules)
+}
+
+fn describe(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
+    match &engine.description {
+        Some(description) => json(description.as_ref()),
+        None => Err(RpcError::server("nothing describes this chain: it has no contracts of its own yet")),
+    }
+}
