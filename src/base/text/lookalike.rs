@@ -21,6 +21,8 @@ pub struct Lookalike {
 /// What makes a symbol a lookalike, the gravest reason first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
+    /// The very symbol of something else.
+    SameSymbol,
     /// Characters that cannot be seen were in it.
     HiddenCharacters,
     /// Letters of several writing systems in one word.
@@ -35,6 +37,7 @@ impl Why {
     /// In words, to follow "this symbol".
     pub fn words(self) -> &'static str {
         match self {
+            Self::SameSymbol => "is the same symbol",
             Self::HiddenCharacters => "contains characters that cannot be seen",
             Self::MixedScripts => "mixes letters of several scripts",
             Self::ConfusableLetters => "uses letters that look like others",
