@@ -166,6 +166,24 @@ impl Call {
         })
     }
 
+    /// The accounts whose state this call is known to read before any code runs.
+    pub(super) fn accounts(&self) -> impl Iterator<Item = Address> + '_ {
+        std::iter::once(self.from)
+            .chain(self.to.to().copied())
+            .chain(self.access_list.iter().map(|item| item.address))
+            .chain(
+                self.authorizations
+                    .iter()
+                    .flat_map(|delegation| match delegation {
+                        Delegation::Signed(signed) => [signed.recover_authority().ok(), Some(signed.address)],
+                        Delegation::Unsigned { authority, authorization } => {
+                            [Some(*authority), Some(authorization.address)]
+                        }
+                    })
+                    .flatten(),
+            )
+    }
+
     /// How strictly this call is examined before it runs.
     pub(super) fn checks(&self) -> Checks {
         match self.payment {

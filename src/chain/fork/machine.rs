@@ -4,7 +4,10 @@
 //! read while it answers questions. No inspector is installed, so that the other 254 instructions
 //! run at full speed: `KECCAK256` and `SLOAD` alone are wrapped, in the instruction table.
 
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::{
+    eips::eip2935::{HISTORY_SERVE_WINDOW, HISTORY_STORAGE_ADDRESS},
+    primitives::{Address, B256, Bytes, U256},
+};
 use revm::{
     Context, Database, ExecuteEvm, Journal,
     bytecode::opcode,
@@ -22,7 +25,7 @@ use revm::{
     state::{AccountInfo, Bytecode, EvmState},
 };
 
-use crate::chain::evm::{self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError};
+use crate::chain::evm::{self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError, SpecId};
 
 /// Preimages kept at most; a run that hashes more is reported as incomplete.
 const MAX_PREIMAGES: usize = 1 << 16;
@@ -34,6 +37,9 @@ const PREIMAGE_BYTES: std::ops::RangeInclusive<usize> = 20..=128;
 /// Depth `n` shows the state after the first `n` calls; depth 0 is the pinned block.
 pub(super) struct Layers<'a> {
     base: &'a DynDatabase<'a>,
+    /// Slot of the history contract that the block writes before its first transaction, and the
+    /// parent's hash that it writes there ([EIP-2935](https://eips.ethereum.org/EIPS/eip-2935)).
+    history: Option<(U256, U256)>,
     calls: Vec<EvmState>,
     depth: usize,
 }
@@ -103,11 +109,15 @@ pub(super) enum Answer {
 
 impl<'a> Machine<'a> {
     /// A machine on top of `base`, in the given environment.
-    pub(super) fn new(rules: ChainRules, block: &BlockContext, base: &'a DynDatabase<'a>) -> Self {
+    pub(super) fn new(rules: ChainRules, block: &BlockContext, parent: B256, base: &'a DynDatabase<'a>) -> Self {
         let spec = rules.spec;
+        let history = spec.is_enabled_in(SpecId::PRAGUE).then(|| {
+            let slot = block.number.saturating_sub(1) % HISTORY_SERVE_WINDOW as u64;
+            (U256::from(slot), U256::from_be_bytes(parent.0))
+        });
         let transaction = TxEnv::default();
         let cfg = evm::cfg_env(&rules, Checks::Call, &transaction);
-        let mut journaled_state = Journal::new(Layers { base, calls: Vec::new(), depth: 0 });
+        let mut journaled_state = Journal::new(Layers { base, history, calls: Vec::new(), depth: 0 });
         journaled_state.set_spec_id(spec);
         let host = Host {
             block: evm::block_env(&rules, block),
@@ -263,6 +273,12 @@ impl Database for Layers<'_> {
             if account.is_created() {
                 return Ok(U256::ZERO);
             }
+        }
+        if address == HISTORY_STORAGE_ADDRESS
+            && let Some((written, parent)) = self.history
+            && written == slot
+        {
+            return Ok(parent);
         }
         self.base.storage_ref(address, slot)
     }

@@ -13,6 +13,7 @@
 //! | `revert` | reasons in words |
 //! | `machine` | revm over layers of state |
 //! | `changes`, `question`, `trail` | how changes are found |
+//! | `remote` | state over JSON-RPC |
 //!
 //! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
 
@@ -21,28 +22,32 @@ mod changes;
 mod machine;
 mod outcome;
 mod question;
+mod remote;
 mod revert;
 mod trail;
 
 use std::sync::{Arc, LazyLock};
 
-use alloy::primitives::B256;
+use alloy::{eips::BlockId, primitives::B256};
 use revm::context::result::{EVMError, ExecutionResult, Output};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use call::{Call, CallError, Delegation, Fees, Payment};
 pub use changes::{Limits, Watch};
 pub use outcome::*;
+pub use remote::{Hints, NextBlock, Remote, RemoteLimits};
 pub use revert::{Errors, Reason};
 
 use crate::{
     base::text::SafeText,
     chain::{
-        devnet::State,
+        devnet::{Snapshot, State},
         evm::{BlockContext, ChainRules, DynDatabase, EvmError},
+        provider::ProviderError,
     },
 };
 use machine::Machine;
+use remote::{PinnedState, Wanted};
 
 /// A plan that may use this much gas at most runs where it is called: it ends within a few
 /// milliseconds. Anything larger moves to a thread that may block.
@@ -62,7 +67,16 @@ pub struct Fork {
     pinned: Pinned,
     rules: ChainRules,
     next: BlockContext,
-    state: Arc<State>,
+    state: PinnedOn,
+}
+
+/// Where the state of the pinned block is.
+#[derive(Debug, Clone)]
+enum PinnedOn {
+    /// In this process, whole.
+    Devnet(Arc<State>),
+    /// Behind an endpoint, cached.
+    Remote(Arc<PinnedState>),
 }
 
 /// How a simulation is run.
@@ -72,6 +86,8 @@ pub struct Options {
     pub watch: Watch,
     /// Bounds on the search for changes.
     pub limits: Limits,
+    /// What to fetch before the first run, over RPC.
+    pub hints: Hints,
 }
 
 /// Why there is no simulation. Whatever the reason: nothing is known about what the calls would do.
@@ -85,6 +101,45 @@ pub enum ForkError {
         /// What is wrong with it.
         reason: SafeText,
     },
+    /// An endpoint could not be asked, or refused.
+    #[error("the chain state could not be read: {0}")]
+    Endpoint(#[from] ProviderError),
+    /// An endpoint answered something that is not an answer.
+    #[error("the chain state could not be read: {what}")]
+    Malformed {
+        /// What is wrong, in our words.
+        what: String,
+    },
+    /// The endpoint does not have the block.
+    #[error("the endpoint does not know block {block:?}: name one that exists, or wait until it has it")]
+    UnknownBlock {
+        /// What was asked for.
+        block: BlockId,
+    },
+    /// Another chain answers there.
+    #[error("wrong chain: expected id {expected}, found id {found}; correct the URL or the chain's name")]
+    WrongChain {
+        /// The id that was meant.
+        expected: u64,
+        /// The id the endpoint gives.
+        found: u64,
+    },
+    /// The pinned block is no longer part of the chain.
+    #[error("block {number} ({hash}) was replaced while its state was being read: pin the new one and simulate again")]
+    Reorganised {
+        /// Its height.
+        number: u64,
+        /// Its hash, as it was.
+        hash: B256,
+    },
+    /// What the calls read depends on what they read, too many times over.
+    #[error(
+        "after {rounds} rounds of fetching, the calls still read state that is not there: simulate fewer or simpler calls"
+    )]
+    NotConverging {
+        /// Rounds that were made.
+        rounds: usize,
+    },
     /// The state could not be read.
     #[error("the chain state could not be read: {0}")]
     State(SafeText),
@@ -97,11 +152,15 @@ pub enum ForkError {
 }
 
 impl Fork {
-    /// A fork on a devnet state taken as it is: `hash` is the block it belongs to, `next` the
-    /// environment of the block after it.
-    pub fn on_state(state: State, hash: B256, rules: ChainRules, next: BlockContext) -> Self {
-        let pinned = Pinned { chain_id: rules.chain_id, number: next.number.saturating_sub(1), hash };
-        Self { pinned, rules, next, state: Arc::new(state) }
+    /// A fork of a devnet's block, on its state as it is.
+    pub fn on_devnet(snapshot: Snapshot) -> Self {
+        let Snapshot { rules, state, block, hash, next } = snapshot;
+        let pinned = Pinned { chain_id: rules.chain_id, number: block.number, hash };
+        Self { pinned, rules, next, state: PinnedOn::Devnet(Arc::new(state)) }
+    }
+
+    fn on_remote(pinned: Pinned, rules: ChainRules, next: BlockContext, state: Arc<PinnedState>) -> Self {
+        Self { pinned, rules, next, state: PinnedOn::Remote(state) }
     }
 
     /// The block whose state is read.
@@ -128,27 +187,66 @@ impl Fork {
     /// # Errors
     /// See [`ForkError`].
     pub async fn simulate_with(&self, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
-        let _running = RUNNING.acquire().await.map_err(|_| ForkError::Stopped)?;
-        if calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS {
-            return run(self.pinned, self.rules, &self.next, &*self.state, calls, options);
+        match &self.state {
+            PinnedOn::Devnet(state) if runs_here(calls) => {
+                let _running = permit().await?;
+                run(self, &**state, calls, options)
+            }
+            PinnedOn::Devnet(state) => {
+                let state = Arc::clone(state);
+                self.elsewhere(calls, options, move |fork, calls, options| run(fork, &*state, calls, options)).await?
+            }
+            PinnedOn::Remote(state) => state.simulate(self, calls, options).await,
         }
+    }
+
+    /// One speculative run on a remote state.
+    async fn attempt(
+        &self,
+        state: &Arc<PinnedState>,
+        calls: &[Call],
+        options: &Options,
+    ) -> Result<(Result<Simulation, ForkError>, Wanted), ForkError> {
+        if runs_here(calls) {
+            let _running = permit().await?;
+            return Ok(state.run(self, calls, options));
+        }
+        let state = Arc::clone(state);
+        self.elsewhere(calls, options, move |fork, calls, options| state.run(fork, calls, options)).await
+    }
+
+    /// Runs `work` on a thread that may block.
+    async fn elsewhere<T: Send + 'static>(
+        &self,
+        calls: &[Call],
+        options: &Options,
+        work: impl FnOnce(&Self, &[Call], &Options) -> T + Send + 'static,
+    ) -> Result<T, ForkError> {
+        let running = permit().await?;
         let (fork, calls, options) = (self.clone(), calls.to_vec(), options.clone());
-        tokio::task::spawn_blocking(move || run(fork.pinned, fork.rules, &fork.next, &*fork.state, &calls, &options))
-            .await
-            .map_err(|_| ForkError::Stopped)?
+        tokio::task::spawn_blocking(move || {
+            // Held until the work is done, even if nobody waits for it any more.
+            let _running = running;
+            work(&fork, &calls, &options)
+        })
+        .await
+        .map_err(|_| ForkError::Stopped)
     }
 }
 
+/// Whether a plan is small enough to run where it is called.
+fn runs_here(calls: &[Call]) -> bool {
+    calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS
+}
+
+async fn permit() -> Result<SemaphorePermit<'static>, ForkError> {
+    RUNNING.acquire().await.map_err(|_| ForkError::Stopped)
+}
+
 /// Runs `calls` on `state` and finds what they changed.
-fn run(
-    pinned: Pinned,
-    rules: ChainRules,
-    next: &BlockContext,
-    state: &DynDatabase<'_>,
-    calls: &[Call],
-    options: &Options,
-) -> Result<Simulation, ForkError> {
-    let mut machine = Machine::new(rules, next, state);
+fn run(fork: &Fork, state: &DynDatabase<'_>, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
+    let Fork { pinned, rules, next, .. } = fork;
+    let mut machine = Machine::new(*rules, next, pinned.hash, state);
     let mut outcomes = Vec::with_capacity(calls.len());
     let mut logs = Vec::new();
     for (index, call) in calls.iter().enumerate() {
@@ -173,7 +271,7 @@ fn run(
     for (outcome, changes) in outcomes.iter_mut().zip(found) {
         outcome.changes = Some(changes);
     }
-    Ok(Simulation { pinned, outcomes, changes })
+    Ok(Simulation { pinned: *pinned, outcomes, changes })
 }
 
 fn outcome(result: ExecutionResult) -> Outcome {

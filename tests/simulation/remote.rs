@@ -1,0 +1,211 @@
+//! Simulation on state that comes over JSON-RPC: the same answers as on the state itself, few round
+//! trips, and an error whenever something is not right.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol_types::SolValue;
+use bardo::abi::erc20::Erc20;
+use bardo::chain::fork::{Call, Fork, ForkError, Hints, NextBlock, Options, Remote, RemoteLimits, Simulation};
+use std::sync::Arc;
+
+use crate::endpoint::{Endpoint, Fault};
+use crate::world::{ALICE, BOB, RULES, World, block_on, call, odd};
+
+fn remote(endpoint: &Endpoint) -> Arc<Remote> {
+    Remote::new(endpoint.provider(), RULES, RemoteLimits::default())
+}
+
+async fn pin(remote: &Arc<Remote>) -> Result<Fork, ForkError> {
+    remote.pin(BlockId::latest(), NextBlock::default()).await
+}
+
+/// What does not depend on the block's hash, for comparison with a fork of the state itself.
+fn comparable(simulation: &Simulation) -> (&[bardo::chain::fork::Outcome], &bardo::chain::fork::Changes) {
+    (&simulation.outcomes, &simulation.changes)
+}
+
+#[test]
+fn the_same_as_on_the_state_itself_in_at_most_six_round_trips() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let expected = world.simulate(&swap);
+    assert!(expected.succeeded(), "{:?}", expected.failure());
+    let endpoint = Endpoint::new(&world);
+    for hinted in [false, true] {
+        let remote = remote(&endpoint);
+        let accounts = if hinted { vec![market.pool, market.weth] } else { vec![] };
+        let options = Options { hints: Hints { accounts, slots: vec![] }, ..Options::default() };
+        let (simulation, again) = block_on(async {
+            let fork = pin(&remote).await.expect("a fork");
+            assert_eq!(fork.pinned().hash, endpoint.hash());
+            let simulation = fork.simulate_with(&swap, &options).await.expect("a simulation");
+            let after_first = remote.round_trips();
+            assert!(after_first <= if hinted { 5 } else { 6 }, "{after_first} round trips, hinted: {hinted}");
+            let again = fork.simulate_with(&swap, &options).await.expect("a simulation");
+            assert_eq!(remote.round_trips(), after_first, "the second time nothing is asked");
+            (simulation, again)
+        });
+        assert_eq!(comparable(&simulation), comparable(&expected));
+        assert_eq!(simulation, again);
+    }
+    // Nothing but state was asked for.
+    let (_, methods) = endpoint.seen();
+    let allowed = [
+        "eth_chainId",
+        "eth_getBlockByNumber",
+        "eth_getBalance",
+        "eth_getTransactionCount",
+        "eth_getCode",
+        "eth_getStorageAt",
+    ];
+    assert!(methods.iter().all(|method| allowed.contains(&method.as_str())), "{methods:?}");
+}
+
+#[test]
+fn swaps_that_cross_ticks_converge_too() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, market.deep())];
+    let expected = world.simulate(&swap);
+    assert!(expected.succeeded(), "{:?}", expected.failure());
+    let endpoint = Endpoint::new(&world);
+    let remote = remote(&endpoint);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+    assert!(remote.round_trips() <= 10, "{}", remote.round_trips());
+}
+
+#[test]
+fn an_endpoint_without_block_hashes_is_read_by_number_and_checked() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let expected = world.simulate(&swap);
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::NoBlockHashes);
+    let remote = remote(&endpoint);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+    let (_, methods) = endpoint.seen();
+    assert_eq!(methods.last().map(String::as_str), Some("eth_getBlockByNumber"), "the hash is checked at the end");
+}
+
+#[test]
+fn a_reorganisation_under_the_pin_is_an_error() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    // Whenever it happens while state is being read, by hash or by number.
+    for (fault, packets) in [(Fault::None, 1), (Fault::None, 2), (Fault::NoBlockHashes, 2), (Fault::NoBlockHashes, 4)] {
+        let endpoint = Endpoint::new(&world);
+        endpoint.fail(fault);
+        endpoint.reorg_in(packets);
+        let remote = remote(&endpoint);
+        block_on(async {
+            let fork = pin(&remote).await.expect("a fork");
+            let error = fork.simulate(&swap).await.expect_err("the block is gone");
+            if fault == Fault::NoBlockHashes {
+                assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+                // What was read is not used again.
+                assert!(matches!(fork.simulate(&swap).await, Err(ForkError::Reorganised { .. })));
+            } else {
+                assert!(matches!(error, ForkError::Endpoint(_)), "{error}");
+                assert!(fork.simulate(&swap).await.is_err());
+            }
+            // The new block is another fork, and all is well there.
+            let simulation = pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation");
+            assert!(simulation.succeeded());
+        });
+    }
+}
+
+#[test]
+fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode", "eth_getStorageAt"] {
+        for fault in [Fault::Refuse(method), Fault::Garble(method), Fault::Forget(method), Fault::Dead] {
+            let endpoint = Endpoint::new(&world);
+            let remote = remote(&endpoint);
+            block_on(async {
+                let fork = pin(&remote).await.expect("a fork");
+                endpoint.fail(fault);
+                let error = fork.simulate(&swap).await.expect_err("a fault");
+                assert!(matches!(error, ForkError::Endpoint(_) | ForkError::Malformed { .. }), "{fault:?}: {error}");
+                assert!(!error.to_string().contains('\u{1b}'), "{error}");
+                // Once the endpoint is well again, so is the fork.
+                endpoint.fail(Fault::None);
+                assert!(fork.simulate(&swap).await.expect("a simulation").succeeded());
+            });
+        }
+    }
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::OtherChain);
+    let error = block_on(pin(&remote(&endpoint))).expect_err("another chain");
+    assert!(matches!(error, ForkError::WrongChain { expected: 31337, found: 1 }), "{error}");
+    endpoint.fail(Fault::None);
+    let unknown = BlockId::from(B256::repeat_byte(9));
+    let error = block_on(remote(&endpoint).pin(unknown, NextBlock::default())).expect_err("no such block");
+    assert!(matches!(error, ForkError::UnknownBlock { .. }), "{error}");
+}
+
+#[test]
+fn a_chase_through_storage_ends_in_an_error() {
+    let mut world = World::new();
+    let chase = world.deploy(odd!("Chase", []));
+    // Each slot says which slot to read next, by a hash that cannot be foreseen.
+    let mut slot = U256::ZERO;
+    for step in 0..40_u64 {
+        let next = U256::from_be_bytes(alloy::primitives::keccak256(step.to_be_bytes()).0);
+        world.state.set_storage_at(chase, slot, next);
+        slot = next;
+    }
+    let endpoint = Endpoint::new(&world);
+    let follow = |steps: u64| {
+        let data = [alloy::primitives::keccak256("follow(uint256)")[..4].to_vec(), U256::from(steps).abi_encode()];
+        [Call::new(ALICE, chase, data.concat())]
+    };
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        let error = fork.simulate(&follow(40)).await.expect_err("too far");
+        assert!(matches!(error, ForkError::NotConverging { rounds: 24 }), "{error}");
+        // A shorter one ends.
+        let fork = Remote::new(endpoint.provider(), RULES, RemoteLimits::default());
+        let fork = pin(&fork).await.expect("a fork");
+        assert!(fork.simulate(&follow(5)).await.expect("a simulation").succeeded());
+    });
+}
+
+#[test]
+fn batches_are_cut_and_still_count_once() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let expected = world.simulate(&swap);
+    let endpoint = Endpoint::new(&world);
+    let limits = RemoteLimits { batch: 7, ..RemoteLimits::default() };
+    let remote = Remote::new(endpoint.provider(), RULES, limits);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&swap).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+    let (packets, _) = endpoint.seen();
+    assert!(remote.round_trips() <= 6, "{}", remote.round_trips());
+    assert!(packets as u64 > remote.round_trips());
+}
+
+#[test]
+fn accounts_that_are_not_there_read_as_on_the_chain() {
+    let mut world = World::new();
+    let token = world.deploy(odd!("SilentToken", (ALICE, U256::from(10)).abi_encode_params()));
+    let nobody = Address::repeat_byte(0x99);
+    let plan = [
+        call(ALICE, token, Erc20::transferCall { to: nobody, value: U256::from(1) }),
+        Call::new(ALICE, nobody, []).with_value(U256::from(5)),
+        Call::new(BOB, nobody, [1, 2, 3]),
+    ];
+    let expected = world.simulate(&plan);
+    let endpoint = Endpoint::new(&world);
+    let remote = remote(&endpoint);
+    let simulation =
+        block_on(async { pin(&remote).await.expect("a fork").simulate(&plan).await.expect("a simulation") });
+    assert_eq!(comparable(&simulation), comparable(&expected));
+}
