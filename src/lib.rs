@@ -10,6 +10,7 @@
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
 //! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation |
+//! | 4 | [`store`] | the SQLite file, its writer thread, the migration runner |
 //! | 3 | [`abi`] | every `sol!` in one place |
 //! | 2 | [`fabric`] | events, the bus that orders them, the journal |
 //! | 1 | [`base`] | units, text, errors, configuration, clock |
@@ -23,4 +24,5 @@ pub mod console;
 pub mod engine;
 pub mod fabric;
 pub mod sandbox;
+pub mod store;
 pub mod uniswap;

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::input::nearest;
 use super::profiles::categories_of;
 use super::tool::{Handler, ToolDef};
 use crate::base::model::{CapabilityTier, Category, Phase, Profile};
-use crate::base::text::SafeText;
+use crate::base::text::{SafeText, nearest};
 
 /// A definition that cannot be taken in. Each is a fault of the program that offers the tool.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

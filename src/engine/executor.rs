@@ -1,6 +1,6 @@
 //! The one way to call a tool: every call takes the same steps and ends in an envelope.
 //!
-//! known → rate → input → parameters → hooks → run within its budget → hooks → envelope. The events
+//! known → rate → input → parameters → hooks → idempotency key → run within its budget → hooks → envelope. The events
 //! of a call are one `tool:start`, what the tool says of its steps, `tool:error` if it failed, and
 //! one `tool:end`, also when the caller went away.
 
@@ -20,6 +20,7 @@ use super::catalog::{Catalog, Entry};
 use super::context::{CallContext, World};
 use super::envelope::{Status, ToolResponse};
 use super::input::Input;
+use super::keys::{Claim, Claimed};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, Reply};
 use crate::base::error::{ErrorCode, ToolError, Violation};
@@ -27,6 +28,7 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::ToolMeta;
 use crate::base::text::SafeText;
 use crate::fabric::{Card, EventKind, Fabric, Redacted, ToolEnd, ToolFailed, ToolOverrun, ToolStart, params_hash};
+use crate::store::Store;
 
 /// How an executor is made.
 #[derive(Debug)]
@@ -43,6 +45,8 @@ pub struct ExecutorConfig {
     pub calls_per_minute: u32,
     /// Asked before and told after each call, in this order.
     pub hooks: Vec<Arc<dyn Hook>>,
+    /// Where idempotency keys are kept; without it a call with a key is refused.
+    pub store: Option<Store>,
 }
 
 /// One call, as its caller wants it.
@@ -54,6 +58,8 @@ pub struct Call {
     pub input: Input,
     /// An id made beforehand by [`Executor::new_call_id`], for a caller that wants to cancel.
     pub call_id: Option<CallId>,
+    /// Runs the call once however often it is made; see [`super::MIGRATIONS`].
+    pub idempotency_key: Option<String>,
     /// The heartbeat it belongs to, where one runs.
     pub tick: Option<u64>,
 }
@@ -61,7 +67,7 @@ pub struct Call {
 impl Call {
     /// A plain call.
     pub fn new(tool: impl Into<String>, input: Input) -> Self {
-        Self { tool: tool.into(), input, call_id: None, tick: None }
+        Self { tool: tool.into(), input, call_id: None, idempotency_key: None, tick: None }
     }
 }
 
@@ -103,6 +109,7 @@ struct Shared {
     golem_id: GolemId,
     calls_per_minute: u32,
     hooks: Vec<Arc<dyn Hook>>,
+    store: Option<Store>,
     rate: Mutex<CallRate>,
     running: Mutex<HashMap<CallId, AbortHandle>>,
 }
@@ -122,10 +129,10 @@ impl From<ToolError> for Refusal {
 impl Executor {
     /// An executor over a catalog.
     pub fn new(config: ExecutorConfig) -> Self {
-        let ExecutorConfig { catalog, world, fabric, golem_id, calls_per_minute, hooks } = config;
+        let ExecutorConfig { catalog, world, fabric, golem_id, calls_per_minute, hooks, store } = config;
         let rate = Mutex::new(CallRate::new(calls_per_minute));
         let running = Mutex::new(HashMap::new());
-        let shared = Shared { catalog, world, fabric, golem_id, calls_per_minute, hooks, rate, running };
+        let shared = Shared { catalog, world, fabric, golem_id, calls_per_minute, hooks, store, rate, running };
         Self { shared: Arc::new(shared) }
     }
 
@@ -162,8 +169,15 @@ impl Executor {
         }
         let context =
             CallContext::new(shared.world.clone(), shared.fabric.clone(), shared.golem_id.clone(), call_id, meta);
+        let claim = match shared.claim(call.idempotency_key, call_id, entry, &params).await {
+            Ok(Some(Claimed::Answered(response))) => return shared.answer_again(&context, started, *response),
+            Ok(Some(Claimed::Fresh(claim))) => Some(claim),
+            Ok(None) => None,
+            Err(error) => return shared.refuse_early(call_id, started, error.into()),
+        };
         let result = shared.run(&context, &meta, started, job).await;
         let response = shared.answer(&context, &meta, started, result);
+        let response = shared.settle(claim, response).await;
         for hook in &shared.hooks {
             // The call is over and answered; a hook that panics afterwards changes nothing of it.
             let _told = catch_unwind(AssertUnwindSafe(|| hook.after(hook_call, &response)));
@@ -253,6 +267,48 @@ impl Shared {
                 .unwrap_or_else(|panic| Err(panicked("a hook", &*panic)))?;
         }
         Ok(())
+    }
+
+    async fn claim(
+        &self,
+        key: Option<String>,
+        call_id: CallId,
+        entry: &Entry,
+        params: &Value,
+    ) -> Result<Option<Claimed>, ToolError> {
+        let Some(key) = key else { return Ok(None) };
+        let Some(store) = &self.store else {
+            return Err(ToolError::new(ErrorCode::StoreUnavailable, "no database is open, so no key can be kept"));
+        };
+        let hash = params_hash(params, &[]);
+        let now = self.world.clock.now_millis();
+        Claim::take(store, &self.golem_id, key, &entry.def.meta, hash, call_id, now).await.map(Some)
+    }
+
+    /// Keeps a success under its key and gives the key of a failure back. A success that cannot be
+    /// kept is still one: the key is then free again once the call counts as abandoned.
+    async fn settle(&self, claim: Option<Claim>, mut response: ToolResponse) -> ToolResponse {
+        let Some(claim) = claim else { return response };
+        let settled = match response.status {
+            Status::Success => claim.keep(&response).await,
+            _ => claim.release().await,
+        };
+        if let Err(error) = settled {
+            let said = response.explanation.take().unwrap_or_default();
+            response.explanation = Some(format!("{said} (The idempotency key was not kept: {})", error.message()));
+        }
+        response
+    }
+
+    /// Gives the first answer again.
+    fn answer_again(&self, context: &CallContext, started: Instant, response: ToolResponse) -> ToolResponse {
+        context.finish([EventKind::ToolEnd(ToolEnd {
+            success: true,
+            duration_ms: millis(started.elapsed()),
+            result_summary: serde_json::json!({"answered_as": response.call_id}),
+            card: None,
+        })]);
+        response
     }
 
     /// Runs a read on a task of its own, so that neither a panic nor a tool that never yields

@@ -6,6 +6,7 @@ use serde::de::{DeserializeOwned, DeserializeSeed, MapAccess, SeqAccess, Visitor
 use serde_json::{Map, Value};
 
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::text::nearest;
 
 /// The longest input, in bytes: several times the largest calldata a transaction can carry.
 pub const MAX_INPUT_BYTES: usize = 1 << 20;
@@ -59,42 +60,6 @@ pub fn typed<T: DeserializeOwned>(value: Value, names: &[String]) -> Result<T, T
             None => failed.detail("parameter", path),
         }
     })
-}
-
-/// The candidate closest to a mistyped word, if any is close: at most a third of it differs.
-pub fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    if word.len() > 60 {
-        return None;
-    }
-    candidates
-        .map(|candidate| (distance(word, candidate), candidate))
-        .filter(|(distance, _)| *distance * 3 <= word.chars().count().max(3))
-        .min()
-        .map(|(_, candidate)| candidate)
-}
-
-/// Edits between two words, a swap of neighbours counted as one.
-fn distance(one: &str, other: &str) -> usize {
-    let other: Vec<char> = other.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=other.len()).collect();
-    let mut last = None;
-    for (i, c) in one.chars().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, d) in other.iter().enumerate() {
-            let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX / 2);
-            let mut best = (at(&row, j) + usize::from(c != *d)).min(at(&row, j + 1) + 1).min(at(&next, j) + 1);
-            if let (Some(back), true) = (j.checked_sub(1), last == Some(*d))
-                && other.get(back) == Some(&c)
-            {
-                best = best.min(at(&before, back) + 1);
-            }
-            next.push(best);
-        }
-        before = std::mem::replace(&mut row, next);
-        last = Some(c);
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 fn invalid(message: impl fmt::Display) -> ToolError {
@@ -321,13 +286,5 @@ mod tests {
     fn good_input_arrives() {
         let params = try_text("{\"token_in\": \"WETH\", \"legs\": [{\"fee\": 500}]}").unwrap();
         assert_eq!(params, Params { token_in: "WETH".into(), slippage_bps: 0, legs: vec![Leg { fee: 500 }] });
-    }
-
-    #[test]
-    fn the_nearest_word_is_found() {
-        let names = ["token_in", "token_out", "amount"];
-        assert_eq!(nearest("tokenin", names.into_iter()), Some("token_in"));
-        assert_eq!(nearest("amuont", names.into_iter()), Some("amount"));
-        assert_eq!(nearest("deadline", names.into_iter()), None);
     }
 }

@@ -10,6 +10,7 @@ mod envelope;
 mod executor;
 mod export;
 mod input;
+mod keys;
 mod profiles;
 mod rate;
 #[cfg(test)]
@@ -22,5 +23,6 @@ pub use envelope::{Status, ToolResponse};
 pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall};
 pub use export::{mcp_list, openai_list};
 pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
+pub use keys::MIGRATIONS;
 pub use profiles::categories_of;
 pub use tool::{ReadTool, Reply, ToolDef};

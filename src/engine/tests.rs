@@ -14,6 +14,7 @@ use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::GolemId;
 use crate::base::model::*;
 use crate::fabric::{EventKind, Fabric, Receiver};
+use crate::store;
 
 #[derive(Debug)]
 struct Hands(AtomicU64);
@@ -199,6 +200,10 @@ struct Bench {
 }
 
 fn bench(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>) -> Bench {
+    bench_with(calls_per_minute, hooks, None)
+}
+
+fn bench_with(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>, store: Option<store::Store>) -> Bench {
     let clock = Arc::new(Hands(AtomicU64::new(1_000_000)));
     let fabric = Fabric::in_memory(1_000, clock.clone());
     let events = fabric.subscribe(1_000);
@@ -209,6 +214,7 @@ fn bench(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>) -> Bench {
         golem_id: GolemId::operator(),
         calls_per_minute,
         hooks,
+        store,
     });
     Bench { executor, events, clock, _fabric: fabric }
 }
@@ -386,6 +392,64 @@ async fn hooks_may_block_and_their_panics_stop_nothing_else() {
     for times in [15, 16] {
         assert_eq!(bench.call(json!({"mode": "double", "times": times})).await.status, Status::Success);
     }
+}
+
+#[tokio::test]
+async fn a_key_runs_its_call_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || store::Store::open(store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap();
+    let call = |mode: &str, key: &str| Call {
+        idempotency_key: Some(key.to_owned()),
+        ..Call::new("probe", Input::Json(json!({"mode": mode, "times": 4})))
+    };
+    let mut bench = bench_with(60, vec![], Some(open()));
+    let first = bench.executor.call(call("double", "k1")).await;
+    assert_eq!(first.status, Status::Success);
+    assert_eq!(bench.told().iter().filter(|told| told.starts_with("step")).count(), 2);
+    assert_eq!(bench.executor.call(call("double", "k1")).await, first);
+    assert_eq!(bench.told().iter().filter(|told| told.starts_with("step")).count(), 0, "it was not run again");
+
+    let other = bench.executor.call(call("treble", "k1")).await;
+    assert_eq!(code(&other), Some(ErrorCode::IdempotencyConflict));
+    for _ in 0..2 {
+        let failed = bench.executor.call(call("fail", "k2")).await;
+        assert_eq!(code(&failed), Some(ErrorCode::TokenNotFound), "a failure gives its key back");
+    }
+    let bad = bench.executor.call(call("double", "k 3")).await;
+    assert_eq!(code(&bad), Some(ErrorCode::ValidationFailed));
+
+    // Another process, later.
+    drop(bench);
+    let bench = bench_with(60, vec![], Some(open()));
+    assert_eq!(bench.executor.call(call("double", "k1")).await, first);
+    // A day later the answer is forgotten.
+    bench.clock.0.fetch_add(24 * 3_600 * 1_000 + 1, Ordering::SeqCst);
+    assert_ne!(bench.executor.call(call("double", "k1")).await.call_id, first.call_id);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
+    let folder = tempfile::tempdir().unwrap();
+    let config = store::StoreConfig::at(folder.path().join("bardo.db"));
+    let bench = bench_with(60, vec![], Some(store::Store::open(config, &[MIGRATIONS]).unwrap()));
+    let call = |mode: &str| Call {
+        idempotency_key: Some("k".to_owned()),
+        ..Call::new("probe", Input::Json(json!({"mode": mode})))
+    };
+    // Polled until it hangs in the tool, then dropped with its key still claimed.
+    let hanging = tokio::time::timeout(Duration::from_millis(500), bench.executor.call(call("hang"))).await;
+    assert!(hanging.is_err());
+    assert_eq!(code(&bench.executor.call(call("hang")).await), Some(ErrorCode::CallInProgress));
+    bench.clock.0.fetch_add(3_001, Ordering::SeqCst);
+    assert_eq!(code(&bench.executor.call(call("fail")).await), Some(ErrorCode::TokenNotFound));
+}
+
+#[tokio::test]
+async fn a_key_without_a_database_is_refused() {
+    let bench = bench(60, vec![]);
+    let call =
+        Call { idempotency_key: Some("k".to_owned()), ..Call::new("probe", Input::Json(json!({"mode": "double"}))) };
+    assert_eq!(code(&bench.executor.call(call).await), Some(ErrorCode::StoreUnavailable));
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! Idempotency keys: the same call with the same key is run once, and answered with the first answer.
+//!
+//! A key belongs to whoever acts, and to one tool with one set of parameters. Only a success is
+//! kept: a read that failed gives its key back, so that trying again can help.
+
+use alloy::primitives::B256;
+use rusqlite::{OptionalExtension, params};
+
+use super::envelope::ToolResponse;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::id::{CallId, GolemId};
+use crate::base::model::ToolMeta;
+use crate::store::{Migrations, Store, StoreError};
+
+/// The engine's tables.
+pub const MIGRATIONS: Migrations = Migrations {
+    room: "engine",
+    steps: &["CREATE TABLE engine_idempotency (
+        golem_id TEXT NOT NULL,
+        key TEXT NOT NULL,
+        tool TEXT NOT NULL,
+        params_hash BLOB NOT NULL,
+        call_id TEXT NOT NULL,
+        started_at INTEGER NOT NULL,
+        response TEXT,
+        PRIMARY KEY (golem_id, key)
+    ) STRICT;
+    CREATE INDEX engine_idempotency_started ON engine_idempotency (started_at)"],
+};
+
+/// How long an answer is kept, in milliseconds: a day.
+const KEPT: u64 = 24 * 3_600 * 1_000;
+
+/// A key and the call it stands for.
+#[derive(Debug, Clone)]
+pub(super) struct Claim {
+    store: Store,
+    golem_id: String,
+    key: String,
+    tool: &'static str,
+    params_hash: B256,
+    call_id: CallId,
+}
+
+/// What a key leads to.
+pub(super) enum Claimed {
+    /// Nobody has made this call: make it, then [`Claim::keep`] or [`Claim::release`].
+    Fresh(Claim),
+    /// It was made; this is its answer.
+    Answered(Box<ToolResponse>),
+}
+
+impl Claim {
+    /// Claims `key` for a call that starts now (milliseconds since the Unix epoch).
+    pub(super) async fn take(
+        store: &Store,
+        golem_id: &GolemId,
+        key: String,
+        meta: &ToolMeta,
+        params_hash: B256,
+        call_id: CallId,
+        now: u64,
+    ) -> Result<Claimed, ToolError> {
+        if !(1..=128).contains(&key.len()) || !key.bytes().all(|b| b.is_ascii_graphic()) {
+            return Err(ToolError::new(
+                ErrorCode::ValidationFailed,
+                "an idempotency key is 1 to 128 visible ASCII characters without spaces",
+            ));
+        }
+        let claim =
+            Self { store: store.clone(), golem_id: golem_id.to_string(), key, tool: meta.name, params_hash, call_id };
+        // A read that has not answered by then was cancelled or its process is gone.
+        let abandoned_after = u64::try_from(meta.tick_budget.cancel_after().as_millis()).unwrap_or(u64::MAX);
+        let mine = claim.clone();
+        let found = store.write(move |tx| mine.enter(tx, now, abandoned_after)).await.map_err(unavailable)?;
+        match found {
+            Found::Nothing => Ok(Claimed::Fresh(claim)),
+            Found::Answer(text) => match serde_json::from_str(&text) {
+                Ok(response) => Ok(Claimed::Answered(Box::new(response))),
+                Err(error) => Err(ToolError::new(
+                    ErrorCode::StoreUnavailable,
+                    format_args!("the answer kept under this key cannot be read: {error}"),
+                )),
+            },
+            Found::Running => Err(ToolError::new(
+                ErrorCode::CallInProgress,
+                format_args!("a call of {} with the key `{}` is still running", claim.tool, claim.key),
+            )),
+            Found::Other(tool) => Err(ToolError::new(
+                ErrorCode::IdempotencyConflict,
+                format_args!("the key `{}` was used for another call, of {tool}", claim.key),
+            )),
+        }
+    }
+
+    /// Keeps the answer under the key.
+    pub(super) async fn keep(self, response: &ToolResponse) -> Result<(), ToolError> {
+        let text = serde_json::to_string(response).map_err(|error| {
+            ToolError::new(ErrorCode::StoreUnavailable, format_args!("cannot write the answer: {error}"))
+        })?;
+        let Self { store, golem_id, key, call_id, .. } = self;
+        let kept = store.write(move |tx| {
+            tx.execute(
+                "UPDATE engine_idempotency SET response = ?1 WHERE golem_id = ?2 AND key = ?3 AND call_id = ?4",
+                params![text, golem_id, key, call_id.to_string()],
+            )?;
+            Ok::<_, StoreError>(())
+        });
+        kept.await.map_err(unavailable)
+    }
+
+    /// Gives the key back.
+    pub(super) async fn release(self) -> Result<(), ToolError> {
+        let Self { store, golem_id, key, call_id, .. } = self;
+        let released = store.write(move |tx| {
+            tx.execute(
+                "DELETE FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2 AND call_id = ?3",
+                params![golem_id, key, call_id.to_string()],
+            )?;
+            Ok::<_, StoreError>(())
+        });
+        released.await.map_err(unavailable)
+    }
+
+    fn enter(&self, tx: &rusqlite::Transaction<'_>, now: u64, abandoned_after: u64) -> Result<Found, StoreError> {
+        let signed = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
+        tx.execute("DELETE FROM engine_idempotency WHERE started_at < ?1", [signed(now.saturating_sub(KEPT))])?;
+        tx.execute(
+            "DELETE FROM engine_idempotency
+             WHERE golem_id = ?1 AND key = ?2 AND response IS NULL AND started_at < ?3",
+            params![self.golem_id, self.key, signed(now.saturating_sub(abandoned_after))],
+        )?;
+        let found: Option<(String, Vec<u8>, Option<String>)> = tx
+            .query_row(
+                "SELECT tool, params_hash, response FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2",
+                params![self.golem_id, self.key],
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+            )
+            .optional()?;
+        match found {
+            Some((tool, hash, _)) if tool != self.tool || hash != self.params_hash.as_slice() => Ok(Found::Other(tool)),
+            Some((_, _, Some(response))) => Ok(Found::Answer(response)),
+            Some(_) => Ok(Found::Running),
+            None => {
+                tx.execute(
+                    "INSERT INTO engine_idempotency (golem_id, key, tool, params_hash, call_id, started_at)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    params![
+                        self.golem_id,
+                        self.key,
+                        self.tool,
+                        self.params_hash.as_slice(),
+                        self.call_id.to_string(),
+                        signed(now),
+                    ],
+                )?;
+                Ok(Found::Nothing)
+            }
+        }
+    }
+}
+
+/// What the table had under a key.
+enum Found {
+    Nothing,
+    Running,
+    Answer(String),
+    Other(String),
+}
+
+fn unavailable(error: StoreError) -> ToolError {
+    ToolError::new(ErrorCode::StoreUnavailable, error)
+}

@@ -1,0 +1,55 @@
+//! Brings each room's tables from whatever version a file has to the one this program knows.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::keccak256;
+use rusqlite::{Connection, TransactionBehavior, params};
+
+use super::error::StoreError;
+
+/// One room's tables. A step that has been released never changes; what changes is added as another.
+#[derive(Debug, Clone, Copy)]
+pub struct Migrations {
+    /// Whose tables; their names begin with it.
+    pub room: &'static str,
+    /// SQL of each version, from 1 on.
+    pub steps: &'static [&'static str],
+}
+
+const OWN_TABLE: &str = "CREATE TABLE IF NOT EXISTS store_migrations (
+    room TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    digest BLOB NOT NULL,
+    PRIMARY KEY (room, version)
+) STRICT";
+
+/// Runs what is missing, all of it in one transaction.
+pub(super) fn run(connection: &mut Connection, rooms: &[Migrations]) -> Result<(), StoreError> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    transaction.execute_batch(OWN_TABLE)?;
+    for Migrations { room, steps } in rooms {
+        let done: BTreeMap<usize, Vec<u8>> = transaction
+            .prepare("SELECT version, digest FROM store_migrations WHERE room = ?1")?
+            .query_map([room], |row| Ok((row.get::<_, i64>(0)?.try_into().unwrap_or(usize::MAX), row.get(1)?)))?
+            .collect::<Result<_, _>>()?;
+        if let Some(found) = done.keys().copied().max().filter(|found| *found > steps.len()) {
+            return Err(StoreError::TooNew { room: (*room).to_owned(), found, known: steps.len() });
+        }
+        for (version, sql) in (1..).zip(*steps) {
+            let digest = keccak256(sql);
+            match done.get(&version) {
+                Some(known) if known.as_slice() == digest.as_slice() => {}
+                Some(_) => return Err(StoreError::Changed { room: (*room).to_owned(), version }),
+                None => {
+                    transaction.execute_batch(sql)?;
+                    transaction.execute(
+                        "INSERT INTO store_migrations (room, version, digest) VALUES (?1, ?2, ?3)",
+                        params![room, version as i64, digest.as_slice()],
+                    )?;
+                }
+            }
+        }
+    }
+    transaction.commit()?;
+    Ok(())
+}

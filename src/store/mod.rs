@@ -1,0 +1,187 @@
+//! The database: one SQLite file, one thread that writes, any number of readers. It owns no table
+//! but its own list of migrations: each room brings the tables it needs.
+//!
+//! WAL with `synchronous=FULL`: what a write has answered is on disk. Every write is one immediate
+//! transaction, so that two processes on one file never build on the same stale reading.
+
+mod error;
+mod migrate;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::fs::OpenOptions;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use tokio::sync::oneshot;
+
+pub use error::StoreError;
+pub use migrate::Migrations;
+
+/// Readers kept open between uses.
+const READERS: usize = 4;
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct StoreConfig {
+    /// The file; made if it is not there, in a folder that is.
+    pub path: PathBuf,
+    /// How long to wait for another process that writes.
+    pub patience: Duration,
+}
+
+impl StoreConfig {
+    /// A file, with five seconds of patience.
+    pub fn at(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into(), patience: Duration::from_secs(5) }
+    }
+}
+
+/// An open database; cheap to clone. When the last handle goes, the writer ends after what it was given.
+#[derive(Clone)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: StoreConfig,
+    jobs: Option<mpsc::Sender<Job>>,
+    writer: Option<JoinHandle<()>>,
+    readers: Mutex<Vec<Connection>>,
+}
+
+/// Something for the writer's thread to do.
+type Job = Box<dyn FnOnce(&mut Connection) + Send>;
+
+impl Store {
+    /// Opens the file, readable by its owner alone, and brings every room's tables up to date.
+    pub fn open(config: StoreConfig, rooms: &[Migrations]) -> Result<Self, StoreError> {
+        prepare_file(&config.path)?;
+        let mut connection = connect(&config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // WAL stays set in the file; the answer is the mode that now holds.
+        let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+        if !mode.eq_ignore_ascii_case("wal") {
+            return Err(StoreError::Open {
+                path: config.path,
+                reason: format!("its journal mode stays `{mode}`; write-ahead logging is needed"),
+            });
+        }
+        connection.pragma_update(None, "synchronous", "full")?;
+        migrate::run(&mut connection, rooms)?;
+        let (jobs, queue) = mpsc::channel::<Job>();
+        let thread = std::thread::Builder::new().name("store".to_owned());
+        let writer = thread
+            .spawn(move || {
+                for job in queue {
+                    job(&mut connection);
+                }
+            })
+            .map_err(|error| StoreError::Open { path: config.path.clone(), reason: error.to_string() })?;
+        let readers = Mutex::new(Vec::new());
+        Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers }) })
+    }
+
+    /// Runs `work` in one immediate transaction on the writer's thread. It is committed, and on disk,
+    /// when this answers; an error of `work`, or a panic in it, undoes all of it. Once begun it runs
+    /// to its end even if the caller goes away.
+    pub async fn write<T, E>(
+        &self,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, E>
+    where
+        T: Send + 'static,
+        E: From<StoreError> + Send + 'static,
+    {
+        let (answer, answered) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            let result = catch_unwind(AssertUnwindSafe(|| transact(connection, work)))
+                .unwrap_or_else(|_| Err(StoreError::Interrupted.into()));
+            // Nobody may be left to hear it.
+            let _heard = answer.send(result);
+        });
+        let sent = self.inner.jobs.as_ref().is_some_and(|jobs| jobs.send(job).is_ok());
+        if !sent {
+            return Err(StoreError::Interrupted.into());
+        }
+        answered.await.unwrap_or_else(|_| Err(StoreError::Interrupted.into()))
+    }
+
+    /// Runs `look` on a connection that cannot write. It sees everything committed before it began.
+    /// Blocks for as long as the query takes.
+    pub fn read<T, E: From<StoreError>>(&self, look: impl FnOnce(&Connection) -> Result<T, E>) -> Result<T, E> {
+        let idle = self.inner.readers.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let connection = match idle {
+            Some(connection) => connection,
+            None => connect(&self.inner.config, OpenFlags::SQLITE_OPEN_READ_ONLY)?,
+        };
+        let result = look(&connection);
+        let mut readers = self.inner.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        if readers.len() < READERS {
+            readers.push(connection);
+        }
+        result
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.inner.config.path
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store").field("path", &self.inner.config.path).finish_non_exhaustive()
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        // Without a sender the thread ends after its last job.
+        drop(self.jobs.take());
+        if let Some(writer) = self.writer.take()
+            && writer.thread().id() != std::thread::current().id()
+        {
+            // A job cannot panic past its catch.
+            let _ended = writer.join();
+        }
+    }
+}
+
+fn transact<T, E: From<StoreError>>(
+    connection: &mut Connection,
+    work: impl FnOnce(&Transaction<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(StoreError::from)?;
+    // Dropped without a commit, it rolls back.
+    let value = work(&transaction)?;
+    transaction.commit().map_err(StoreError::from)?;
+    Ok(value)
+}
+
+/// Makes the file if it is not there. SQLite gives its side files the mode of the main one.
+fn prepare_file(path: &Path) -> Result<(), StoreError> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(true).truncate(false);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let opened = options.open(path).and_then(|file| {
+        #[cfg(unix)]
+        file.set_permissions(std::os::unix::fs::PermissionsExt::from_mode(0o600))?;
+        drop(file);
+        Ok(())
+    });
+    opened.map_err(|error| StoreError::Open { path: path.to_owned(), reason: error.to_string() })
+}
+
+fn connect(config: &StoreConfig, access: OpenFlags) -> Result<Connection, StoreError> {
+    let connection = Connection::open_with_flags(&config.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(config.patience)?;
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)?;
+    Ok(connection)
+}

@@ -1,0 +1,170 @@
+//! The database under use by several, and under failure.
+
+use std::time::Duration;
+
+use rusqlite::Connection;
+
+use super::*;
+
+const COUNTER: Migrations = Migrations {
+    room: "counter",
+    steps: &["CREATE TABLE counter_value (at INTEGER PRIMARY KEY, value INTEGER NOT NULL) STRICT"],
+};
+
+const COUNTER_2: Migrations = Migrations {
+    room: "counter",
+    steps: &[
+        "CREATE TABLE counter_value (at INTEGER PRIMARY KEY, value INTEGER NOT NULL) STRICT",
+        "INSERT INTO counter_value VALUES (7, 70)",
+    ],
+};
+
+fn open(folder: &tempfile::TempDir, rooms: &[Migrations]) -> Result<Store, StoreError> {
+    let path = folder.path().join("bardo.db");
+    Store::open(StoreConfig { path, patience: Duration::from_millis(20) }, rooms)
+}
+
+async fn put(store: &Store, at: i64, value: i64) -> Result<(), StoreError> {
+    store
+        .write(move |tx| {
+            tx.execute("INSERT OR REPLACE INTO counter_value VALUES (?1, ?2)", [at, value])?;
+            Ok(())
+        })
+        .await
+}
+
+fn value(store: &Store, at: i64) -> Result<Option<i64>, StoreError> {
+    store.read(|connection| {
+        let mut found = connection.prepare("SELECT value FROM counter_value WHERE at = ?1")?;
+        Ok(found.query_map([at], |row| row.get(0))?.next().transpose()?)
+    })
+}
+
+#[tokio::test]
+async fn what_was_written_is_there_after_opening_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder, &[COUNTER]).unwrap();
+    put(&store, 1, 10).await.unwrap();
+    drop(store);
+    let store = open(&folder, &[COUNTER_2]).unwrap();
+    assert_eq!(value(&store, 1), Ok(Some(10)));
+    assert_eq!(value(&store, 7), Ok(Some(70)), "the second step ran");
+    drop(store);
+    assert_eq!(
+        open(&folder, &[COUNTER]).unwrap_err(),
+        StoreError::TooNew { room: "counter".into(), found: 2, known: 1 }
+    );
+    const OTHER: &[&str] = &["CREATE TABLE counter_other (a INTEGER)", "INSERT INTO counter_value VALUES (7, 70)"];
+    let other = Migrations { room: "counter", steps: OTHER };
+    assert_eq!(open(&folder, &[other]).unwrap_err(), StoreError::Changed { room: "counter".into(), version: 1 });
+}
+
+#[tokio::test]
+async fn it_is_durable_and_private() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder, &[COUNTER]).unwrap();
+    let (mode, level): (String, i64) = store
+        .write(|tx| {
+            let pragma = |name: &str| format!("SELECT * FROM pragma_{name}");
+            Ok::<_, StoreError>((
+                tx.query_row(&pragma("journal_mode"), [], |row| row.get(0))?,
+                tx.query_row(&pragma("synchronous"), [], |row| row.get(0))?,
+            ))
+        })
+        .await
+        .unwrap();
+    // 2 is FULL: https://www.sqlite.org/pragma.html#pragma_synchronous
+    assert_eq!((mode.as_str(), level), ("wal", 2));
+    #[cfg(unix)]
+    for name in ["bardo.db", "bardo.db-wal"] {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = std::fs::metadata(folder.path().join(name)).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_error_or_a_panic_undoes_the_whole_write() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder, &[COUNTER]).unwrap();
+    let refused: Result<(), StoreError> = store
+        .write(|tx| {
+            tx.execute("INSERT INTO counter_value VALUES (1, 1)", [])?;
+            Err(StoreError::Query("no".into()))
+        })
+        .await;
+    assert_eq!(refused, Err(StoreError::Query("no".into())));
+    let panicked: Result<(), StoreError> = store
+        .write(|tx| {
+            tx.execute("INSERT INTO counter_value VALUES (1, 1)", [])?;
+            panic!("in the middle")
+        })
+        .await;
+    assert_eq!(panicked, Err(StoreError::Interrupted));
+    assert_eq!(value(&store, 1), Ok(None));
+    put(&store, 1, 5).await.unwrap();
+    assert_eq!(value(&store, 1), Ok(Some(5)));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn concurrent_increments_from_two_handles_are_all_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bardo.db");
+    let stores: Vec<_> = (0..2).map(|_| Store::open(StoreConfig::at(&path), &[COUNTER]).unwrap()).collect();
+    put(&stores[0], 1, 0).await.unwrap();
+    let tasks: Vec<_> = (0..100)
+        .map(|number| {
+            let store = stores[number % 2].clone();
+            tokio::spawn(async move {
+                store
+                    .write(|tx| {
+                        let old: i64 =
+                            tx.query_row("SELECT value FROM counter_value WHERE at = 1", [], |row| row.get(0))?;
+                        tx.execute("UPDATE counter_value SET value = ?1 WHERE at = 1", [old + 1])?;
+                        Ok::<_, StoreError>(())
+                    })
+                    .await
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap().unwrap();
+    }
+    assert_eq!(value(&stores[1], 1), Ok(Some(100)));
+}
+
+#[tokio::test]
+async fn every_failure_says_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(&folder, &[COUNTER]).unwrap();
+
+    let other = Connection::open(store.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(put(&store, 1, 1).await, Err(StoreError::Locked));
+    other.execute_batch("ROLLBACK").unwrap();
+
+    let written: Result<usize, StoreError> =
+        store.read(|connection| Ok(connection.execute("INSERT INTO counter_value VALUES (2, 2)", [])?));
+    assert_eq!(written, Err(StoreError::ReadOnly));
+
+    let full: Result<(), StoreError> = store
+        .write(|tx| {
+            tx.execute_batch(
+                "PRAGMA max_page_count = 1; CREATE TABLE big (x); INSERT INTO big VALUES (zeroblob(1000000))",
+            )?;
+            Ok(())
+        })
+        .await;
+    assert_eq!(full, Err(StoreError::DiskFull));
+
+    let garbage = folder.path().join("garbage.db");
+    std::fs::write(&garbage, "no database at all, and longer than the header of one: ".repeat(40)).unwrap();
+    let error = Store::open(StoreConfig::at(&garbage), &[COUNTER]).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt(_)), "{error}");
+
+    let nowhere = Store::open(StoreConfig::at(folder.path().join("absent/bardo.db")), &[]).unwrap_err();
+    assert!(matches!(nowhere, StoreError::Open { .. }), "{nowhere}");
+    for error in [error, nowhere, StoreError::Locked, StoreError::ReadOnly, StoreError::DiskFull] {
+        assert!(error.to_string().contains(':'), "{error}");
+    }
+}
