@@ -1,8 +1,25 @@
-//! Price impact as exact fractions.
+//! Price impact as exact fractions: what the trade gives against what it would give at mid prices.
 
 use alloy::primitives::U256;
 
+use super::Leg;
 use crate::uniswap::ratio::Ratio;
+use crate::uniswap::v3::FEE_WHOLE;
+
+/// The share of value lost to moving the price, fees not counted: against mid prices, each less
+/// its pool's fee. Nothing when the legs' worth is zero.
+pub fn price_impact(legs: &[Leg], amount_out: U256) -> Option<Ratio> {
+    let whole = U256::from(FEE_WHOLE);
+    let mut priced = Vec::with_capacity(legs.len());
+    for leg in legs {
+        let mut price = leg.mid_price.clone();
+        for hop in &leg.hops {
+            price = price.times(&Ratio::of(U256::from(FEE_WHOLE.saturating_sub(hop.fee)), whole)?);
+        }
+        priced.push((leg.amount_in, price));
+    }
+    price_impact_with_fee(&priced, amount_out)
+}
 
 /// How far `amount_out` falls short of what the legs' inputs are worth at their mid prices, fees
 /// counted as impact: `(Σ mid × in − out) / Σ mid × in`. Nothing when that worth is zero.

@@ -1,0 +1,89 @@
+//! The best route over 10, 50 and 200 pools, pools warm: each has been quoted before, as it has
+//! from the second quote of a block on.
+
+use std::hint::black_box;
+
+use alloy::primitives::{Address, U256};
+use bardo::uniswap::pool::{Exact, Pool};
+use bardo::uniswap::ratio::Ratio;
+use bardo::uniswap::routing::{GasCost, PoolSet, RouteRequest, best_route};
+use bardo::uniswap::v2::V2Pool;
+use bardo::uniswap::v3::tick_math::sqrt_price_at_tick;
+use bardo::uniswap::v3::{ALL_TICKS, Tick, V3Pool, V3State};
+use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+
+fn token(index: usize) -> Address {
+    Address::from_word(U256::from(index + 1).into())
+}
+
+/// All pairs of so many tokens, five pools a pair: one V2 and four V3 tiers of twenty positions.
+fn pools(count: usize, tokens: usize) -> Vec<Pool> {
+    let mut pools = Vec::new();
+    for kind in 0..5 {
+        for a in 0..tokens {
+            for b in a + 1..tokens {
+                let at = pools.len() + 1000;
+                // Depth and price differ from pool to pool, by arithmetic rather than chance.
+                let depth = 10u128.pow(21) * (1 + (at as u128 * 7) % 13);
+                let skew = (at as i32 * 37) % 61 - 30;
+                pools.push(pool(Address::from_word(U256::from(at).into()), token(a), token(b), kind, depth, skew));
+            }
+        }
+    }
+    pools.truncate(count);
+    assert_eq!(pools.len(), count);
+    pools
+}
+
+fn pool(address: Address, token0: Address, token1: Address, kind: usize, depth: u128, skew: i32) -> Pool {
+    let (fee, spacing) = match kind {
+        0 => return V2Pool { address, token0, token1, reserve0: depth, reserve1: depth }.into(),
+        1 => (500, 10),
+        2 => (3000, 60),
+        3 => (100, 1),
+        _ => (10_000, 200),
+    };
+    let mut ticks = Vec::new();
+    for position in 1..=20i32 {
+        let liquidity_net = i128::try_from(depth).unwrap();
+        ticks.push(Tick { index: -position * spacing * 3, liquidity_net });
+        ticks.push(Tick { index: position * spacing * 3, liquidity_net: -liquidity_net });
+    }
+    ticks.sort_by_key(|tick| tick.index);
+    let tick = skew.clamp(-3 * spacing, 3 * spacing - 1);
+    let state = V3State {
+        address,
+        token0,
+        token1,
+        fee,
+        tick_spacing: spacing,
+        sqrt_price_x96: sqrt_price_at_tick(tick).unwrap(),
+        liquidity: depth * 20,
+        tick,
+        ticks,
+        known_ticks: ALL_TICKS,
+    };
+    V3Pool::new(state).unwrap().into()
+}
+
+fn quote(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("best_route_warm");
+    for (count, tokens) in [(10, 4), (50, 5), (200, 10)] {
+        let set = PoolSet::new(pools(count, tokens));
+        let price = Ratio::of(U256::from(1), U256::from(1)).unwrap();
+        for (name, amount) in [("small", 10u128.pow(18)), ("large", 3 * 10u128.pow(21))] {
+            for exact in [Exact::In(U256::from(amount)), Exact::Out(U256::from(amount))] {
+                let gas = GasCost::new(1_000_000_000, &price);
+                let request = RouteRequest { gas, ..RouteRequest::new(token(0), token(1), exact) };
+                let side = if matches!(exact, Exact::In(_)) { "in" } else { "out" };
+                let route = best_route(&set, &request).unwrap();
+                let id = BenchmarkId::new(format!("{name}_{side}_{}_legs", route.legs.len()), count);
+                group.bench_function(id, |bencher| bencher.iter(|| best_route(black_box(&set), black_box(&request))));
+            }
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, quote);
+criterion_main!(benches);

@@ -1,0 +1,149 @@
+//! The pools as a graph of tokens, and paths through it.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::Address;
+
+use super::MAX_HOPS;
+use crate::uniswap::pool::Pool;
+
+/// A pool seen from one of its tokens. `to` is the other.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Edge {
+    pub(super) pool: usize,
+    pub(super) to: usize,
+    /// Whether a trade along the edge pays the pool's first token.
+    pub(super) zero_for_one: bool,
+}
+
+/// Pools of one chain at one block, with what a search needs laid out. Order of input does not matter.
+#[derive(Debug, Clone, Default)]
+pub struct PoolSet {
+    /// By address, so that an index orders as its address does.
+    pools: Vec<Pool>,
+    /// By address.
+    tokens: Vec<Address>,
+    /// Per token, by pool.
+    edges: Vec<Vec<Edge>>,
+}
+
+impl PoolSet {
+    /// Lays the pools out; of several with one address the last counts.
+    pub fn new(pools: impl IntoIterator<Item = Pool>) -> Self {
+        let pools: BTreeMap<Address, Pool> = pools.into_iter().map(|pool| (pool.address(), pool)).collect();
+        let pools: Vec<Pool> = pools.into_values().collect();
+        let mut tokens: Vec<Address> = pools.iter().flat_map(|pool| <[Address; 2]>::from(pool.tokens())).collect();
+        tokens.sort_unstable();
+        tokens.dedup();
+        let mut edges = vec![Vec::new(); tokens.len()];
+        for (index, pool) in pools.iter().enumerate() {
+            let (token0, token1) = pool.tokens();
+            let (Ok(at0), Ok(at1)) = (tokens.binary_search(&token0), tokens.binary_search(&token1)) else { continue };
+            for (from, to, zero_for_one) in [(at0, at1, true), (at1, at0, false)] {
+                if let Some(list) = edges.get_mut(from) {
+                    list.push(Edge { pool: index, to, zero_for_one });
+                }
+            }
+        }
+        Self { pools, tokens, edges }
+    }
+
+    /// The pools, by address.
+    pub fn pools(&self) -> &[Pool] {
+        &self.pools
+    }
+
+    /// The tokens any pool trades, by address.
+    pub fn tokens(&self) -> &[Address] {
+        &self.tokens
+    }
+
+    /// The pools between two tokens, each with whether `from` is its first token.
+    pub fn between(&self, from: Address, to: Address) -> impl Iterator<Item = (&Pool, bool)> {
+        let to = self.token_index(to);
+        self.token_index(from)
+            .map_or(&[][..], |from| self.edges_of(from))
+            .iter()
+            .filter(move |edge| Some(edge.to) == to)
+            .filter_map(|edge| Some((self.pool(edge.pool)?, edge.zero_for_one)))
+    }
+
+    /// The tokens that share a pool with `token`, by address.
+    pub fn neighbours(&self, token: Address) -> Vec<Address> {
+        let edges = self.token_index(token).map_or(&[][..], |at| self.edges_of(at));
+        let mut found: Vec<Address> = edges.iter().filter_map(|edge| self.tokens.get(edge.to).copied()).collect();
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    pub(super) fn pool(&self, index: usize) -> Option<&Pool> {
+        self.pools.get(index)
+    }
+
+    pub(super) fn token_index(&self, token: Address) -> Option<usize> {
+        self.tokens.binary_search(&token).ok()
+    }
+
+    pub(super) fn edges_of(&self, token: usize) -> &[Edge] {
+        self.edges.get(token).map_or(&[], Vec::as_slice)
+    }
+
+    /// Hops from every token to `target`, as far as [`MAX_HOPS`]; further is `usize::MAX`.
+    pub(super) fn distances(&self, target: usize) -> Vec<usize> {
+        let mut distances = vec![usize::MAX; self.tokens.len()];
+        let mut frontier = vec![target];
+        for distance in 0..=MAX_HOPS {
+            let mut next = Vec::new();
+            for token in frontier {
+                match distances.get_mut(token) {
+                    Some(known) if *known == usize::MAX => *known = distance,
+                    _ => continue,
+                }
+                next.extend(self.edges_of(token).iter().map(|edge| edge.to));
+            }
+            frontier = next;
+        }
+        distances
+    }
+}
+
+/// One pool of a path and the way through it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Step {
+    pub(super) pool: usize,
+    pub(super) zero_for_one: bool,
+}
+
+/// Up to three pools in the order of the trade. Orders by length, then by pool addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Path {
+    length: usize,
+    steps: [Step; MAX_HOPS],
+}
+
+impl Path {
+    pub(super) const EMPTY: Self = Self { length: 0, steps: [Step { pool: 0, zero_for_one: false }; MAX_HOPS] };
+
+    /// With one more pool at the end; unchanged when full.
+    pub(super) fn then(mut self, step: Step) -> Self {
+        if let Some(slot) = self.steps.get_mut(self.length) {
+            *slot = step;
+            self.length += 1;
+        }
+        self
+    }
+
+    /// With one more pool at the start; unchanged when full.
+    pub(super) fn after(self, step: Step) -> Self {
+        self.steps().iter().fold(Self::EMPTY.then(step), |path, next| path.then(*next))
+    }
+
+    pub(super) fn steps(&self) -> &[Step] {
+        self.steps.get(..self.length).unwrap_or(&self.steps)
+    }
+
+    pub(super) fn shares_a_pool_with(&self, other: &Self) -> bool {
+        self.steps().iter().any(|step| other.steps().iter().any(|theirs| theirs.pool == step.pool))
+    }
+}

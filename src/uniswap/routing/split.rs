@@ -1,0 +1,223 @@
+//! Splits: paths that share no pool, each with its share, where together they beat every single
+//! path after gas.
+//!
+//! The shares come from giving 5 % at a time to the path that makes most of it, which is best for
+//! one set of paths as long as each gives less for every further unit; then single percents move
+//! while that helps. The sets grow from a few good starts by the path that adds most. That is a
+//! search, not a proof: a better split may exist, a better single path does not.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{I256, U256};
+
+use super::graph::Path;
+use super::search::{Found, Search};
+
+/// Shares are counted in percent.
+const WHOLE: usize = 100;
+/// What is given at a time.
+const PORTION: usize = 5;
+/// Paths ranked by an eighth of the amount: a split uses each path for a part.
+const SMALL_PART: u64 = 8;
+/// Candidates from each ranking, and how many of them may go through one pool.
+const FROM_SMALL: usize = 10;
+const FROM_WHOLE: usize = 4;
+const THROUGH_ONE_POOL: usize = 3;
+/// Starts of a growing set.
+const STARTS: usize = 3;
+/// Rounds of moving single percents.
+const ROUNDS: usize = 32;
+
+/// The best split of two or more legs with their shares in basis points, largest first; nothing
+/// if the best single path (the first of `whole`) is not beaten.
+pub(super) fn best_split(search: &Search<'_>, whole: &[Found]) -> Option<Vec<(Path, u32)>> {
+    let amount = search.request.exact.amount();
+    let small = search.paths((amount / U256::from(SMALL_PART)).max(U256::from(1)));
+    let mut candidates = diverse(&small, FROM_SMALL);
+    for path in diverse(whole, FROM_WHOLE) {
+        if !candidates.contains(&path) {
+            candidates.push(path);
+        }
+    }
+    let mut table = Table { search, amount, rows: candidates.into_iter().map(Row::new).collect() };
+    let mut best: Option<Split> = None;
+    let mut starts: Vec<usize> = (0..table.rows.len().min(STARTS)).collect();
+    if let Some(at) = whole.first().and_then(|found| table.rows.iter().position(|row| row.path == found.path)) {
+        if !starts.contains(&at) {
+            starts.push(at);
+        }
+    }
+    for start in starts {
+        if let Some(split) = grow(&mut table, start, search.request.max_legs) {
+            if best.as_ref().is_none_or(|best| split.score > best.score) {
+                best = Some(split);
+            }
+        }
+    }
+    let mut best = best?;
+    refine(&mut table, &mut best);
+    if whole.first().is_some_and(|single| single.score >= best.score) {
+        return None;
+    }
+    let mut legs: Vec<(Path, u32)> = best
+        .shares
+        .iter()
+        .filter_map(|(row, share)| Some((table.rows.get(*row)?.path, u32::try_from(share * 10_000 / WHOLE).ok()?)))
+        .collect();
+    legs.sort_unstable_by(|left, right| right.1.cmp(&left.1).then(left.0.cmp(&right.0)));
+    Some(legs)
+}
+
+/// Row and share in percent of each leg, and the score of all.
+#[derive(Debug, Clone)]
+struct Split {
+    shares: Vec<(usize, usize)>,
+    score: I256,
+}
+
+/// What each candidate makes of each percentage, found out when first asked.
+struct Table<'a> {
+    search: &'a Search<'a>,
+    amount: U256,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    path: Path,
+    scores: BTreeMap<usize, Option<I256>>,
+}
+
+impl Row {
+    fn new(path: Path) -> Self {
+        Self { path, scores: BTreeMap::new() }
+    }
+}
+
+impl Table<'_> {
+    /// The score of `percent` of the amount on one row; nothing if it cannot be filled. No share
+    /// scores zero: a leg that is not there costs nothing.
+    fn score(&mut self, row: usize, percent: usize) -> Option<I256> {
+        if percent == 0 {
+            return Some(I256::ZERO);
+        }
+        let (search, whole) = (self.search, self.amount);
+        let row = self.rows.get_mut(row)?;
+        if let Some(known) = row.scores.get(&percent) {
+            return *known;
+        }
+        let hundredth = (whole / U256::from(WHOLE), whole % U256::from(WHOLE));
+        let percent_256 = U256::from(percent);
+        let amount = hundredth.0.saturating_mul(percent_256) + hundredth.1 * percent_256 / U256::from(WHOLE);
+        let score = search.quote_path(&row.path, amount).map(|(amount, gas)| search.score(amount, gas));
+        row.scores.insert(percent, score);
+        score
+    }
+
+    fn total(&mut self, shares: &[(usize, usize)]) -> Option<I256> {
+        shares.iter().try_fold(I256::ZERO, |sum, (row, share)| Some(sum.saturating_add(self.score(*row, *share)?)))
+    }
+
+    fn disjoint(&self, set: &[usize], row: usize) -> bool {
+        let Some(candidate) = self.rows.get(row) else { return false };
+        set.iter().filter_map(|at| self.rows.get(*at)).all(|other| !other.path.shares_a_pool_with(&candidate.path))
+    }
+}
+
+/// The first paths of a ranking, few of them through any one pool.
+fn diverse(ranked: &[Found], count: usize) -> Vec<Path> {
+    let mut uses: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut chosen = Vec::new();
+    for found in ranked {
+        if chosen.len() == count {
+            break;
+        }
+        let crowded = |pool: &usize| uses.get(pool).is_some_and(|uses| *uses >= THROUGH_ONE_POOL);
+        let pools = found.path.steps().iter().map(|step| step.pool);
+        if pools.clone().any(|pool| crowded(&pool)) {
+            continue;
+        }
+        pools.for_each(|pool| *uses.entry(pool).or_default() += 1);
+        chosen.push(found.path);
+    }
+    chosen
+}
+
+/// Adds the row that helps most until none does. While the set cannot fill the amount, the best
+/// ranked row that fits joins.
+fn grow(table: &mut Table<'_>, start: usize, max_legs: usize) -> Option<Split> {
+    let mut set = vec![start];
+    let mut best: Option<Split> = None;
+    while set.len() < max_legs {
+        let mut addition: Option<(usize, Split)> = None;
+        let mut fallback = None;
+        for row in 0..table.rows.len() {
+            if !table.disjoint(&set, row) {
+                continue;
+            }
+            fallback = fallback.or(Some(row));
+            set.push(row);
+            if let Some(split) = share_out(table, &set) {
+                if addition.as_ref().is_none_or(|(_, best)| split.score > best.score) {
+                    addition = Some((row, split));
+                }
+            }
+            set.pop();
+        }
+        match (addition, fallback) {
+            (Some((row, split)), _) => {
+                if best.as_ref().is_some_and(|best| best.score >= split.score) {
+                    break;
+                }
+                set.push(row);
+                best = Some(split);
+            }
+            (None, Some(row)) if best.is_none() => set.push(row),
+            _ => break,
+        }
+    }
+    best
+}
+
+/// Every row of the set gets a portion, then each further one goes where it makes most.
+fn share_out(table: &mut Table<'_>, set: &[usize]) -> Option<Split> {
+    let mut shares: Vec<(usize, usize)> = set.iter().map(|row| (*row, PORTION)).collect();
+    let mut given = PORTION * set.len();
+    while given < WHOLE {
+        let mut gains = Vec::with_capacity(shares.len());
+        for (row, share) in &shares {
+            let now = table.score(*row, *share)?;
+            gains.push(table.score(*row, share + PORTION).map(|then| then.saturating_sub(now)));
+        }
+        // The first of equal gains: nothing here depends on chance.
+        let best = gains.iter().flatten().max()?;
+        let at = gains.iter().position(|gain| gain.as_ref() == Some(best))?;
+        shares.get_mut(at)?.1 += PORTION;
+        given += PORTION;
+    }
+    let score = table.total(&shares)?;
+    Some(Split { shares, score })
+}
+
+/// Moves single percents from leg to leg while the score rises.
+fn refine(table: &mut Table<'_>, split: &mut Split) {
+    for _ in 0..ROUNDS {
+        let mut better: Option<Split> = None;
+        for from in 0..split.shares.len() {
+            for to in 0..split.shares.len() {
+                let mut shares = split.shares.clone();
+                let Some(giver) = shares.get_mut(from).filter(|(_, share)| from != to && *share > 1) else { continue };
+                giver.1 -= 1;
+                let Some(taker) = shares.get_mut(to) else { continue };
+                taker.1 += 1;
+                let Some(score) = table.total(&shares) else { continue };
+                if score > better.as_ref().map_or(split.score, |better| better.score) {
+                    better = Some(Split { shares, score });
+                }
+            }
+        }
+        match better {
+            Some(better) => *split = better,
+            None => break,
+        }
+    }
+}
