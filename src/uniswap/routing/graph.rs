@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use alloy::primitives::Address;
 
 use super::MAX_HOPS;
+use super::bound::{PoolRates, pool_rates};
 use crate::uniswap::pool::Pool;
 
 /// A pool seen from one of its tokens. `to` is the other.
@@ -25,6 +26,8 @@ pub struct PoolSet {
     tokens: Vec<Address>,
     /// Per token, by pool.
     edges: Vec<Vec<Edge>>,
+    /// Per pool: paying its first token, paying its second.
+    rates: Vec<[PoolRates; 2]>,
 }
 
 impl PoolSet {
@@ -45,7 +48,8 @@ impl PoolSet {
                 }
             }
         }
-        Self { pools, tokens, edges }
+        let rates = pools.iter().map(|pool| [pool_rates(pool, true), pool_rates(pool, false)]).collect();
+        Self { pools, tokens, edges, rates }
     }
 
     /// The pools, by address.
@@ -79,6 +83,11 @@ impl PoolSet {
 
     pub(super) fn pool(&self, index: usize) -> Option<&Pool> {
         self.pools.get(index)
+    }
+
+    pub(super) fn rates(&self, step: &Step) -> PoolRates {
+        let [paying_first, paying_second] = self.rates.get(step.pool)?;
+        if step.zero_for_one { *paying_first } else { *paying_second }
     }
 
     pub(super) fn token_index(&self, token: Address) -> Option<usize> {

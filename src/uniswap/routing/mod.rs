@@ -3,6 +3,7 @@
 //!
 //! Not here: reading pools from a chain (see `uniswap::discovery`) and turning a route into calls.
 
+mod bound;
 mod gas;
 mod graph;
 mod impact;
@@ -19,6 +20,9 @@ use self::graph::Path;
 use self::search::Search;
 use super::pool::{Exact, Version};
 use super::ratio::Ratio;
+
+/// How many of the most promising paths are swapped even when the best is found, as candidates for a split.
+const PROMISING: usize = 24;
 
 /// The most hops a path may have.
 pub const MAX_HOPS: usize = 3;
@@ -169,9 +173,11 @@ pub enum RouteError {
 /// The best route after gas. Ties go to less gas, then fewer legs and hops, then lower pool addresses.
 pub fn best_route(pools: &PoolSet, request: &RouteRequest) -> Result<Route, RouteError> {
     let search = Search::new(pools, request)?;
-    let whole = search.paths(request.exact.amount());
-    let single = whole.first().and_then(|found| assemble(&search, &[(found.path, 10_000)]));
-    let legs = if request.max_legs > 1 { split::best_split(&search, &whole) } else { None };
+    let whole = search.paths(request.exact.amount(), PROMISING);
+    let best = whole.found.first();
+    let single = best.and_then(|found| assemble(&search, &[(found.path, 10_000)]));
+    let can_gain = request.max_legs > 1 && best.is_none_or(|best| search.split_bound(&whole) > best.score);
+    let legs = if can_gain { split::best_split(&search, &whole.found) } else { None };
     let split = legs.and_then(|legs| assemble(&search, &legs));
     match (single, split) {
         // The shares were found on parts rounded down, so the split must still win once it is whole.
@@ -189,13 +195,6 @@ fn score(search: &Search<'_>, route: &Route) -> I256 {
         Exact::Out(_) => leg.amount_in,
     };
     route.legs.iter().fold(I256::ZERO, |sum, leg| sum.saturating_add(search.score(open_side(leg), leg.gas_units)))
-}
-
-/// The best routes along one path each, best first: what a split is measured against.
-pub fn single_paths(pools: &PoolSet, request: &RouteRequest) -> Result<Vec<Route>, RouteError> {
-    let search = Search::new(pools, request)?;
-    let found = search.paths(request.exact.amount());
-    Ok(found.iter().filter_map(|found| assemble(&search, &[(found.path, 10_000)])).collect())
 }
 
 /// The parts of `amount` by shares in basis points: rounded down, the first taking the rest.

@@ -1,13 +1,15 @@
-//! Every simple path of up to three pools, with what it gives for one amount. Complete on purpose:
-//! gas depends on the ticks an amount crosses, so no path can be dropped for another before both
-//! are swapped. What paths share from their start is swapped once.
+//! The best simple paths of up to three pools for one amount. Gas depends on the ticks an amount
+//! crosses, so no path is dropped for another on amounts alone: all are bounded (see `bound`),
+//! the most promising are swapped first, and the search ends when no bound left beats the best.
 
 use std::cell::Cell;
 use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
 use std::ops::ControlFlow;
 
 use alloy::primitives::{I256, U256};
 
+use super::bound::{Rate, side};
 use super::graph::{Path, PoolSet, Step};
 use super::{MAX_HOPS, RouteError, RouteRequest};
 use crate::uniswap::pool::{Exact, Pool, PoolError, PoolQuote, Version};
@@ -49,9 +51,27 @@ struct Walk {
     token: usize,
     visited: [usize; MAX_HOPS],
     hops: usize,
-    amount: U256,
+    /// What the first pool made of the amount, exactly; nothing if it could not.
+    amount: Option<U256>,
+    /// Bounds over all pools, and over those after the first.
+    whole: Rate,
+    rest: Rate,
+    /// Exact for the first pool, without ticks for those after.
     gas_units: u64,
     version: Option<Version>,
+}
+
+/// The paths found for one amount, best first, and the best rate of all paths for any amount.
+pub(super) struct Paths {
+    pub(super) found: Vec<Found>,
+    reach: Option<Rate>,
+}
+
+/// A score a path cannot pass. The highest is the most promising; of equals, the lowest path.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Bound {
+    score: I256,
+    path: Reverse<Path>,
 }
 
 impl<'a> Search<'a> {
@@ -77,16 +97,34 @@ impl<'a> Search<'a> {
         if search.any_path() { Ok(search) } else { Err(no_route) }
     }
 
-    /// All paths that can fill `amount` of the fixed side, best first.
-    pub(super) fn paths(&self, amount: U256) -> Vec<Found> {
-        let mut found = Vec::new();
-        let _ = self.walk(&self.start(amount), true, &mut |walk| {
-            let score = self.score(walk.amount, walk.gas_units);
-            found.push(Found { path: walk.path, score, gas_units: walk.gas_units });
-            ControlFlow::Continue(())
-        });
+    /// The paths that can fill `amount` of the fixed side: surely the best of all, and those among
+    /// the `at_least` most promising.
+    pub(super) fn paths(&self, amount: U256, at_least: usize) -> Paths {
+        let (bounds, reach) = self.bounds(amount);
+        let mut bounds = BinaryHeap::from(bounds);
+        let mut found: Vec<Found> = Vec::new();
+        let mut best: Option<I256> = None;
+        let mut tried = 0usize;
+        while let Some(Bound { score: bound, path: Reverse(path) }) = bounds.pop() {
+            if tried >= at_least && best.is_some_and(|best| bound < best) {
+                break;
+            }
+            tried += 1;
+            let Some((made, gas_units)) = self.quote_path(&path, amount) else { continue };
+            let score = self.score(made, gas_units);
+            best = best.max(Some(score));
+            found.push(Found { path, score, gas_units });
+        }
         found.sort_unstable_by(Found::rank);
-        found
+        Paths { found, reach }
+    }
+
+    /// A score that the whole amount cannot pass over two or more legs, whatever they are.
+    pub(super) fn split_bound(&self, paths: &Paths) -> I256 {
+        let model = &self.request.gas_model;
+        let leg = model.leg.saturating_add(model.v2_hop.min(model.v3_hop));
+        let made = paths.reach.map(|reach| reach.apply(self.request.exact.amount(), self.forwards()));
+        made.map_or(I256::MIN, |made| self.score(made, leg.saturating_mul(2)))
     }
 
     /// What `amount` of the fixed side makes of the other along a path, and its gas.
@@ -149,18 +187,35 @@ impl<'a> Search<'a> {
         matches!(self.request.exact, Exact::In(_))
     }
 
-    fn start(&self, amount: U256) -> Walk {
+    fn start(&self, amount: Option<U256>) -> Walk {
         let gas_units = self.request.gas_model.leg;
         let visited = [self.origin; MAX_HOPS];
-        Walk { path: Path::EMPTY, token: self.origin, visited, hops: 0, amount, gas_units, version: None }
+        let (whole, rest) = (Rate::ONE, Rate::ONE);
+        Walk { path: Path::EMPTY, token: self.origin, visited, hops: 0, amount, whole, rest, gas_units, version: None }
     }
 
     fn any_path(&self) -> bool {
-        self.walk(&self.start(U256::ZERO), false, &mut |_| ControlFlow::Break(())).is_break()
+        self.walk(&self.start(None), &mut |_| ControlFlow::Break(())).is_break()
     }
 
-    /// Visits every complete path that goes on from `from`, swapping along it if `swapping`.
-    fn walk(&self, from: &Walk, swapping: bool, visit: &mut dyn FnMut(&Walk) -> ControlFlow<()>) -> ControlFlow<()> {
+    /// A bound for every path whose first pool can take the amount, and the best rate of any path.
+    fn bounds(&self, amount: U256) -> (Vec<Bound>, Option<Rate>) {
+        let mut bounds = Vec::new();
+        let mut reach: Option<Rate> = None;
+        let _ = self.walk(&self.start(Some(amount)), &mut |walk| {
+            let better = |reach: Rate| if self.forwards() { walk.whole.max(reach) } else { walk.whole.min(reach) };
+            reach = Some(reach.map_or(walk.whole, better));
+            if let Some(amount) = walk.amount {
+                let score = self.score(walk.rest.apply(amount, self.forwards()), walk.gas_units);
+                bounds.push(Bound { score, path: Reverse(walk.path) });
+            }
+            ControlFlow::Continue(())
+        });
+        (bounds, reach)
+    }
+
+    /// Visits every complete path that goes on from `from`.
+    fn walk(&self, from: &Walk, visit: &mut dyn FnMut(&Walk) -> ControlFlow<()>) -> ControlFlow<()> {
         let hops = from.hops + 1;
         for edge in self.pools.edges_of(from.token) {
             // Hops still needed from there; further than any path reaches is `usize::MAX`.
@@ -172,21 +227,28 @@ impl<'a> Search<'a> {
             if !self.request.mixed_paths && from.version.is_some_and(|before| before != version) {
                 continue;
             }
-            let zero_for_one = edge.zero_for_one == self.forwards();
-            let step = Step { pool: edge.pool, zero_for_one };
+            let step = Step { pool: edge.pool, zero_for_one: edge.zero_for_one == self.forwards() };
             let path = if self.forwards() { from.path.then(step) } else { from.path.after(step) };
             let mut next = Walk { path, token: edge.to, hops, version: Some(version), ..*from };
-            if swapping {
-                let Some(quote) = self.quote(&step, from.amount) else { continue };
-                let Some(gas) = self.hop_gas(&step, &quote) else { continue };
-                next.amount = self.carried(&quote);
+            // A pool without a price swaps nothing.
+            let Some(rate) = side(self.pools.rates(&step), self.request.exact) else { continue };
+            let Some(whole) = from.whole.times(rate, self.forwards()) else { continue };
+            next.whole = whole;
+            if hops == 1 {
+                let quote = from.amount.and_then(|amount| self.quote(&step, amount));
+                let gas = quote.and_then(|quote| self.hop_gas(&step, &quote)).unwrap_or_default();
+                next.amount = quote.map(|quote| self.carried(&quote));
                 next.gas_units = from.gas_units.saturating_add(gas);
+            } else {
+                let Some(rest) = from.rest.times(rate, self.forwards()) else { continue };
+                next.rest = rest;
+                next.gas_units = from.gas_units.saturating_add(self.request.gas_model.hop(version, 0));
             }
             if edge.to == self.destination {
                 visit(&next)?;
             } else if let Some(slot) = next.visited.get_mut(hops) {
                 *slot = edge.to;
-                self.walk(&next, swapping, visit)?;
+                self.walk(&next, visit)?;
             }
         }
         ControlFlow::Continue(())

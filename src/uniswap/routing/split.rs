@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{I256, U256};
 
+use super::PROMISING;
 use super::graph::Path;
 use super::search::{Found, Search};
 
@@ -32,8 +33,8 @@ const ROUNDS: usize = 32;
 /// if the best single path (the first of `whole`) is not beaten.
 pub(super) fn best_split(search: &Search<'_>, whole: &[Found]) -> Option<Vec<(Path, u32)>> {
     let amount = search.request.exact.amount();
-    let small = search.paths((amount / U256::from(SMALL_PART)).max(U256::from(1)));
-    let mut candidates = diverse(&small, FROM_SMALL);
+    let small = search.paths((amount / U256::from(SMALL_PART)).max(U256::from(1)), PROMISING);
+    let mut candidates = diverse(&small.found, FROM_SMALL);
     for path in diverse(whole, FROM_WHOLE) {
         if !candidates.contains(&path) {
             candidates.push(path);
@@ -42,16 +43,16 @@ pub(super) fn best_split(search: &Search<'_>, whole: &[Found]) -> Option<Vec<(Pa
     let mut table = Table { search, amount, rows: candidates.into_iter().map(Row::new).collect() };
     let mut best: Option<Split> = None;
     let mut starts: Vec<usize> = (0..table.rows.len().min(STARTS)).collect();
-    if let Some(at) = whole.first().and_then(|found| table.rows.iter().position(|row| row.path == found.path)) {
-        if !starts.contains(&at) {
-            starts.push(at);
-        }
+    if let Some(at) = whole.first().and_then(|found| table.rows.iter().position(|row| row.path == found.path))
+        && !starts.contains(&at)
+    {
+        starts.push(at);
     }
     for start in starts {
-        if let Some(split) = grow(&mut table, start, search.request.max_legs) {
-            if best.as_ref().is_none_or(|best| split.score > best.score) {
-                best = Some(split);
-            }
+        if let Some(split) = grow(&mut table, start, search.request.max_legs)
+            && best.as_ref().is_none_or(|best| split.score > best.score)
+        {
+            best = Some(split);
         }
     }
     let mut best = best?;
@@ -84,12 +85,13 @@ struct Table<'a> {
 
 struct Row {
     path: Path,
-    scores: BTreeMap<usize, Option<I256>>,
+    /// By percentage; nothing where it was not asked yet.
+    scores: Vec<Option<Option<I256>>>,
 }
 
 impl Row {
     fn new(path: Path) -> Self {
-        Self { path, scores: BTreeMap::new() }
+        Self { path, scores: vec![None; WHOLE + 1] }
     }
 }
 
@@ -101,15 +103,16 @@ impl Table<'_> {
             return Some(I256::ZERO);
         }
         let (search, whole) = (self.search, self.amount);
-        let row = self.rows.get_mut(row)?;
-        if let Some(known) = row.scores.get(&percent) {
+        let Row { path, scores } = self.rows.get_mut(row)?;
+        let slot = scores.get_mut(percent)?;
+        if let Some(known) = slot {
             return *known;
         }
-        let hundredth = (whole / U256::from(WHOLE), whole % U256::from(WHOLE));
-        let percent_256 = U256::from(percent);
-        let amount = hundredth.0.saturating_mul(percent_256) + hundredth.1 * percent_256 / U256::from(WHOLE);
-        let score = search.quote_path(&row.path, amount).map(|(amount, gas)| search.score(amount, gas));
-        row.scores.insert(percent, score);
+        let (hundredth, rest) = (whole / U256::from(WHOLE), whole % U256::from(WHOLE));
+        let percent = U256::from(percent);
+        let amount = hundredth.saturating_mul(percent) + rest * percent / U256::from(WHOLE);
+        let score = search.quote_path(path, amount).map(|(amount, gas)| search.score(amount, gas));
+        *slot = Some(score);
         score
     }
 
@@ -156,10 +159,10 @@ fn grow(table: &mut Table<'_>, start: usize, max_legs: usize) -> Option<Split> {
             }
             fallback = fallback.or(Some(row));
             set.push(row);
-            if let Some(split) = share_out(table, &set) {
-                if addition.as_ref().is_none_or(|(_, best)| split.score > best.score) {
-                    addition = Some((row, split));
-                }
+            if let Some(split) = share_out(table, &set)
+                && addition.as_ref().is_none_or(|(_, best)| split.score > best.score)
+            {
+                addition = Some((row, split));
             }
             set.pop();
         }

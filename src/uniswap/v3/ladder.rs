@@ -13,7 +13,7 @@ use alloy::primitives::U256;
 
 use super::V3State;
 use super::math::MathError;
-use super::swap_step::{SwapStep, compute_swap_step};
+use super::swap_step::{SwapStep, compute_inner_step, compute_swap_step};
 use super::tick_math::{MAX_SQRT_PRICE, MAX_TICK, MIN_SQRT_PRICE, MIN_TICK, sqrt_price_at_tick, tick_at_sqrt_price};
 use crate::uniswap::pool::Exact;
 
@@ -107,7 +107,11 @@ impl Ladder {
         }
         // `at` is above 0: the first rung's totals are zero and would have matched only a zero amount.
         let from = self.rungs.get(at.checked_sub(1)?)?;
-        self.part(from, reached, reached.sqrt_price, exact)
+        let left = left(from, exact)?;
+        let (paid, got, price) =
+            compute_inner_step(from.sqrt_price, from.liquidity, left, self.fee, self.zero_for_one).ok()?;
+        let totals = (from.total_in.checked_add(paid)?, from.total_out.checked_add(got)?);
+        Some(self.land(from, reached, totals, price))
     }
 
     /// What fits before the price reaches `limit`.
@@ -133,7 +137,7 @@ impl Ladder {
             Some(reached) if reached.sqrt_price == limit && total(reached, exact) <= exact.amount() => {
                 Some(end_on(reached))
             }
-            Some(reached) => self.part(from, reached, limit, exact),
+            Some(reached) => self.towards(from, reached, limit, exact),
             // Past the end of the pool the price moves freely and nothing is swapped.
             None if self.complete && from.liquidity == 0 => {
                 Some(Swap { sqrt_price_after: limit, boundary_tick: self.skipped_boundary(limit), ..end_on(from) })
@@ -147,33 +151,32 @@ impl Ladder {
         self.rungs.partition_point(|rung| total(rung, exact) < exact.amount())
     }
 
-    /// One step from a rung towards the next, which it may reach.
-    fn part(&self, from: &Rung, reached: &Rung, target: U256, exact: Exact) -> Option<Swap> {
-        let left = exact.amount().checked_sub(total(from, exact))?;
-        let remaining = match exact {
-            Exact::In(_) => Exact::In(left),
-            Exact::Out(_) => Exact::Out(left),
-        };
-        let step = compute_swap_step(from.sqrt_price, target, from.liquidity, remaining, self.fee).ok()?;
-        let (total_in, total_out) = add(from, &step)?;
-        let on_boundary = step.sqrt_price_next == reached.sqrt_price;
-        let unmoved = step.sqrt_price_next == from.sqrt_price;
-        Some(Swap {
-            amount_in: total_in,
-            amount_out: total_out,
-            sqrt_price_after: step.sqrt_price_next,
+    /// One step from a rung towards a limit at or before the next.
+    fn towards(&self, from: &Rung, reached: &Rung, limit: U256, exact: Exact) -> Option<Swap> {
+        let left = left(from, exact)?;
+        let step = compute_swap_step(from.sqrt_price, limit, from.liquidity, left, self.fee).ok()?;
+        Some(self.land(from, reached, add(from, &step)?, step.sqrt_price_next))
+    }
+
+    /// The pool after a step from one rung that ended at `price`, on the next rung or before it.
+    fn land(&self, from: &Rung, reached: &Rung, (amount_in, amount_out): (U256, U256), price: U256) -> Swap {
+        let on_boundary = price == reached.sqrt_price;
+        Swap {
+            amount_in,
+            amount_out,
+            sqrt_price_after: price,
             liquidity_after: if on_boundary { reached.liquidity } else { from.liquidity },
             ticks_crossed: if on_boundary { reached.crossed } else { from.crossed },
             boundary_tick: if on_boundary {
                 Some(reached.tick)
-            } else if unmoved {
+            } else if price == from.sqrt_price {
                 Some(from.tick)
             } else if from.liquidity == 0 {
-                self.skipped_boundary(step.sqrt_price_next)
+                self.skipped_boundary(price)
             } else {
                 None
             },
-        })
+        }
     }
 
     /// The tick the contract is left with when a limit downwards falls on the start of a word that
@@ -183,6 +186,15 @@ impl Ladder {
         let on_word = tick % self.word == 0 && sqrt_price_at_tick(tick) == Ok(price);
         (self.zero_for_one && on_word).then(|| tick.saturating_sub(1))
     }
+}
+
+/// What is left of the amount at a rung.
+fn left(from: &Rung, exact: Exact) -> Option<Exact> {
+    let left = exact.amount().checked_sub(total(from, exact))?;
+    Some(match exact {
+        Exact::In(_) => Exact::In(left),
+        Exact::Out(_) => Exact::Out(left),
+    })
 }
 
 /// Amounts above zero that fit the contract's `int256`.

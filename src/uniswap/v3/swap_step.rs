@@ -22,6 +22,42 @@ pub struct SwapStep {
     pub fee_amount: U256,
 }
 
+/// A step that is known to end before its target: what goes in with the fee, what comes out, and
+/// the price it ends at. The same as [`compute_swap_step`] gives, without finding out what the
+/// whole way to the target takes.
+pub(super) fn compute_inner_step(
+    current: U256,
+    liquidity: u128,
+    remaining: Exact,
+    fee_pips: u32,
+    zero_for_one: bool,
+) -> Result<(U256, U256, U256), MathError> {
+    let whole = U256::from(FEE_WHOLE);
+    let kept = U256::from(FEE_WHOLE.checked_sub(fee_pips).ok_or(MathError::Overflow)?);
+    match remaining {
+        Exact::In(paid) => {
+            let after_fee = mul_div(paid, kept, whole)?;
+            let next = price_after_input(current, liquidity, after_fee, zero_for_one)?;
+            let amount_out = if zero_for_one {
+                amount1_between(next, current, liquidity, false)?
+            } else {
+                amount0_between(current, next, liquidity, false)?
+            };
+            Ok((paid, amount_out, next))
+        }
+        Exact::Out(wanted) => {
+            let next = price_after_output(current, liquidity, wanted, zero_for_one)?;
+            let amount_in = if zero_for_one {
+                amount0_between(next, current, liquidity, true)?
+            } else {
+                amount1_between(current, next, liquidity, true)?
+            };
+            let fee_amount = mul_div_up(amount_in, U256::from(fee_pips), kept)?;
+            Ok((amount_in.checked_add(fee_amount).ok_or(MathError::Overflow)?, wanted, next))
+        }
+    }
+}
+
 /// Swaps at most `remaining` from price `current` towards `target`, which also gives the direction.
 /// `fee_pips` is in millionths and below one million.
 pub fn compute_swap_step(
