@@ -133,10 +133,12 @@ impl Inner {
         Err(self.summary(failures))
     }
 
-    /// Endpoints by condition, then in the operator's order.
+    /// Endpoints that ask for no silence first, then by condition, then in the operator's order.
     fn by_preference(&self) -> Vec<(usize, &Endpoint)> {
         let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
-        order.sort_by_key(|(index, endpoint)| (endpoint.health().condition(), *index));
+        order.sort_by_cached_key(|(index, endpoint)| {
+            (endpoint.cooling().is_some(), endpoint.health().condition(), *index)
+        });
         order
     }
 

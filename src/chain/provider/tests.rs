@@ -421,6 +421,17 @@ async fn the_healthier_endpoint_is_asked_first() {
     assert_eq!(good.count(), 20);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_send_prefers_an_endpoint_that_asks_for_no_silence() {
+    let limited = Script::new(|index| if index == 0 { Err(limited(60)) } else { Ok(()) });
+    let spare = Script::new(|_| Ok(()));
+    let endpoints = vec![limited.endpoint("one"), spare.endpoint("two")];
+    let stack = EndpointStack::new(CHAIN_ID, endpoints, slow_rules()).unwrap();
+    ask(&stack, call(1, READ)).await.unwrap();
+    ask(&stack, call(2, SEND)).await.unwrap();
+    assert_eq!((limited.count(), spare.count()), (1, 2));
+}
+
 #[derive(Debug)]
 struct FixedClock(u64);
 
