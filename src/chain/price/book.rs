@@ -33,7 +33,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 /// token on, whatever its feed promises.
 const HOUR: Duration = Duration::from_secs(3_600);
 /// On the devnet the price keeper speaks at least this often by the chain's time.
-pub const DEVNET_HEARTBEAT: Duration = Duration::from_secs(600);
+pub const DEVNET_HEARTBEAT: Duration = Duration::from_secs(300);
 /// After a rollup's sequencer has returned, for as long as its operators advise.
 const SEQUENCER_GRACE: Duration = Duration::from_secs(3_600);
 /// Feeds on rollups' sequencers, by chain id (npm `@chainlink/mcp-server` 0.0.1-alpha.17).

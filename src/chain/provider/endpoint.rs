@@ -199,14 +199,7 @@ impl Endpoint {
         let mut transport = self.0.transport.clone();
         let answer = match transport.call(packet.clone()).await {
             Ok(answer) => answer::check(&packet, answer, &self.0.label),
-            Err(error) if ProviderError::find(&error).is_some() => Err(error.into()),
-            // A transport that is not ours and fails in its own words: assume the worst, that it was sent.
-            Err(error) => Err(match ProviderError::from(error) {
-                ProviderError::Local { detail } => {
-                    ProviderError::Interrupted { endpoint: self.0.label.clone(), reason: detail }
-                }
-                error => error,
-            }),
+            Err(error) => Err(error.into()),
         };
         self.account(started.elapsed(), &answer);
         answer

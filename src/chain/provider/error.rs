@@ -219,6 +219,11 @@ impl From<TransportError> for ProviderError {
             },
             RpcError::NullResp => Self::Decode { detail: SafeText::clean("null where a value was due", TEXT_LIMIT) },
             RpcError::DeserError { err, .. } => Self::Decode { detail: SafeText::clean(&err.to_string(), TEXT_LIMIT) },
+            // A transport that is not ours, failing in its own words: nothing says that nothing was sent.
+            RpcError::Transport(kind) => Self::Interrupted {
+                endpoint: SafeText::clean("the chain", TEXT_LIMIT),
+                reason: SafeText::clean(&kind.to_string(), TEXT_LIMIT),
+            },
             other => Self::Local { detail: SafeText::clean(&other.to_string(), TEXT_LIMIT) },
         }
     }

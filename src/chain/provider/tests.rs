@@ -278,6 +278,13 @@ fn a_websocket_url_is_refused_with_what_would_do() {
     );
 }
 
+#[test]
+fn a_foreign_transport_error_never_promises_that_nothing_was_sent() {
+    let error = ProviderError::from(alloy::transports::TransportErrorKind::custom_str("gone\u{1b}[0m"));
+    assert!(!error.nothing_sent(), "{error:?}");
+    assert!(!error.to_string().contains('\u{1b}'), "{error}");
+}
+
 /// A transport that answers from a script and notes when it was asked.
 #[derive(Clone)]
 struct Script {
