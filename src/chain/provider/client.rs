@@ -11,7 +11,10 @@ use super::{
 };
 use crate::{
     base::{clock::Clock, config::RpcUrl, text::SafeText},
-    chain::network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
+    chain::{
+        devnet::Devnet,
+        network::{ChainPlan, Description, Network, NetworkKind, WrongChainId},
+    },
 };
 use alloy::{
     providers::{DynProvider, Provider, ProviderBuilder},
@@ -36,6 +39,8 @@ struct Inner {
 /// What stands behind a [`ChainClient`].
 #[derive(Debug, Clone)]
 pub enum Backing {
+    /// A chain inside this process, whose state a simulation takes as it is.
+    Devnet(Devnet),
     /// JSON-RPC endpoints.
     Endpoints(EndpointStack),
 }
@@ -84,6 +89,14 @@ pub enum ConnectError {
         /// What happened at each.
         failures: Vec<ProviderError>,
     },
+    /// A chain of this process under the name of another one.
+    #[error("wrong devnet chain: expected id {expected}, found id {found}")]
+    OtherDevnet {
+        /// The id of the network that was meant.
+        expected: u64,
+        /// The chain's own.
+        found: u64,
+    },
     /// The endpoints cannot be used at all.
     #[error(transparent)]
     Provider(#[from] ProviderError),
@@ -118,6 +131,21 @@ impl ChainClient {
         let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
         let watched = stack.endpoints().to_vec();
         Ok(Self::watch(network, provider, Backing::Endpoints(stack), watched, clock))
+    }
+
+    /// A chain inside this process. Must be called on a tokio runtime.
+    ///
+    /// # Errors
+    /// [`ConnectError::OtherDevnet`] where the network describes another chain.
+    pub fn devnet(network: Network, devnet: Devnet, clock: Arc<dyn Clock>) -> Result<Self, ConnectError> {
+        if network.chain_id != devnet.chain_id() {
+            return Err(ConnectError::OtherDevnet { expected: network.chain_id, found: devnet.chain_id() });
+        }
+        let provider = devnet.provider();
+        let label = SafeText::clean("in this process", 40);
+        let transport = provider.client().transport().clone();
+        let endpoint = Endpoint::new(label, network.chain_id, transport, thresholds(&network));
+        Ok(Self::watch(network, provider, Backing::Devnet(devnet), vec![endpoint], clock))
     }
 
     /// The network: name, id, address book.

@@ -7,8 +7,9 @@ use super::{
 use crate::{
     base::{clock::SystemClock, config::RpcUrl},
     chain::{
-        network::{ChainPlan, Contract, NetworkKind, by_id},
-        provider::{ChainClient, ConnectError, ConnectRules, HttpLimits, ProviderError},
+        devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig},
+        network::{AddressBook, ChainPlan, Contract, Network, NetworkKind, by_id},
+        provider::{ChainClient, Condition, ConnectError, ConnectRules, HttpLimits, ProviderError},
     },
 };
 use alloy::providers::Provider;
@@ -99,4 +100,24 @@ async fn a_devnet_describes_itself() {
     assert_eq!((client.chain_id(), client.network().kind), (CHAIN_ID, NetworkKind::Devnet));
     let permit2 = client.network().book.contract(Contract::Permit2);
     assert_eq!(permit2.unwrap().to_string(), "0x000000000022D473030F116dDEE9F6B43aC78BA3");
+}
+
+#[tokio::test]
+async fn a_chain_of_this_process_is_watched_like_any_other() {
+    let chain = ChainConfig::default();
+    assert_eq!(chain.rules.chain_id, CHAIN_ID);
+    let devnet = Devnet::spawn(DevnetConfig { chain, running: RunningConfig::default() }).unwrap();
+    devnet.mine().await.unwrap();
+    let clock = Arc::new(SystemClock);
+
+    let other = Network::devnet("base", 31_338, AddressBook::default());
+    let error = ChainClient::devnet(other, devnet.clone(), clock.clone()).unwrap_err();
+    assert_eq!(error, ConnectError::OtherDevnet { expected: 31_338, found: CHAIN_ID });
+
+    let network = Network::devnet("ethereum", CHAIN_ID, AddressBook::default());
+    let client = ChainClient::devnet(network, devnet, clock).unwrap();
+    assert_eq!(client.provider().get_block_number().await.unwrap(), 1);
+    let mut health = client.health_handle();
+    let first = health.next().await.unwrap();
+    assert_eq!((first.condition, first.head.map(|head| head.number)), (Condition::Healthy, Some(1)));
 }
