@@ -1,7 +1,12 @@
 //! Arguments, error reports, logging, dispatch; nothing else.
 #![forbid(unsafe_code)]
 
-fn main() -> color_eyre::Result<()> {
-    color_eyre::install()?;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    if let Err(error) = color_eyre::install() {
+        // Without it a panic is still reported, only less well.
+        eprintln!("bardo: error reports will be plain ({error})");
+    }
     bardo::cli::run()
 }

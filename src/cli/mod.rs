@@ -1,9 +1,98 @@
 //! Subcommands: parse, call, print. No rule of the product lives here.
+//!
+//! Nothing but a command's result goes to stdout; what it has to say besides goes to stderr, and logs to a file.
 
-/// Parses the command line and runs what it asks for.
-///
-/// # Errors
-/// Whatever the command could not do, as one report for the terminal.
-pub fn run() -> color_eyre::Result<()> {
-    Ok(())
+mod args;
+mod config;
+mod doctor;
+
+use std::{error::Error, io::Write, process::ExitCode};
+
+use clap::{CommandFactory, Parser};
+
+use crate::base::config::{Config, ConfigError, Environment, Flags};
+use args::{Cli, Command};
+
+/// How a command ended, as the process says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Exit {
+    /// Done.
+    Success = 0,
+    /// Not done.
+    Error = 1,
+    /// Asked in a way that makes no sense.
+    Usage = 2,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// Why a command could not do what it was asked to, and with which code it ends.
+#[derive(Debug)]
+struct Failure {
+    exit: Exit,
+    error: Box<dyn Error + Send + Sync>,
+}
+
+impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
+    fn from(error: E) -> Self {
+        let error = error.into();
+        let by_flag = matches!(error.downcast_ref::<ConfigError>(), Some(ConfigError::Flag { .. }));
+        Self { exit: if by_flag { Exit::Usage } else { Exit::Error }, error }
+    }
+}
+
+/// Parses the command line, runs what it asks for, and reports what went wrong on stderr.
+pub fn run() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are results and go to stdout; clap knows which is which.
+            let asked_for = !error.use_stderr();
+            let printed = error.print();
+            return if asked_for && printed.is_ok() { Exit::Success } else { Exit::Usage }.into();
+        }
+    };
+    match dispatch(cli) {
+        Ok(exit) => exit.into(),
+        Err(Failure { exit, error }) => {
+            eprintln!("bardo: {error}");
+            exit.into()
+        }
+    }
+}
+
+fn dispatch(cli: Cli) -> Result<Exit, Failure> {
+    let environment = Environment::from_process()?;
+    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book };
+    match cli.command {
+        Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
+        Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
+        None => {
+            eprint!("{}", Cli::command().render_help());
+            Ok(Exit::Usage)
+        }
+    }
+}
+
+/// Writes a result. A reader that has gone (`bardo … | head`) is no error worth words.
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => Ok(other?),
+    }
+}
+
+/// Writes a result as JSON, one object.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    print(&format!("{}\n", serde_json::to_string_pretty(value)?))
+}
+
+/// The configuration with the given flags over it.
+fn load(environment: &Environment, flags: &Flags) -> Result<Config, Failure> {
+    Ok(Config::load(environment, flags)?)
 }

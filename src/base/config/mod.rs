@@ -7,11 +7,7 @@ mod file;
 mod paths;
 mod rpc_url;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use crate::base::units::Usd;
 
@@ -29,14 +25,16 @@ const RPC_PREFIX: &str = "BARDO_RPC_";
 /// Everything that can be set, with where each setting came from.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Where things are kept.
-    pub paths: Paths,
+    /// The configuration file, whether it exists or not.
+    pub file: PathBuf,
     /// Whether the configuration file exists.
     pub file_exists: bool,
     /// The network to work on: `devnet` or a chain's name, not yet looked up.
     pub network: Setting<String>,
     /// An address book to read, as `bardo devnet` prints one.
     pub book: Option<Setting<PathBuf>>,
+    /// The data folder: logs, and later the ledger.
+    pub data_dir: Setting<PathBuf>,
     /// What is logged, as a `tracing` filter.
     pub log: Setting<String>,
     /// Settings by chain, under the name they were given with.
@@ -223,18 +221,10 @@ impl Config {
     /// # Errors
     /// A [`ConfigError`] that names the line, variable or flag and says what would be right. A missing file is none.
     pub fn load(environment: &Environment, flags: &Flags) -> Result<Self, ConfigError> {
-        let mut paths = Paths::find(environment)?;
-        let file = file::read(&paths.config_file)?;
+        let Paths { config_file, data_dir } = Paths::find(environment)?;
+        let file = file::read(&config_file)?;
         let file_exists = file.is_some();
         let file = file.unwrap_or_default();
-        if let Some(data) = file.data_dir {
-            paths.data_dir = data.value;
-        }
-        if let Some(data) = environment.get("BARDO_DATA_DIR") {
-            paths.data_dir = paths::absolute(data)
-                .map_err(|reason| ConfigError::Environment { name: "BARDO_DATA_DIR".into(), reason })?;
-        }
-
         let from = |name: &str| {
             environment
                 .get(name)
@@ -257,6 +247,15 @@ impl Config {
             .or(file.log)
             .unwrap_or_else(|| Setting { value: DEFAULT_LOG.into(), origin: Origin::Default });
 
+        let data_dir = match from("BARDO_DATA_DIR") {
+            Some(given) => {
+                let value = paths::absolute(&given.value)
+                    .map_err(|reason| ConfigError::Environment { name: "BARDO_DATA_DIR".into(), reason })?;
+                Setting { value, origin: given.origin }
+            }
+            None => file.data_dir.unwrap_or(Setting { value: data_dir, origin: Origin::Default }),
+        };
+
         let mut chains = file.chains;
         for (chain, urls) in environment_endpoints(environment)? {
             set_endpoints(&mut chains, chain, urls);
@@ -264,17 +263,12 @@ impl Config {
         for (chain, urls) in flag_endpoints(&flags.rpc)? {
             set_endpoints(&mut chains, chain, urls);
         }
-        Ok(Self { paths, file_exists, network, book, log, chains, prices: file.prices })
+        Ok(Self { file: config_file, file_exists, network, book, data_dir, log, chains, prices: file.prices })
     }
 
     /// Where log files go.
     pub fn log_dir(&self) -> PathBuf {
-        self.paths.data_dir.join("logs")
-    }
-
-    /// The configuration file this was read from, whether it exists or not.
-    pub fn file(&self) -> &Path {
-        &self.paths.config_file
+        self.data_dir.value.join("logs")
     }
 }
 

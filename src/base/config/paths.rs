@@ -16,8 +16,12 @@ pub struct Paths {
 }
 
 impl Paths {
-    /// `$BARDO_HOME/config.toml` and `$BARDO_HOME/data`, or the platform's own (XDG on Linux).
-    pub(super) fn find(environment: &Environment) -> Result<Self, ConfigError> {
+    /// `$BARDO_HOME/config.toml` and `$BARDO_HOME/data`, or the platform's own (XDG on Linux). The configuration may
+    /// move the data folder elsewhere.
+    ///
+    /// # Errors
+    /// [`ConfigError::NoHome`] where there is neither.
+    pub fn find(environment: &Environment) -> Result<Self, ConfigError> {
         if let Some(home) = environment.get("BARDO_HOME") {
             let home =
                 absolute(home).map_err(|reason| ConfigError::Environment { name: "BARDO_HOME".into(), reason })?;

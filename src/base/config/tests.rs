@@ -31,7 +31,7 @@ fn without_a_file_the_defaults_hold() {
     assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", Origin::Default));
     assert!(!config.file_exists);
     assert!(config.chains.is_empty());
-    assert_eq!(config.paths.data_dir, dir.path().join("data"));
+    assert_eq!(config.data_dir.value, dir.path().join("data"));
 }
 
 #[test]

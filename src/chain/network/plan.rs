@@ -99,6 +99,9 @@ pub enum PlanError {
     },
 }
 
+/// A chain's name in the configuration, its settings, and what is known of it.
+type KnownChain<'a> = (&'a str, &'a ChainSettings, Option<Network>);
+
 /// An endpoint of another chain than the one that was asked for.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
@@ -164,25 +167,7 @@ impl Plan {
     /// # Errors
     /// A [`PlanError`] that says which setting is wrong and what would be right.
     pub fn from_config(config: &Config) -> Result<Self, PlanError> {
-        let book = config.book.as_ref().map(|book| read_book(&book.value)).transpose()?;
-        let described = book.as_ref().map(Description::networks).unwrap_or_default();
-        // Every chain with settings is looked up, so that a misspelt one is an error and not ignored.
-        let mut known: Vec<(&String, &ChainSettings, Option<Network>)> = Vec::new();
-        for (name, settings) in &config.chains {
-            let network = look_up(name, settings, &described)?;
-            if let Some(network) = &network {
-                let same = |other: &Option<Network>| other.as_ref().is_some_and(|o| o.chain_id == network.chain_id);
-                if let Some((first, ..)) = known.iter().find(|(_, _, other)| same(other)) {
-                    return Err(PlanError::Twice {
-                        first: (*first).clone(),
-                        second: name.clone(),
-                        chain: network.to_string(),
-                    });
-                }
-            }
-            known.push((name, settings, network));
-        }
-
+        let (described, known) = look_up_all(config)?;
         let from_flags: Vec<ChainPlan> = known
             .iter()
             .filter(|(_, settings, _)| matches!(settings.rpc.origin, Origin::Flag(_)))
@@ -197,7 +182,7 @@ impl Plan {
 
         let asked = config.network.value.trim().to_lowercase();
         let by_name = known.iter().find(|(name, _, network)| {
-            **name == asked
+            *name == asked
                 || network.as_ref().is_some_and(|network| resolve(&asked, std::slice::from_ref(network)).is_ok())
         });
         if let Some((name, settings, network)) = by_name
@@ -214,6 +199,41 @@ impl Plan {
             variable: format!("BARDO_RPC_{}", network.name.to_uppercase().replace('-', "_")),
         })
     }
+}
+
+impl ChainPlan {
+    /// Every chain that has endpoints, whether it is to be worked on now or not.
+    ///
+    /// # Errors
+    /// As [`Plan::from_config`].
+    pub fn all(config: &Config) -> Result<Vec<Self>, PlanError> {
+        let (_, known) = look_up_all(config)?;
+        let with_endpoints = known.into_iter().filter(|(_, settings, _)| !settings.rpc.value.is_empty());
+        Ok(with_endpoints.map(|(name, settings, network)| chain_plan(name, settings, network)).collect())
+    }
+}
+
+/// The chains of the address book, and every chain with settings as its name, its settings, and what is known of
+/// it. A misspelt one is an error and not ignored.
+fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), PlanError> {
+    let book = config.book.as_ref().map(|book| read_book(&book.value)).transpose()?;
+    let described = book.as_ref().map(Description::networks).unwrap_or_default();
+    let mut known: Vec<KnownChain<'_>> = Vec::new();
+    for (name, settings) in &config.chains {
+        let network = look_up(name, settings, &described)?;
+        if let Some(network) = &network {
+            let same = |other: &Option<Network>| other.as_ref().is_some_and(|o| o.chain_id == network.chain_id);
+            if let Some((first, ..)) = known.iter().find(|(_, _, other)| same(other)) {
+                return Err(PlanError::Twice {
+                    first: (*first).to_owned(),
+                    second: name.clone(),
+                    chain: network.to_string(),
+                });
+            }
+        }
+        known.push((name, settings, network));
+    }
+    Ok((described, known))
 }
 
 /// Reads an address book file, as `bardo devnet` prints one.

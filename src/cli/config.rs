@@ -1,0 +1,121 @@
+//! `bardo config`: where the configuration is, what it says and who said it.
+
+use std::{fs, io::Write, path::Path};
+
+use serde::Serialize;
+
+use super::{Exit, Failure, args::ConfigAction, load, print, print_json};
+use crate::base::{
+    config::{Config, Environment, Flags, Paths, TEMPLATE},
+    text::{SafeText, width},
+};
+
+/// A setting as it is shown.
+#[derive(Debug, Serialize)]
+struct Shown {
+    key: String,
+    value: String,
+    origin: String,
+}
+
+pub(super) fn run(
+    action: &ConfigAction,
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    match action {
+        // Neither needs a configuration that can be read: they are how a broken one is found and replaced.
+        ConfigAction::Path => path(&Paths::find(environment)?.config_file, json),
+        ConfigAction::Init => init(&Paths::find(environment)?.config_file, json),
+        ConfigAction::Show => show(&load(environment, flags)?, json),
+    }
+}
+
+fn path(file: &Path, json: bool) -> Result<Exit, Failure> {
+    if json {
+        print_json(&serde_json::json!({ "config_file": file, "exists": file.exists() }))?;
+    } else {
+        print(&format!("{}\n", file.display()))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn init(file: &Path, json: bool) -> Result<Exit, Failure> {
+    let failed = |error: std::io::Error| -> Failure {
+        if error.kind() == std::io::ErrorKind::AlreadyExists {
+            format!("{} is there already and stays as it is; edit it, or move it away first", file.display()).into()
+        } else {
+            format!("cannot write {}: {error}", file.display()).into()
+        }
+    };
+    if let Some(folder) = file.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    private(fs::OpenOptions::new().write(true).create_new(true))
+        .open(file)
+        .and_then(|mut opened| opened.write_all(TEMPLATE.as_bytes()))
+        .map_err(failed)?;
+    path(file, json)
+}
+
+/// For this user's eyes only: endpoints in the file may carry credentials.
+fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options
+}
+
+fn show(config: &Config, json: bool) -> Result<Exit, Failure> {
+    let settings = settings(config);
+    if json {
+        print_json(&serde_json::json!({
+            "config_file": config.file,
+            "exists": config.file_exists,
+            "settings": settings,
+        }))?;
+        return Ok(Exit::Success);
+    }
+    let there = if config.file_exists { "" } else { " (not there: run `bardo config init` to get one)" };
+    let mut text = format!("{}{there}\n\n", config.file.display());
+    let column = |of: fn(&Shown) -> &str| settings.iter().map(|shown| width(of(shown))).max().unwrap_or(0);
+    let (keys, values) = (column(|shown| &shown.key), column(|shown| &shown.value));
+    for Shown { key, value, origin } in &settings {
+        text.push_str(&format!("{key:keys$}  {value:values$}  {origin}\n"));
+    }
+    print(&text)?;
+    Ok(Exit::Success)
+}
+
+/// Every setting that has a value, endpoints redacted.
+fn settings(config: &Config) -> Vec<Shown> {
+    let mut shown = Vec::new();
+    let mut add = |key: String, value: String, origin: String| {
+        // From files and the environment, and about to meet a terminal.
+        let [key, value, origin] = [key, value, origin].map(|text| SafeText::clean(&text, 400).to_string());
+        shown.push(Shown { key, value, origin });
+    };
+    add("network".into(), config.network.value.clone(), config.network.origin.to_string());
+    if let Some(book) = &config.book {
+        add("book".into(), book.value.display().to_string(), book.origin.to_string());
+    }
+    add("data_dir".into(), config.data_dir.value.display().to_string(), config.data_dir.origin.to_string());
+    add("log".into(), config.log.value.clone(), config.log.origin.to_string());
+    for (chain, settings) in &config.chains {
+        for endpoint in &settings.rpc.value {
+            add(format!("chains.{chain}.rpc"), endpoint.to_string(), settings.rpc.origin.to_string());
+        }
+        if let Some(id) = &settings.chain_id {
+            add(format!("chains.{chain}.chain_id"), id.value.to_string(), id.origin.to_string());
+        }
+    }
+    for (chain, prices) in &config.prices {
+        for (symbol, price) in &prices.value {
+            add(format!("prices.{chain}.{symbol}"), price.to_string(), prices.origin.to_string());
+        }
+    }
+    shown
+}

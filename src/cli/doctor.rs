@@ -1,0 +1,265 @@
+//! `bardo doctor`: what works here, what is missing and how to get it.
+//!
+//! Every check runs, whatever the ones before it found; only what cannot be looked at without a configuration is
+//! left out where there is none.
+
+use std::{env, fmt, fs, io::IsTerminal, path::Path, sync::Arc, time::Duration};
+
+use alloy::providers::Provider;
+use serde::Serialize;
+
+use super::{Exit, Failure, print, print_json};
+use crate::{
+    base::{
+        clock::{Clock, SystemClock},
+        config::{Config, Environment, Flags},
+        text::SafeText,
+    },
+    chain::{
+        network::{ChainPlan, Network, Plan},
+        provider::{ChainClient, ConnectRules},
+    },
+};
+
+/// A chain that has said nothing for so long is reported as silent.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// The smallest terminal the screens are made for.
+const SMALLEST: (u16, u16) = (80, 24);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    /// Works.
+    Ok,
+    /// Works, and could be better.
+    Note,
+    /// Does not work.
+    Fail,
+}
+
+#[derive(Debug, Serialize)]
+struct Finding {
+    check: &'static str,
+    status: Status,
+    detail: String,
+    /// What to do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fix: Option<String>,
+}
+
+impl Finding {
+    fn new(check: &'static str, status: Status, detail: impl fmt::Display, fix: Option<&str>) -> Self {
+        let clean = |text: &str| SafeText::clean(text, 1_000).to_string();
+        Self { check, status, detail: clean(&detail.to_string()), fix: fix.map(clean) }
+    }
+
+    fn ok(check: &'static str, detail: impl fmt::Display) -> Self {
+        Self::new(check, Status::Ok, detail, None)
+    }
+
+    fn note(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
+        Self::new(check, Status::Note, detail, Some(fix))
+    }
+
+    fn fail(check: &'static str, detail: impl fmt::Display, fix: &str) -> Self {
+        Self::new(check, Status::Fail, detail, Some(fix))
+    }
+}
+
+pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let mut findings = vec![terminal(), colours(), letters()];
+    match Config::load(environment, flags) {
+        Ok(config) => {
+            findings.push(config_file(&config));
+            findings.push(data_folder(&config.data_dir.value));
+            findings.push(network(&config));
+            findings.extend(runtime.block_on(endpoints(&config)));
+        }
+        Err(error) => findings.push(Finding::fail("config", error, "correct it; `bardo config path` says where it is")),
+    }
+    report(&findings, json)
+}
+
+fn report(findings: &[Finding], json: bool) -> Result<Exit, Failure> {
+    let healthy = findings.iter().all(|finding| finding.status != Status::Fail);
+    if json {
+        print_json(&serde_json::json!({ "ok": healthy, "checks": findings }))?;
+    } else {
+        let mut text = String::new();
+        for Finding { check, status, detail, fix } in findings {
+            let word = match status {
+                Status::Ok => "ok  ",
+                Status::Note => "note",
+                Status::Fail => "FAIL",
+            };
+            text.push_str(&format!("{word}  {check:<10}  {detail}\n"));
+            if let Some(fix) = fix {
+                text.push_str(&format!("{:18}→ {fix}\n", ""));
+            }
+        }
+        text.push_str(if healthy { "\nBardo works here.\n" } else { "\nSomething is missing: see FAIL above.\n" });
+        print(&text)?;
+    }
+    Ok(if healthy { Exit::Success } else { Exit::Error })
+}
+
+fn terminal() -> Finding {
+    const CHECK: &str = "terminal";
+    if !std::io::stdout().is_terminal() {
+        return Finding::note(
+            CHECK,
+            "stdout is no terminal, so no screen can be drawn",
+            "run it in a terminal; commands with --json work anywhere",
+        );
+    }
+    let kind = env::var("TERM").unwrap_or_default();
+    if kind.is_empty() || kind == "dumb" {
+        return Finding::fail(
+            CHECK,
+            "TERM names no terminal that can draw a screen",
+            "use a terminal emulator that sets TERM, such as xterm-256color",
+        );
+    }
+    match crossterm::terminal::size() {
+        Ok((columns, rows)) if columns < SMALLEST.0 || rows < SMALLEST.1 => Finding::note(
+            CHECK,
+            format!("{kind}, {columns}×{rows}: screens are made for at least {}×{}", SMALLEST.0, SMALLEST.1),
+            "enlarge the window or reduce the font size",
+        ),
+        Ok((columns, rows)) => Finding::ok(CHECK, format!("{kind}, {columns}×{rows}")),
+        Err(error) => {
+            Finding::fail(CHECK, format!("its size cannot be read: {error}"), "use another terminal emulator")
+        }
+    }
+}
+
+fn colours() -> Finding {
+    const CHECK: &str = "colours";
+    if env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) {
+        return Finding::ok(CHECK, "off (NO_COLOR); nothing is told by colour alone");
+    }
+    let deep = env::var("COLORTERM").unwrap_or_default();
+    if matches!(deep.as_str(), "truecolor" | "24bit") {
+        return Finding::ok(CHECK, "16 million");
+    }
+    let kind = env::var("TERM").unwrap_or_default();
+    let count = if kind.contains("256color") { "256" } else { "16" };
+    Finding::note(
+        CHECK,
+        format!("{count}, as far as TERM and COLORTERM say"),
+        "if the terminal can do more, set COLORTERM=truecolor",
+    )
+}
+
+fn letters() -> Finding {
+    const CHECK: &str = "letters";
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+        .into_iter()
+        .filter_map(|name| env::var(name).ok())
+        .find(|value| !value.is_empty())
+        .unwrap_or_default();
+    let folded = locale.to_lowercase().replace('-', "");
+    if folded.contains("utf8") {
+        Finding::ok(CHECK, format!("UTF-8 ({locale})"))
+    } else {
+        let said = if locale.is_empty() { "no locale is set".to_owned() } else { format!("the locale is {locale}") };
+        Finding::note(
+            CHECK,
+            format!("{said}, so lines and symbols may be drawn wrong"),
+            "set LANG to a UTF-8 locale, such as C.UTF-8",
+        )
+    }
+}
+
+fn config_file(config: &Config) -> Finding {
+    const CHECK: &str = "config";
+    if !config.file_exists {
+        return Finding::ok(CHECK, format!("none at {}; the defaults hold", config.file.display()));
+    }
+    if readable_by_others(&config.file) {
+        return Finding::note(
+            CHECK,
+            format!("{} is valid, but other users of this machine can read it", config.file.display()),
+            "endpoints in it may carry credentials: chmod 600 it",
+        );
+    }
+    Finding::ok(CHECK, format!("{} is valid", config.file.display()))
+}
+
+#[cfg(unix)]
+fn readable_by_others(file: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt;
+    fs::metadata(file).is_ok_and(|found| found.permissions().mode() & 0o077 != 0)
+}
+
+#[cfg(not(unix))]
+fn readable_by_others(_: &Path) -> bool {
+    false
+}
+
+fn data_folder(folder: &Path) -> Finding {
+    const CHECK: &str = "data";
+    let probe = folder.join(format!(".doctor-{}", std::process::id()));
+    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&probe, b"ok"));
+    // What was written must not stay, even if only half of it was.
+    let removed = fs::remove_file(&probe);
+    match written.and(removed) {
+        Ok(()) => Finding::ok(CHECK, format!("{} can be written", folder.display())),
+        Err(error) => Finding::fail(
+            CHECK,
+            format!("{} cannot be written: {error}", folder.display()),
+            "free it, or choose another with BARDO_DATA_DIR or data_dir in the config file",
+        ),
+    }
+}
+
+fn network(config: &Config) -> Finding {
+    const CHECK: &str = "network";
+    match Plan::from_config(config) {
+        Ok(Plan::Devnet) => Finding::ok(CHECK, format!("devnet ({})", config.network.origin)),
+        Ok(Plan::Endpoints(chains)) => {
+            let names: Vec<&str> = chains.iter().map(|chain| chain.name.as_str()).collect();
+            Finding::ok(CHECK, names.join(", "))
+        }
+        Err(error) => Finding::fail(CHECK, error, "see `bardo config show` for what is set and where"),
+    }
+}
+
+/// Every chain with endpoints, whether it is the network to work on or not.
+async fn endpoints(config: &Config) -> Vec<Finding> {
+    // What is wrong with the settings themselves has been said by `network`.
+    let Ok(plans) = ChainPlan::all(config) else { return Vec::new() };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    futures::future::join_all(plans.iter().map(|plan| endpoint(plan, Arc::clone(&clock)))).await
+}
+
+async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
+    const CHECK: &str = "endpoint";
+    const FIX: &str = "check the URL and that the node runs; `bardo config show` says where it is set";
+    let asked = async {
+        let client =
+            ChainClient::connect(plan, ConnectRules::default(), clock).await.map_err(|error| error.to_string())?;
+        let block = client
+            .provider()
+            .get_block_number()
+            .await
+            .map_err(|error| crate::chain::provider::ProviderError::from(error).to_string())?;
+        Ok::<_, String>((client.network().clone(), block))
+    };
+    match tokio::time::timeout(PATIENCE, asked).await {
+        Ok(Ok((network, block))) => Finding::ok(CHECK, format!("{network} at block {block}: {}", standing(&network))),
+        Ok(Err(error)) => Finding::fail(CHECK, error, FIX),
+        Err(_) => Finding::fail(CHECK, format!("{}: no answer within {} s", plan.name, PATIENCE.as_secs()), FIX),
+    }
+}
+
+/// What can be done on a network, by its address book.
+fn standing(network: &Network) -> String {
+    let versions: Vec<String> = network.uniswap_versions().into_iter().map(|version| format!("{version:?}")).collect();
+    if versions.is_empty() {
+        "no Uniswap in its address book (give one with --book)".into()
+    } else {
+        format!("Uniswap {}, {} tokens", versions.join(" "), network.book.tokens().len())
+    }
+}

@@ -1,0 +1,127 @@
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+};
+
+use serde_json::{Value, json};
+
+use crate::{bardo, run};
+
+/// A node that answers its chain id, and block 7 as the latest.
+fn node(chain_id: u64) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            std::thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().unwrap());
+                loop {
+                    let mut length = 0;
+                    loop {
+                        let mut line = String::new();
+                        if reader.read_line(&mut line).unwrap_or(0) == 0 {
+                            return;
+                        }
+                        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                            length = value.trim().parse().unwrap();
+                        }
+                        if line == "\r\n" {
+                            break;
+                        }
+                    }
+                    let mut body = vec![0; length];
+                    reader.read_exact(&mut body).unwrap();
+                    let request: Value = serde_json::from_slice(&body).unwrap();
+                    let id = request["id"].clone();
+                    let answer = match request["method"].as_str().unwrap() {
+                        "eth_chainId" => json!({"jsonrpc":"2.0","id":id,"result":format!("{chain_id:#x}")}),
+                        "eth_blockNumber" => json!({"jsonrpc":"2.0","id":id,"result":"0x7"}),
+                        _ => json!({"jsonrpc":"2.0","id":id,"error":{"code":-32601,"message":"no such method"}}),
+                    };
+                    let answer = answer.to_string();
+                    let head = format!(
+                        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+                        answer.len()
+                    );
+                    if stream.write_all(head.as_bytes()).and_then(|()| stream.write_all(answer.as_bytes())).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+    });
+    url
+}
+
+fn findings(out: &str) -> Vec<(String, String, String)> {
+    let answer: Value = serde_json::from_str(out).unwrap();
+    let text = |value: &Value| value.as_str().unwrap().to_owned();
+    let checks = answer["checks"].as_array().unwrap();
+    checks.iter().map(|check| (text(&check["check"]), text(&check["status"]), text(&check["detail"]))).collect()
+}
+
+fn of(found: &[(String, String, String)], check: &str) -> (String, String) {
+    let found = found.iter().find(|found| found.0 == check).unwrap();
+    (found.1.clone(), found.2.clone())
+}
+
+#[test]
+fn a_fresh_machine_is_healthy() {
+    let home = tempfile::tempdir().unwrap();
+    let (out, err, code) = run(bardo(home.path()).args(["doctor", "--json"]));
+    assert_eq!((err.as_str(), code), ("", 0), "{out}");
+    let found = findings(&out);
+    assert_eq!(of(&found, "config").0, "ok");
+    assert_eq!(of(&found, "data").0, "ok");
+    assert_eq!(of(&found, "network"), ("ok".into(), "devnet (default)".into()));
+    let (out, _, _) = run(bardo(home.path()).arg("doctor"));
+    assert!(out.ends_with("Bardo works here.\n"), "{out}");
+}
+
+#[test]
+fn a_broken_config_and_a_folder_that_is_a_file_are_named() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), "theem = 1\n").unwrap();
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json"]));
+    assert_eq!(code, 1);
+    let (status, detail) = of(&findings(&out), "config");
+    assert!(status == "fail" && detail.contains("line 1: unknown key 'theem'"), "{detail}");
+
+    std::fs::write(home.path().join("config.toml"), "").unwrap();
+    std::fs::write(home.path().join("data"), "").unwrap();
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json"]));
+    assert_eq!((of(&findings(&out), "data").0.as_str(), code), ("fail", 1));
+}
+
+#[test]
+fn endpoints_are_asked_for_their_chain_id() {
+    let home = tempfile::tempdir().unwrap();
+    let sepolia = node(11_155_111);
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--rpc", &format!("sepolia={sepolia}")]));
+    let (status, detail) = of(&findings(&out), "endpoint");
+    assert_eq!((status.as_str(), code), ("ok", 0), "{detail}");
+    assert_eq!(detail, "sepolia (11155111) at block 7: Uniswap V2 V3 V4, 3 tokens");
+
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--rpc", &format!("base={sepolia}")]));
+    let (status, detail) = of(&findings(&out), "endpoint");
+    assert_eq!((status.as_str(), code), ("fail", 1));
+    assert!(detail.contains("the endpoint of base answers chain id 11155111, but base is 8453"), "{detail}");
+}
+
+#[test]
+fn a_dead_endpoint_and_an_unknown_chain_are_named() {
+    let home = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (out, _, code) =
+        run(bardo(home.path()).args(["doctor", "--json", "--rpc", &format!("base=http://127.0.0.1:{port}")]));
+    let (status, detail) = of(&findings(&out), "endpoint");
+    assert_eq!((status.as_str(), code), ("fail", 1));
+    assert!(detail.contains(&format!("127.0.0.1:{port}")), "{detail}");
+
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--network", "bsae"]));
+    let (status, detail) = of(&findings(&out), "network");
+    assert_eq!((status.as_str(), code), ("fail", 1));
+    assert!(detail.contains("unknown chain 'bsae'; did you mean 'base'?"), "{detail}");
+}

@@ -1,0 +1,23 @@
+//! The real binary, driven as a shell drives it.
+
+mod config;
+mod doctor;
+mod usage;
+
+use std::path::Path;
+
+use assert_cmd::Command;
+
+/// The binary with a home of its own and nothing of the machine's environment.
+fn bardo(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear().env("BARDO_HOME", home);
+    command
+}
+
+/// Both streams as text, and the exit code.
+fn run(command: &mut Command) -> (String, String, i32) {
+    let output = command.output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code().unwrap())
+}

@@ -1,0 +1,28 @@
+use crate::{bardo, run};
+
+#[test]
+fn help_and_version_are_results() {
+    let home = tempfile::tempdir().unwrap();
+    let (out, err, code) = run(bardo(home.path()).arg("--help"));
+    assert_eq!((err.as_str(), code), ("", 0));
+    assert!(out.contains("doctor") && out.contains("--rpc <CHAIN=URL>"), "{out}");
+    let (out, _, code) = run(bardo(home.path()).arg("--version"));
+    assert_eq!((out.as_str(), code), (concat!("bardo ", env!("CARGO_PKG_VERSION"), "\n"), 0));
+}
+
+#[test]
+fn what_makes_no_sense_is_a_usage_error_and_leaves_stdout_empty() {
+    let home = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["dokter"][..],
+        &["--nonsense"],
+        &["config"],
+        &["config", "show", "extra"],
+        &["--rpc", "http://127.0.0.1:1/key-secret", "config", "show"],
+        &["--rpc", "ethereum=ftp://127.0.0.1/key-secret", "config", "show"],
+    ] {
+        let (out, err, code) = run(bardo(home.path()).args(arguments));
+        assert_eq!((out.as_str(), code), ("", 2), "{arguments:?}: {err}");
+        assert!(!err.is_empty() && !err.contains("secret"), "{err}");
+    }
+}
