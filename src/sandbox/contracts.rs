@@ -170,6 +170,8 @@ bundle! {
     NoReturnToken = "NoReturnToken",
     /// Ours: no transfer succeeds.
     RevertingToken = "RevertingToken",
+    /// Ours: writes all feeds of a chain in one transaction.
+    FeedKeeper = "FeedKeeper",
     /// Ours: AggregatorV3 price feed with fault switches.
     PriceFeed = "PriceFeed",
 }

@@ -73,3 +73,29 @@ contract PriceFeed {
         return (round, found.answer, found.updatedAt, found.updatedAt, round);
     }
 }
+
+/// Writes many feeds in one transaction: the keeper of all of a chain's feeds, itself commanded by one account.
+contract FeedKeeper {
+    address public immutable operator;
+
+    error NotOperator(address sender);
+    error LengthsDiffer(uint256 feeds, uint256 answers);
+
+    constructor(address operator_) {
+        operator = operator_;
+    }
+
+    modifier onlyOperator() {
+        if (msg.sender != operator) revert NotOperator(msg.sender);
+        _;
+    }
+
+    function push(PriceFeed[] calldata feeds, int192[] calldata answers) external onlyOperator {
+        if (feeds.length != answers.length) revert LengthsDiffer(feeds.length, answers.length);
+        for (uint256 index = 0; index < feeds.length; index++) feeds[index].push(answers[index]);
+    }
+
+    function setFault(PriceFeed feed, PriceFeed.Fault fault, int192 forcedAnswer) external onlyOperator {
+        feed.setFault(fault, forcedAnswer);
+    }
+}

@@ -1,0 +1,110 @@
+//! The little arithmetic the devnet's inhabitants need: prices as V3 square roots, dollars as amounts, and how
+//! much moves a V2 pair to a price. Exact integers, rounded down.
+//!
+//! Not here: anything a trade of a user depends on (see `uniswap`).
+
+use alloy::primitives::{U256, U512};
+
+use super::target::PriceE8;
+
+/// A token's side of a price: dollars with eight decimals for one whole token, and the token's decimals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quoted {
+    /// The price of one whole token.
+    pub price: PriceE8,
+    /// The token's decimals.
+    pub decimals: u8,
+}
+
+/// The raw amount of a token that is worth `dollars`.
+pub fn amount_for(dollars: u64, token: Quoted) -> U256 {
+    let unit = U256::from(10).pow(U256::from(token.decimals));
+    U256::from(dollars) * U256::from(super::target::DOLLAR) * unit / U256::from(token.price.max(1))
+}
+
+/// √(raw amount of token 1 per raw amount of token 0) · 2^96, the form in which a V3 pool keeps its price.
+pub fn sqrt_price_x96(token0: Quoted, token1: Quoted) -> U256 {
+    let unit = |token: Quoted| U512::from(10).pow(U512::from(token.decimals));
+    let value0 = U512::from(token0.price) * unit(token1);
+    let value1 = U512::from(token1.price.max(1)) * unit(token0);
+    narrow(((value0 << 192_usize) / value1).root(2))
+}
+
+/// A square-root price for a price that is higher by `parts_per_million` (lower if negative). Good to the
+/// second order, which for fees of a percent at most is a hundredth of a basis point.
+pub fn shift(sqrt_price: U256, parts_per_million: i32) -> U256 {
+    let half = U256::from(parts_per_million.unsigned_abs());
+    let whole = U256::from(2_000_000);
+    let factor = if parts_per_million < 0 { whole.saturating_sub(half) } else { whole + half };
+    sqrt_price * factor / whole
+}
+
+/// The square-root price a V2 pair stands at.
+pub fn pair_sqrt_price(reserve0: U256, reserve1: U256) -> U256 {
+    if reserve0.is_zero() {
+        return U256::ZERO;
+    }
+    narrow(((U512::from(reserve1) << 192_usize) / U512::from(reserve0)).root(2))
+}
+
+/// What must be paid into a V2 pair, fee left aside, so that it stands at `target`: of token 0 to lower the
+/// price, of token 1 to raise it. The other is zero.
+pub fn pair_payment(reserve0: U256, reserve1: U256, target: U256) -> (U256, U256) {
+    if target.is_zero() {
+        return (U256::ZERO, U256::ZERO);
+    }
+    let liquidity = (U512::from(reserve0) * U512::from(reserve1)).root(2);
+    let wanted0 = narrow((liquidity << 96_usize) / U512::from(target));
+    let wanted1 = narrow((liquidity * U512::from(target)) >> 96_usize);
+    (wanted0.saturating_sub(reserve0), wanted1.saturating_sub(reserve1))
+}
+
+/// Saturates: a price beyond 256 bits cannot occur between tokens of at most 18 decimals.
+fn narrow(wide: U512) -> U256 {
+    U256::saturating_from(wide)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ETHER: Quoted = Quoted { price: 340_000_000_000, decimals: 18 };
+    const USDC: Quoted = Quoted { price: 100_000_000, decimals: 6 };
+
+    #[test]
+    fn square_root_prices_agree_with_known_figures() {
+        // Two tokens of one price and decimals stand at 2^96.
+        assert_eq!(sqrt_price_x96(USDC, USDC), U256::from(1) << 96);
+        // 3 400 USDC per ether is 3.4e-9 raw per raw; its root times 2^96, by an outside calculator: 4.61976e24.
+        let root = sqrt_price_x96(ETHER, USDC);
+        let squared = U512::from(root) * U512::from(root) * U512::from(10_u64.pow(18));
+        assert_eq!((squared >> 192) / U512::from(10_u64.pow(8)), U512::from(33));
+        assert!(root > U256::from(4_619_700_000_000_000_000_000_000_u128));
+        assert!(root < U256::from(4_619_800_000_000_000_000_000_000_u128));
+    }
+
+    #[test]
+    fn dollars_become_amounts() {
+        assert_eq!(amount_for(3_400, ETHER), U256::from(10).pow(U256::from(18)));
+        assert_eq!(amount_for(5, USDC), U256::from(5_000_000));
+    }
+
+    #[test]
+    fn shifting_moves_the_price_and_not_its_root_by_that_much() {
+        let root = U256::from(1) << 96;
+        let up = shift(root, 3_000);
+        let price = (U512::from(up) * U512::from(up) * U512::from(1_000_000)) >> 192;
+        assert_eq!(price, U512::from(1_003_002));
+        assert!(shift(root, -3_000) < root);
+    }
+
+    #[test]
+    fn a_pair_pays_its_way_to_the_target() {
+        let (reserve0, reserve1) = (U256::from(1_000_000_000_u64), U256::from(4_000_000_000_u64));
+        assert_eq!(pair_sqrt_price(reserve0, reserve1), U256::from(2) << 96);
+        // From 4 to 16: root 4, liquidity 2e9, so token 1 must reach 8e9.
+        assert_eq!(pair_payment(reserve0, reserve1, U256::from(4) << 96), (U256::ZERO, U256::from(4_000_000_000_u64)));
+        // From 4 to 1: both at 2e9.
+        assert_eq!(pair_payment(reserve0, reserve1, U256::from(1) << 96), (U256::from(1_000_000_000_u64), U256::ZERO));
+    }
+}

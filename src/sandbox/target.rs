@@ -1,0 +1,192 @@
+//! What the market holds an asset to be worth: a pure function of seed, time and block, so that a chain that is
+//! rolled back or taken forward in time finds the same market, and both chains agree.
+//!
+//! Not here: how prices get there (see `market`) or are reported (see `keeper`).
+
+use alloy::primitives::keccak256;
+
+/// Something with a dollar price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Asset {
+    /// Ether, wrapped or not.
+    Eth,
+    /// Bitcoin, as WBTC.
+    Btc,
+    /// UNI.
+    Uni,
+    /// LINK.
+    Link,
+    /// USDC: the unit of account, always one dollar unless shocked.
+    Usdc,
+    /// USDT.
+    Usdt,
+    /// DAI.
+    Dai,
+    /// The bad tokens: one dollar, always.
+    Curio,
+}
+
+/// A dollar price with eight decimals, as price feeds give it.
+pub type PriceE8 = u128;
+
+/// One dollar.
+pub const DOLLAR: PriceE8 = 100_000_000;
+
+/// Parts of a billion: the unit of deviations and factors.
+const BILLION: i128 = 1_000_000_000;
+
+/// Waves the price is made of: length in seconds, greatest deviation in parts of a billion. Together ± 0.8 %.
+const WAVES: [(u64, i128); 3] = [(900, 5_000_000), (240, 2_000_000), (60, 1_000_000)];
+
+/// A stablecoin moves this many times less.
+const STABLE_DIVISOR: i128 = 40;
+
+impl Asset {
+    /// All assets that have a price feed.
+    pub const FED: [Self; 7] = [Self::Eth, Self::Btc, Self::Uni, Self::Link, Self::Usdc, Self::Usdt, Self::Dai];
+
+    /// The price the market swings around.
+    pub const fn anchor(self) -> PriceE8 {
+        match self {
+            Self::Eth => 3_400 * DOLLAR,
+            Self::Btc => 68_000 * DOLLAR,
+            Self::Uni => 785_000_000,
+            Self::Link => 17 * DOLLAR,
+            Self::Usdc | Self::Usdt | Self::Dai | Self::Curio => DOLLAR,
+        }
+    }
+
+    /// The asset's ticker.
+    pub const fn ticker(self) -> &'static str {
+        match self {
+            Self::Eth => "ETH",
+            Self::Btc => "BTC",
+            Self::Uni => "UNI",
+            Self::Link => "LINK",
+            Self::Usdc => "USDC",
+            Self::Usdt => "USDT",
+            Self::Dai => "DAI",
+            Self::Curio => "CURIO",
+        }
+    }
+
+    /// Parts of a billion of swing that a wave of `amplitude` gives this asset.
+    const fn swing(self, amplitude: i128) -> i128 {
+        match self {
+            Self::Eth | Self::Btc | Self::Uni | Self::Link => amplitude,
+            Self::Usdt | Self::Dai => amplitude / STABLE_DIVISOR,
+            Self::Usdc | Self::Curio => 0,
+        }
+    }
+}
+
+/// A push on prices that starts at a block, over and above the market's own swing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shock {
+    /// What is pushed; `None` is everything but the dollar coins.
+    pub asset: Option<Asset>,
+    /// How far, in parts of a million of the price: −300 000 is a fall of 30 %.
+    pub parts_per_million: i32,
+    /// The first block that feels it.
+    pub from_block: u64,
+    /// How many blocks until it is felt in full.
+    pub blocks: u64,
+    /// Whether it wears off again over as many blocks.
+    pub passes: bool,
+}
+
+impl Shock {
+    fn touches(&self, asset: Asset) -> bool {
+        match self.asset {
+            Some(only) => only == asset,
+            None => matches!(asset, Asset::Eth | Asset::Btc | Asset::Uni | Asset::Link),
+        }
+    }
+
+    /// The factor on the price at `block`, in parts of a billion. Never below a hundredth.
+    fn factor(&self, block: u64) -> i128 {
+        let Some(since) = block.checked_sub(self.from_block) else { return BILLION };
+        let length = self.blocks.max(1);
+        let reached = (since.saturating_add(1)).min(length);
+        let felt = if self.passes { reached.saturating_sub(since.saturating_sub(length)) } else { reached };
+        let push = i128::from(self.parts_per_million) * 1_000 * i128::from(felt) / i128::from(length);
+        (BILLION + push).max(BILLION / 100)
+    }
+}
+
+/// The price of `asset` at `timestamp` (seconds since the epoch) and `block`, in dollars with eight decimals.
+pub fn price_at(seed: u64, asset: Asset, timestamp: u64, block: u64, shocks: &[Shock]) -> PriceE8 {
+    let deviation: i128 = WAVES
+        .iter()
+        .enumerate()
+        .map(|(number, (length, amplitude))| {
+            asset.swing(*amplitude) * wave(seed, asset, number, *length, timestamp) / BILLION
+        })
+        .sum();
+    let start = asset.anchor().cast_signed() * (BILLION + deviation) / BILLION;
+    let shocked = shocks
+        .iter()
+        .filter(|shock| shock.touches(asset))
+        .fold(start, |price, shock| price * shock.factor(block) / BILLION);
+    shocked.max(1).cast_unsigned()
+}
+
+/// Smooth noise between ± one billion: a random value at every multiple of `length` seconds, eased between.
+fn wave(seed: u64, asset: Asset, number: usize, length: u64, timestamp: u64) -> i128 {
+    let step = timestamp / length;
+    let from = lattice(seed, asset, number, step);
+    let to = lattice(seed, asset, number, step + 1);
+    let at = i128::from(timestamp % length) * 1_000_000 / i128::from(length);
+    let eased = at * at * (3_000_000 - 2 * at) / 1_000_000_000_000;
+    from + (to - from) * eased / 1_000_000
+}
+
+fn lattice(seed: u64, asset: Asset, number: usize, step: u64) -> i128 {
+    let hash = keccak256(format!("{seed}/{}/{number}/{step}", asset.ticker()));
+    let mut word = [0; 8];
+    word.copy_from_slice(&hash[..8]);
+    i128::from(u64::from_be_bytes(word)) * 2 * BILLION / i128::from(u64::MAX) - BILLION
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_800_000_000;
+
+    #[test]
+    fn prices_swing_within_their_band_and_do_swing() {
+        for asset in [Asset::Eth, Asset::Btc, Asset::Uni, Asset::Link] {
+            let prices: Vec<_> = (0..7_200).map(|second| price_at(7, asset, NOW + second, 0, &[])).collect();
+            let (low, high) = (*prices.iter().min().unwrap(), *prices.iter().max().unwrap());
+            assert!(low >= asset.anchor() * 992 / 1000 - 1 && high <= asset.anchor() * 1008 / 1000, "{asset:?}");
+            assert!(high - low > asset.anchor() * 4 / 1000, "{asset:?} hardly moves: {low}..{high}");
+            // One second moves it by hundredths of a percent at most.
+            assert!(prices.windows(2).all(|pair| pair[0].abs_diff(pair[1]) < asset.anchor() / 5_000));
+        }
+        assert!((0..900).all(|second| price_at(7, Asset::Usdc, NOW + second, 0, &[]) == DOLLAR));
+    }
+
+    #[test]
+    fn the_seed_decides_and_nothing_else_does() {
+        let path = |seed| (0..50).map(|step| price_at(seed, Asset::Eth, NOW + 20 * step, 3, &[])).collect::<Vec<_>>();
+        assert_eq!(path(1), path(1));
+        assert_ne!(path(1), path(2));
+    }
+
+    #[test]
+    fn a_crash_falls_and_stays_a_spike_passes() {
+        let fall = Shock { asset: None, parts_per_million: -300_000, from_block: 100, blocks: 10, passes: false };
+        let spike = Shock { asset: Some(Asset::Uni), parts_per_million: 500_000, passes: true, ..fall };
+        let plain = |asset| price_at(1, asset, NOW, 0, &[]);
+        let eth = |block| price_at(1, Asset::Eth, NOW, block, &[fall, spike]);
+        assert_eq!(eth(99), plain(Asset::Eth));
+        assert_eq!(eth(104), plain(Asset::Eth) * 85 / 100);
+        assert_eq!(eth(109), plain(Asset::Eth) * 70 / 100);
+        assert_eq!(eth(9_999), plain(Asset::Eth) * 70 / 100);
+        let uni = |block| price_at(1, Asset::Uni, NOW, block, &[spike]);
+        assert_eq!(uni(109), plain(Asset::Uni) * 150 / 100);
+        assert_eq!(uni(9_999), plain(Asset::Uni));
+        assert_eq!(price_at(1, Asset::Dai, NOW, 500, &[fall]), plain(Asset::Dai));
+    }
+}
