@@ -32,4 +32,16 @@ alloy::sol! {
         function push(int192 answer) external;
         function setFault(Fault fault, int192 forcedAnswer) external;
     }
+
+    /// The contract that writes all feeds of a chain, in the same file.
+    #[derive(Debug, PartialEq, Eq)]
+    interface FeedKeeper {
+        error NotOperator(address sender);
+        error LengthsDiffer(uint256 feeds, uint256 answers);
+
+        function operator() external view returns (address);
+        function push(address[] feeds, int192[] answers) external;
+        /// `fault` is a `PriceFeed.Fault`.
+        function setFault(address feed, uint8 fault, int192 forcedAnswer) external;
+    }
 }

@@ -4,6 +4,7 @@
 
 pub mod erc20;
 pub mod feed;
+pub mod multicall3;
 pub mod nft;
 pub mod permit2;
 pub mod uniswap_v2;

@@ -32,6 +32,7 @@ alloy::sol! {
         function getReserves() external view returns (uint112 reserve0, uint112 reserve1, uint32 blockTimestampLast);
         function price0CumulativeLast() external view returns (uint256);
         function price1CumulativeLast() external view returns (uint256);
+        function mint(address to) external returns (uint256 liquidity);
         function totalSupply() external view returns (uint256);
     }
 

@@ -1,7 +1,24 @@
 //! The devnet's inhabitants, as outside parties with keys of their own: genesis, pools, market, price keeper, faucet.
+//!
+//! [`Sandbox::boot`] gives both chains, furnished and alive. Whatever happens on them afterwards, a user's swap or
+//! the market's, happens by transactions; nobody here has a way in that others do not have.
+//!
+//! Not here: the chain itself (see `chain::devnet`), and anything that acts for a user.
 
+pub mod boot;
+pub mod cast;
 pub mod contracts;
+pub mod error;
+pub mod faucet;
+pub mod genesis;
+pub mod keeper;
 pub mod keys;
+pub mod market;
 pub mod math;
 pub mod plan;
+pub mod residents;
 pub mod target;
+
+pub use boot::{Pace, Progress, Sandbox, SandboxChain, SandboxConfig};
+pub use error::SandboxError;
+pub use residents::{MarketMode, Residents};

@@ -49,7 +49,8 @@ pub struct TokenPlan {
     pub asset: Asset,
     /// The contract.
     pub contract: Contract,
-    /// What the devnet's description calls it: the symbol, but for bad tokens.
+    /// What the devnet's description calls it: good tokens by their symbol; bad ones are listed among the
+    /// contracts, not the tokens, so that no address book takes them for known.
     pub key: &'static str,
 }
 
@@ -76,11 +77,11 @@ impl Token {
             Self::Link => row("LINK", "LINK", "ChainLink Token", 18, Asset::Link, MockERC20),
             Self::Wbtc => row("WBTC", "WBTC", "Wrapped BTC", 8, Asset::Btc, MockERC20),
             Self::FeeOnTransfer => {
-                row("BAD_FEE_ON_TRANSFER", "TOLL", "Toll Token", 18, Asset::Curio, FeeOnTransferToken)
+                row("badFeeOnTransferToken", "TOLL", "Toll Token", 18, Asset::Curio, FeeOnTransferToken)
             }
-            Self::NoReturn => row("BAD_NO_RETURN", "MUTE", "Mute Token", 6, Asset::Curio, NoReturnToken),
+            Self::NoReturn => row("badNoReturnToken", "MUTE", "Mute Token", 6, Asset::Curio, NoReturnToken),
             Self::HostileSymbol => row(
-                "BAD_HOSTILE_SYMBOL",
+                "badHostileSymbolToken",
                 "\u{1b}[2J\u{1b}]0;owned\u{7}AD\u{202e}CDSU\u{200b}",
                 "Nice\u{1b}[31m Token\r\nApproved: yes",
                 18,
@@ -88,8 +89,8 @@ impl Token {
                 HostileSymbolToken,
             ),
             // The last letter is U+0421, Cyrillic Es.
-            Self::Lookalike => row("BAD_LOOKALIKE_USDC", "USD\u{421}", "USD Coin", 6, Asset::Curio, MockERC20),
-            Self::Reverting => row("BAD_REVERTING", "HOTEL", "Hotel Token", 18, Asset::Curio, RevertingToken),
+            Self::Lookalike => row("badLookalikeToken", "USD\u{421}", "USD Coin", 6, Asset::Curio, MockERC20),
+            Self::Reverting => row("badRevertingToken", "HOTEL", "Hotel Token", 18, Asset::Curio, RevertingToken),
         }
     }
 
@@ -138,6 +139,10 @@ pub struct ChainPlan {
     pub name: &'static str,
     /// Its id.
     pub chain_id: u64,
+    /// Time between blocks where they are made by interval, in milliseconds.
+    pub block_millis: u64,
+    /// Wei per gas that the first block after genesis burns.
+    pub base_fee: u64,
     /// Its tokens, wrapped ether first.
     pub tokens: &'static [Token],
     /// Its pools.
@@ -159,6 +164,8 @@ use Venue::{V2, V3};
 pub const ETHEREUM: ChainPlan = ChainPlan {
     name: "ethereum",
     chain_id: 31337,
+    block_millis: 2_000,
+    base_fee: 1_000_000_000,
     tokens: &[Weth, Usdc, Usdt, Dai, Uni, Link, Wbtc, FeeOnTransfer, NoReturn, HostileSymbol, Lookalike, Reverting],
     pools: &[
         pool(Weth, Usdc, V3(100), 2_000_000),
@@ -195,6 +202,8 @@ pub const ETHEREUM: ChainPlan = ChainPlan {
 pub const BASE: ChainPlan = ChainPlan {
     name: "base",
     chain_id: 31338,
+    block_millis: 1_000,
+    base_fee: 10_000_000,
     tokens: &[Weth, Usdc, Usdt, Dai, Uni, Link],
     pools: &[
         pool(Weth, Usdc, V3(100), 1_000_000),

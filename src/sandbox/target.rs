@@ -42,6 +42,10 @@ const WAVES: [(u64, i128); 3] = [(900, 5_000_000), (240, 2_000_000), (60, 1_000_
 const STABLE_DIVISOR: i128 = 40;
 
 impl Asset {
+    /// Every asset.
+    pub const ALL: [Self; 8] =
+        [Self::Eth, Self::Btc, Self::Uni, Self::Link, Self::Usdc, Self::Usdt, Self::Dai, Self::Curio];
+
     /// All assets that have a price feed.
     pub const FED: [Self; 7] = [Self::Eth, Self::Btc, Self::Uni, Self::Link, Self::Usdc, Self::Usdt, Self::Dai];
 
@@ -114,6 +118,23 @@ impl Shock {
     }
 }
 
+/// What everything is worth at one moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prices([PriceE8; Asset::ALL.len()]);
+
+impl Prices {
+    /// All prices at `timestamp` and `block`; see [`price_at`].
+    pub fn at(seed: u64, timestamp: u64, block: u64, shocks: &[Shock]) -> Self {
+        Self(Asset::ALL.map(|asset| price_at(seed, asset, timestamp, block, shocks)))
+    }
+
+    /// One of them, in dollars with eight decimals.
+    pub fn of(&self, asset: Asset) -> PriceE8 {
+        // ALL lists the assets in the order of their discriminants, one entry each: a test says so.
+        self.0[asset as usize]
+    }
+}
+
 /// The price of `asset` at `timestamp` (seconds since the epoch) and `block`, in dollars with eight decimals.
 pub fn price_at(seed: u64, asset: Asset, timestamp: u64, block: u64, shocks: &[Shock]) -> PriceE8 {
     let deviation: i128 = WAVES
@@ -165,6 +186,15 @@ mod tests {
             assert!(prices.windows(2).all(|pair| pair[0].abs_diff(pair[1]) < asset.anchor() / 5_000));
         }
         assert!((0..900).all(|second| price_at(7, Asset::Usdc, NOW + second, 0, &[]) == DOLLAR));
+    }
+
+    #[test]
+    fn the_table_has_every_asset_in_its_place() {
+        let prices = Prices::at(7, NOW, 0, &[]);
+        for (index, asset) in Asset::ALL.into_iter().enumerate() {
+            assert_eq!(asset as usize, index);
+            assert_eq!(prices.of(asset), price_at(7, asset, NOW, 0, &[]));
+        }
     }
 
     #[test]

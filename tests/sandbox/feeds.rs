@@ -1,0 +1,98 @@
+//! Price feeds and the faucet.
+
+use alloy::primitives::{U256, address};
+use bardo::abi::feed::Aggregator;
+use bardo::sandbox::faucet::Gift;
+use bardo::sandbox::keeper::{FeedFault, HEARTBEAT_SECONDS};
+use bardo::sandbox::plan::{BASE, ETHEREUM, Token};
+use bardo::sandbox::target::Asset;
+
+use crate::world::World;
+
+fn read(world: &World, asset: Asset) -> Result<(i128, u64), String> {
+    let feed = world.residents.deployment().feeds[&asset];
+    let round = world.try_ask(feed, Aggregator::latestRoundDataCall {})?;
+    Ok((i128::try_from(round.answer).unwrap(), round.updatedAt.to()))
+}
+
+#[test]
+fn feeds_follow_the_market_and_keep_their_heartbeat() {
+    let mut world = World::new(&BASE);
+    for asset in Asset::FED {
+        let feed = world.residents.deployment().feeds[&asset];
+        assert_eq!(world.ask(feed, Aggregator::decimalsCall {}), 8);
+        assert_eq!(world.ask(feed, Aggregator::descriptionCall {}), format!("{} / USD", asset.ticker()));
+    }
+    for _ in 0..400 {
+        world.block();
+        let now = world.chain.head().header.timestamp;
+        for asset in [Asset::Eth, Asset::Usdc] {
+            let (answer, at) = read(&world, asset).unwrap();
+            assert!(now - at <= HEARTBEAT_SECONDS);
+            let off = (answer as f64 / 1e8 / world.price(asset) - 1.0).abs();
+            assert!(off < 0.0015, "{asset:?} is off by {off}");
+        }
+    }
+    assert_eq!(read(&world, Asset::Usdc).unwrap().0, 100_000_000);
+}
+
+#[test]
+fn a_silent_feed_grows_stale() {
+    let mut world = World::new(&BASE);
+    let (_, before) = read(&world, Asset::Link).unwrap();
+    world.residents.silence(Asset::Link, true);
+    world.chain.increase_time(2 * HEARTBEAT_SECONDS);
+    world.block();
+    assert_eq!(read(&world, Asset::Link).unwrap().1, before);
+    assert!(read(&world, Asset::Eth).unwrap().1 > before);
+    world.residents.silence(Asset::Link, false);
+    world.block();
+    assert_eq!(read(&world, Asset::Link).unwrap().1, world.chain.head().header.timestamp);
+}
+
+#[test]
+fn a_frozen_feed_keeps_its_answer_a_forced_one_lies_a_broken_one_reverts() {
+    let mut world = World::new(&BASE);
+    let (answer, at) = read(&world, Asset::Eth).unwrap();
+    world.residents.set_fault(Asset::Eth, FeedFault::Frozen);
+    world.chain.increase_time(1);
+    world.block();
+    let frozen = read(&world, Asset::Eth).unwrap();
+    world.chain.increase_time(3 * HEARTBEAT_SECONDS);
+    world.block();
+    assert_eq!(read(&world, Asset::Eth).unwrap(), frozen);
+    assert!(frozen.1 >= at && (frozen.0 - answer).abs() < answer / 50);
+
+    for lie in [0, -5, 1] {
+        world.residents.set_fault(Asset::Eth, FeedFault::Forced(lie));
+        world.block();
+        let (said, _) = read(&world, Asset::Eth).unwrap();
+        assert_eq!(said, lie);
+    }
+    world.residents.set_fault(Asset::Eth, FeedFault::Broken);
+    world.block();
+    assert!(read(&world, Asset::Eth).is_err());
+    world.residents.set_fault(Asset::Eth, FeedFault::None);
+    world.block();
+    world.block();
+    let (said, when) = read(&world, Asset::Eth).unwrap();
+    assert!(said > 3_000 * 100_000_000 && when + HEARTBEAT_SECONDS >= world.chain.head().header.timestamp);
+}
+
+#[test]
+fn the_faucet_gives_what_is_asked() {
+    let mut world = World::quiet(&ETHEREUM);
+    let to = address!("0x00000000000000000000000000000000deadbeef");
+    let amount = U256::from(12_345_678_u64);
+    for gift in [Gift::Ether(amount), Gift::Token(Token::Weth, amount), Gift::Token(Token::Wbtc, amount)] {
+        world.residents.give(&mut world.chain, to, gift).unwrap();
+    }
+    world.block();
+    assert_eq!(world.chain.state().balance(to), amount);
+    assert_eq!(world.balance(Token::Weth, to), amount);
+    assert_eq!(world.balance(Token::Wbtc, to), amount);
+
+    let mut base = World::quiet(&BASE);
+    let refused = base.residents.give(&mut base.chain, to, Gift::Token(Token::Wbtc, amount));
+    assert_eq!(refused.unwrap_err().to_string(), "base has no WBTC");
+}

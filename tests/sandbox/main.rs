@@ -1,0 +1,9 @@
+//! The furnished devnet, seen from outside: what stands where, what it costs, and how its inhabitants behave.
+//! Prices come from the specification, amounts from the protocols' own contracts.
+
+mod boot;
+mod feeds;
+mod genesis;
+mod market;
+mod tokens;
+mod world;

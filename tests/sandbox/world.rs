@@ -1,0 +1,163 @@
+//! One furnished chain for a test, and ways to ask and act on it.
+
+use alloy::consensus::TxEip1559;
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, Bytes, TxKind, U256, aliases::U24, aliases::U160};
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::uniswap_v2::UniswapV2Router02;
+use bardo::abi::uniswap_v3::QuoterV2;
+use bardo::chain::devnet::{Chain, ChainTransaction, Receipt};
+use bardo::sandbox::MarketMode;
+use bardo::sandbox::Residents;
+use bardo::sandbox::boot::{PAST_SECONDS, build_chain};
+use bardo::sandbox::cast::Cast;
+use bardo::sandbox::genesis::{Pool, TokenAt};
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::plan::{ChainPlan, Token, Venue};
+use bardo::sandbox::target::Asset;
+
+pub const START: u64 = 1_800_000_000;
+
+pub struct World {
+    pub chain: Chain,
+    pub residents: Residents,
+    pub accounts: Vec<Party>,
+}
+
+impl World {
+    pub fn new(plan: &'static ChainPlan) -> Self {
+        Self::seeded(plan, 1)
+    }
+
+    pub fn seeded(plan: &'static ChainPlan, seed: u64) -> Self {
+        let accounts = Party::development_accounts().unwrap();
+        let cast = Cast::new().unwrap();
+        let (chain, residents) = build_chain(seed, plan, &cast, &accounts, START - PAST_SECONDS, &|_| {}).unwrap();
+        Self { chain, residents, accounts }
+    }
+
+    /// A chain on which nothing happens but what the test does.
+    pub fn quiet(plan: &'static ChainPlan) -> Self {
+        let world = Self::new(plan);
+        world.residents.set_market(&world.chain, MarketMode::Off);
+        world.residents.set_keeper_rests(true);
+        world
+    }
+
+    pub fn demo(&self) -> Address {
+        self.accounts[0].address()
+    }
+
+    pub fn contract(&self, name: &str) -> Address {
+        self.residents.deployment().contracts[name]
+    }
+
+    pub fn token(&self, token: Token) -> Address {
+        self.residents.deployment().tokens[&token]
+    }
+
+    pub fn pool(&self, a: Token, b: Token, venue: Venue) -> Pool {
+        let has = |pool: &Pool, token| pool.token0.token == token || pool.token1.token == token;
+        let pools = &self.residents.deployment().pools;
+        *pools.iter().find(|pool| has(pool, a) && has(pool, b) && pool.venue == venue).unwrap()
+    }
+
+    /// The answer of a call, or the revert data.
+    pub fn try_ask<C: SolCall>(&self, to: Address, call: C) -> Result<C::Return, String> {
+        let request = TransactionRequest {
+            from: Some(self.demo()),
+            to: Some(TxKind::Call(to)),
+            input: Bytes::from(call.abi_encode()).into(),
+            ..Default::default()
+        };
+        let outcome = self.chain.call(&request, BlockId::latest(), None, None).map_err(|error| error.to_string())?;
+        C::abi_decode_returns(&outcome.output).map_err(|error| error.to_string())
+    }
+
+    pub fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
+        self.try_ask(to, call).unwrap()
+    }
+
+    pub fn balance(&self, token: Token, owner: Address) -> U256 {
+        self.ask(self.token(token), Erc20::balanceOfCall { owner })
+    }
+
+    /// One block with the inhabitants acting, a second later.
+    pub fn block(&mut self) {
+        self.residents.act(&mut self.chain).unwrap();
+        let block = self.chain.mine();
+        for (transaction, receipt) in block.transactions.iter().zip(&block.receipts) {
+            assert!(receipt.failure.is_none(), "{:?} {transaction:?}", receipt.failure);
+        }
+    }
+
+    /// Signs, sends and mines a call by a development account; nobody else acts.
+    pub fn transact<C: SolCall>(&mut self, account: usize, to: Address, call: C) -> Receipt {
+        let party = &self.accounts[account];
+        let signed = party
+            .sign(TxEip1559 {
+                chain_id: self.chain.rules().chain_id,
+                nonce: self.chain.pending_nonce(party.address()),
+                gas_limit: 1_000_000,
+                max_fee_per_gas: 100_000_000_000,
+                max_priority_fee_per_gas: 1_000_000_000,
+                to: TxKind::Call(to),
+                value: U256::ZERO,
+                access_list: Default::default(),
+                input: call.abi_encode().into(),
+            })
+            .unwrap();
+        self.chain.submit(ChainTransaction::signed(signed).unwrap()).unwrap();
+        let block = self.chain.mine();
+        assert_eq!(block.receipts.len(), 1);
+        block.receipts[0].clone()
+    }
+
+    /// What a pool gives for `amount`, by the protocol's own lens.
+    pub fn quote(&self, pool: &Pool, give: TokenAt, take: TokenAt, amount: U256) -> U256 {
+        match pool.venue {
+            Venue::V2 => {
+                let path = vec![give.address, take.address];
+                let call = UniswapV2Router02::getAmountsOutCall { amountIn: amount, path };
+                *self.ask(self.contract("v2Router"), call).last().unwrap()
+            }
+            Venue::V3(fee) => {
+                let params = QuoterV2::QuoteExactInputSingleParams {
+                    tokenIn: give.address,
+                    tokenOut: take.address,
+                    amountIn: amount,
+                    fee: U24::from(fee),
+                    sqrtPriceLimitX96: U160::ZERO,
+                };
+                self.ask(self.contract("quoterV2"), QuoterV2::quoteExactInputSingleCall { params }).amountOut
+            }
+        }
+    }
+
+    /// The dollar price the market holds, as a float for a test's tolerance.
+    pub fn price(&self, asset: Asset) -> f64 {
+        self.residents.price(&self.chain, asset) as f64 / 1e8
+    }
+
+    /// How far a pool's price of token 0 in token 1, fee taken out, lies from the market's: 0.01 is one percent.
+    pub fn distance(&self, pool: &Pool) -> f64 {
+        let (token0, token1) = (pool.token0.token.plan(), pool.token1.token.plan());
+        // About twenty dollars: enough for six decimals, too little to move the price.
+        let dollars = 20.0;
+        let whole = dollars / self.price(token0.asset) * 10_f64.powi(token0.decimals.into());
+        let amount = U256::from(whole as u128);
+        let out = self.quote(pool, pool.token0, pool.token1, amount);
+        let got = u128::try_from(out).unwrap() as f64 / 10_f64.powi(token1.decimals.into()) * self.price(token1.asset);
+        let gave =
+            u128::try_from(amount).unwrap() as f64 / 10_f64.powi(token0.decimals.into()) * self.price(token0.asset);
+        got / (gave * (1.0 - f64::from(pool.venue.fee()) / 1e6)) - 1.0
+    }
+
+    /// Pools of tokens that behave.
+    pub fn sound_pools(&self) -> Vec<Pool> {
+        let pools = &self.residents.deployment().pools;
+        pools.iter().filter(|pool| !pool.token0.token.is_bad() && !pool.token1.token.is_bad()).copied().collect()
+    }
+}
