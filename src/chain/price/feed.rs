@@ -10,6 +10,7 @@ use crate::{
     chain::provider::ProviderError,
 };
 use alloy::{
+    eips::BlockId,
     network::TransactionBuilder,
     primitives::{Address, Bytes, I256, U256},
     providers::{
@@ -230,7 +231,8 @@ impl Calls {
     async fn send(self, provider: &DynProvider, multicall: Address) -> Result<Answers, NoPrice> {
         let call = IMulticall3::aggregate3Call { calls: self.0 };
         let request = TransactionRequest::default().with_to(multicall).with_input(call.abi_encode());
-        let output: Bytes = provider.call(request).await.map_err(ProviderError::from)?;
+        // Said outright: without a block, some nodes answer for the pending one, whose time is a guess.
+        let output: Bytes = provider.call(request).block(BlockId::latest()).await.map_err(ProviderError::from)?;
         let answers = IMulticall3::aggregate3Call::abi_decode_returns(&output).map_err(|_| ProviderError::Decode {
             detail: SafeText::clean("no Multicall3 answer: is the contract there?", 100),
         })?;
