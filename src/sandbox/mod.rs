@@ -8,16 +8,19 @@
 pub mod boot;
 pub mod cast;
 pub mod contracts;
+mod deploy;
 pub mod error;
 pub mod faucet;
 pub mod genesis;
 pub mod keeper;
 pub mod keys;
+mod liquidity;
 pub mod market;
 pub mod math;
 pub mod plan;
 pub mod residents;
 pub mod target;
+mod works;
 
 pub use boot::{Pace, Progress, Sandbox, SandboxChain, SandboxConfig};
 pub use error::SandboxError;
