@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
+
+use super::devnet::block_time;
+use crate::sandbox::Pace;
 
 /// A terminal from which a person runs an on-chain trading agent.
 #[derive(Debug, Parser)]
@@ -26,6 +29,13 @@ pub(super) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
+    /// Serve the devnet's two chains as JSON-RPC on loopback, until interrupted
+    #[command(
+        long_about = "Serve the devnet's two chains as JSON-RPC on loopback, until interrupted.\n\nThe first line of \
+        stdout is one JSON object that says where each chain answers and what stands on it. Keys and money are for \
+        play: the accounts are those of the well-known development mnemonic."
+    )]
+    Devnet(DevnetArguments),
     /// Say what works here, what is missing and how to get it
     Doctor,
     /// Show or create the configuration
@@ -33,6 +43,19 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: ConfigAction,
     },
+}
+
+#[derive(Debug, Args)]
+pub(super) struct DevnetArguments {
+    /// Port of the first chain; the second answers on the next one. 0 takes any two that are free
+    #[arg(long, value_name = "PORT", default_value_t = 8545)]
+    pub port: u16,
+    /// Time between blocks, such as 1s or 500ms; 0 makes one per transaction [default: ethereum 2s, base 1s]
+    #[arg(long, value_name = "TIME", value_parser = block_time)]
+    pub block_time: Option<Pace>,
+    /// Decides everything the market does; the same seed gives the same devnet
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

@@ -3,12 +3,18 @@
 //! Every check runs, whatever the ones before it found; only what cannot be looked at without a configuration is
 //! left out where there is none.
 
-use std::{env, fmt, fs, io::IsTerminal, path::Path, sync::Arc, time::Duration};
+use std::{
+    env, fmt, fs,
+    io::IsTerminal,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use alloy::providers::Provider;
 use serde::Serialize;
 
-use super::{Exit, Failure, print, print_json};
+use super::{Exit, Failure, devnet::sandbox, print, print_json};
 use crate::{
     base::{
         clock::{Clock, SystemClock},
@@ -19,6 +25,7 @@ use crate::{
         network::{ChainPlan, Network, Plan},
         provider::{ChainClient, ConnectRules},
     },
+    sandbox::{MarketMode, Pace, Sandbox},
 };
 
 /// A chain that has said nothing for so long is reported as silent.
@@ -68,7 +75,7 @@ impl Finding {
 
 pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut findings = vec![terminal(), colours(), letters()];
+    let mut findings = vec![terminal(), colours(), letters(), devnet()];
     match Config::load(environment, flags) {
         Ok(config) => {
             findings.push(config_file(&config));
@@ -169,6 +176,21 @@ fn letters() -> Finding {
             format!("{said}, so lines and symbols may be drawn wrong"),
             "set LANG to a UTF-8 locale, such as C.UTF-8",
         )
+    }
+}
+
+fn devnet() -> Finding {
+    const CHECK: &str = "devnet";
+    let started = Instant::now();
+    match Sandbox::boot(&sandbox(1, Pace::Manual, MarketMode::Off), &|_| {}) {
+        Ok(built) => {
+            let heads = built.chains().iter().map(|chain| {
+                format!("{} at block {}", chain.deployment.plan.name, chain.devnet.head().borrow().number())
+            });
+            let heads: Vec<String> = heads.collect();
+            Finding::ok(CHECK, format!("{}, after {} ms", heads.join(", "), started.elapsed().as_millis()))
+        }
+        Err(error) => Finding::fail(CHECK, error, "this is a defect of Bardo's: please report it with this message"),
     }
 }
 

@@ -4,7 +4,9 @@
 
 mod args;
 mod config;
+mod devnet;
 mod doctor;
+mod logs;
 
 use std::{error::Error, io::Write, process::ExitCode};
 
@@ -69,6 +71,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let environment = Environment::from_process()?;
     let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book };
     match cli.command {
+        Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
         None => {

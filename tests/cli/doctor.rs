@@ -72,6 +72,9 @@ fn a_fresh_machine_is_healthy() {
     let (out, err, code) = run(bardo(home.path()).args(["doctor", "--json"]));
     assert_eq!((err.as_str(), code), ("", 0), "{out}");
     let found = findings(&out);
+    for chain in ["ethereum at block ", "base at block "] {
+        assert!(of(&found, "devnet").1.contains(chain), "{out}");
+    }
     assert_eq!(of(&found, "config").0, "ok");
     assert_eq!(of(&found, "data").0, "ok");
     assert_eq!(of(&found, "network"), ("ok".into(), "devnet (default)".into()));

@@ -1,0 +1,155 @@
+//! `bardo devnet`: both chains of the devnet on loopback ports, for other programs.
+
+use std::{
+    net::{Ipv4Addr, TcpListener},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use super::{Exit, Failure, args::DevnetArguments, load, logs, print};
+use crate::{
+    base::{
+        clock::{Clock, SystemClock},
+        config::{Environment, Flags},
+    },
+    chain::devnet::server::{ServeError, Server, serve},
+    sandbox::{MarketMode, Pace, Sandbox, SandboxConfig},
+};
+
+/// Shorter intervals would let a chain's time, which moves by whole seconds, run ahead of the clock's unboundedly.
+const SHORTEST_BLOCK: Duration = Duration::from_millis(100);
+/// Longer ones look like a chain that hangs.
+const LONGEST_BLOCK: Duration = Duration::from_secs(3_600);
+
+/// Reads a block time: a number with `ms` or `s`, or 0 for a block per transaction.
+pub(super) fn block_time(text: &str) -> Result<Pace, String> {
+    const FORM: &str = "write it as 1s, 500ms, or 0 for one block per transaction";
+    if text == "0" {
+        return Ok(Pace::OnTransaction);
+    }
+    let (digits, unit) = match (text.strip_suffix("ms"), text.strip_suffix('s')) {
+        (Some(digits), _) => (digits, 1),
+        (None, Some(digits)) => (digits, 1_000),
+        (None, None) => return Err(FORM.into()),
+    };
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(FORM.into());
+    }
+    let interval = digits.parse::<u64>().ok().and_then(|count| count.checked_mul(unit)).map(Duration::from_millis);
+    match interval.filter(|interval| (SHORTEST_BLOCK..=LONGEST_BLOCK).contains(interval)) {
+        Some(interval) => Ok(Pace::Every(interval)),
+        None => Err(format!("between 100ms and 3600s; {FORM}")),
+    }
+}
+
+/// How the devnet is built for `seed`, with the time of this machine.
+pub(super) fn sandbox(seed: u64, pace: Pace, market: MarketMode) -> SandboxConfig {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    SandboxConfig { seed, start_time: clock.now_seconds(), pace, clock: Some(clock), market, keeper: true }
+}
+
+pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
+    let config = load(environment, flags)?;
+    let _logs = logs::start(&config)?;
+    let ports = ports(arguments.port)?;
+    // Before anything is built, so that a port that is taken is told at once.
+    for port in ports.into_iter().filter(|port| *port != 0) {
+        if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
+            && error.kind() == std::io::ErrorKind::AddrInUse
+        {
+            return Err(ServeError::PortTaken(port).into());
+        }
+    }
+
+    let started = Instant::now();
+    let pace = arguments.block_time.unwrap_or(Pace::Live);
+    eprintln!("bardo: building two chains and their past…");
+    let sandbox = Sandbox::boot(&sandbox(arguments.seed, pace, MarketMode::On), &|_| {})?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    runtime.block_on(async {
+        // Caught from here on, so that nobody who has read the first line can end it uncleanly.
+        let interrupted = interruption()?;
+        let servers = serve_all(&sandbox, ports).await?;
+        eprintln!("bardo: ready after {} ms; Ctrl-C ends it", started.elapsed().as_millis());
+        interrupted.await;
+        for server in servers {
+            server.stop().await;
+        }
+        Ok(Exit::Success)
+    })
+}
+
+/// A port for each chain: the one that was asked for and the next, or any two for 0.
+fn ports(first: u16) -> Result<[u16; 2], Failure> {
+    match first.checked_add(1) {
+        Some(_) if first == 0 => Ok([0, 0]),
+        Some(second) => Ok([first, second]),
+        None => Err(Failure {
+            exit: Exit::Usage,
+            error: format!("--port {first} leaves no port for the second chain: choose one below it").into(),
+        }),
+    }
+}
+
+/// Serves every chain, tells each where all are, and prints that as the first line.
+async fn serve_all(sandbox: &Sandbox, ports: [u16; 2]) -> Result<Vec<Server>, Failure> {
+    let mut description = sandbox.description();
+    let mut servers = Vec::with_capacity(ports.len());
+    for ((chain, described), port) in sandbox.chains().iter().zip(&mut description.chains).zip(ports) {
+        let server = serve(chain.devnet.clone(), port).await?;
+        described.rpc = server.url();
+        servers.push(server);
+    }
+    let said = serde_json::to_value(&description)?;
+    for chain in sandbox.chains() {
+        chain.devnet.set_description(said.clone()).await?;
+    }
+    print(&format!("{}\n", serde_json::to_string(&description)?))?;
+    Ok(servers)
+}
+
+/// Ends when somebody asks the process to: Ctrl-C, or a polite kill.
+fn interruption() -> Result<impl Future<Output = ()>, Failure> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut hang_up = signal(SignalKind::hangup())?;
+        Ok(async move {
+            tokio::select! {
+                _ = interrupt.recv() => {}
+                _ = terminate.recv() => {}
+                _ = hang_up.recv() => {}
+            }
+        })
+    }
+    #[cfg(not(unix))]
+    {
+        Ok(async {
+            // Where the signal cannot be caught the process is ended by it, which is what was asked for.
+            if tokio::signal::ctrl_c().await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::{Pace, block_time};
+
+    #[test]
+    fn block_times_are_read_with_their_unit() {
+        assert_eq!(block_time("1s"), Ok(Pace::Every(Duration::from_secs(1))));
+        assert_eq!(block_time("500ms"), Ok(Pace::Every(Duration::from_millis(500))));
+        assert_eq!(block_time("0"), Ok(Pace::OnTransaction));
+        for wrong in
+            ["", "1", "s", "ms", "-1s", "1.5s", "1m", "99ms", "3601s", "99999999999999999999s", "18446744073709551615s"]
+        {
+            assert!(block_time(wrong).unwrap_err().contains("1s, 500ms"), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! Logs go to a file, never to the terminal a person looks at.
+
+use std::{fs, path::Path};
+
+use tracing_appender::non_blocking::WorkerGuard;
+use tracing_subscriber::EnvFilter;
+
+use crate::base::config::Config;
+
+/// Files that are kept, one per day.
+const DAYS_KEPT: usize = 7;
+
+/// Starts logging to `bardo.DATE.log` in the log folder. What is logged is written as long as the guard lives.
+///
+/// # Errors
+/// A filter that makes no sense. A folder that cannot be used is told on stderr and leaves the program without logs.
+pub(super) fn start(config: &Config) -> Result<Option<WorkerGuard>, LogError> {
+    let filter =
+        EnvFilter::try_new(&config.log.value).map_err(|_| LogError { origin: config.log.origin.to_string() })?;
+    let folder = config.log_dir();
+    match file(&folder) {
+        Ok(file) => {
+            let (writer, guard) = tracing_appender::non_blocking(file);
+            let subscriber =
+                tracing_subscriber::fmt().with_env_filter(filter).with_writer(writer).with_ansi(false).finish();
+            // Set once per process; where it is set already, that one stays.
+            let _ = tracing::subscriber::set_global_default(subscriber);
+            Ok(Some(guard))
+        }
+        Err(reason) => {
+            eprintln!("bardo: no logs, because {} cannot be used: {reason}", folder.display());
+            Ok(None)
+        }
+    }
+}
+
+/// A log filter that makes no sense.
+#[derive(Debug, thiserror::Error)]
+#[error("log ({origin}): not a filter: write error, warn, info, debug or trace, or one such as bardo=debug")]
+pub(super) struct LogError {
+    origin: String,
+}
+
+fn file(folder: &Path) -> Result<tracing_appender::rolling::RollingFileAppender, String> {
+    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    tracing_appender::rolling::Builder::new()
+        .rotation(tracing_appender::rolling::Rotation::DAILY)
+        .filename_prefix("bardo")
+        .filename_suffix("log")
+        .max_log_files(DAYS_KEPT)
+        .build(folder)
+        .map_err(|error| error.to_string())
+}
