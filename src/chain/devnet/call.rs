@@ -24,6 +24,10 @@ const CALL_STIPEND: u64 = 2_300;
 /// An estimate is close enough when the search's bounds are within this many thousandths.
 const ESTIMATE_TOLERANCE_PERMILLE: u64 = 15;
 
+/// The most gas a call may have, unless blocks have more: enough for anything a block could do,
+/// and not enough to keep the chain from its blocks for long.
+const CALL_GAS_CAP: u64 = 50_000_000;
+
 /// How often an access list is refined before it is taken as it is.
 const ACCESS_LIST_ROUNDS: usize = 8;
 
@@ -188,8 +192,9 @@ impl Chain {
         Ok(view)
     }
 
-    fn run(&self, view: &View, tx: TxEnv) -> Result<Execution, CallError> {
+    fn run(&self, view: &View, mut tx: TxEnv) -> Result<Execution, CallError> {
         let sender = tx.caller;
+        tx.gas_limit = tx.gas_limit.min(CALL_GAS_CAP.max(self.gas_limit()));
         evm::transact(&view.state, self.rules(), &view.context, Checks::Call, tx)
             .map_err(|error| CallError::from_evm(error, sender))
     }

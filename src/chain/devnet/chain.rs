@@ -32,6 +32,9 @@ pub struct ChainConfig {
     pub genesis_time: u64,
     /// Base fee of blocks 0 and 1, wei per gas.
     pub base_fee: u64,
+    /// The base fee never falls below this, wei per gas. EIP-1559 itself knows no floor but 0, and
+    /// on a quiet chain ends at 7 wei.
+    pub least_base_fee: u64,
     /// Gas of every block.
     pub gas_limit: u64,
     /// Who receives the priority fees.
@@ -92,6 +95,7 @@ impl Default for ChainConfig {
             rules: ChainRules::osaka(31_337),
             genesis_time: 1_700_000_000,
             base_fee: 1_000_000_000,
+            least_base_fee: 0,
             gas_limit: 30_000_000,
             coinbase: Address::ZERO,
             suggested_tip: 1_000_000_000,
@@ -204,7 +208,7 @@ impl Chain {
         if !self.pool.is_empty() {
             self.pool.remove_stale(&state);
         }
-        self.next_base_fee = next_base_fee(block.header.gas_used, context.gas_limit, context.base_fee);
+        self.next_base_fee = self.base_fee_after(&block);
         self.time.advance(context.timestamp);
         self.state = state.clone();
         self.ledger.push(Arc::clone(&block), state);
@@ -337,6 +341,15 @@ impl Chain {
     /// Nonce of the next transaction, those that wait counted.
     pub fn pending_nonce(&self, address: Address) -> u64 {
         self.pool.next_nonce(address, self.state.nonce(address))
+    }
+
+    /// The base fee of the block after `block`. Block 0 holds nothing, and block 1 costs what it cost.
+    pub(super) fn base_fee_after(&self, block: &Block) -> u64 {
+        let context = block.context();
+        if context.number == 0 {
+            return self.config.base_fee;
+        }
+        next_base_fee(block.header.gas_used, context.gas_limit, context.base_fee).max(self.config.least_base_fee)
     }
 
     /// Randomness that is the same on every run: from the parent's hash and the number of reorganisations.

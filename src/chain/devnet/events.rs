@@ -32,6 +32,11 @@ impl Journal {
         self.first.saturating_add(u64::try_from(self.events.len()).unwrap_or(u64::MAX))
     }
 
+    /// The number of the oldest event that is kept.
+    pub fn first(&self) -> u64 {
+        self.first
+    }
+
     /// All events from number `from` on; `None` if some of them are no longer kept.
     pub fn since(&self, from: u64) -> Option<impl Iterator<Item = &ChainEvent>> {
         let skip = usize::try_from(from.checked_sub(self.first)?).ok()?;

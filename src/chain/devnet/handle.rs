@@ -24,6 +24,9 @@ use crate::base::clock::{Clock, SystemClock};
 /// How many events a slow subscriber may be behind before it misses some.
 const EVENT_BACKLOG: usize = 4_096;
 
+/// How many blocks in a row are made on transaction before the next command gets its turn.
+const MAX_BLOCKS_AT_ONCE: usize = 256;
+
 /// When blocks are made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mining {
@@ -339,7 +342,11 @@ impl Engine {
 
     /// Where blocks are made on transaction, makes those that are due.
     pub(super) fn settle(&mut self) {
-        while self.mining == Mining::OnTransaction && self.chain.has_ready() {
+        // A hook that always leaves something over must not keep everybody else waiting for ever.
+        for _ in 0..MAX_BLOCKS_AT_ONCE {
+            if self.mining != Mining::OnTransaction || !self.chain.has_ready() {
+                return;
+            }
             if self.hook.as_ref().is_some_and(|(_, policy)| policy.on_transaction) {
                 self.mine_with_hook();
             } else {
@@ -369,7 +376,8 @@ impl Engine {
         if end == self.published {
             return;
         }
-        if let Some(events) = self.chain.journal().since(self.published) {
+        // One command can make more than the journal keeps; then the newest are told of.
+        if let Some(events) = self.chain.journal().since(self.published.max(self.chain.journal().first())) {
             for event in events {
                 // Nobody listening is no error.
                 let _ = self.events.send(event.clone());

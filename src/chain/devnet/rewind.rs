@@ -118,7 +118,7 @@ impl Chain {
         for (offset, old) in removed.iter().enumerate() {
             let mut context = old.context();
             context.prevrandao = self.prevrandao(self.head().hash);
-            self.next_base_fee = self.base_fee_after_head();
+            self.next_base_fee = self.base_fee_after(self.head());
             context.base_fee = self.next_base_fee;
             for transaction in by_offset.remove(&(offset as u64)).unwrap_or_default() {
                 self.submit(transaction)?;
@@ -138,15 +138,6 @@ impl Chain {
             .cloned()
             .collect();
         Ok(Reorg { removed, added, dropped })
-    }
-
-    fn base_fee_after_head(&self) -> u64 {
-        let head = self.head();
-        if head.number() == 0 {
-            return self.config.base_fee;
-        }
-        let context = head.context();
-        crate::chain::evm::next_base_fee(head.header.gas_used, context.gas_limit, context.base_fee)
     }
 
     fn saved(&self) -> Saved {

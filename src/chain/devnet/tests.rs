@@ -467,6 +467,23 @@ fn unsigned_sends_need_impersonation_and_get_their_gaps_filled() {
 }
 
 #[test]
+fn a_quiet_chain_keeps_the_least_base_fee_it_was_given() {
+    let config = ChainConfig { least_base_fee: 900_000_000, ..Default::default() };
+    let mut chain = Chain::new(config).expect("a sound genesis");
+    let fees: Vec<u64> = (0..3).map(|_| chain.mine().context().base_fee).collect();
+    assert_eq!(fees, [1_000_000_000, 900_000_000, 900_000_000]);
+}
+
+#[test]
+fn endless_calls_end() {
+    let mut chain = chain();
+    let endless = create(&mut chain, &bytes!("5b5f56"));
+    let greedy = TransactionRequest { gas: Some(u64::MAX), ..request(endless, Bytes::new()) };
+    let answer = chain.call(&greedy, BlockId::latest(), None, None);
+    assert!(matches!(answer, Err(CallError::Halted(_))), "{answer:?}");
+}
+
+#[test]
 fn fee_history_ends_with_the_next_base_fee() {
     let mut chain = chain();
     chain.submit(sign(&alice(), transfer(0))).expect("taken");

@@ -64,6 +64,21 @@ async fn an_alloy_wallet_fills_signs_sends_and_gets_its_receipt() {
     assert_eq!(provider.get_balance(BOB).await.expect("read"), U256::from(5));
     let block = provider.get_block_by_number(BlockNumberOrTag::Latest).full().await.expect("read").expect("there");
     assert_eq!(block.header.hash, block.header.inner.hash_slow());
+    let consensus = alloy::consensus::Block {
+        header: block.header.inner.clone(),
+        body: alloy::consensus::BlockBody {
+            transactions: block
+                .transactions
+                .as_transactions()
+                .expect("whole")
+                .iter()
+                .map(|tx| tx.inner.clone_inner())
+                .collect(),
+            ommers: Vec::new(),
+            withdrawals: Some(Default::default()),
+        },
+    };
+    assert_eq!(block.header.size, Some(U256::from(alloy::rlp::Encodable::length(&consensus))));
     let transaction = block.transactions.as_transactions().expect("whole")[0].clone();
     assert_eq!(*transaction.inner.tx_hash(), receipt.transaction_hash);
     let found = provider.get_transaction_by_hash(receipt.transaction_hash).await.expect("read").expect("there");
