@@ -23,6 +23,12 @@ pub(super) struct Cli {
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Draw the console with this theme: dark, light, high-contrast, sixteen, bardo, or one of your own
+    #[arg(long, value_name = "NAME")]
+    pub theme: Option<String>,
+    /// Let nothing on the console's screen move by itself
+    #[arg(long)]
+    pub no_motion: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
 }

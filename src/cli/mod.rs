@@ -10,9 +10,10 @@ mod logs;
 
 use std::{error::Error, io::Write, process::ExitCode};
 
-use clap::{CommandFactory, Parser};
+use clap::Parser;
 
-use crate::base::config::{Config, ConfigError, Environment, Flags};
+use crate::base::config::{Config, ConfigError, DEFAULT_NETWORK, Environment, Flags};
+use crate::console::ConsoleOptions;
 use args::{Cli, Command};
 
 /// How a command ended, as the process says it.
@@ -74,9 +75,23 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
-        None => {
-            eprint!("{}", Cli::command().render_help());
-            Ok(Exit::Usage)
+        None => console(&load(&environment, &flags)?, &flags, cli.theme, cli.no_motion),
+    }
+}
+
+/// Opens the console. It knows one network so far: the devnet it boots itself.
+fn console(config: &Config, flags: &Flags, theme: Option<String>, no_motion: bool) -> Result<Exit, Failure> {
+    if config.network.value != DEFAULT_NETWORK || !flags.rpc.is_empty() {
+        let asked = "the console opens on the devnet only; leave --network and --rpc out";
+        return Err(Failure { exit: Exit::Usage, error: asked.into() });
+    }
+    let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
+    let options = ConsoleOptions { theme, theme_folder, seed: 0, no_motion };
+    match crate::console::run(&options) {
+        Ok(()) => Ok(Exit::Success),
+        Err(error) => {
+            let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };
+            Err(Failure { exit, error: error.into() })
         }
     }
 }

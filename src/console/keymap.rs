@@ -146,7 +146,13 @@ const HALF_UP: &[Key] = &[Key::ctrl('u'), Key::plain(KeyCode::PageUp)];
 /// The table. Its order is the order of hints and help.
 pub const KEYMAP: &[Binding] = &[
     bind(Context::Page, &[Key::plain(KeyCode::Tab)], Action::NextPanel, "panel", "give the keys to the next panel"),
-    bind(Context::Page, &[Key::plain(KeyCode::BackTab)], Action::PreviousPanel, "", "give the keys to the panel before"),
+    bind(
+        Context::Page,
+        &[Key::plain(KeyCode::BackTab)],
+        Action::PreviousPanel,
+        "",
+        "give the keys to the panel before",
+    ),
     bind(Context::Page, DOWN, Action::Down, "down", "one row down"),
     bind(Context::Page, UP, Action::Up, "up", "one row up"),
     bind(Context::Page, TOP, Action::Top, "", "to the first row"),
@@ -158,8 +164,6 @@ pub const KEYMAP: &[Binding] = &[
     bind(Context::Page, &[Key::plain(KeyCode::Esc)], Action::Back, "", "back to all panels"),
     bind(Context::Page, &[Key::char('q')], Action::AskToQuit, "quit", "leave Bardo (asks first)"),
     bind(Context::Page, &[Key::char('?'), Key::plain(KeyCode::F(1))], Action::Help, "help", "this help"),
-    bind(Context::Help, DOWN, Action::Down, "down", "one row down"),
-    bind(Context::Help, UP, Action::Up, "up", "one row up"),
     bind(
         Context::Help,
         &[Key::plain(KeyCode::Esc), Key::char('?'), Key::char('q'), Key::plain(KeyCode::F(1))],
@@ -167,17 +171,25 @@ pub const KEYMAP: &[Binding] = &[
         "close",
         "close the help",
     ),
+    bind(Context::Help, DOWN, Action::Down, "down", "one row down"),
+    bind(Context::Help, UP, Action::Up, "up", "one row up"),
     bind(Context::Quit, &[Key::char('y'), Key::plain(KeyCode::Enter)], Action::Quit, "leave", "leave Bardo"),
+    bind(Context::Quit, &[Key::plain(KeyCode::Esc), Key::char('n'), Key::char('q')], Action::Back, "stay", "stay here"),
     bind(
-        Context::Quit,
-        &[Key::plain(KeyCode::Esc), Key::char('n'), Key::char('q')],
-        Action::Back,
-        "stay",
-        "stay here",
+        Context::Anywhere,
+        &[Key::ctrl('c')],
+        Action::CloseOrQuit,
+        "",
+        "close what is open; on the page: leave (asks first)",
     ),
-    bind(Context::Anywhere, &[Key::ctrl('c')], Action::CloseOrQuit, "", "close what is open; on the page: leave (asks first)"),
     bind(Context::Anywhere, &[Key::ctrl('l')], Action::Redraw, "", "draw the screen anew"),
-    bind(Context::Anywhere, &[Key::ctrl('z')], Action::Suspend, "", "stop Bardo and its chains, back to the shell (`fg` returns)"),
+    bind(
+        Context::Anywhere,
+        &[Key::ctrl('z')],
+        Action::Suspend,
+        "",
+        "stop Bardo and its chains, back to the shell (`fg` returns)",
+    ),
 ];
 
 /// What `key` does in `context`.
@@ -224,14 +236,15 @@ mod tests {
 
     #[test]
     fn conflicts_are_found() {
-        let q = &[Key::char('q')];
+        const Q: &[Key] = &[Key::char('q')];
+        const XX: &[Key] = &[Key::char('x'), Key::char('x')];
         let table = [
-            bind(Context::Page, q, Action::Quit, "", ""),
-            bind(Context::Page, q, Action::Help, "", ""),
-            bind(Context::Help, q, Action::Back, "", ""),
+            bind(Context::Page, Q, Action::Quit, "", ""),
+            bind(Context::Page, Q, Action::Help, "", ""),
+            bind(Context::Help, Q, Action::Back, "", ""),
         ];
         assert_eq!(conflicts(&table), ["q in Page is both Quit and Help"]);
-        let twice = [bind(Context::Page, &[Key::char('x'), Key::char('x')], Action::Zoom, "", "")];
+        let twice = [bind(Context::Page, XX, Action::Zoom, "", "")];
         assert_eq!(conflicts(&twice).len(), 1);
     }
 

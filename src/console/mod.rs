@@ -1,1 +1,103 @@
 //! The full-screen program: state (pure), view (pure), keys, terminal.
+//!
+//! [`run`] takes the terminal, draws at once, then lets a [`source::StatusSource`] tell it of a network. The state
+//! ([`state`]) is changed by one reducer, drawn by [`view`], and neither knows a terminal, a clock or a chain.
+
+mod event_loop;
+pub mod format;
+pub mod frames;
+pub mod keymap;
+pub mod screen;
+mod signals;
+pub mod source;
+pub mod state;
+pub mod terminal;
+pub mod theme;
+pub mod view;
+
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+
+use crate::base::text::SafeText;
+use source::{DevnetSource, StatusSource};
+use state::State;
+use terminal::TerminalGuard;
+use theme::{Depth, Theme, ThemeError};
+
+/// What the operator chose.
+#[derive(Debug, Clone, Default)]
+pub struct ConsoleOptions {
+    /// A theme's name; without one, what suits the terminal.
+    pub theme: Option<String>,
+    /// Where the operator's own themes are.
+    pub theme_folder: Option<PathBuf>,
+    /// Decides everything the devnet's market does.
+    pub seed: u64,
+    /// Nothing moves by itself: no clock, no ages, no spinner. The variable `NO_MOTION` says the same.
+    pub no_motion: bool,
+}
+
+/// Why the console could not open or had to close.
+#[derive(Debug, thiserror::Error)]
+pub enum ConsoleError {
+    /// Output goes to a file or a pipe.
+    #[error("the console needs a terminal, and standard output is none; to run the devnet without one: `bardo devnet`")]
+    NotATerminal,
+    /// The theme asked for cannot be used.
+    #[error(transparent)]
+    Theme(#[from] ThemeError),
+    /// The terminal did not do what it was asked.
+    #[error("the terminal does not answer: {0}")]
+    Terminal(#[source] io::Error),
+    /// The threads it runs on could not be started.
+    #[error("the console's threads could not be started: {0}")]
+    Runtime(#[source] io::Error),
+    /// A thread panicked; its report has been printed.
+    #[error("a part of Bardo failed; its report stands above")]
+    Panicked,
+}
+
+impl ConsoleError {
+    /// Whether the console was asked for in a way that cannot work, rather than failed at it.
+    pub fn is_usage(&self) -> bool {
+        matches!(self, Self::NotATerminal | Self::Theme(_))
+    }
+}
+
+/// Opens the console on the embedded devnet and runs until the operator leaves.
+///
+/// # Errors
+/// As [`run_with`].
+pub fn run(options: &ConsoleOptions) -> Result<(), ConsoleError> {
+    run_with(options, Box::new(DevnetSource { seed: options.seed }))
+}
+
+/// Opens the console on `source` and runs until the operator leaves. The terminal is whole again on every way out.
+///
+/// # Errors
+/// A [`ConsoleError`]; the terminal has been given back by then.
+pub fn run_with(options: &ConsoleOptions, source: Box<dyn StatusSource>) -> Result<(), ConsoleError> {
+    if !io::stdout().is_terminal() {
+        return Err(ConsoleError::NotATerminal);
+    }
+    let read = |name: &str| std::env::var(name).ok();
+    let depth = Depth::detect(read);
+    let name = options.theme.as_deref().unwrap_or_else(|| theme::default_name(depth, read));
+    let (theme, warnings) = Theme::load(name, options.theme_folder.as_deref())?;
+    let motion = !options.no_motion && read("NO_MOTION").is_none_or(|value| value.is_empty());
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .map_err(ConsoleError::Runtime)?;
+    let mut state = State::new(event_loop::size_now()?, event_loop::now_millis(), motion);
+    state.notice = warnings.first().map(|first| {
+        let more = if warnings.len() > 1 { format!(" (and {} more)", warnings.len() - 1) } else { String::new() };
+        SafeText::clean(&format!("{first}{more}"), 200)
+    });
+    let guard = TerminalGuard::enter().map_err(ConsoleError::Terminal)?;
+    let result = runtime.block_on(event_loop::run(guard, theme.at_depth(depth), state, source));
+    // A boot that is still under way need not be waited for.
+    runtime.shutdown_background();
+    result
+}

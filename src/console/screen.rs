@@ -66,6 +66,10 @@ mod tests {
 
     const SIZE: Size = Size { width: 12, height: 3 };
 
+    fn cells(count: u16) -> std::num::NonZero<u16> {
+        std::num::NonZero::new(count).unwrap()
+    }
+
     #[test]
     fn an_unchanged_frame_writes_nothing() {
         let mut screen = Screen::new(SIZE);
@@ -80,15 +84,34 @@ mod tests {
 
     #[test]
     fn a_terminal_shows_what_was_drawn_through_changes_and_resizes() {
-        let mut terminal = vt100::Parser::new(3, 12, 0);
+        let mut terminal = vt100::Parser::new(cells(3), cells(12), 0);
         let mut screen = Screen::new(SIZE);
-        terminal.process(&screen.frame(SIZE, |_, buffer| _ = buffer.set_string(0, 0, "宽 text", Style::new())).unwrap());
+        terminal.process(
+            &screen
+                .frame(SIZE, |_, buffer| {
+                    buffer.set_string(0, 0, "宽 text", Style::new());
+                })
+                .unwrap(),
+        );
         assert_eq!(terminal.screen().contents(), "宽 text");
-        terminal.process(&screen.frame(SIZE, |_, buffer| _ = buffer.set_string(1, 2, "over", Style::new())).unwrap());
-        assert_eq!(terminal.screen().contents(), "\n\n over");
+        terminal.process(
+            &screen
+                .frame(SIZE, |_, buffer| {
+                    buffer.set_string(1, 2, "over", Style::new());
+                })
+                .unwrap(),
+        );
+        let rows: Vec<String> = terminal.screen().contents().lines().map(|row| row.trim_end().to_owned()).collect();
+        assert_eq!(rows, ["", "", " over"]);
         let tiny = Size { width: 1, height: 1 };
-        terminal.screen_mut().set_size(1, 1);
-        terminal.process(&screen.frame(tiny, |_, buffer| _ = buffer.set_stringn(0, 0, "x", 1, Style::new())).unwrap());
+        terminal.screen_mut().set_size(cells(1), cells(1));
+        terminal.process(
+            &screen
+                .frame(tiny, |_, buffer| {
+                    buffer.set_stringn(0, 0, "x", 1, Style::new());
+                })
+                .unwrap(),
+        );
         assert_eq!(terminal.screen().contents(), "x");
         assert!(screen.frame(Size { width: 0, height: 0 }, |_, _| {}).is_ok());
     }

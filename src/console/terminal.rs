@@ -18,6 +18,7 @@ use crossterm::terminal::{
     BeginSynchronizedUpdate, EndSynchronizedUpdate, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
     enable_raw_mode,
 };
+use tokio::sync::Notify;
 
 const RAW: u8 = 1;
 const SCREEN: u8 = 1 << 1;
@@ -31,6 +32,9 @@ static SWITCHED_ON: AtomicU8 = AtomicU8::new(0);
 
 /// Set by the panic hook: a panic on any thread ends the console, and nothing may be drawn after its report.
 static PANICKED: AtomicBool = AtomicBool::new(false);
+
+/// Wakes whoever waits for a panic.
+static PANIC_REPORTED: Notify = Notify::const_new();
 
 static HOOK: Once = Once::new();
 
@@ -51,6 +55,7 @@ impl TerminalGuard {
                 PANICKED.store(true, Ordering::SeqCst);
                 restore();
                 report(panic);
+                PANIC_REPORTED.notify_one();
             }));
         });
         let guard = Self(());
@@ -113,9 +118,9 @@ pub fn restore() {
     }
 }
 
-/// Whether a thread of this process has panicked since the terminal was first taken.
-pub fn panicked() -> bool {
-    PANICKED.load(Ordering::SeqCst)
+/// Waits until a thread of this process has panicked and its report is printed.
+pub async fn panic_reported() {
+    PANIC_REPORTED.notified().await;
 }
 
 /// Writes one frame, wrapped in a synchronized update so that no half of it is ever seen.
@@ -130,7 +135,7 @@ pub fn write_frame(frame: &[u8]) -> io::Result<()> {
     let update = synchronized(frame)?;
     // The lock is held while asking, so that a panic hook on another thread restores after this frame or before none.
     let mut out = io::stdout().lock();
-    if panicked() {
+    if PANICKED.load(Ordering::SeqCst) {
         return Ok(());
     }
     out.write_all(&update)?;

@@ -30,7 +30,9 @@ impl Depth {
         if term == "dumb" {
             return Self::None;
         }
-        if variable("COLORTERM").is_some_and(|value| value == "truecolor" || value == "24bit") || term.ends_with("-direct") {
+        if variable("COLORTERM").is_some_and(|value| value == "truecolor" || value == "24bit")
+            || term.ends_with("-direct")
+        {
             return Self::True;
         }
         if term.contains("256color") { Self::Indexed } else { Self::Sixteen }

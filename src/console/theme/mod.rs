@@ -181,7 +181,7 @@ impl Theme {
         layers.reverse();
         let (kind, styles) = parse::resolve(&layers, &mut warnings);
         let place = |theme: &str| chain.iter().position(|name| name == theme);
-        warnings.sort_by(|a, b| (place(&a.theme), a.line).cmp(&(place(&b.theme), b.line)));
+        warnings.sort_by_key(|warning| (place(&warning.theme), warning.line));
         Ok((Self { name: name.to_owned(), kind, styles }, warnings))
     }
 
@@ -280,7 +280,7 @@ mod tests {
                 for role in Role::ALL {
                     let style = theme.style(*role);
                     let Some(front) = style.fg.and_then(color::rgb) else { continue };
-                    let least = match role {
+                    let least: f64 = match role {
                         Role::Border => 1.5,
                         Role::Text | Role::TextStrong => least_text,
                         _ => least_other,

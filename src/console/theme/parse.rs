@@ -119,7 +119,8 @@ pub(super) fn layer(name: &str, source: &str, warnings: &mut Vec<Warning>) -> Re
     Ok(layer)
 }
 
-const COLOUR_FORMS: &str = "write \"#rrggbb\", a name such as \"red\" or \"bright-red\", \"0\" to \"255\", or \"default\"";
+const COLOUR_FORMS: &str =
+    "write \"#rrggbb\", a name such as \"red\" or \"bright-red\", \"0\" to \"255\", or \"default\"";
 
 /// The entries of a table in the order they are written, each key with its place.
 fn in_order<'t>(table: &'t DeTable<'_>) -> Vec<((&'t str, usize), &'t DeValue<'t>)> {

@@ -1,0 +1,249 @@
+//! Figures as people read them. Only for the screen: nothing that was formatted here is computed with again.
+
+use alloy::primitives::{Address, B256};
+use rust_decimal::Decimal;
+
+use crate::base::units::{Rounding, TokenAmount, Usd};
+
+/// Puts a comma between thousands of a plain numeral; a sign, a fraction and a final `…` are left alone.
+pub fn grouped(numeral: &str) -> String {
+    let (sign, rest) = numeral.strip_prefix('-').map_or(("", numeral), |rest| ("-", rest));
+    let whole = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let (whole, fraction) = rest.split_at(whole);
+    let mut text = String::with_capacity(numeral.len() + whole.len() / 3);
+    text.push_str(sign);
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at) % 3 == 0 {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text.push_str(fraction);
+    text
+}
+
+/// Dollars to the cent, or finer where a cent would hide the price: `$3,412.55`, `$0.000123`.
+pub fn dollars(value: Usd) -> String {
+    let cents = value.to_fixed(2, Rounding::Down);
+    let places = if cents == "0.00" && !value.is_zero() { 8 } else { 2 };
+    format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
+}
+
+/// A price in dollars: two digits after the point from a hundred dollars, four from one cent, eight below.
+pub fn price(value: Usd) -> String {
+    let whole = value.to_fixed(0, Rounding::Down).len();
+    let tiny = value.to_fixed(2, Rounding::Down) == "0.00" && !value.is_zero();
+    let places = if tiny {
+        8
+    } else if whole < 3 {
+        4
+    } else {
+        2
+    };
+    format!("${}", grouped(&value.to_fixed(places, Rounding::Down)))
+}
+
+/// Dollars in about three digits: `$12.4 M`, `$850 k`, `$912`.
+pub fn round_dollars(value: Usd) -> String {
+    // Below 2^96, so it always fits.
+    let whole: u128 = value.to_fixed(0, Rounding::Down).parse().unwrap_or(u128::MAX);
+    for (unit, suffix) in [(1_000_000_000_000, " T"), (1_000_000_000, " B"), (1_000_000, " M"), (1_000, " k")] {
+        if whole >= unit {
+            let (count, tenth) = (whole / unit, whole % unit / (unit / 10));
+            let digits = grouped(&count.to_string());
+            return if count < 100 { format!("${digits}.{tenth}{suffix}") } else { format!("${digits}{suffix}") };
+        }
+    }
+    format!("${whole}")
+}
+
+/// A price as a ratio, with as many digits as a reader can use: `3,412.5521`, `68,010.20`, `0.05014`.
+pub fn ratio(value: Decimal) -> String {
+    let places = if value >= Decimal::from(10_000) {
+        2
+    } else if value >= Decimal::ONE {
+        4
+    } else {
+        // Five digits that say something, after the zeros that do not.
+        let zeros = value.normalize().scale().saturating_sub(digits(value.normalize().mantissa().unsigned_abs()));
+        zeros + 5
+    };
+    let fixed = value.trunc_with_scale(places);
+    grouped(&format!("{fixed:.*}", places.min(28) as usize))
+}
+
+fn digits(mantissa: u128) -> u32 {
+    mantissa.checked_ilog10().map_or(0, |log| log + 1)
+}
+
+/// An amount with at most `places` digits after the point; `…` says that there are more.
+pub fn amount(value: TokenAmount, places: usize) -> String {
+    grouped(&value.shortened(places).to_string())
+}
+
+/// Basis points with their sign: `+4 bps`.
+pub fn signed_bps(points: i64) -> String {
+    let sign = if points > 0 { "+" } else { "" };
+    format!("{sign}{} bps", grouped(&points.to_string()))
+}
+
+/// A V3 fee, counted in hundredths of a basis point, in per cent: 500 is `0.05 %`.
+pub fn fee(pips: u32) -> String {
+    let percent = Decimal::new(i64::from(pips), 4).normalize();
+    format!("{percent} %")
+}
+
+/// Wei as gwei with three digits that say something: `0.914 gwei`, `12.5 gwei`.
+pub fn gwei(wei: u128) -> String {
+    let whole = wei / 1_000_000_000;
+    let places = if whole >= 100 {
+        0
+    } else if whole >= 10 {
+        1
+    } else {
+        3
+    };
+    let thousandths = wei / 1_000_000 % 1000;
+    let fraction = format!("{thousandths:03}");
+    let kept = fraction.get(..places).unwrap_or("").trim_end_matches('0');
+    let whole = grouped(&whole.to_string());
+    match (kept.is_empty(), wei > 0 && wei < 1_000_000) {
+        (_, true) => "<0.001 gwei".to_owned(),
+        (true, _) => format!("{whole} gwei"),
+        (false, _) => format!("{whole}.{kept} gwei"),
+    }
+}
+
+/// How full a block is, in whole per cent; a little is `<1 %`, not nothing.
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 {
+        return "–".to_owned();
+    }
+    let percent = u128::from(part) * 100 / u128::from(whole);
+    if percent == 0 && part > 0 { "<1 %".to_owned() } else { format!("{percent} %") }
+}
+
+/// How long ago, in one unit: `now`, `12 s`, `5 min`, `3 h`, `2 d`.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0 => "now".to_owned(),
+        1..=99 => format!("{seconds} s"),
+        100..=5_999 => format!("{} min", seconds / 60),
+        6_000..=172_799 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
+/// The time of day of a Unix time, in UTC.
+pub fn time_of_day(seconds: u64) -> String {
+    let day = seconds % 86_400;
+    format!("{:02}:{:02}:{:02}", day / 3600, day / 60 % 60, day % 60)
+}
+
+/// First and last four digits of an address: enough to recognise, never enough to approve by.
+pub fn short_address(address: Address) -> String {
+    ends(&address.to_checksum(None))
+}
+
+/// First and last four digits of a hash.
+pub fn short_hash(hash: B256) -> String {
+    ends(&hash.to_string())
+}
+
+fn ends(text: &str) -> String {
+    match (text.get(..6), text.len().checked_sub(4).and_then(|from| text.get(from..))) {
+        (Some(head), Some(tail)) => format!("{head}…{tail}"),
+        _ => text.to_owned(),
+    }
+}
+
+const LEVELS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// The last `width` values as a row of bars between the lowest and the highest of them; all the same is a low line.
+pub fn sparkline(values: impl DoubleEndedIterator<Item = u64>, width: usize) -> String {
+    let mut shown: Vec<u64> = values.rev().take(width).collect();
+    shown.reverse();
+    let (Some(low), Some(high)) = (shown.iter().min(), shown.iter().max()) else { return String::new() };
+    let span = u128::from(high - low);
+    let level = |value: u64| {
+        let step = (u128::from(value - low) * 7).checked_div(span).unwrap_or(0);
+        usize::try_from(step).ok().and_then(|step| LEVELS.get(step)).copied().unwrap_or(' ')
+    };
+    shown.iter().map(|value| level(*value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy::primitives::{U256, address};
+
+    fn usd(text: &str) -> Usd {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn dollars_read_well_at_every_size() {
+        assert_eq!(dollars(usd("3412.559")), "$3,412.55");
+        assert_eq!(dollars(usd("0")), "$0.00");
+        assert_eq!(dollars(usd("0.000123")), "$0.00012300");
+        assert_eq!(price(usd("3412.559")), "$3,412.55");
+        assert_eq!(price(usd("17.0123")), "$17.0123");
+        assert_eq!(price(usd("0.9998")), "$0.9998");
+        assert_eq!(price(usd("0.000123")), "$0.00012300");
+        assert_eq!(round_dollars(usd("12450000")), "$12.4 M");
+        assert_eq!(round_dollars(usd("850999")), "$850 k");
+        assert_eq!(round_dollars(usd("912.7")), "$912");
+        assert_eq!(round_dollars(usd("1500000000")), "$1.5 B");
+    }
+
+    #[test]
+    fn ratios_keep_the_digits_that_say_something() {
+        let of = |text: &str| ratio(text.parse().unwrap());
+        assert_eq!(of("3412.552149"), "3,412.5521");
+        assert_eq!(of("68010.2"), "68,010.20");
+        assert_eq!(of("0.05014259"), "0.050142");
+        assert_eq!(of("0.000002949852"), "0.0000029498");
+        assert_eq!(of("1"), "1.0000");
+        assert_eq!(of("0"), "0.00000");
+    }
+
+    #[test]
+    fn small_figures_are_not_nothing() {
+        assert_eq!(gwei(914_000_000), "0.914 gwei");
+        assert_eq!(gwei(1_000_000_000), "1 gwei");
+        assert_eq!(gwei(12_540_000_000), "12.5 gwei");
+        assert_eq!(gwei(7), "<0.001 gwei");
+        assert_eq!(gwei(0), "0 gwei");
+        assert_eq!(share(1, 30_000_000), "<1 %");
+        assert_eq!(share(15_000_000, 30_000_000), "50 %");
+        assert_eq!(share(0, 30_000_000), "0 %");
+        assert_eq!(share(1, 0), "–");
+        assert_eq!(fee(500), "0.05 %");
+        assert_eq!(fee(10_000), "1 %");
+        assert_eq!(signed_bps(4), "+4 bps");
+        assert_eq!(signed_bps(-1250), "-1,250 bps");
+    }
+
+    #[test]
+    fn amounts_say_when_digits_are_missing() {
+        let value = TokenAmount::new(U256::from(1_234_567_891_u64), 6).unwrap();
+        assert_eq!(amount(value, 2), "1,234.56…");
+        assert_eq!(amount(value, 6), "1,234.567891");
+    }
+
+    #[test]
+    fn times_and_names_are_short() {
+        assert_eq!([0, 59, 130, 7200, 200_000].map(age), ["now", "59 s", "2 min", "2 h", "2 d"]);
+        assert_eq!(time_of_day(1_700_000_000), "22:13:20");
+        assert_eq!(short_address(address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266")), "0xf39F…2266");
+    }
+
+    #[test]
+    fn sparklines_span_lowest_to_highest() {
+        assert_eq!(sparkline([1, 8, 4].into_iter(), 8), "▁█▄");
+        assert_eq!(sparkline([5, 5].into_iter(), 8), "▁▁");
+        assert_eq!(sparkline([9, 1, 2].into_iter(), 2), "▁█");
+        assert_eq!(sparkline([0, u64::MAX].into_iter(), 2), "▁█");
+        assert_eq!(sparkline(std::iter::empty(), 4), "");
+    }
+}

@@ -1,0 +1,168 @@
+//! Drawing by role into a buffer: text that never leaves its line, rows with two ends, columns, frames.
+
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+
+use crate::base::text::{fit, width};
+use crate::console::theme::{Role, Theme};
+
+/// A piece of text and what it means.
+pub type Piece = (String, Role);
+
+/// A buffer and the theme it is drawn with.
+#[derive(Debug)]
+pub struct Pen<'a> {
+    /// Where it is drawn.
+    pub buffer: &'a mut Buffer,
+    /// How roles look.
+    pub theme: &'a Theme,
+}
+
+/// Which end of its column a text stands at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// Words.
+    Left,
+    /// Figures.
+    Right,
+}
+
+/// One cell of a row in columns.
+#[derive(Debug, Clone)]
+pub struct Cell {
+    /// What it says.
+    pub text: String,
+    /// What it means.
+    pub role: Role,
+    /// Its columns on the terminal.
+    pub width: u16,
+    /// Which end it stands at.
+    pub side: Side,
+}
+
+impl Cell {
+    /// Words.
+    pub fn left(text: impl Into<String>, role: Role, width: u16) -> Self {
+        Self { text: text.into(), role, width, side: Side::Left }
+    }
+
+    /// A figure.
+    pub fn right(text: impl Into<String>, role: Role, width: u16) -> Self {
+        Self { text: text.into(), role, width, side: Side::Right }
+    }
+}
+
+/// Columns that `pieces` take together.
+pub fn pieces_width(pieces: &[Piece]) -> usize {
+    pieces.iter().map(|(text, _)| width(text)).sum()
+}
+
+/// Line `at` of `area`, or an empty place if there is no such line.
+pub fn line(area: Rect, at: u16) -> Rect {
+    if at < area.height { Rect { y: area.y + at, height: 1, ..area } } else { Rect { height: 0, width: 0, ..area } }
+}
+
+impl Pen<'_> {
+    /// Fills `area` with the ground of a role, and nothing else.
+    pub fn fill(&mut self, area: Rect, role: Role) {
+        let area = area.intersection(self.buffer.area);
+        let style = self.theme.style(role);
+        for position in area.positions() {
+            if let Some(cell) = self.buffer.cell_mut(position) {
+                cell.reset();
+                cell.set_style(style);
+            }
+        }
+    }
+
+    /// Draws `text` at column `x` of a line, cut at the line's end; returns the column after it.
+    pub fn text(&mut self, line: Rect, x: u16, text: &str, role: Role) -> u16 {
+        let line = line.intersection(self.buffer.area);
+        if line.is_empty() || x >= line.right() || x < line.x {
+            return x;
+        }
+        let room = line.right() - x;
+        let shown = fit(text, usize::from(room));
+        let (end, _) = self.buffer.set_stringn(x, line.y, shown, usize::from(room), self.theme.style(role));
+        end
+    }
+
+    /// Draws pieces one after another from the line's start; returns the column after them.
+    pub fn pieces(&mut self, line: Rect, pieces: &[Piece]) -> u16 {
+        let mut x = line.x;
+        for (text, role) in pieces {
+            x = self.text(line, x, text, *role);
+        }
+        x
+    }
+
+    /// Draws a row with two ends. Where both do not fit, the right end goes.
+    pub fn row(&mut self, line: Rect, left: &[Piece], right: &[Piece]) {
+        let (left_width, right_width) = (pieces_width(left), pieces_width(right));
+        self.pieces(line, left);
+        if right_width > 0 && left_width + 1 + right_width <= usize::from(line.width) {
+            // Not wider than the line, so it fits the type.
+            let right_width = u16::try_from(right_width).unwrap_or(0);
+            self.pieces(Rect { x: line.right() - right_width, width: right_width, ..line }, right);
+        }
+    }
+
+    /// Draws cells side by side, one column between them. A cell that begins beyond the line is not drawn.
+    pub fn cells(&mut self, line: Rect, cells: &[Cell]) {
+        let mut x = line.x;
+        for cell in cells {
+            if x >= line.right() {
+                return;
+            }
+            let place = Rect { x, width: cell.width.min(line.right() - x), ..line };
+            let shown = fit(&cell.text, usize::from(place.width));
+            let blank = match cell.side {
+                Side::Left => 0,
+                Side::Right => place.width - u16::try_from(width(&shown)).unwrap_or(0).min(place.width),
+            };
+            self.text(place, place.x + blank, &shown, cell.role);
+            x = x.saturating_add(cell.width).saturating_add(1);
+        }
+    }
+
+    /// Draws a rule across a line, with a title and something at its right end.
+    pub fn rule(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role) {
+        self.ruled(line, title, right, role, ["─", "─"]);
+    }
+
+    /// Draws a frame with a title and something at the right end of its upper edge.
+    pub fn frame(&mut self, area: Rect, title: &[Piece], right: &[Piece], role: Role) {
+        if area.width < 2 || area.height < 2 {
+            return;
+        }
+        self.ruled(line(area, 0), title, right, role, ["┌", "┐"]);
+        let bottom = line(area, area.height - 1);
+        let edge = "─".repeat(usize::from(area.width) - 2);
+        self.text(bottom, bottom.x, &format!("└{edge}┘"), role);
+        for row in 1..area.height - 1 {
+            let row = line(area, row);
+            self.text(row, row.x, "│", role);
+            self.text(row, row.right() - 1, "│", role);
+        }
+    }
+
+    fn ruled(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role, ends: [&str; 2]) {
+        if line.width < 2 || line.height == 0 {
+            return;
+        }
+        let [first, last] = ends;
+        let edge = "─".repeat(usize::from(line.width) - 2);
+        self.text(line, line.x, &format!("{first}{edge}{last}"), role);
+        let spaced = |pieces: &[Piece]| {
+            let mut spaced = Vec::with_capacity(pieces.len() + 2);
+            if !pieces.is_empty() {
+                spaced.push((" ".to_owned(), role));
+                spaced.extend_from_slice(pieces);
+                spaced.push((" ".to_owned(), role));
+            }
+            spaced
+        };
+        let inner = Rect { x: line.x + 1, width: line.width - 2, ..line };
+        self.row(inner, &spaced(title), &spaced(right));
+    }
+}

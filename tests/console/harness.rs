@@ -1,0 +1,108 @@
+//! The console with a scripted source. As a test of its own it does nothing; the others start it in a PTY.
+
+use std::time::Duration;
+
+use alloy::primitives::{Address, U256};
+use bardo::base::text::{SafeText, corpus};
+use bardo::base::units::TokenAmount;
+use bardo::console::source::{StatusSource, Updates};
+use bardo::console::state::model::{
+    BalanceRow, BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, Money, Network, TokenRow, Update,
+};
+use bardo::console::terminal::TerminalGuard;
+use bardo::console::{ConsoleOptions, run_with};
+
+/// The variable that makes the test below a program.
+pub const SCRIPT: &str = "BARDO_CONSOLE_TEST_SCRIPT";
+
+/// What the source does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Script {
+    /// One block and then nothing.
+    Still,
+    /// A block after another.
+    Blocks,
+    /// One block, then a thread of it panics.
+    Panic,
+}
+
+struct Scripted(Script);
+
+impl StatusSource for Scripted {
+    fn start(self: Box<Self>, updates: Updates) {
+        tokio::spawn(async move {
+            let chain = |name: &str, id| ChainIdentity { name: SafeText::clean(name, 20), id, interval_millis: None };
+            let network = Network {
+                name: SafeText::clean("devnet", 20),
+                money: Money::Play,
+                chains: vec![chain("ethereum", 31337)],
+                wallet: Address::ZERO,
+            };
+            // A closed channel means that the console has gone, and so may this.
+            if updates.send(Update::Started(network)).await.is_err() {
+                return;
+            }
+            for number in 1.. {
+                if updates.send(Update::Chain(Box::new(snapshot(number)))).await.is_err() {
+                    return;
+                }
+                match self.0 {
+                    Script::Still => std::future::pending().await,
+                    Script::Blocks => tokio::time::sleep(Duration::from_millis(20)).await,
+                    Script::Panic => panic!("the script says so"),
+                }
+            }
+        });
+    }
+}
+
+/// Every hostile symbol there is stands among its tokens and holdings.
+fn snapshot(number: u64) -> ChainSnapshot {
+    let hostile: Vec<SafeText> = corpus::all().map(|raw| SafeText::clean(&raw, 24)).collect();
+    let at = usize::try_from(number).unwrap() % hostile.len();
+    let tokens = hostile.iter().cycle().skip(at).take(10).map(|symbol| TokenRow {
+        symbol: symbol.clone(),
+        address: Address::ZERO,
+        price: FeedPrice::None(symbol.clone()),
+    });
+    let amount = TokenAmount::new(U256::from(number), 0).unwrap();
+    ChainSnapshot {
+        chain: 0,
+        blocks: vec![BlockRow {
+            number,
+            timestamp: number,
+            base_fee_wei: 1_000_000_000,
+            gas_used: number % 10,
+            gas_limit: 10,
+            transactions: 0,
+        }],
+        tokens: tokens.collect(),
+        pools: vec![],
+        balances: vec![BalanceRow { symbol: hostile[at].clone(), amount, value: None }],
+        activity: vec![],
+    }
+}
+
+#[test]
+fn harness() {
+    let Ok(script) = std::env::var(SCRIPT) else { return };
+    if script == "panic-here" {
+        let _guard = TerminalGuard::enter().unwrap();
+        panic!("the script says so");
+    }
+    let script = match script.as_str() {
+        "still" => Script::Still,
+        "blocks" => Script::Blocks,
+        "panic" => Script::Panic,
+        other => panic!("no script {other}"),
+    };
+    let options = ConsoleOptions { theme: Some("dark".to_owned()), no_motion: true, ..ConsoleOptions::default() };
+    let code = match run_with(&options, Box::new(Scripted(script))) {
+        Ok(()) => 0,
+        Err(error) => {
+            eprintln!("error: {error}");
+            1
+        }
+    };
+    std::process::exit(code);
+}

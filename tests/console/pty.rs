@@ -1,0 +1,177 @@
+//! A program in a pseudo-terminal, and what its terminal shows.
+
+use std::io::{Read, Write};
+use std::num::NonZero;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, SlavePty, native_pty_system};
+
+/// How long a condition may take before the test gives up: long enough for the slowest machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// What was read so far.
+struct Seen {
+    parser: vt100::Parser,
+    raw: Vec<u8>,
+}
+
+/// A running program and its terminal.
+pub struct Pty {
+    child: Box<dyn Child + Send + Sync>,
+    master: Box<dyn MasterPty + Send>,
+    writer: Box<dyn Write + Send>,
+    tty: PathBuf,
+    seen: Arc<Mutex<Seen>>,
+    // Kept open, so that the terminal outlives the program and can be asked for its modes.
+    _slave: Box<dyn SlavePty + Send>,
+}
+
+fn size(columns: u16, rows: u16) -> PtySize {
+    PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 }
+}
+
+fn cells(count: u16) -> NonZero<u16> {
+    NonZero::new(count).unwrap()
+}
+
+impl Pty {
+    /// Starts this test binary's harness with a script.
+    pub fn script(script: &str, columns: u16, rows: u16) -> Self {
+        let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
+        command.args(["harness::harness", "--exact", "--nocapture", "--quiet"]);
+        command.env(super::harness::SCRIPT, script);
+        Self::start(command, columns, rows)
+    }
+
+    /// Starts any program.
+    pub fn start(mut command: CommandBuilder, columns: u16, rows: u16) -> Self {
+        command.env("TERM", "xterm-256color");
+        command.env("COLORTERM", "truecolor");
+        for absent in ["NO_COLOR", "NO_MOTION", "COLORFGBG", "RUST_BACKTRACE"] {
+            command.env_remove(absent);
+        }
+        let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
+        let tty = pair.master.tty_name().unwrap();
+        let child = pair.slave.spawn_command(command).unwrap();
+        let writer = pair.master.take_writer().unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
+        let seen = Arc::new(Mutex::new(Seen { parser, raw: Vec::new() }));
+        let sink = Arc::clone(&seen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                let mut seen = sink.lock().unwrap();
+                seen.parser.process(&buffer[..count]);
+                seen.raw.extend_from_slice(&buffer[..count]);
+            }
+        });
+        Self { child, master: pair.master, writer, tty, seen, _slave: pair.slave }
+    }
+
+    /// Waits until the terminal shows what `holds` asks for.
+    pub fn until(&self, what: &str, holds: impl Fn(&vt100::Screen) -> bool) {
+        let start = Instant::now();
+        loop {
+            {
+                let seen = self.seen.lock().unwrap();
+                if holds(seen.parser.screen()) {
+                    return;
+                }
+                assert!(start.elapsed() < PATIENCE, "waited in vain: {what}\n{}", seen.parser.screen().contents());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until the terminal shows `words`.
+    pub fn until_shown(&self, words: &str) {
+        self.until(words, |screen| screen.contents().contains(words));
+    }
+
+    /// Waits until the terminal no longer shows `words`.
+    pub fn until_gone(&self, words: &str) {
+        self.until(&format!("no {words}"), |screen| !screen.contents().contains(words));
+    }
+
+    /// What the terminal shows.
+    pub fn contents(&self) -> String {
+        self.seen.lock().unwrap().parser.screen().contents()
+    }
+
+    /// Every byte the program wrote.
+    pub fn raw(&self) -> Vec<u8> {
+        self.seen.lock().unwrap().raw.clone()
+    }
+
+    /// Types.
+    pub fn type_keys(&mut self, keys: &str) {
+        self.writer.write_all(keys.as_bytes()).unwrap();
+        self.writer.flush().unwrap();
+    }
+
+    /// Gives the terminal another size.
+    pub fn resize(&self, columns: u16, rows: u16) {
+        self.seen.lock().unwrap().parser.screen_mut().set_size(cells(rows), cells(columns));
+        self.master.resize(size(columns, rows)).unwrap();
+    }
+
+    /// Sends a signal by name.
+    pub fn signal(&self, name: &str) {
+        let id = self.child.process_id().unwrap().to_string();
+        assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
+    }
+
+    /// Waits for the program's end.
+    pub fn ended(&mut self) -> ExitStatus {
+        let start = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().unwrap() {
+                return status;
+            }
+            if start.elapsed() >= PATIENCE {
+                self.child.kill().unwrap();
+                panic!("it does not end\n{}", self.contents());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Waits until everything that was switched on is off again: by the emulator, by the bytes, by the tty itself.
+    pub fn until_whole(&self) {
+        self.until("a whole terminal", |screen| {
+            !screen.alternate_screen()
+                && !screen.hide_cursor()
+                && !screen.bracketed_paste()
+                && screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
+        });
+        let raw = self.raw();
+        let last = |bytes: &[u8]| raw.windows(bytes.len()).rposition(|window| window == bytes);
+        assert!(last(b"\x1b[?1004l") > last(b"\x1b[?1004h"), "focus events are still on");
+        assert!(last(b"\x1b[?2026l") > last(b"\x1b[?2026h"), "a synchronized update is still open");
+        let start = Instant::now();
+        // Raw mode goes last, a moment after the bytes above.
+        while !self.is_cooked() {
+            assert!(start.elapsed() < PATIENCE, "the tty is still raw");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Whether the tty edits lines and echoes, as a shell expects.
+    fn is_cooked(&self) -> bool {
+        let output = Command::new("stty").arg("-F").arg(&self.tty).arg("-a").output().unwrap();
+        let modes = String::from_utf8(output.stdout).unwrap();
+        let has = |mode: &str| modes.split([' ', ';', '\n']).any(|word| word == mode);
+        has("icanon") && has("echo") && has("isig")
+    }
+}
+
+impl Drop for Pty {
+    fn drop(&mut self) {
+        // Already ended in every test that went well.
+        let _ = self.child.kill();
+    }
+}

@@ -1,0 +1,152 @@
+//! What the console does to a terminal, and that it undoes it on every way out.
+
+use std::time::Duration;
+
+use crate::pty::Pty;
+
+fn leave(pty: &mut Pty) {
+    pty.type_keys("q");
+    pty.until_shown("Leave Bardo?");
+    pty.type_keys("y");
+    assert!(pty.ended().success());
+    pty.until_whole();
+}
+
+#[test]
+fn blocks_rise_the_help_opens_and_leaving_leaves_the_terminal_whole() {
+    let mut pty = Pty::script("blocks", 80, 24);
+    pty.until_shown("PLAY MONEY");
+    pty.until_shown("#3 ");
+    pty.until("a later block", |screen| {
+        let shown = screen.contents();
+        let number = shown.split('#').nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned);
+        number.and_then(|number| number.replace(',', "").parse::<u64>().ok()).is_some_and(|number| number > 20)
+    });
+    pty.type_keys("?");
+    pty.until_shown("Shift-Tab");
+    pty.type_keys("\x1b");
+    pty.until_gone("Shift-Tab");
+    leave(&mut pty);
+}
+
+#[test]
+fn it_survives_a_terminal_of_one_cell() {
+    let mut pty = Pty::script("blocks", 120, 40);
+    pty.until_shown("Activity");
+    pty.resize(1, 1);
+    pty.until("the badge's first letter", |screen| screen.contents() == "…" || screen.contents() == "P");
+    pty.resize(80, 24);
+    pty.until_shown("Activity");
+    pty.until_shown("PLAY MONEY");
+    leave(&mut pty);
+}
+
+#[test]
+fn with_nothing_moving_not_one_byte_is_written_until_a_key() {
+    let mut pty = Pty::script("still", 80, 24);
+    pty.until_shown("#1 ");
+    pty.type_keys("?");
+    pty.until_shown("Shift-Tab");
+    pty.type_keys("\x1b");
+    pty.until_gone("Shift-Tab");
+    // The answer to Esc has been read whole once its update is closed.
+    pty.until("the end of the update", |_| pty.raw().ends_with(b"\x1b[?2026l"));
+    let before = pty.raw().len();
+    std::thread::sleep(Duration::from_secs(3));
+    assert_eq!(pty.raw().len(), before, "bytes were written while nothing moved");
+    pty.type_keys("z");
+    pty.until("an answer to the key", |_| pty.raw().len() > before);
+    leave(&mut pty);
+}
+
+#[test]
+fn a_signal_to_leave_leaves_the_terminal_whole() {
+    for signal in ["TERM", "HUP", "INT"] {
+        let mut pty = Pty::script("blocks", 80, 24);
+        pty.until_shown("#2 ");
+        pty.signal(signal);
+        assert!(pty.ended().success(), "{signal}");
+        pty.until_whole();
+    }
+}
+
+#[test]
+fn stopped_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
+    let mut pty = Pty::script("blocks", 80, 24);
+    pty.until_shown("#2 ");
+    pty.signal("TSTP");
+    pty.until_whole();
+    pty.signal("CONT");
+    pty.until("the alternate screen", |screen| screen.alternate_screen() && screen.contents().contains("PLAY MONEY"));
+    leave(&mut pty);
+}
+
+#[test]
+fn stopped_without_warning_it_still_finds_its_way_back() {
+    let mut pty = Pty::script("still", 80, 24);
+    pty.until_shown("#1 ");
+    pty.signal("STOP");
+    pty.signal("CONT");
+    pty.until("a second start of the alternate screen", |_| {
+        let raw = pty.raw();
+        raw.windows(8).filter(|window| window == b"\x1b[?1049h").count() == 2
+    });
+    leave(&mut pty);
+}
+
+#[test]
+fn ctrl_z_without_a_shell_behind_says_so_instead_of_hanging() {
+    let mut pty = Pty::script("still", 80, 24);
+    pty.until_shown("#1 ");
+    pty.type_keys("\x1a");
+    pty.until_shown("there is no shell behind this terminal");
+    leave(&mut pty);
+}
+
+#[test]
+fn a_panic_in_a_task_restores_first_and_reports_after() {
+    let mut pty = Pty::script("panic", 80, 24);
+    assert_eq!(pty.ended().exit_code(), 1);
+    pty.until_whole();
+    pty.until_shown("the script says so");
+    pty.until_shown("its report stands above");
+}
+
+#[test]
+fn a_panic_where_the_terminal_is_held_restores_first_and_reports_after() {
+    let mut pty = Pty::script("panic-here", 80, 24);
+    assert!(!pty.ended().success());
+    pty.until_whole();
+    pty.until_shown("the script says so");
+}
+
+#[test]
+fn pasted_text_presses_no_key() {
+    let mut pty = Pty::script("still", 80, 24);
+    pty.until_shown("#1 ");
+    pty.type_keys("\x1b[200~qy?qy\x1b[201~z");
+    // The zoom of the key after the paste shows that the paste has been read.
+    pty.until_gone("Activity");
+    assert!(!pty.contents().contains("Leave Bardo?"), "{}", pty.contents());
+    leave(&mut pty);
+}
+
+#[test]
+fn no_control_of_a_hostile_symbol_reaches_the_terminal() {
+    let mut pty = Pty::script("blocks", 120, 40);
+    pty.until("many symbols", |screen| {
+        let shown = screen.contents();
+        let number = shown.split('#').nth(1).and_then(|rest| rest.split([' ', '\n']).next()).map(str::to_owned);
+        number.and_then(|number| number.parse::<u64>().ok()).is_some_and(|number| number > 100)
+    });
+    leave(&mut pty);
+    let raw = String::from_utf8(pty.raw()).unwrap();
+    // Ours are CSI sequences only: no titles, no clipboard, no bell, no eight-bit controls.
+    for (at, _) in raw.match_indices('\x1b') {
+        assert_eq!(raw[at + 1..].chars().next(), Some('['), "{:?}", &raw[at..raw.len().min(at + 20)]);
+    }
+    // The test runner in which the harness lives writes line ends of its own.
+    let strange =
+        |c: &char| (c.is_control() && !matches!(c, '\x1b' | '\r' | '\n')) || ('\u{202a}'..='\u{202e}').contains(c);
+    assert_eq!(raw.chars().find(strange), None);
+}
