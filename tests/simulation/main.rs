@@ -2,5 +2,6 @@
 
 mod changes;
 mod endpoint;
+mod execution;
 mod remote;
 mod world;

@@ -13,7 +13,7 @@
 //! | `revert` | reasons in words |
 //! | `machine` | revm over layers of state |
 //! | `changes`, `question`, `trail` | how changes are found |
-//! | `remote` | state over JSON-RPC |
+//! | `source`, `remote` | blocks to pin, state over JSON-RPC |
 //!
 //! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
 
@@ -24,6 +24,7 @@ mod outcome;
 mod question;
 mod remote;
 mod revert;
+mod source;
 mod trail;
 
 use std::sync::{Arc, LazyLock};
@@ -35,8 +36,9 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 pub use call::{Call, CallError, Delegation, Fees, Payment};
 pub use changes::{Limits, Watch};
 pub use outcome::*;
-pub use remote::{Hints, NextBlock, Remote, RemoteLimits};
+pub use remote::{Hints, Remote, RemoteLimits};
 pub use revert::{Errors, Reason};
+pub use source::{NextBlock, Source};
 
 use crate::{
     base::text::SafeText,

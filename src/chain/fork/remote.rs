@@ -30,7 +30,7 @@ use revm::{
 };
 use serde_json::{Value, json};
 
-use super::{Fork, ForkError, Options, Simulation, call::Call, outcome::Pinned};
+use super::{Fork, ForkError, NextBlock, Options, Simulation, call::Call, outcome::Pinned};
 use crate::chain::{
     evm::{self, BlockContext, ChainRules, DatabaseError, SpecId},
     provider::ProviderError,
@@ -89,19 +89,6 @@ impl Default for RemoteLimits {
     fn default() -> Self {
         Self { rounds: 24, batch: 100, reads: 4096 }
     }
-}
-
-/// What is known about the block after the pinned one. What is left out follows from its parent.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct NextBlock {
-    /// Seconds since the Unix epoch; default: one second after the parent.
-    pub timestamp: Option<u64>,
-    /// Who receives the priority fees; default: as in the parent.
-    pub coinbase: Option<Address>,
-    /// Wei per gas; default: by EIP-1559 with Ethereum's parameters, which some rollups change.
-    pub base_fee: Option<u64>,
-    /// The block's randomness; default: the parent's, since the next is not known to anyone.
-    pub prevrandao: Option<B256>,
 }
 
 /// Accounts and slots that a caller knows will be read, to be fetched before the first run.
@@ -190,23 +177,24 @@ impl Remote {
         }
         let header: Option<Header> = decoded(header, "the block")?;
         let header = header.ok_or(ForkError::UnknownBlock { block })?;
-        let next = self.next_block(&header, next);
+        let mut context = self.after(&header);
+        next.correct(&mut context);
         let pinned = Pinned { chain_id: self.rules.chain_id, number: header.number, hash: header.hash };
         let state = self.state_of(header);
-        Ok(Fork::on_remote(pinned, self.rules, next, state))
+        Ok(Fork::on_remote(pinned, self.rules, context, state))
     }
 
-    fn next_block(&self, parent: &Header, next: NextBlock) -> BlockContext {
-        let base_fee = next.base_fee.unwrap_or_else(|| {
-            parent.base_fee_per_gas.map_or(0, |fee| evm::next_base_fee(parent.gas_used, parent.gas_limit, fee))
-        });
+    /// The block after `parent`, as far as the parent tells.
+    fn after(&self, parent: &Header) -> BlockContext {
         BlockContext {
             number: parent.number.saturating_add(1),
-            timestamp: next.timestamp.unwrap_or_else(|| parent.timestamp.saturating_add(1)),
-            base_fee,
+            timestamp: parent.timestamp.saturating_add(1),
+            base_fee: parent
+                .base_fee_per_gas
+                .map_or(0, |fee| evm::next_base_fee(parent.gas_used, parent.gas_limit, fee)),
             gas_limit: parent.gas_limit,
-            coinbase: next.coinbase.unwrap_or(parent.beneficiary),
-            prevrandao: next.prevrandao.unwrap_or(parent.mix_hash),
+            coinbase: parent.beneficiary,
+            prevrandao: parent.mix_hash,
             excess_blob_gas: parent.next_block_excess_blob_gas(self.rules.blob_params()).unwrap_or_default(),
         }
     }
