@@ -1,23 +1,104 @@
-//! Fork simulation: a V3 swap with all its changes, warm on a devnet's state, and warm over RPC.
-
-#[path = "../tests/simulation/world.rs"]
-mod world;
+//! Fork simulation of a V3 swap, changes included: warm on the devnet's own state, and cold over
+//! JSON-RPC on loopback, where the round trips are what counts and are printed.
 
 use std::hint::black_box;
 
+use alloy::eips::BlockId;
 use alloy::primitives::U256;
+use alloy::primitives::aliases::{U24, U160};
+use alloy::providers::{Provider, ProviderBuilder};
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::{Erc20, Weth9};
+use bardo::abi::uniswap_v3::SwapRouter02;
+use bardo::chain::devnet::server;
+use bardo::chain::fork::{Call, Fork, Hints, NextBlock, Options, Remote, RemoteLimits, Source};
+use bardo::sandbox::plan::{Token, Venue};
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use criterion::{Criterion, criterion_group, criterion_main};
-use world::{ALICE, World};
 
 fn swap(criterion: &mut Criterion) {
-    let (world, market) = World::with_market();
-    let fork = world.fork();
-    let calls = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    let simulation = runtime.block_on(fork.simulate(&calls)).expect("a simulation");
-    assert!(simulation.succeeded() && simulation.changes.complete());
+    let config = SandboxConfig {
+        seed: 1,
+        start_time: 1_800_000_000,
+        pace: Pace::Manual,
+        clock: None,
+        market: MarketMode::Off,
+        keeper: false,
+    };
+    let sandbox = Sandbox::boot(&config, &|_| {}).expect("a sandbox");
+    let chain = sandbox.chain("ethereum").expect("the first chain");
+    let trader = *sandbox.accounts().first().expect("the demo wallet");
+    let (weth, router) = (chain.deployment.weth, chain.deployment.swap_router);
+    let usdc = chain.deployment.token(Token::Usdc).expect("on every chain");
+    let pool = chain
+        .deployment
+        .pools
+        .iter()
+        .find(|pool| {
+            let tokens = [pool.token0.token, pool.token1.token];
+            pool.venue == Venue::V3(500) && tokens.contains(&Token::Weth) && tokens.contains(&Token::Usdc)
+        })
+        .expect("a pool");
+    let amount = U256::from(10).pow(U256::from(16));
+    let params = SwapRouter02::ExactInputSingleParams {
+        tokenIn: weth,
+        tokenOut: usdc,
+        fee: U24::from(pool.venue.fee()),
+        recipient: trader,
+        amountIn: amount,
+        amountOutMinimum: U256::from(1),
+        sqrtPriceLimitX96: U160::ZERO,
+    };
+    // Wrapped and approved beforehand, so that the swap alone is measured.
+    let prepare = [
+        Call::new(trader, weth, Weth9::depositCall {}.abi_encode()).with_value(amount),
+        Call::new(trader, weth, Erc20::approveCall { spender: router, value: U256::MAX }.abi_encode()),
+    ];
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let devnet = chain.devnet.clone();
+    runtime.block_on(async {
+        let fork = Fork::pin(&Source::Devnet(devnet.clone()), BlockId::latest(), NextBlock::default()).await;
+        let prepared = fork.expect("a fork").simulate(&prepare).await.expect("a simulation").changes;
+        let written = prepared.writes.clone();
+        devnet
+            .run(move |chain| {
+                for write in written {
+                    chain.set_storage_at(write.account, write.slot, write.value.after);
+                }
+                chain.mine();
+            })
+            .await
+            .expect("a chain");
+    });
+    let swap = SwapRouter02::exactInputSingleCall { params }.abi_encode();
+    let calls = [Call::new(trader, router, swap).with_gas_limit(500_000)];
+
+    let source = Source::Devnet(devnet.clone());
+    let fork = runtime.block_on(Fork::pin(&source, BlockId::latest(), NextBlock::default())).expect("a fork");
+    let expected = runtime.block_on(fork.simulate(&calls)).expect("a simulation");
+    assert!(expected.succeeded() && expected.changes.complete(), "{:?}", expected.failure());
     criterion.bench_function("fork/warm V3 swap with changes", |bencher| {
         bencher.iter(|| runtime.block_on(fork.simulate(black_box(&calls))).expect("a simulation"));
+    });
+
+    let served = runtime.block_on(server::serve(devnet.clone(), 0)).expect("a server");
+    let url: url::Url = served.url().parse().expect("a URL");
+    let rules = runtime.block_on(devnet.run(|chain| *chain.rules())).expect("a chain");
+    let hints = Hints { accounts: vec![pool.address], slots: vec![] };
+    let options = Options { hints, ..Options::default() };
+    let cold = async || {
+        let provider = ProviderBuilder::default().connect_http(url.clone()).erased();
+        let remote = Remote::new(provider, rules, RemoteLimits::default());
+        let fork = remote.pin(BlockId::latest(), NextBlock::default()).await.expect("a fork");
+        let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
+        (simulation, remote.round_trips())
+    };
+    let (simulation, round_trips) = runtime.block_on(cold());
+    assert_eq!(simulation.outcomes[0].status, expected.outcomes[0].status);
+    assert!(round_trips <= 6, "{round_trips} round trips");
+    println!("fork/cold V3 swap over RPC: {round_trips} sequential round trips");
+    criterion.bench_function("fork/cold V3 swap over RPC on loopback", |bencher| {
+        bencher.iter(|| runtime.block_on(cold()));
     });
 }
 

@@ -99,6 +99,17 @@ fn an_approval_is_reported_and_so_is_what_it_allows() {
 }
 
 #[test]
+fn minting_raises_the_supply() {
+    let mut world = World::new();
+    let token = token(&mut world);
+    let changes = world.simulate(&[call(BOB, token, OpenMint::mintCall { to: CAROL, value: number(5) })]).changes;
+    assert_eq!(changes.balance(token, CAROL), Some(moved(number(0), number(5))));
+    let [supply] = changes.supplies.as_slice() else { panic!("{changes:?}") };
+    assert_eq!((supply.token, supply.supply), (token, moved(number(1000), number(1005))));
+    assert_eq!(changes.unexplained().count(), 0);
+}
+
+#[test]
 fn wrapping_turns_native_balance_into_tokens() {
     let mut world = World::new();
     let weth = world.deploy(Contract::Weth9.code().expect("bundled"));

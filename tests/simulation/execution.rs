@@ -25,7 +25,7 @@ use bardo::chain::devnet::{Block, ChainTransaction, Devnet, Snapshot, State};
 use bardo::chain::evm::{self, Checks};
 use bardo::chain::fork::{Call, Changes, Fork, NextBlock, Remote, RemoteLimits, Simulation, Source, Status};
 use bardo::sandbox::genesis::{Deployment, Pool};
-use bardo::sandbox::plan::{Token, Venue};
+use bardo::sandbox::plan::Venue;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -39,7 +39,7 @@ const GWEI: u128 = 1_000_000_000;
 /// Where EIP-2935 keeps block hashes; a block writes there before its transactions.
 const HISTORY: Address = alloy::eips::eip2935::HISTORY_STORAGE_ADDRESS;
 
-fn seed(default: u64) -> u64 {
+pub fn seed(default: u64) -> u64 {
     std::env::var("BARDO_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(default)
 }
 
@@ -56,7 +56,7 @@ pub struct Exchange {
 /// A transaction, and what it is meant to be.
 pub struct Attempt {
     pub envelope: TxEnvelope,
-    what: String,
+    pub what: String,
 }
 
 impl Exchange {
@@ -469,24 +469,28 @@ fn difference(left: &State, right: &State) -> String {
     text
 }
 
+/// The next block of the chain, said in full.
+pub async fn next_block(exchange: &Exchange) -> NextBlock {
+    let next = exchange.devnet.run(|chain| chain.next_context()).await.expect("a chain");
+    NextBlock {
+        timestamp: Some(next.timestamp),
+        coinbase: Some(next.coinbase),
+        base_fee: Some(next.base_fee),
+        prevrandao: Some(next.prevrandao),
+    }
+}
+
 /// Pins, simulates, executes, compares; gives how many of `count` succeeded.
 async fn run(exchange: &mut Exchange, source: &Source, count: usize) -> usize {
     let mut succeeded = 0;
     for _ in 0..count {
         let attempt = exchange.attempt().await;
-        let next = exchange.devnet.run(|chain| chain.next_context()).await.expect("a chain");
-        let next = NextBlock {
-            timestamp: Some(next.timestamp),
-            coinbase: Some(next.coinbase),
-            base_fee: Some(next.base_fee),
-            prevrandao: Some(next.prevrandao),
-        };
         // On the devnet itself nothing needs to be told.
-        let next = if matches!(source, Source::Devnet(_)) { NextBlock::default() } else { next };
+        let on_devnet = matches!(source, Source::Devnet(_));
+        let next = if on_devnet { NextBlock::default() } else { next_block(exchange).await };
         let fork = Fork::pin(source, BlockId::latest(), next).await.expect("a fork");
         let call = Call::from_signed(&attempt.envelope).expect("a call");
-        let simulation =
-            fork.simulate(&[call]).await.unwrap_or_else(|error| panic!("{}: {error}", attempt.what));
+        let simulation = fork.simulate(&[call]).await.unwrap_or_else(|error| panic!("{}: {error}", attempt.what));
         succeeded += usize::from(exchange.compare(attempt, &simulation).await);
     }
     succeeded

@@ -1,5 +1,6 @@
 //! Fork simulation against real contracts and against contracts that mislead it.
 
+mod anvil;
 mod changes;
 mod endpoint;
 mod execution;

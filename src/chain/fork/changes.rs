@@ -16,7 +16,7 @@ use super::{
     outcome::{
         AccountChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap, MultiBalanceChange,
         NftChange, NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange, StorageWrite,
-        Unreadable,
+        SupplyChange, Unreadable,
     },
     question::{Question, Reading},
     trail::{Trails, address_in, looks_hashed},
@@ -268,7 +268,10 @@ impl<'l> Survey<'l> {
                     self.consider(Question::NftOwner { collection: account, id }, false);
                     self.consider(Question::NftApproved { collection: account, id }, false);
                 }
-                (&[], &[]) if answers && looks_hashed(slot) => {
+                (&[], &[]) if answers && !looks_hashed(slot) => {
+                    self.consider(Question::Supply { token: account }, false);
+                }
+                (&[], &[]) if answers => {
                     let involved = involved.get_or_insert_with(|| self.involved(calls));
                     for holder in involved.clone() {
                         self.consider(Question::Balance { token: account, holder }, false);
@@ -559,6 +562,7 @@ impl<'l> Survey<'l> {
             Question::NonceWord { permit2, owner, word } => {
                 changes.permit2_nonces.push(NonceWordChange { permit2, owner, word, bits: number });
             }
+            Question::Supply { token } => changes.supplies.push(SupplyChange { token, supply: number }),
             Question::PermitNonce { token, owner } => {
                 changes.permit_nonces.push(PermitNonceChange { token, owner, nonce: number });
             }

@@ -71,6 +71,8 @@ pub struct Changes {
     pub permit2_allowances: Vec<Permit2AllowanceChange>,
     /// Words of Permit2's bitmap of used signature nonces.
     pub permit2_nonces: Vec<NonceWordChange>,
+    /// Total supplies, where tokens were minted or burnt.
+    pub supplies: Vec<SupplyChange>,
     /// Nonces of ERC-2612 permits.
     pub permit_nonces: Vec<PermitNonceChange>,
     /// Approvals for everything (ERC-721, ERC-1155).
@@ -174,6 +176,15 @@ pub struct NonceWordChange {
     pub word: U256,
     /// The 256 bits.
     pub bits: Change<U256>,
+}
+
+/// `totalSupply()` of `token`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SupplyChange {
+    /// The token.
+    pub token: Address,
+    /// Raw units.
+    pub supply: Change<U256>,
 }
 
 /// `nonces(owner)` of `token` ([ERC-2612](https://eips.ethereum.org/EIPS/eip-2612)).

@@ -26,6 +26,8 @@ pub(super) enum Question {
     Permit2Allowance { permit2: Address, owner: Address, token: Address, spender: Address },
     /// `nonceBitmap(owner, word)`
     NonceWord { permit2: Address, owner: Address, word: U256 },
+    /// `totalSupply()`
+    Supply { token: Address },
     /// `nonces(owner)`
     PermitNonce { token: Address, owner: Address },
     /// `isApprovedForAll(owner, operator)`
@@ -87,6 +89,7 @@ impl Question {
     pub(super) fn contract(&self) -> Address {
         match *self {
             Self::Balance { token, .. } | Self::Allowance { token, .. } | Self::PermitNonce { token, .. } => token,
+            Self::Supply { token } => token,
             Self::Permit2Allowance { permit2, .. } | Self::NonceWord { permit2, .. } => permit2,
             Self::Operator { collection, .. }
             | Self::NftOwner { collection, .. }
@@ -104,6 +107,7 @@ impl Question {
                 Permit2::allowanceCall { owner, token, spender }.abi_encode()
             }
             Self::NonceWord { owner, word, .. } => Permit2::nonceBitmapCall { owner, word }.abi_encode(),
+            Self::Supply { .. } => Erc20::totalSupplyCall {}.abi_encode(),
             Self::PermitNonce { owner, .. } => Erc2612::noncesCall { owner }.abi_encode(),
             Self::Operator { owner, operator, .. } => Erc721::isApprovedForAllCall { owner, operator }.abi_encode(),
             Self::NftOwner { id, .. } => Erc721::ownerOfCall { tokenId: id }.abi_encode(),
@@ -120,6 +124,7 @@ impl Question {
             Self::Allowance { owner, spender, .. } => format!("allowance({owner}, {spender})"),
             Self::Permit2Allowance { owner, token, spender, .. } => format!("allowance({owner}, {token}, {spender})"),
             Self::NonceWord { owner, word, .. } => format!("nonceBitmap({owner}, {word})"),
+            Self::Supply { .. } => "totalSupply()".to_owned(),
             Self::PermitNonce { owner, .. } => format!("nonces({owner})"),
             Self::Operator { owner, operator, .. } => format!("isApprovedForAll({owner}, {operator})"),
             Self::NftOwner { id, .. } => format!("ownerOf({id})"),
