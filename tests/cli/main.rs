@@ -1,6 +1,8 @@
 //! The real binary, driven as a shell drives it.
 
 mod config;
+#[cfg(unix)]
+mod devnet;
 mod doctor;
 mod usage;
 

@@ -5,5 +5,6 @@ mod boot;
 mod feeds;
 mod genesis;
 mod market;
+mod resolve;
 mod tokens;
 mod world;
