@@ -6,6 +6,7 @@
 pub mod devnet;
 pub mod evm;
 pub mod fork;
+pub mod multicall;
 pub mod network;
 pub mod price;
 pub mod provider;

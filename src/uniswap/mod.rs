@@ -4,6 +4,7 @@
 //! no chain. Not here: deciding whether a trade is wise (see `safety`) or signing one (`custody`).
 
 pub mod address;
+pub mod discovery;
 pub mod pool;
 pub mod ratio;
 pub mod routing;

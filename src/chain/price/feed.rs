@@ -7,18 +7,12 @@ use super::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
 use crate::{
     abi::feed::Aggregator,
     base::{clock::Clock, text::SafeText, units::Usd},
-    chain::provider::ProviderError,
+    chain::multicall::{Answers, Call, Calls},
 };
 use alloy::{
     eips::BlockId,
-    network::TransactionBuilder,
-    primitives::{Address, Bytes, I256, U256},
-    providers::{
-        DynProvider, Provider,
-        bindings::IMulticall3::{self, Call3},
-    },
-    rpc::types::TransactionRequest,
-    sol_types::SolCall,
+    primitives::{Address, I256, U256},
+    providers::{DynProvider, bindings::IMulticall3},
 };
 use futures::future::BoxFuture;
 use std::{
@@ -101,7 +95,7 @@ impl FeedPrices {
             return Ok(vec![Err(NoPrice::UnknownToken); tokens.len()]);
         }
 
-        let answers = calls.send(&self.provider, self.multicall).await?;
+        let answers = calls.send(&self.provider, self.multicall, BlockId::latest()).await?;
         let now: u64 = time.take(&answers).and_then(|time| u64::try_from(time).ok()).ok_or(NoPrice::NoAnswer)?;
         self.check_block(now)?;
         if let Some((spec, call)) = sequencer {
@@ -208,42 +202,4 @@ fn price_of(spec: &FeedSpec, round: Aggregator::latestRoundDataReturn, now: u64)
     let source =
         PriceOrigin::Feed { address: spec.address, pair: spec.pair.clone(), round: round.roundId.to::<u128>() };
     Ok(Price { usd, source, observed_at: Some(stated), age: Some(age) })
-}
-
-/// Calls of one Multicall3 question.
-#[derive(Default)]
-struct Calls(Vec<Call3>);
-
-/// The place of one call's answer, with its type.
-struct Call<C> {
-    index: usize,
-    kind: std::marker::PhantomData<C>,
-}
-
-struct Answers(Vec<IMulticall3::Result>);
-
-impl Calls {
-    fn push<C: SolCall>(&mut self, target: Address, call: &C) -> Call<C> {
-        self.0.push(Call3 { target, allowFailure: true, callData: call.abi_encode().into() });
-        Call { index: self.0.len().saturating_sub(1), kind: std::marker::PhantomData }
-    }
-
-    async fn send(self, provider: &DynProvider, multicall: Address) -> Result<Answers, NoPrice> {
-        let call = IMulticall3::aggregate3Call { calls: self.0 };
-        let request = TransactionRequest::default().with_to(multicall).with_input(call.abi_encode());
-        // Said outright: without a block, some nodes answer for the pending one, whose time is a guess.
-        let output: Bytes = provider.call(request).block(BlockId::latest()).await.map_err(ProviderError::from)?;
-        let answers = IMulticall3::aggregate3Call::abi_decode_returns(&output).map_err(|_| ProviderError::Decode {
-            detail: SafeText::clean("no Multicall3 answer: is the contract there?", 100),
-        })?;
-        Ok(Answers(answers))
-    }
-}
-
-impl<C: SolCall> Call<C> {
-    /// The answer; `None` if the call failed, is missing, or does not decode.
-    fn take(&self, answers: &Answers) -> Option<C::Return> {
-        let answer = answers.0.get(self.index).filter(|answer| answer.success)?;
-        C::abi_decode_returns_validate(&answer.returnData).ok()
-    }
 }
