@@ -28,7 +28,7 @@ use crate::chain::provider::ProviderError;
 pub const FEE_TIERS: [(u32, i32); 4] = [(100, 1), (500, 10), (3000, 60), (10_000, 200)];
 
 /// Listed tokens that routes may pass through, besides the wrapped native one.
-const BASE_SYMBOLS: [&str; 4] = ["USDC", "USDT", "DAI", "WBTC"];
+pub(super) const BASE_SYMBOLS: [&str; 4] = ["USDC", "USDT", "DAI", "WBTC"];
 
 /// How far from the price ticks are read at first: 22 % or more both ways, in whole bitmap words.
 const NEAR_TICKS: i32 = 2_048;

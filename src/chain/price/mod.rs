@@ -50,6 +50,13 @@ pub enum PriceOrigin {
         /// The round that was read.
         round: u128,
     },
+    /// The time-weighted mean of a pool.
+    Twap {
+        /// The pool.
+        pool: Address,
+        /// The time the mean is taken over.
+        window: Duration,
+    },
     /// The operator's configuration, on a test network.
     Fixed,
 }
@@ -57,7 +64,7 @@ pub enum PriceOrigin {
 impl PriceOrigin {
     /// Whether a market stands behind it. A fixed price is good for rehearsal and nothing else.
     pub fn is_live(&self) -> bool {
-        matches!(self, Self::Feed { .. })
+        matches!(self, Self::Feed { .. } | Self::Twap { .. })
     }
 }
 
@@ -65,6 +72,7 @@ impl fmt::Display for PriceOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Feed { pair, .. } => write!(f, "feed {pair}"),
+            Self::Twap { pool, window } => write!(f, "{} min mean of pool {pool}", window.as_secs() / 60),
             Self::Fixed => f.write_str("fixed test price"),
         }
     }
@@ -133,6 +141,20 @@ pub enum NoPrice {
         since: Duration,
         /// Time that must pass.
         grace: Duration,
+    },
+    /// The pools of this token held too little to be believed.
+    #[error("its deepest pool held {depth}, at least {minimum} is needed")]
+    TooShallow {
+        /// What the deepest pool held over the window.
+        depth: Usd,
+        /// What is asked for.
+        minimum: Usd,
+    },
+    /// The pools of this token do not remember long enough.
+    #[error("its pools do not remember {} min", window.as_secs() / 60)]
+    TooYoung {
+        /// The time the mean is taken over.
+        window: Duration,
     },
     /// The chain could not be read.
     #[error("the chain could not be read: {0}")]
