@@ -5,6 +5,7 @@ mod boot;
 mod feeds;
 mod genesis;
 mod market;
+mod quotes;
 mod resolve;
 mod tokens;
 mod world;

@@ -1,0 +1,330 @@
+//! Bardo's own quotes, routes and pool prices against the protocols' contracts, on a furnished chain.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, Bytes, TxKind, U160, U256};
+use alloy::providers::{DynProvider, Provider};
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use bardo::abi::uniswap_v2::UniswapV2Router02;
+use bardo::abi::uniswap_v3::QuoterV2;
+use bardo::base::clock::SystemClock;
+use bardo::base::units::Usd;
+use bardo::chain::devnet::{Devnet, Mining, RunningConfig};
+use bardo::chain::network::{AddressBook, BookToken, DEVNET_ETHEREUM, Network};
+use bardo::chain::price::{FeedPrices, NoPrice, PriceOrigin, PriceSource, feed_specs};
+use bardo::sandbox::genesis::Deployment;
+use bardo::sandbox::plan::{ETHEREUM, Token};
+use bardo::sandbox::target::Asset;
+use bardo::uniswap::discovery::{DiscoveryError, PoolReader, Reach};
+use bardo::uniswap::pool::{Exact, Pool, PoolError, Version};
+use bardo::uniswap::ratio::Ratio;
+use bardo::uniswap::routing::{GasCost, Route, RouteError, RouteRequest};
+use bardo::uniswap::twap::{TwapPrices, TwapRules};
+use bardo::uniswap::v3::tick_math::{MAX_SQRT_PRICE, MIN_SQRT_PRICE};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::world::World;
+
+/// A furnished chain that stands still, and how to ask it.
+struct Ground {
+    devnet: Devnet,
+    provider: DynProvider,
+    network: Network,
+    deployment: Arc<Deployment>,
+    usd: BTreeMap<Asset, f64>,
+}
+
+impl Ground {
+    fn new() -> Self {
+        let world = World::new(&ETHEREUM);
+        let deployment = Arc::clone(world.residents.deployment());
+        let usd = Asset::FED.into_iter().map(|asset| (asset, world.price(asset))).collect();
+        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let devnet = Devnet::adopt(world.chain, running).unwrap();
+        let mut book = AddressBook::default();
+        for (name, address) in &deployment.contracts {
+            book.set(name, *address);
+        }
+        for (token, address) in deployment.tokens.iter().filter(|(token, _)| !token.is_bad()) {
+            let plan = token.plan();
+            let (symbol, name) = (plan.key.to_owned(), plan.name.to_owned());
+            book.set_token(BookToken { symbol, name, decimals: plan.decimals, address: *address });
+        }
+        for (asset, address) in &deployment.feeds {
+            let pair = format!("{} / USD", asset.ticker());
+            book.set_feed(bardo::chain::network::Feed { pair, address: *address, decimals: 8 });
+        }
+        let provider = devnet.provider();
+        let network = Network::devnet("ethereum", DEVNET_ETHEREUM, book);
+        Self { devnet, provider, network, deployment, usd }
+    }
+
+    fn reader(&self) -> PoolReader {
+        PoolReader::new(self.provider.clone(), &self.network).unwrap()
+    }
+
+    fn good_tokens(&self) -> Vec<Address> {
+        let tokens = self.deployment.tokens.iter();
+        tokens.filter(|(token, _)| !token.is_bad()).map(|(_, address)| *address).collect()
+    }
+
+    fn token(&self, token: Token) -> Address {
+        self.deployment.tokens[&token]
+    }
+
+    async fn ask<C: SolCall>(&self, contract: &str, call: C) -> Option<C::Return> {
+        let request = TransactionRequest {
+            to: Some(TxKind::Call(self.deployment.contracts[contract])),
+            input: Bytes::from(call.abi_encode()).into(),
+            ..Default::default()
+        };
+        let output = self.provider.call(request).await.ok()?;
+        Some(C::abi_decode_returns(&output).unwrap())
+    }
+
+    /// The open side by the protocol's lens along pools of one version, and whether it filled all.
+    async fn lens(&self, path: &[Pool], tokens: &[Address], exact: Exact) -> Option<(U256, bool)> {
+        if path[0].version() == Version::V2 {
+            let path = tokens.to_vec();
+            let amounts = match exact {
+                Exact::In(amount) => {
+                    let call = UniswapV2Router02::getAmountsOutCall { amountIn: amount, path };
+                    *self.ask("v2Router", call).await?.last().unwrap()
+                }
+                Exact::Out(amount) => {
+                    let call = UniswapV2Router02::getAmountsInCall { amountOut: amount, path };
+                    *self.ask("v2Router", call).await?.first().unwrap()
+                }
+            };
+            return Some((amounts, true));
+        }
+        let mut packed = tokens[0].to_vec();
+        for (pool, token) in path.iter().zip(&tokens[1..]) {
+            packed.extend(&pool.fee().to_be_bytes()[1..]);
+            packed.extend(token.as_slice());
+        }
+        let (amount, prices) = match exact {
+            Exact::In(amount) => {
+                let call = QuoterV2::quoteExactInputCall { path: packed.into(), amountIn: amount };
+                let answer = self.ask("quoterV2", call).await?;
+                (answer.amountOut, answer.sqrtPriceX96AfterList)
+            }
+            Exact::Out(amount) => {
+                let mut reversed = tokens[tokens.len() - 1].to_vec();
+                for (pool, token) in path.iter().zip(tokens).rev() {
+                    reversed.extend(&pool.fee().to_be_bytes()[1..]);
+                    reversed.extend(token.as_slice());
+                }
+                let call = QuoterV2::quoteExactOutputCall { path: reversed.into(), amountOut: amount };
+                let answer = self.ask("quoterV2", call).await?;
+                (answer.amountIn, answer.sqrtPriceX96AfterList)
+            }
+        };
+        let ends = [MIN_SQRT_PRICE + U256::from(1), MAX_SQRT_PRICE - U256::from(1)];
+        Some((amount, !prices.iter().any(|price: &U160| ends.contains(&U256::from(*price)))))
+    }
+}
+
+/// One after the other through the pools; the open side.
+fn native(path: &[Pool], tokens: &[Address], exact: Exact) -> Result<U256, PoolError> {
+    let hops: Vec<_> = path.iter().zip(tokens).collect();
+    let hop = |(pool, token): &(&Pool, &Address), exact| pool.quote(pool.zero_for_one(**token)?, exact);
+    match exact {
+        Exact::In(amount) => hops.iter().try_fold(amount, |amount, at| Ok(hop(at, Exact::In(amount))?.amount_out)),
+        Exact::Out(amount) => {
+            hops.iter().rev().try_fold(amount, |amount, at| Ok(hop(at, Exact::Out(amount))?.amount_in))
+        }
+    }
+}
+
+/// Pools of one version that follow on each other, without meeting a token twice.
+fn draw_path(random: &mut ChaCha8Rng, pools: &[Pool]) -> (Vec<Pool>, Vec<Address>) {
+    let first = &pools[random.random_range(0..pools.len())];
+    let (token0, token1) = first.tokens();
+    let mut tokens = if random.random() { vec![token0, token1] } else { vec![token1, token0] };
+    let mut path = vec![first.clone()];
+    for _ in 1..random.random_range(1..=3) {
+        let here = tokens[tokens.len() - 1];
+        let onwards: Vec<(&Pool, Address)> = pools
+            .iter()
+            .filter(|pool| pool.version() == first.version())
+            .filter_map(|pool| match pool.tokens() {
+                (a, b) if a == here => Some((pool, b)),
+                (a, b) if b == here => Some((pool, a)),
+                _ => None,
+            })
+            .filter(|(_, next)| !tokens.contains(next))
+            .collect();
+        if onwards.is_empty() {
+            break;
+        }
+        let (pool, next) = onwards[random.random_range(0..onwards.len())];
+        path.push(pool.clone());
+        tokens.push(next);
+    }
+    (path, tokens)
+}
+
+/// From a millionth of a pool's depth to thirty times it, evenly over the orders of magnitude.
+fn draw_amount(random: &mut ChaCha8Rng, pool: &Pool, token: Address) -> U256 {
+    let depth = pool.virtual_reserve(pool.tokens().0 == token);
+    let scaled = depth * U256::from(30u64 * 1_000_000 / (1u64 << random.random_range(0..25))) / U256::from(1_000_000);
+    let fine = U256::from(random.random_range(500_000u64..1_000_000));
+    (scaled * fine / U256::from(1_000_000)).max(U256::from(1))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn quotes_equal_the_contracts_own_to_the_wei() {
+    let ground = Ground::new();
+    let reader = ground.reader();
+    let snapshot = reader.pools(&ground.good_tokens(), BlockId::latest(), Reach::Whole).await.unwrap();
+    assert_eq!(snapshot.refused, []);
+    let found: BTreeSet<Address> = snapshot.pools.pools().iter().map(Pool::address).collect();
+    let good = |token: Token| !token.is_bad();
+    let pools = ground.deployment.pools.iter();
+    let expected: BTreeSet<Address> =
+        pools.filter(|pool| good(pool.token0.token) && good(pool.token1.token)).map(|pool| pool.address).collect();
+    assert_eq!(found, expected);
+
+    let mut random = ChaCha8Rng::seed_from_u64(7);
+    let (mut filled, mut refused, mut long) = (0, 0, 0);
+    for draw in 0..400 {
+        let (path, tokens) = draw_path(&mut random, snapshot.pools.pools());
+        let exact = if random.random() {
+            Exact::In(draw_amount(&mut random, &path[0], tokens[0]))
+        } else {
+            Exact::Out(draw_amount(&mut random, &path[path.len() - 1], tokens[tokens.len() - 1]))
+        };
+        let lens = ground.lens(&path, &tokens, exact).await;
+        match native(&path, &tokens, exact) {
+            Ok(amount) => {
+                assert_eq!(lens, Some((amount, true)), "draw {draw}: {exact:?} along {tokens:?}");
+                filled += 1;
+                long += usize::from(path.len() == 3);
+            }
+            Err(PoolError::InsufficientLiquidity { .. }) => {
+                assert!(lens.is_none_or(|(_, whole)| !whole), "draw {draw}: {exact:?} along {tokens:?}: {lens:?}");
+                refused += 1;
+            }
+            // An amount so small that a hop gave nothing to the next.
+            Err(PoolError::ZeroAmount) => assert!(lens.is_none_or(|(amount, _)| amount.is_zero()), "draw {draw}"),
+            Err(other) => panic!("draw {draw}: {other}"),
+        }
+    }
+    assert!(filled >= 200 && refused >= 10 && long >= 30, "{filled} filled, {refused} refused, {long} of three hops");
+}
+
+async fn check_route(ground: &Ground, route: &Route, pools: &BTreeMap<Address, Pool>) {
+    for leg in &route.legs {
+        for hop in &leg.hops {
+            let path = [pools[&hop.pool].clone()];
+            let exact = match route.exact {
+                Exact::In(_) => Exact::In(hop.amount_in),
+                Exact::Out(_) => Exact::Out(hop.amount_out),
+            };
+            let expected = match route.exact {
+                Exact::In(_) => hop.amount_out,
+                Exact::Out(_) => hop.amount_in,
+            };
+            let lens = ground.lens(&path, &[hop.token_in, hop.token_out], exact).await;
+            assert_eq!(lens, Some((expected, true)), "{hop:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn routes_are_what_the_contracts_would_give() {
+    let ground = Ground::new();
+    let reader = ground.reader();
+    let (weth, usdc) = (ground.token(Token::Weth), ground.token(Token::Usdc));
+    let tokens = ground.good_tokens();
+    let mut random = ChaCha8Rng::seed_from_u64(11);
+    let (mut routed, mut splits, mut multi_hop) = (0, 0, 0);
+    let all = reader.pools(&tokens, BlockId::latest(), Reach::Whole).await.unwrap();
+    let by_address: BTreeMap<Address, Pool> =
+        all.pools.pools().iter().map(|pool| (pool.address(), pool.clone())).collect();
+    for _ in 0..60 {
+        let from = tokens[random.random_range(0..tokens.len())];
+        let to = tokens[random.random_range(0..tokens.len())];
+        if from == to {
+            continue;
+        }
+        let paying = random.random();
+        let fixed = if paying { from } else { to };
+        let deepest = all.pools.pools().iter().filter(|pool| [pool.tokens().0, pool.tokens().1].contains(&fixed));
+        let deepest = deepest.max_by_key(|pool| pool.virtual_reserve(pool.tokens().0 == fixed)).unwrap();
+        let depth = deepest.virtual_reserve(deepest.tokens().0 == fixed);
+        let amount = depth / U256::from(1u64 << random.random_range(4..16));
+        let exact = if paying { Exact::In(amount) } else { Exact::Out(amount) };
+        let native = all.pools.token_per_native(weth, if paying { to } else { from }).unwrap();
+        let gas = GasCost::new(1_000_000_000, &native);
+        let request = RouteRequest { gas, ..RouteRequest::new(from, to, exact) };
+        let (route, snapshot) = match reader.route(&request, BlockId::latest()).await {
+            Ok(found) => found,
+            // A virtual depth is far above what a narrow position holds.
+            Err(DiscoveryError::Route(RouteError::InsufficientLiquidity { .. })) => continue,
+            Err(error) => panic!("{error}"),
+        };
+        routed += 1;
+        assert_eq!(snapshot.block_hash, all.block_hash);
+        check_route(&ground, &route, &by_address).await;
+        splits += usize::from(route.legs.len() > 1);
+        multi_hop += usize::from(route.legs.iter().any(|leg| leg.hops.len() > 1));
+    }
+    assert!(routed >= 30 && splits >= 5 && multi_hop >= 5, "{routed}: {splits} splits, {multi_hop} with several hops");
+
+    // The spot price of ether in dollars, give or take what its pools differ by.
+    let one = Exact::In(U256::from(10u64).pow(U256::from(18)));
+    let (route, near) = reader.route(&RouteRequest::new(weth, usdc, one), BlockId::latest()).await.unwrap();
+    let dollars = u128::try_from(route.amount_out).unwrap() as f64 / 1e6;
+    assert!((dollars / ground.usd[&Asset::Eth] - 1.0).abs() < 0.01, "{dollars}");
+    assert!(route.price_impact < Ratio::of(U256::from(1), U256::from(100)).unwrap());
+    // More than all pools hold is an error, and found only once every tick was read.
+    let hoard = Exact::Out(U256::from(10u64).pow(U256::from(20)));
+    let error = reader.route(&RouteRequest::new(weth, usdc, hoard), BlockId::latest()).await.unwrap_err();
+    assert!(matches!(error, DiscoveryError::Route(RouteError::InsufficientLiquidity { .. })), "{error}");
+    // The same block is read once; another block anew.
+    let again = reader.pools(&[weth, usdc], BlockId::latest(), Reach::Near).await.unwrap();
+    assert!(Arc::ptr_eq(&near, &again));
+    ground.devnet.mine().await.unwrap();
+    let next = reader.pools(&[weth, usdc], BlockId::latest(), Reach::Near).await.unwrap();
+    assert_eq!(next.block_number, near.block_number + 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pools_remember_prices() {
+    let ground = Ground::new();
+    let multicall = ground.deployment.contracts["multicall3"];
+    let feeds = || {
+        let specs = feed_specs(&ground.network);
+        Arc::new(FeedPrices::new(ground.provider.clone(), multicall, specs, None, None, Arc::new(SystemClock)))
+    };
+    let usd = |dollars: u64| -> Usd { dollars.to_string().parse().unwrap() };
+    let source = |window, depth| {
+        let rules = TwapRules { window, minimum_depth: usd(depth) };
+        TwapPrices::new(ground.provider.clone(), &ground.network, feeds(), rules).unwrap()
+    };
+    let (uni, weth, usdc) = (ground.token(Token::Uni), ground.token(Token::Weth), ground.token(Token::Usdc));
+    let twap = source(1_800, 100_000);
+    let prices = twap.prices(&[uni, weth, usdc, Address::repeat_byte(0x77)]).await;
+    for (price, asset) in prices.iter().zip([Asset::Uni, Asset::Eth, Asset::Usdc]) {
+        let price = price.as_ref().unwrap();
+        let dollars: f64 = price.usd.to_fixed(8, bardo::base::units::Rounding::Down).parse().unwrap();
+        // The market moves by under a percent in a quarter of an hour, and pools lag it by their fee.
+        assert!((dollars / ground.usd[&asset] - 1.0).abs() < 0.03, "{asset:?}: {dollars}");
+        assert!(matches!(price.source, PriceOrigin::Twap { .. }));
+    }
+    assert_eq!(prices[3], Err(NoPrice::UnknownToken));
+    // A pool that is left out is no witness.
+    let PriceOrigin::Twap { pool, .. } = prices[0].as_ref().unwrap().source else { panic!("not a mean") };
+    let other = source(1_800, 100_000).without([pool]).prices(&[uni]).await.remove(0).unwrap();
+    assert!(matches!(other.source, PriceOrigin::Twap { pool: witness, .. } if witness != pool));
+    let shallow = source(1_800, 1_000_000_000).prices(&[uni]).await.remove(0);
+    assert!(matches!(shallow, Err(NoPrice::TooShallow { .. })), "{shallow:?}");
+    let young = source(86_400, 100_000).prices(&[uni]).await.remove(0);
+    assert!(matches!(young, Err(NoPrice::TooYoung { .. })), "{young:?}");
+}
