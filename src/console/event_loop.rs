@@ -1,10 +1,11 @@
 //! The one loop: wait for anything, take in everything that is ready, then draw once.
 
 use std::io;
+use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossterm::event::{Event, EventStream, KeyEventKind, MouseButton, MouseEventKind};
-use futures::{FutureExt, StreamExt};
+use futures::StreamExt;
 use ratatui::layout::Size;
 use tokio::sync::mpsc;
 
@@ -91,7 +92,11 @@ pub(super) async fn run(
             }
             taken += 1;
             if taken < MOST_AT_ONCE {
-                let event = events.next().now_or_never().map(Woken::Terminal);
+                // Asked with this task's own waker: the stream keeps the first it is given until it has used it.
+                let event = match futures::poll!(events.next()) {
+                    Poll::Ready(event) => Some(Woken::Terminal(event)),
+                    Poll::Pending => None,
+                };
                 next = event.or_else(|| updates.try_recv().ok().map(|update| Woken::News(Some(update))));
             }
         }

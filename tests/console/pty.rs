@@ -125,6 +125,15 @@ impl Pty {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
+    /// Waits until the program stands still: continuing it before it has stopped would be lost on it.
+    pub fn until_stopped(&self) {
+        let id = self.child.process_id().unwrap().to_string();
+        self.until("a stopped process", |_| {
+            let state = Command::new("ps").args(["-o", "stat=", "-p", &id]).output().unwrap().stdout;
+            state.starts_with(b"T")
+        });
+    }
+
     /// Waits for the program's end.
     pub fn ended(&mut self) -> ExitStatus {
         let start = Instant::now();
