@@ -125,6 +125,8 @@ pub fn empty_chain(
     Ok(Chain::new(ChainConfig {
         rules: ChainRules::osaka(plan.chain_id),
         genesis_time,
+        base_fee: plan.base_fee,
+        least_base_fee: plan.base_fee,
         gas_limit: BLOCK_GAS,
         balances: development.chain(inhabitants).collect(),
         codes: vec![

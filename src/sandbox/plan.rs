@@ -141,7 +141,8 @@ pub struct ChainPlan {
     pub chain_id: u64,
     /// Time between blocks where they are made by interval, in milliseconds.
     pub block_millis: u64,
-    /// Wei per gas that the first block after genesis burns.
+    /// The least wei per gas a block burns. Without a floor the fee of a chain this quiet ends at 7 wei within
+    /// minutes, and gas would look free to whoever rehearses here.
     pub base_fee: u64,
     /// Its tokens, wrapped ether first.
     pub tokens: &'static [Token],

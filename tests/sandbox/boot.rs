@@ -91,6 +91,19 @@ async fn the_market_goes_on_once_booted() {
     assert!(sandbox.chain("31337").is_some() && sandbox.chain("mainnet").is_none());
 }
 
+#[tokio::test]
+async fn gas_keeps_its_price_on_a_quiet_chain() {
+    let sandbox =
+        Sandbox::boot(&SandboxConfig { market: MarketMode::Off, keeper: false, ..config() }, &|_| {}).unwrap();
+    for (name, wei) in [("ethereum", 1_000_000_000), ("base", 10_000_000)] {
+        let chain = &sandbox.chain(name).unwrap().devnet;
+        for _ in 0..40 {
+            chain.mine().await.unwrap();
+        }
+        assert_eq!(chain.run(|chain| chain.next_base_fee()).await.unwrap(), wei, "{name}");
+    }
+}
+
 #[test]
 fn a_start_before_the_past_is_refused() {
     let error = Sandbox::boot(&SandboxConfig { start_time: 100, ..config() }, &|_| {}).unwrap_err();
