@@ -87,6 +87,15 @@ impl Pty {
         }
     }
 
+    /// Waits until the bytes written so far are as `holds` asks.
+    pub fn until_written(&self, what: &str, holds: impl Fn(&[u8]) -> bool) {
+        let start = Instant::now();
+        while !holds(&self.raw()) {
+            assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Waits until the terminal shows `words`.
     pub fn until_shown(&self, words: &str) {
         self.until(words, |screen| screen.contents().contains(words));

@@ -50,12 +50,12 @@ fn with_nothing_moving_not_one_byte_is_written_until_a_key() {
     pty.type_keys("\x1b");
     pty.until_gone("Shift-Tab");
     // The answer to Esc has been read whole once its update is closed.
-    pty.until("the end of the update", |_| pty.raw().ends_with(b"\x1b[?2026l"));
+    pty.until_written("the end of the update", |raw| raw.ends_with(b"\x1b[?2026l"));
     let before = pty.raw().len();
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(pty.raw().len(), before, "bytes were written while nothing moved");
     pty.type_keys("z");
-    pty.until("an answer to the key", |_| pty.raw().len() > before);
+    pty.until_written("an answer to the key", |raw| raw.len() > before);
     leave(&mut pty);
 }
 
@@ -89,8 +89,7 @@ fn stopped_without_warning_it_still_finds_its_way_back() {
     pty.signal("STOP");
     pty.until_stopped();
     pty.signal("CONT");
-    pty.until("a second start of the alternate screen", |_| {
-        let raw = pty.raw();
+    pty.until_written("a second start of the alternate screen", |raw| {
         raw.windows(8).filter(|window| window == b"\x1b[?1049h").count() >= 2
     });
     leave(&mut pty);
