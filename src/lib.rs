@@ -6,6 +6,7 @@
 //! | floor | room | holds |
 //! |---|---|---|
 //! | 14 | [`cli`], [`console`] | subcommands; the full-screen program |
+//! | 11 | [`tools`] | the tools, one file each, and the list of them |
 //! | 10 | [`engine`] | what a tool is, the catalog, the executor, the envelope |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
@@ -25,4 +26,5 @@ pub mod engine;
 pub mod fabric;
 pub mod sandbox;
 pub mod store;
+pub mod tools;
 pub mod uniswap;

@@ -4,17 +4,10 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::base::clock::Clock;
+use super::world::World;
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::ToolMeta;
 use crate::fabric::{EventKind, Fabric, ToolUpdate};
-
-/// The world outside, the same for every call of an executor.
-#[derive(Debug, Clone)]
-pub struct World {
-    /// What time it is.
-    pub clock: Arc<dyn Clock>,
-}
 
 /// What one call gets; cheap to clone.
 #[derive(Clone)]

@@ -17,13 +17,14 @@ use tokio::task::{AbortHandle, JoinError, JoinHandle};
 use tokio::time::{Instant, timeout};
 
 use super::catalog::{Catalog, Entry};
-use super::context::{CallContext, World};
+use super::context::CallContext;
 use super::envelope::{Status, ToolResponse};
 use super::input::Input;
 use super::keys::{Claim, Claimed};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, Reply};
-use crate::base::error::{ErrorCode, ToolError, Violation};
+use super::world::World;
+use crate::base::error::{ErrorCategory, ErrorCode, ToolError, Violation};
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::ToolMeta;
 use crate::base::text::SafeText;
@@ -121,8 +122,10 @@ struct Refusal {
 }
 
 impl From<ToolError> for Refusal {
+    /// What a rule stands against is blocked; all else failed.
     fn from(error: ToolError) -> Self {
-        Self { status: Status::Error, error }
+        let blocked = error.code().category() == ErrorCategory::RiskBlocked;
+        Self { status: if blocked { Status::Blocked } else { Status::Error }, error }
     }
 }
 

@@ -9,6 +9,7 @@ mod context;
 mod envelope;
 mod executor;
 mod export;
+mod faults;
 mod input;
 mod keys;
 mod profiles;
@@ -16,9 +17,10 @@ mod rate;
 #[cfg(test)]
 mod tests;
 mod tool;
+mod world;
 
 pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
-pub use context::{CallContext, World};
+pub use context::CallContext;
 pub use envelope::{Status, ToolResponse};
 pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall};
 pub use export::{mcp_list, openai_list};
@@ -26,3 +28,4 @@ pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
 pub use keys::MIGRATIONS;
 pub use profiles::categories_of;
 pub use tool::{ReadTool, Reply, ToolDef};
+pub use world::{LostChain, World, WorldChain, address};

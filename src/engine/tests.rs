@@ -209,7 +209,7 @@ fn bench_with(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>, store: Option<st
     let events = fabric.subscribe(1_000);
     let executor = Executor::new(ExecutorConfig {
         catalog: Catalog::new([&PROBE, &SWAPPER]).unwrap(),
-        world: Arc::new(World { clock: clock.clone() }),
+        world: Arc::new(World::new(clock.clone(), None, vec![], vec![])),
         fabric: fabric.clone(),
         golem_id: GolemId::operator(),
         calls_per_minute,

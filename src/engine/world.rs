@@ -1,0 +1,180 @@
+//! The world outside, as tools see it: the chains of one network, their prices, the wallet, the time.
+
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+
+use crate::base::clock::Clock;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::chain::multicall::{Answers, Calls};
+use crate::chain::network::{Contract, Network, resolve};
+use crate::chain::price::PriceChain;
+use crate::chain::provider::{ChainClient, ConnectError};
+use crate::chain::token::{self, Token};
+
+/// The world outside, the same for every call of an executor.
+#[derive(Debug, Clone)]
+pub struct World {
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// The account that tools look at where they are told no other.
+    pub account: Option<Address>,
+    chains: Vec<WorldChain>,
+    /// The networks of `chains`, in the same order.
+    networks: Vec<Network>,
+    lost: Vec<LostChain>,
+}
+
+/// A chain that can be worked on.
+#[derive(Debug, Clone)]
+pub struct WorldChain {
+    /// The way to it.
+    pub client: ChainClient,
+    /// What its tokens are worth.
+    pub prices: PriceChain,
+}
+
+/// A chain that was configured and could not be reached when the world was made.
+#[derive(Debug, Clone)]
+pub struct LostChain {
+    /// The name it was configured under.
+    pub name: String,
+    /// Why it is not there.
+    pub reason: ConnectError,
+}
+
+impl World {
+    /// A world of these chains. The first is the one that is meant where none is named.
+    pub fn new(clock: Arc<dyn Clock>, account: Option<Address>, chains: Vec<WorldChain>, lost: Vec<LostChain>) -> Self {
+        let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
+        Self { clock, account, chains, networks, lost }
+    }
+
+    /// The chains that can be worked on.
+    pub fn chains(&self) -> &[WorldChain] {
+        &self.chains
+    }
+
+    /// The chains that were configured and are not there.
+    pub fn lost(&self) -> &[LostChain] {
+        &self.lost
+    }
+
+    /// The chain of that name, alias or decimal id.
+    ///
+    /// # Errors
+    /// `CHAIN_UNREACHABLE` or `CHAIN_INCONSISTENT` for a chain that was configured and is not there,
+    /// `CHAIN_UNKNOWN` for any other.
+    pub fn chain(&self, asked: &str) -> Result<&WorldChain, ToolError> {
+        let unknown = match resolve(asked, &self.networks) {
+            Ok(found) => {
+                let chain = self.chains.iter().find(|chain| chain.client.chain_id() == found.chain_id);
+                return chain.ok_or_else(|| ToolError::new(ErrorCode::ChainUnknown, format_args!("no chain {found}")));
+            }
+            Err(unknown) => unknown,
+        };
+        match self.lost.iter().find(|lost| lost.name.eq_ignore_ascii_case(asked.trim())) {
+            Some(lost) => Err(lost.reason.clone().into()),
+            None => Err(unknown.into()),
+        }
+    }
+
+    /// The account asked for, or the wallet's.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` for a text that is no address, `WALLET_NOT_CONFIGURED` where there is none.
+    pub fn account(&self, asked: Option<&str>) -> Result<Address, ToolError> {
+        match asked {
+            Some(text) => address(text, "account"),
+            None => self.account.ok_or_else(|| {
+                ToolError::new(ErrorCode::WalletNotConfigured, "no account is set up, and none was named")
+            }),
+        }
+    }
+}
+
+impl WorldChain {
+    /// The chain's name, id and address book.
+    pub fn network(&self) -> &Network {
+        self.client.network()
+    }
+
+    /// The token of that symbol or address.
+    ///
+    /// # Errors
+    /// As [`token::resolve`], as a tool's error.
+    pub async fn token(&self, asked: &str) -> Result<Token, ToolError> {
+        Ok(token::resolve(asked, self.network(), self.client.provider()).await?)
+    }
+
+    /// The address of a contract on this chain.
+    ///
+    /// # Errors
+    /// `CHAIN_UNSUPPORTED` where the address book has none.
+    pub fn contract(&self, contract: Contract) -> Result<Address, ToolError> {
+        self.network().book.contract(contract).ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::ChainUnsupported,
+                format_args!("the address book of {} has no {}", self.network(), contract.key()),
+            )
+        })
+    }
+
+    /// Asks all calls at once, so that the answers are of one block.
+    ///
+    /// # Errors
+    /// `CHAIN_UNSUPPORTED` without Multicall3, or the chain's own failure.
+    pub async fn ask(&self, calls: Calls) -> Result<Answers, ToolError> {
+        Ok(calls.send(self.client.provider(), self.contract(Contract::Multicall3)?).await?)
+    }
+}
+
+/// An address as a parameter carries it: 0x and 40 hexadecimal digits, the checksum of EIP-55
+/// (<https://eips.ethereum.org/EIPS/eip-55>) right where the letters are of both cases.
+///
+/// # Errors
+/// `VALIDATION_FAILED` that names the parameter.
+pub fn address(text: &str, parameter: &str) -> Result<Address, ToolError> {
+    let text = text.trim();
+    let bad = |what: &str| {
+        ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: '{text}' {what}"))
+            .detail("parameter", parameter)
+    };
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let address: Address = digits
+        .filter(|digits| digits.len() == 40)
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| bad("is not an address: expected 0x and 40 hexadecimal digits"))?;
+    let digits = digits.unwrap_or_default();
+    let mixed = digits.bytes().any(|b| b.is_ascii_lowercase()) && digits.bytes().any(|b| b.is_ascii_uppercase());
+    if mixed && address.to_checksum(None).get(2..) != Some(digits) {
+        return Err(bad("has a wrong checksum: a character was changed; copy the address again from its source"));
+    }
+    Ok(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_with_their_checksum() {
+        // The examples of EIP-55.
+        for good in [
+            "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed",
+            "0x5aaeb6053f3e94c9b9a09f33669435e7ef1beaed",
+            "0XFB6916095CA1DF60BB79CE92CE3EA74C37C5D359",
+        ] {
+            assert!(address(good, "spender").is_ok(), "{good}");
+        }
+        for (bad, wanted) in [
+            ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeD", "wrong checksum"),
+            ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeA", "40 hexadecimal digits"),
+            ("permit2", "40 hexadecimal digits"),
+            ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAeg", "40 hexadecimal digits"),
+        ] {
+            let error = address(bad, "spender").unwrap_err();
+            assert!(error.message().contains(wanted) && error.message().contains("`spender`"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What is on the chains: their state, tokens, balances, prices.
+
+pub mod get_balances;
+pub mod get_chain_status;
+pub mod get_token_price;
+pub mod search_tokens;

@@ -1,0 +1,18 @@
+//! The tools: one file each, with its `TOOL_DEF`; [`ALL_TOOL_DEFS`] is the only list. A tool knows
+//! its parameters, what to read and how to say it; how it is called belongs to the engine.
+
+pub mod data;
+#[cfg(test)]
+mod tests;
+pub mod trading;
+
+use crate::engine::ToolDef;
+
+/// Every tool that Bardo brings.
+pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
+    &data::get_balances::TOOL_DEF,
+    &data::get_chain_status::TOOL_DEF,
+    &data::get_token_price::TOOL_DEF,
+    &data::search_tokens::TOOL_DEF,
+    &trading::uniswap_check_allowance::TOOL_DEF,
+];

@@ -1,0 +1,1 @@
+//! The tools on the embedded devnet.

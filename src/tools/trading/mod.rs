@@ -1,0 +1,3 @@
+//! Quotes, swaps, orders, allowances.
+
+pub mod uniswap_check_allowance;
