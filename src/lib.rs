@@ -6,6 +6,7 @@
 //! | floor | room | holds |
 //! |---|---|---|
 //! | 14 | [`cli`], [`console`] | subcommands; the full-screen program |
+//! | 13 | [`runtime`] | wires a network to an engine |
 //! | 11 | [`tools`] | the tools, one file each, and the list of them |
 //! | 10 | [`engine`] | what a tool is, the catalog, the executor, the envelope |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
@@ -24,6 +25,7 @@ pub mod cli;
 pub mod console;
 pub mod engine;
 pub mod fabric;
+pub mod runtime;
 pub mod sandbox;
 pub mod store;
 pub mod tools;

@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
+use crate::base::model::{Category, Profile};
 use crate::sandbox::Pace;
 
 /// A terminal from which a person runs an on-chain trading agent.
@@ -44,6 +45,31 @@ pub(super) enum Command {
     Devnet(DevnetArguments),
     /// Say what works here, what is missing and how to get it
     Doctor,
+    /// Call one tool and print its answer as JSON
+    Call {
+        /// Which tool; `bardo tools` lists them
+        tool: String,
+        /// Its parameters as JSON, from a file with @FILE, or from stdin with -
+        #[arg(value_name = "JSON|@FILE|-")]
+        params: Option<String>,
+        /// Make the call once, however often it is asked for under this key
+        #[arg(long, value_name = "KEY")]
+        idempotency_key: Option<String>,
+    },
+    /// List the tools, or tell all about one
+    Tools {
+        /// Which tool
+        name: Option<String>,
+        /// Only the tools of this profile
+        #[arg(long, conflicts_with = "name")]
+        profile: Option<Profile>,
+        /// Only the tools of this category
+        #[arg(long, conflicts_with = "name")]
+        category: Option<Category>,
+        /// In which form
+        #[arg(long, value_enum, default_value = "table")]
+        format: ToolsFormat,
+    },
     /// Show or create the configuration
     Config {
         #[command(subcommand)]
@@ -62,6 +88,18 @@ pub(super) struct DevnetArguments {
     /// Decides everything the market does; the same seed gives the same devnet
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum ToolsFormat {
+    /// For people
+    Table,
+    /// Everything about each tool
+    Json,
+    /// As `tools` of a chat completion
+    Openai,
+    /// As an answer to `tools/list` of the Model Context Protocol
+    Mcp,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

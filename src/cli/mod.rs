@@ -3,10 +3,12 @@
 //! Nothing but a command's result goes to stdout; what it has to say besides goes to stderr, and logs to a file.
 
 mod args;
+mod call;
 mod config;
 mod devnet;
 mod doctor;
 mod logs;
+mod tools;
 
 use std::{error::Error, io::Write, process::ExitCode};
 
@@ -14,7 +16,7 @@ use clap::Parser;
 
 use crate::base::config::{Config, ConfigError, DEFAULT_NETWORK, Environment, Flags};
 use crate::console::ConsoleOptions;
-use args::{Cli, Command};
+use args::{Cli, Command, ToolsFormat};
 
 /// How a command ended, as the process says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,10 @@ enum Exit {
     Error = 1,
     /// Asked in a way that makes no sense.
     Usage = 2,
+    /// A rule stands against it.
+    Blocked = 3,
+    /// The operator refused, or did not answer.
+    Rejected = 4,
 }
 
 impl From<Exit> for ExitCode {
@@ -45,6 +51,13 @@ impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
         let error = error.into();
         let by_flag = matches!(error.downcast_ref::<ConfigError>(), Some(ConfigError::Flag { .. }));
         Self { exit: if by_flag { Exit::Usage } else { Exit::Error }, error }
+    }
+}
+
+impl Failure {
+    /// Asked in a way that makes no sense.
+    fn usage(message: String) -> Self {
+        Self { exit: Exit::Usage, error: message.into() }
     }
 }
 
@@ -74,6 +87,13 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
+        Some(Command::Call { tool, params, idempotency_key }) => {
+            call::run(&tool, params.as_deref(), idempotency_key, &environment, &flags)
+        }
+        Some(Command::Tools { name, profile, category, format }) => {
+            let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
+            tools::run(name.as_deref(), profile, category, format)
+        }
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
         None => console(&load(&environment, &flags)?, &flags, cli.theme, cli.no_motion),
     }

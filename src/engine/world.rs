@@ -39,6 +39,8 @@ pub struct WorldChain {
 pub struct LostChain {
     /// The name it was configured under.
     pub name: String,
+    /// What is known of it without asking it.
+    pub network: Option<Network>,
     /// Why it is not there.
     pub reason: ConnectError,
 }
@@ -73,7 +75,12 @@ impl World {
             }
             Err(unknown) => unknown,
         };
-        match self.lost.iter().find(|lost| lost.name.eq_ignore_ascii_case(asked.trim())) {
+        let meant = |lost: &&LostChain| {
+            let known = lost.network.as_ref();
+            lost.name.eq_ignore_ascii_case(asked.trim())
+                || known.is_some_and(|network| resolve(asked, std::slice::from_ref(network)).is_ok())
+        };
+        match self.lost.iter().find(meant) {
             Some(lost) => Err(lost.reason.clone().into()),
             None => Err(unknown.into()),
         }

@@ -1,1 +1,359 @@
-//! The tools on the embedded devnet.
+//! The tools on the embedded devnet, called as any caller would, compared with what its contracts say.
+
+use std::sync::{Arc, LazyLock};
+
+use alloy::network::TransactionBuilder;
+use alloy::primitives::{Address, U256, aliases::U48, aliases::U160, uint};
+use alloy::providers::Provider;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use serde_json::{Value, json};
+
+use super::ALL_TOOL_DEFS;
+use crate::abi::erc20::Erc20;
+use crate::abi::permit2::Permit2;
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::error::ErrorCode;
+use crate::base::id::GolemId;
+use crate::chain::network::Contract;
+use crate::chain::price::PriceChain;
+use crate::chain::provider::ChainClient;
+use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World, WorldChain};
+use crate::fabric::{EventKind, Fabric, Receiver};
+use crate::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+
+/// One devnet for all tests; what a test changes it changes for an account of its own.
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+    let config = SandboxConfig {
+        seed: 1,
+        start_time: SystemClock.now_seconds(),
+        pace: Pace::OnTransaction,
+        clock: Some(Arc::new(SystemClock)),
+        market: MarketMode::Off,
+        keeper: true,
+    };
+    Sandbox::boot(&config, &|_| {}).unwrap()
+});
+
+struct Desk {
+    executor: Executor,
+    events: Receiver,
+    world: Arc<World>,
+    _fabric: Fabric,
+}
+
+/// A desk with the devnet's account of that number.
+fn desk(account: Option<usize>) -> Desk {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let networks = SANDBOX.description().networks();
+    let chains = networks.into_iter().zip(SANDBOX.chains()).map(|(network, chain)| {
+        let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
+        let prices = PriceChain::for_chain(&client, &Default::default(), clock.clone()).unwrap();
+        WorldChain { client, prices }
+    });
+    let account = account.map(|number| SANDBOX.accounts()[number]);
+    let world = Arc::new(World::new(clock.clone(), account, chains.collect(), vec![]));
+    let fabric = Fabric::in_memory(1_000, clock);
+    let events = fabric.subscribe(1_000);
+    let executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+        world: world.clone(),
+        fabric: fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 10_000,
+        hooks: vec![],
+        store: None,
+    });
+    Desk { executor, events, world, _fabric: fabric }
+}
+
+impl Desk {
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(Call::new(tool, Input::Json(params))).await
+    }
+
+    async fn data(&self, tool: &str, params: Value) -> Value {
+        let response = self.call(tool, params).await;
+        assert_eq!(response.status, Status::Success, "{:?}", response.error);
+        response.data.unwrap()
+    }
+
+    async fn code(&self, tool: &str, params: Value) -> (Status, ErrorCode) {
+        let response = self.call(tool, params).await;
+        (response.status, response.error.unwrap().code())
+    }
+
+    fn ethereum(&self) -> &WorldChain {
+        self.world.chain("ethereum").unwrap()
+    }
+
+    fn token(&self, symbol: &str) -> Address {
+        let tokens = self.ethereum().network().book.tokens();
+        tokens.iter().find(|token| token.symbol == symbol).unwrap().address
+    }
+
+    /// What the contract itself answers, without any of our code between.
+    async fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
+        let request = TransactionRequest::default().with_to(to).with_input(call.abi_encode());
+        let output = self.ethereum().client.provider().call(request).await.unwrap();
+        C::abi_decode_returns(&output).unwrap()
+    }
+
+    /// Sends a transaction of one of the devnet's accounts.
+    async fn send(&self, account: usize, to: Address, call: impl SolCall) {
+        let provider = self.ethereum().client.provider();
+        let from = SANDBOX.accounts()[account];
+        let party = &crate::sandbox::keys::Party::development_accounts().unwrap()[account];
+        let nonce = provider.get_transaction_count(from).await.unwrap();
+        let transaction = alloy::consensus::TxEip1559 {
+            chain_id: 31_337,
+            nonce,
+            gas_limit: 300_000,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to: to.into(),
+            value: U256::ZERO,
+            access_list: Default::default(),
+            input: call.abi_encode().into(),
+        };
+        let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&party.sign(transaction).unwrap());
+        let receipt = provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap();
+        assert!(receipt.status());
+    }
+
+    fn steps(&mut self) -> Vec<String> {
+        let mut events = Vec::new();
+        while self.events.try_receive(&mut events, 100) {}
+        let steps = events.iter().filter_map(|event| match &event.kind {
+            EventKind::ToolUpdate(update) => Some(format!("{} {}/{}", update.step, update.index, update.of)),
+            _ => None,
+        });
+        steps.collect()
+    }
+}
+
+#[test]
+fn the_catalog_takes_every_tool_and_the_list_is_complete() {
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tools");
+    let mut files = Vec::new();
+    for room in std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).filter(|path| path.is_dir()) {
+        for file in std::fs::read_dir(room).unwrap() {
+            let text = std::fs::read_to_string(file.as_ref().unwrap().path()).unwrap();
+            if text.contains("pub static TOOL_DEF") {
+                files.push(file.unwrap().path().file_stem().unwrap().to_str().unwrap().to_owned());
+            }
+        }
+    }
+    files.sort();
+    let names: Vec<_> = catalog.iter().map(|entry| entry.def.meta.name).collect();
+    assert_eq!(names, files, "each tool is in a file of its name, and in the list");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_example_works_on_the_devnet() {
+    let desk = desk(Some(0));
+    for entry in desk.executor.catalog().iter() {
+        let response = desk.call(entry.def.meta.name, entry.example.clone()).await;
+        assert_eq!(response.status, Status::Success, "{}: {:?}", entry.def.meta.name, response.error);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn balances_are_those_of_the_contracts() {
+    let mut desk = desk(Some(0));
+    let data = desk.data("get_balances", json!({"chain": "31337", "tokens": ["ETH", "WETH", "USDC"]})).await;
+    assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Reading balances 2/3", "Reading prices 3/3"]);
+    let owner = SANDBOX.accounts()[0];
+    assert_eq!(data["account"], owner.to_string());
+    let balances = data["chains"][0]["balances"].as_array().unwrap();
+    let wei = desk.ethereum().client.provider().get_balance(owner).await.unwrap();
+    assert_eq!(balances[0]["raw"], wei.to_string());
+    for (balance, symbol) in balances[1..].iter().zip(["WETH", "USDC"]) {
+        let raw = desk.ask(desk.token(symbol), Erc20::balanceOfCall { owner }).await;
+        assert_eq!(balance["token"], symbol);
+        assert_eq!(balance["raw"], raw.to_string(), "{symbol}");
+    }
+    // The demo wallet of the specification: 4.5 WETH, 5,000 USDC.
+    assert_eq!((&balances[1]["amount"], &balances[2]["amount"]), (&json!("4.5"), &json!("5000")));
+    assert!(data["all_priced"].as_bool().unwrap(), "{data}");
+
+    let all = desk.data("get_balances", json!({})).await;
+    let chains: Vec<_> = all["chains"].as_array().unwrap().iter().map(|chain| &chain["chain_id"]).collect();
+    assert_eq!(chains, [31_337, 31_338]);
+    let other = desk.data("get_balances", json!({"account": format!("{:#x}", Address::repeat_byte(9))})).await;
+    assert_eq!(other["total_usd"], "0");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_allowance_is_what_the_spender_could_really_take() {
+    let mut desk = desk(Some(3));
+    let owner = SANDBOX.accounts()[3];
+    let book = &desk.ethereum().network().book;
+    let permit2 = book.contract(Contract::Permit2).unwrap();
+    let router = book.contract(Contract::UniversalRouter).unwrap();
+    let usdc = desk.token("USDC");
+    let mint = crate::abi::erc20::OpenMint::mintCall { to: owner, value: uint!(1_000_U256) };
+    desk.send(3, usdc, mint).await;
+    let check = |spender: Option<Address>| {
+        let mut params = json!({"token": "USDC", "chain": "ethereum"});
+        if let Some(spender) = spender {
+            params["spender"] = json!(spender);
+        }
+        params
+    };
+    let expect = |allowance: &str, sufficient: bool, spender: Address| {
+        json!({
+            "token": "USDC", "spender": spender.to_string(), "allowance": allowance,
+            "sufficient": sufficient, "needs_approval": !sufficient,
+        })
+    };
+    let balance = desk.ask(usdc, Erc20::balanceOfCall { owner }).await;
+    let tool = "uniswap_check_allowance";
+    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    assert_eq!(desk.steps(), ["Resolving token 1/2", "Reading allowance 2/2"]);
+
+    // The token allows the router itself: of no use to it, since it takes through Permit2.
+    desk.send(3, usdc, Erc20::approveCall { spender: router, value: U256::MAX }).await;
+    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    // The token allows Permit2: enough for Permit2, not yet for the router.
+    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: balance }).await;
+    assert_eq!(desk.data(tool, check(Some(permit2))).await, expect(&balance.to_string(), true, permit2));
+    assert_eq!(desk.data(tool, check(None)).await, expect("0", false, router));
+    // Permit2 allows the router more than the token allows Permit2: the smaller counts.
+    let now = SystemClock.now_seconds();
+    let allow = |expires_at: u64| Permit2::approveCall {
+        token: usdc,
+        spender: router,
+        amount: U160::MAX,
+        expiration: U48::from(expires_at),
+    };
+    desk.send(3, permit2, allow(now + 3_600)).await;
+    assert_eq!(desk.data(tool, check(None)).await, expect(&balance.to_string(), true, router));
+    // One unit less from the token, and it no longer covers the balance.
+    let less = balance - uint!(1_U256);
+    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: less }).await;
+    assert_eq!(desk.data(tool, check(None)).await, expect(&less.to_string(), false, router));
+    // An allowance whose time is over is none.
+    desk.send(3, usdc, Erc20::approveCall { spender: permit2, value: U256::MAX }).await;
+    desk.send(3, permit2, allow(now - 1)).await;
+    let response = desk.call(tool, check(None)).await;
+    assert_eq!(response.data.unwrap(), expect("0", false, router));
+    assert_eq!(response.decision_hints.unwrap()["permit2"]["expired"], true);
+    assert!(response.explanation.unwrap().contains("expired"));
+    // With nothing to spend, any allowance will do; the coin needs none at all.
+    let empty = desk_of(Address::repeat_byte(7));
+    assert_eq!(empty.data(tool, check(None)).await, expect("0", true, router));
+    let coin = desk.data(tool, json!({"token": "ETH", "chain": "ethereum"})).await;
+    assert_eq!((&coin["sufficient"], &coin["needs_approval"]), (&json!(true), &json!(false)));
+}
+
+/// A desk with any account.
+fn desk_of(account: Address) -> Desk {
+    let mut desk = desk(None);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let world = World::new(clock.clone(), Some(account), desk.world.chains().to_vec(), vec![]);
+    desk.world = Arc::new(world);
+    desk.executor = Executor::new(ExecutorConfig {
+        catalog: desk.executor.catalog().clone(),
+        world: desk.world.clone(),
+        fabric: Fabric::in_memory(10, clock),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 100,
+        hooks: vec![],
+        store: None,
+    });
+    desk
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tokens_are_found_and_imitations_are_named() {
+    let desk = desk(None);
+    let symbols = |data: &Value| -> Vec<String> {
+        data["tokens"].as_array().unwrap().iter().map(|token| token["symbol"].as_str().unwrap().to_owned()).collect()
+    };
+    let search = async |query: &str| desk.data("search_tokens", json!({"query": query, "chain": "ethereum"})).await;
+    assert_eq!(symbols(&search("weth").await), ["WETH"]);
+    let usd = symbols(&search("usd").await);
+    assert!(usd.contains(&"USDC".to_owned()) && usd.contains(&"USDT".to_owned()), "{usd:?}");
+    assert_eq!(search("nothing of that name").await["total"], 0);
+    let limited = desk.data("search_tokens", json!({"query": "", "chain": "base", "limit": 1})).await;
+    assert_eq!(symbols(&limited).len(), 1);
+    assert!(limited["total"].as_u64().unwrap() > 1);
+
+    let deployment = &SANDBOX.chain("ethereum").unwrap().deployment;
+    let fake = deployment.tokens.iter().find(|(token, _)| format!("{token:?}").contains("Lookalike")).unwrap().1;
+    let found = search(&fake.to_string()).await;
+    assert!(found["tokens"][0]["warning"].is_string(), "{found}");
+    let denied = desk.code("get_token_price", json!({"token": fake.to_string(), "chain": "ethereum"})).await;
+    assert_eq!(denied, (Status::Blocked, ErrorCode::TokenLookalike));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn prices_come_with_source_and_age_and_never_as_zero() {
+    let mut desk = desk(None);
+    let data = desk.data("get_token_price", json!({"token": "WETH", "chain": "ethereum"})).await;
+    assert_eq!(desk.steps(), ["Resolving token 1/2", "Reading price feeds 2/2"]);
+    let feed = desk.ethereum().network().book.feed("ETH / USD").unwrap().clone();
+    let round = desk.ask(feed.address, crate::abi::feed::Aggregator::latestRoundDataCall {}).await;
+    let stated = crate::base::units::Usd::from_scaled(round.answer.into_raw(), feed.decimals).unwrap();
+    assert_eq!(data["price_usd"], stated.to_string());
+    assert_eq!((&data["live"], &data["source"]), (&json!(true), &json!("feed ETH / USD")));
+    assert_eq!(
+        desk.data("get_token_price", json!({"token": "ETH", "chain": "ethereum"})).await["price_usd"],
+        data["price_usd"]
+    );
+
+    let deployment = &SANDBOX.chain("ethereum").unwrap().deployment;
+    let unpriced = deployment.tokens.iter().find(|(token, _)| format!("{token:?}").contains("Fee")).unwrap().1;
+    let response = desk.call("get_token_price", json!({"token": unpriced.to_string(), "chain": "ethereum"})).await;
+    let error = response.error.unwrap();
+    assert_eq!((response.status, error.code()), (Status::Error, ErrorCode::PriceUnavailable));
+    assert!(error.details()["refusals"][0].is_string(), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn chains_tell_how_they_are() {
+    let mut desk = desk(None);
+    let data = desk.data("get_chain_status", json!({})).await;
+    assert_eq!(desk.steps(), ["Asking the chain 1/2", "Reading endpoint health 2/2"]);
+    let head = desk.ethereum().client.provider().get_block_number().await.unwrap();
+    let ethereum = &data["chains"][0];
+    assert_eq!((&ethereum["chain"], &ethereum["chain_id"]), (&json!("ethereum"), &json!(31_337)));
+    assert!(ethereum["block_number"].as_u64().unwrap() <= head);
+    assert_eq!((&ethereum["condition"], &ethereum["money"]), (&json!("healthy"), &json!("devnet")));
+    assert_eq!(ethereum["uniswap"], json!(["v2", "v3"]));
+    assert_eq!(data["all_healthy"], true);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_done_is_said_with_its_code() {
+    let desk = desk(None);
+    let price = |token: &str, chain: &str| json!({"token": token, "chain": chain});
+    for (params, code) in [
+        (price("NOSUCH", "ethereum"), ErrorCode::TokenNotFound),
+        (price("", "ethereum"), ErrorCode::ValidationFailed),
+        (price("0x12", "ethereum"), ErrorCode::ValidationFailed),
+        (price("0x0000000000000000000000000000000000000000", "ethereum"), ErrorCode::ValidationFailed),
+        (price("0x0000000000000000000000000000000000000bad", "ethereum"), ErrorCode::TokenNotFound),
+        (price("WETH", "etherium"), ErrorCode::ChainUnknown),
+        (price("WETH", "1"), ErrorCode::ChainUnknown),
+        (price("WETH", ""), ErrorCode::ChainUnknown),
+        (json!({"token": "WETH"}), ErrorCode::ValidationFailed),
+        (json!({"token": "WETH", "chain": 31337}), ErrorCode::ValidationFailed),
+    ] {
+        assert_eq!(desk.code("get_token_price", params.clone()).await, (Status::Error, code), "{params}");
+    }
+    let allowance = |spender: &str| json!({"token": "WETH", "chain": "ethereum", "spender": spender});
+    let tool = "uniswap_check_allowance";
+    let code = desk.code(tool, json!({"token": "WETH", "chain": "ethereum"})).await;
+    assert_eq!(code, (Status::Error, ErrorCode::WalletNotConfigured));
+    let desk = desk_of(SANDBOX.accounts()[0]);
+    for spender in ["permit2", "0x0000000000000000000000000000000000000000"] {
+        assert_eq!(
+            desk.code(tool, allowance(spender)).await,
+            (Status::Error, ErrorCode::ValidationFailed),
+            "{spender}"
+        );
+    }
+}

@@ -1,0 +1,109 @@
+//! `bardo call`: one tool call, one envelope on stdout.
+
+use std::fs::File;
+use std::io::{IsTerminal, Read};
+use std::sync::Arc;
+
+use super::{Exit, Failure, load, print_json};
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::config::{Environment, Flags};
+use crate::base::id::GolemId;
+use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status};
+use crate::fabric::{EventKind, Fabric};
+use crate::runtime;
+use crate::sandbox::{MarketMode, Pace, SandboxConfig};
+use crate::tools::ALL_TOOL_DEFS;
+
+/// The longest file or stream that is read at all; what is too long for a tool the engine says.
+const MOST_BYTES: u64 = 64 << 20;
+/// Calls a minute; one process makes one.
+const CALLS_PER_MINUTE: u32 = 60;
+
+pub(super) fn run(
+    tool: &str,
+    params: Option<&str>,
+    idempotency_key: Option<String>,
+    environment: &Environment,
+    flags: &Flags,
+) -> Result<Exit, Failure> {
+    let input = Input::Text(read(params)?);
+    let config = load(environment, flags)?;
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let response = runtime.block_on(async {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let opened = runtime::open(&config, || one_call(Arc::new(SystemClock)), clock.clone()).await?;
+        let fabric = Fabric::in_memory(1_024, clock);
+        let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
+        let executor = Executor::new(ExecutorConfig {
+            catalog,
+            world: Arc::new(opened.world),
+            fabric,
+            golem_id: GolemId::operator(),
+            calls_per_minute: CALLS_PER_MINUTE,
+            hooks: Vec::new(),
+            store: None,
+        });
+        let call = Call { idempotency_key, ..Call::new(tool, input) };
+        let response = executor.call(call).await;
+        if let Some(telling) = telling {
+            telling.abort();
+        }
+        Ok::<_, Failure>(response)
+    })?;
+    print_json(&response)?;
+    Ok(match response.status {
+        Status::Success | Status::Simulated | Status::Partial => Exit::Success,
+        Status::Error => Exit::Error,
+        Status::Blocked => Exit::Blocked,
+        Status::Rejected => Exit::Rejected,
+    })
+}
+
+/// A devnet for one call: a block per transaction, and nobody who trades meanwhile.
+fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
+    SandboxConfig {
+        seed: 1,
+        start_time: clock.now_seconds(),
+        pace: Pace::OnTransaction,
+        clock: Some(clock),
+        market: MarketMode::Off,
+        keeper: true,
+    }
+}
+
+/// The parameters: as written, from a file (`@file`), or from stdin (`-`).
+fn read(params: Option<&str>) -> Result<String, Failure> {
+    let mut text = String::new();
+    match params {
+        None => text.push_str("{}"),
+        Some("-") => {
+            let read = std::io::stdin().lock().take(MOST_BYTES).read_to_string(&mut text);
+            read.map_err(|error| Failure::usage(format!("cannot read the parameters from stdin: {error}")))?;
+        }
+        Some(given) => match given.strip_prefix('@') {
+            None => text.push_str(given),
+            Some(path) => {
+                let read = File::open(path).and_then(|file| file.take(MOST_BYTES).read_to_string(&mut text));
+                read.map_err(|error| Failure::usage(format!("cannot read the parameters from {path}: {error}")))?;
+            }
+        },
+    }
+    Ok(text)
+}
+
+/// Says on stderr how far the call is.
+async fn tell(mut events: crate::fabric::Receiver) {
+    let mut batch = Vec::new();
+    while events.receive(&mut batch, 64).await {
+        for event in batch.drain(..) {
+            match &event.kind {
+                EventKind::ToolUpdate(update) => eprintln!("bardo: {} ({}/{})", update.step, update.index, update.of),
+                EventKind::ToolOverrun(overrun) => {
+                    eprintln!("bardo: taking longer than {} ms", overrun.budget_ms);
+                }
+                _ => {}
+            }
+        }
+    }
+}

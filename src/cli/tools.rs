@@ -1,0 +1,112 @@
+//! `bardo tools`: what can be called, for people and for other programs.
+
+use super::{Exit, Failure, args::ToolsFormat, print, print_json};
+use crate::base::model::{Category, GuidelineKey, Phase, Profile};
+use crate::engine::{Catalog, Entry, Filter, mcp_list, openai_list};
+use crate::tools::ALL_TOOL_DEFS;
+
+pub(super) fn run(
+    name: Option<&str>,
+    profile: Option<Profile>,
+    category: Option<Category>,
+    format: ToolsFormat,
+) -> Result<Exit, Failure> {
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    let entries: Vec<&Entry> = match name {
+        Some(name) => match catalog.get(name) {
+            Some(entry) => vec![entry],
+            None => {
+                let near = catalog.nearest(name).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
+                return Err(Failure::usage(format!("no tool is called '{name}'{near} `bardo tools` lists them")));
+            }
+        },
+        None => catalog.filter(Filter { profile, category, capability: None }).map(|entry| &**entry).collect(),
+    };
+    match (format, name) {
+        (ToolsFormat::Table, None) => print(&table(&entries))?,
+        (ToolsFormat::Table, Some(_)) => print(&entries.iter().map(|entry| detail(entry)).collect::<String>())?,
+        (ToolsFormat::Json, None) => {
+            print_json(&entries.iter().map(|entry| entry.describe()).collect::<Vec<_>>())?;
+        }
+        (ToolsFormat::Json, Some(_)) => {
+            for entry in entries {
+                print_json(&entry.describe())?;
+            }
+        }
+        (ToolsFormat::Openai, _) => print_json(&openai_list(entries.into_iter()))?,
+        (ToolsFormat::Mcp, _) => print_json(&mcp_list(entries.into_iter()))?,
+    }
+    Ok(Exit::Success)
+}
+
+fn table(entries: &[&Entry]) -> String {
+    if entries.is_empty() {
+        return "no tool fits; `bardo tools` without a filter lists all\n".to_owned();
+    }
+    let width = entries.iter().map(|entry| entry.def.meta.name.len()).max().unwrap_or(0);
+    let mut text =
+        format!("{:width$}  {:<12}  {:<10}  {:<6}  {:<6}  what it does\n", "tool", "category", "may", "risk", "budget");
+    for entry in entries {
+        let meta = &entry.def.meta;
+        let (first, _) = meta.description.split_once(['.', ':']).unwrap_or((meta.description, ""));
+        text.push_str(&format!(
+            "{:width$}  {:<12}  {:<10}  {:<6}  {:<6}  {first}\n",
+            meta.name, meta.category, meta.capability, meta.risk_tier, meta.tick_budget
+        ));
+    }
+    text
+}
+
+fn detail(entry: &Entry) -> String {
+    let meta = &entry.def.meta;
+    let mut text = format!("{}\n  {}\n\n", meta.name, meta.description);
+    text.push_str(&format!(
+        "  {} · {} · {} · {} (under {} s) · {}\n\n",
+        meta.category,
+        meta.capability,
+        meta.risk_tier,
+        meta.tick_budget,
+        meta.tick_budget.limit().as_secs(),
+        if meta.idempotent { "repeating it changes nothing further" } else { "repeating it acts again" },
+    ));
+    text.push_str("Parameters\n");
+    let required = entry.input_schema["required"].as_array().cloned().unwrap_or_default();
+    for (name, schema) in entry.input_schema["properties"].as_object().into_iter().flatten() {
+        let kind = match &schema["type"] {
+            serde_json::Value::String(kind) => kind.clone(),
+            serde_json::Value::Array(kinds) => {
+                let kinds: Vec<_> =
+                    kinds.iter().filter_map(|kind| kind.as_str()).filter(|kind| *kind != "null").collect();
+                kinds.join(" or ")
+            }
+            _ => "any".to_owned(),
+        };
+        let need = if required.iter().any(|one| one == name) {
+            "required".to_owned()
+        } else {
+            match &schema["default"] {
+                serde_json::Value::Null => "optional".to_owned(),
+                default => format!("default {default}"),
+            }
+        };
+        let about = schema["description"].as_str().unwrap_or_default().replace('\n', " ");
+        text.push_str(&format!("  {name} ({kind}, {need}): {about}\n"));
+    }
+    text.push_str("\nResult\n");
+    for (name, schema) in entry.output_schema["properties"].as_object().into_iter().flatten() {
+        let about = schema["description"].as_str().unwrap_or_default().replace('\n', " ");
+        text.push_str(&format!("  {name}: {about}\n"));
+    }
+    text.push_str("\nGuidelines\n");
+    for key in GuidelineKey::ALL {
+        let phase = Phase::ALL.iter().find(|phase| phase.guideline() == *key);
+        let line = phase.map_or("", |phase| meta.prompt_guidelines.for_phase(*phase));
+        text.push_str(&format!("  {key}: {line}\n"));
+    }
+    if let Some(memory) = meta.prompt_guidelines.memory {
+        text.push_str(&format!("  memory: {memory}\n"));
+    }
+    text.push_str(&format!("\nSteps  {}\n", meta.progress_steps.join(" → ")));
+    text.push_str(&format!("Try    bardo call {} '{}'\n", meta.name, entry.example));
+    text
+}
