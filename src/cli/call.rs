@@ -8,11 +8,12 @@ use super::{Exit, Failure, load, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Environment, Flags};
 use crate::base::id::GolemId;
-use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status};
+use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, World};
 use crate::fabric::{EventKind, Fabric};
 use crate::runtime;
 use crate::sandbox::{MarketMode, Pace, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
+use crate::uniswap::quote::AbsentSource;
 
 /// The longest file or stream that is read at all; what is too long for a tool the engine says.
 const MOST_BYTES: u64 = 64 << 20;
@@ -37,7 +38,7 @@ pub(super) fn run(
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
         let executor = Executor::new(ExecutorConfig {
             catalog,
-            world: Arc::new(opened.world),
+            world: Arc::new(quoting_as_asked(opened.world)),
             fabric,
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
@@ -58,6 +59,15 @@ pub(super) fn run(
         Status::Blocked => Exit::Blocked,
         Status::Rejected => Exit::Rejected,
     })
+}
+
+/// A key for the Trading API asks for quotes from there, and another source must not answer in its name.
+fn quoting_as_asked(world: World) -> World {
+    if std::env::var_os("BARDO_UNISWAP_API_KEY").is_none_or(|key| key.is_empty()) {
+        return world;
+    }
+    let why = "this version has no client for it; unset BARDO_UNISWAP_API_KEY to quote from on-chain pools";
+    world.quoting_from(Arc::new(AbsentSource { name: "the Uniswap Trading API", why }))
 }
 
 /// A devnet for one call: a block per transaction, and nobody who trades meanwhile.

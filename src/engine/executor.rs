@@ -364,7 +364,7 @@ impl Shared {
                     success: true,
                     duration_ms: millis(started.elapsed()),
                     result_summary: summary(meta, &output),
-                    card: meta.card.map(|widget| Card { widget, data: output.clone() }),
+                    card: meta.card.map(|widget| Card { widget, data: output.clone(), hints: decision_hints.clone() }),
                 })]);
                 ToolResponse {
                     call_id,

@@ -6,6 +6,9 @@ use crate::chain::network::UnknownChain;
 use crate::chain::price::PriceUnknown;
 use crate::chain::provider::{ConnectError, ProviderError};
 use crate::chain::token::{Candidate, TokenError};
+use crate::uniswap::discovery::DiscoveryError;
+use crate::uniswap::quote::QuoteError;
+use crate::uniswap::routing::RouteError;
 
 impl From<ProviderError> for ToolError {
     fn from(error: ProviderError) -> Self {
@@ -66,6 +69,40 @@ impl From<PriceUnknown> for ToolError {
         let refusals: Vec<String> =
             error.refusals.iter().map(|(source, reason)| format!("{source}: {reason}")).collect();
         Self::new(ErrorCode::PriceUnavailable, &error).detail("refusals", refusals)
+    }
+}
+
+impl From<RouteError> for ToolError {
+    fn from(error: RouteError) -> Self {
+        let code = match &error {
+            RouteError::NoRoute { .. } => ErrorCode::RoutingNoRoute,
+            RouteError::InsufficientLiquidity { .. } => ErrorCode::RoutingInsufficientLiquidity,
+            RouteError::SameToken { .. }
+            | RouteError::ZeroAmount
+            | RouteError::AmountTooLarge
+            | RouteError::AmountTooSmall { .. } => ErrorCode::ValidationFailed,
+        };
+        Self::new(code, error)
+    }
+}
+
+impl From<DiscoveryError> for ToolError {
+    fn from(error: DiscoveryError) -> Self {
+        match error {
+            DiscoveryError::Route(error) => error.into(),
+            DiscoveryError::Chain(error) => error.into(),
+            DiscoveryError::NotHere { .. } => Self::new(ErrorCode::ChainUnsupported, error),
+            DiscoveryError::NoBlock { .. } => Self::new(ErrorCode::ChainInconsistent, error),
+        }
+    }
+}
+
+impl From<QuoteError> for ToolError {
+    fn from(error: QuoteError) -> Self {
+        match error {
+            QuoteError::Discovery(error) => error.into(),
+            QuoteError::Absent { .. } => Self::new(ErrorCode::SdkFallbackUnavailable, error),
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use alloy::eips::BlockId;
 use alloy::primitives::Address;
 
 use crate::base::clock::Clock;
@@ -11,6 +12,8 @@ use crate::chain::network::{Contract, Network, resolve};
 use crate::chain::price::PriceChain;
 use crate::chain::provider::{ChainClient, ConnectError};
 use crate::chain::token::{self, Token};
+use crate::uniswap::discovery::{DiscoveryError, PoolReader};
+use crate::uniswap::quote::{OwnRouter, QuoteSource};
 
 /// The world outside, the same for every call of an executor.
 #[derive(Debug, Clone)]
@@ -19,6 +22,8 @@ pub struct World {
     pub clock: Arc<dyn Clock>,
     /// The account that tools look at where they are told no other.
     pub account: Option<Address>,
+    /// Where quotes come from.
+    pub quotes: Arc<dyn QuoteSource>,
     chains: Vec<WorldChain>,
     /// The networks of `chains`, in the same order.
     networks: Vec<Network>,
@@ -32,6 +37,8 @@ pub struct WorldChain {
     pub client: ChainClient,
     /// What its tokens are worth.
     pub prices: PriceChain,
+    /// Its pools, where the address book knows how to find them.
+    pools: Result<Arc<PoolReader>, DiscoveryError>,
 }
 
 /// A chain that was configured and could not be reached when the world was made.
@@ -46,10 +53,17 @@ pub struct LostChain {
 }
 
 impl World {
-    /// A world of these chains. The first is the one that is meant where none is named.
+    /// A world of these chains, with Bardo's own router for quotes. The first is the one that is meant where none is named.
     pub fn new(clock: Arc<dyn Clock>, account: Option<Address>, chains: Vec<WorldChain>, lost: Vec<LostChain>) -> Self {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
-        Self { clock, account, chains, networks, lost }
+        Self { clock, account, quotes: Arc::new(OwnRouter), chains, networks, lost }
+    }
+
+    /// The same world with quotes from elsewhere.
+    #[must_use]
+    pub fn quoting_from(mut self, quotes: Arc<dyn QuoteSource>) -> Self {
+        self.quotes = quotes;
+        self
     }
 
     /// The chains that can be worked on.
@@ -101,6 +115,20 @@ impl World {
 }
 
 impl WorldChain {
+    /// A chain with its prices.
+    pub fn new(client: ChainClient, prices: PriceChain) -> Self {
+        let pools = PoolReader::new(client.provider().clone(), client.network()).map(Arc::new);
+        Self { client, prices, pools }
+    }
+
+    /// The reader of its pools, which keeps what it read.
+    ///
+    /// # Errors
+    /// `CHAIN_UNSUPPORTED` where the address book has not what reading takes.
+    pub fn pools(&self) -> Result<&Arc<PoolReader>, ToolError> {
+        self.pools.as_ref().map_err(|error| error.clone().into())
+    }
+
     /// The chain's name, id and address book.
     pub fn network(&self) -> &Network {
         self.client.network()
@@ -127,12 +155,12 @@ impl WorldChain {
         })
     }
 
-    /// Asks all calls at once, so that the answers are of one block.
+    /// Asks all calls of one block.
     ///
     /// # Errors
     /// `CHAIN_UNSUPPORTED` without Multicall3, or the chain's own failure.
-    pub async fn ask(&self, calls: Calls) -> Result<Answers, ToolError> {
-        Ok(calls.send(self.client.provider(), self.contract(Contract::Multicall3)?).await?)
+    pub async fn ask(&self, calls: Calls, block: BlockId) -> Result<Answers, ToolError> {
+        Ok(calls.send(self.client.provider(), self.contract(Contract::Multicall3)?, block).await?)
     }
 }
 

@@ -127,6 +127,9 @@ pub struct Card {
     pub widget: CardKind,
     /// The tool's output.
     pub data: Value,
+    /// What the tool says beside it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hints: Option<Value>,
 }
 
 /// How a check decided.

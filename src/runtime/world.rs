@@ -104,7 +104,7 @@ fn world_chain(config: &Config, client: ChainClient, clock: &Arc<dyn Clock>) -> 
     let fixed: std::collections::BTreeMap<String, Usd> =
         configured.map(|(_, prices)| prices.value.clone()).unwrap_or_default();
     let prices = PriceChain::for_chain(&client, &fixed, clock.clone())?;
-    Ok(WorldChain { client, prices })
+    Ok(WorldChain::new(client, prices))
 }
 
 /// The development mnemonic's first account, where nothing but devnets could be touched with it.

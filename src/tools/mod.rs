@@ -12,7 +12,9 @@ use crate::engine::ToolDef;
 pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_balances::TOOL_DEF,
     &data::get_chain_status::TOOL_DEF,
+    &data::get_pool_info::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
     &trading::uniswap_check_allowance::TOOL_DEF,
+    &trading::uniswap_get_quote::TOOL_DEF,
 ];

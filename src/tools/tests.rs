@@ -6,7 +6,7 @@ use alloy::network::TransactionBuilder;
 use alloy::primitives::{Address, U256, aliases::U48, aliases::U160, uint};
 use alloy::providers::Provider;
 use alloy::rpc::types::TransactionRequest;
-use alloy::sol_types::SolCall;
+use alloy::sol_types::{SolCall, SolValue};
 use serde_json::{Value, json};
 
 use super::ALL_TOOL_DEFS;
@@ -49,7 +49,7 @@ fn desk(account: Option<usize>) -> Desk {
     let chains = networks.into_iter().zip(SANDBOX.chains()).map(|(network, chain)| {
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
         let prices = PriceChain::for_chain(&client, &Default::default(), clock.clone()).unwrap();
-        WorldChain { client, prices }
+        WorldChain::new(client, prices)
     });
     let account = account.map(|number| SANDBOX.accounts()[number]);
     let world = Arc::new(World::new(clock.clone(), account, chains.collect(), vec![]));
@@ -101,6 +101,11 @@ impl Desk {
 
     /// Sends a transaction of one of the devnet's accounts.
     async fn send(&self, account: usize, to: Address, call: impl SolCall) {
+        self.transact(account, to.into(), call.abi_encode()).await;
+    }
+
+    /// The same with bare bytes; answers with the contract it made, if it made one.
+    async fn transact(&self, account: usize, to: alloy::primitives::TxKind, input: Vec<u8>) -> Option<Address> {
         let provider = self.ethereum().client.provider();
         let from = SANDBOX.accounts()[account];
         let party = &crate::sandbox::keys::Party::development_accounts().unwrap()[account];
@@ -108,17 +113,18 @@ impl Desk {
         let transaction = alloy::consensus::TxEip1559 {
             chain_id: 31_337,
             nonce,
-            gas_limit: 300_000,
+            gas_limit: 3_000_000,
             max_fee_per_gas: 100_000_000_000,
             max_priority_fee_per_gas: 1_000_000_000,
-            to: to.into(),
+            to,
             value: U256::ZERO,
             access_list: Default::default(),
-            input: call.abi_encode().into(),
+            input: input.into(),
         };
         let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&party.sign(transaction).unwrap());
         let receipt = provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap();
         assert!(receipt.status());
+        receipt.contract_address
     }
 
     fn steps(&mut self) -> Vec<String> {
@@ -356,4 +362,132 @@ async fn what_cannot_be_done_is_said_with_its_code() {
             "{spender}"
         );
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_quote_is_what_the_quoter_contract_says() {
+    let mut desk = desk(Some(0));
+    let tool = "uniswap_get_quote";
+    let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"});
+    let response = desk.call(tool, params).await;
+    assert_eq!(desk.steps(), ["Resolving tokens 1/3", "Computing route 2/3", "Estimating gas 3/3"]);
+    assert_eq!(response.status, Status::Success, "{:?}", response.error);
+    let (data, hints) = (response.data.unwrap(), response.decision_hints.unwrap());
+    // So small an amount is not split; its one path is asked of the protocol's own lens.
+    let route = data["route"].as_array().unwrap();
+    assert!(route.iter().all(|hop| hop["leg"] == 1 && hop["share_bps"] == 10_000), "{route:?}");
+    assert_eq!(route.len(), 1, "{route:?}");
+    let book = &desk.ethereum().network().book;
+    let amount_in = uint!(10_000_000_000_000_000_U256);
+    let out = if route[0]["version"] == "V3" {
+        let params = crate::abi::uniswap_v3::QuoterV2::QuoteExactInputSingleParams {
+            tokenIn: desk.token("WETH"),
+            tokenOut: desk.token("USDC"),
+            amountIn: amount_in,
+            fee: alloy::primitives::aliases::U24::from(route[0]["fee_tier"].as_u64().unwrap()),
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        let call = crate::abi::uniswap_v3::QuoterV2::quoteExactInputSingleCall { params };
+        desk.ask(book.contract(Contract::QuoterV2).unwrap(), call).await.amountOut
+    } else {
+        let path = vec![desk.token("WETH"), desk.token("USDC")];
+        let call = crate::abi::uniswap_v2::UniswapV2Router02::getAmountsOutCall { amountIn: amount_in, path };
+        *desk.ask(book.contract(Contract::V2Router).unwrap(), call).await.last().unwrap()
+    };
+    assert_eq!(hints["amount_out_raw"], out.to_string());
+    // floor(out × (1 − 0.5 %)), in whole dollars of six decimals.
+    let least = out * uint!(9_950_U256) / uint!(10_000_U256);
+    let least = crate::base::units::TokenAmount::new(least, 6).unwrap().to_string();
+    assert_eq!(hints["minimum_out"], least);
+    assert_eq!((&data["route_type"], &data["permit_data"]), (&json!("CLASSIC"), &Value::Null));
+    assert!(response.explanation.unwrap().contains("UniswapX is preferred"));
+    assert!(data["price_impact_pct"].as_f64().unwrap() < 0.1 && data["gas_estimate_usd"].as_f64().unwrap() > 0.0);
+
+    // What buying exactly that much costs is what was paid, up to the rounding of one unit of output.
+    let exact = data["amount_out"].as_str().unwrap();
+    let params = json!({
+        "token_in": "WETH", "token_out": "USDC", "amount": exact, "chain": "ethereum",
+        "exact_output": true, "prefer_uniswapx": false,
+    });
+    let back = desk.call(tool, params).await;
+    let paid: U256 = back.decision_hints.unwrap()["amount_in_raw"].as_str().unwrap().parse().unwrap();
+    assert!(paid <= amount_in && paid > amount_in - amount_in / uint!(1_000_U256), "{paid}");
+    assert!(!back.explanation.unwrap().contains("UniswapX"));
+
+    let all =
+        desk.data(tool, json!({"token_in": "WETH", "token_out": "DAI", "amount": "max", "chain": "ethereum"})).await;
+    assert_eq!(all["amount_in"], "4.5");
+    let coin =
+        desk.data(tool, json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"})).await;
+    assert_eq!((&coin["token_in"], &coin["amount_out"]), (&json!("ETH"), &data["amount_out"]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_cannot_be_quoted_is_said_with_its_code() {
+    let desk = desk(None);
+    let quote = |amount: &str| json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum"});
+    let long = "9".repeat(80);
+    for amount in ["0", "-1", "NaN", "1e400", &long, "١٢", "0.0000000000000000001", "", " ", "1,5", "0x10"] {
+        let denied = desk.code("uniswap_get_quote", quote(amount)).await;
+        assert_eq!(denied, (Status::Error, ErrorCode::ValidationFailed), "{amount}");
+    }
+    let with = |name: &str, value: Value| {
+        let mut params = quote("1");
+        params[name] = value;
+        params
+    };
+    let mut drained = with("amount", json!("1000000000"));
+    drained["exact_output"] = json!(true);
+    let arguments = ("Lonely Token".to_owned(), "LONE".to_owned(), U256::from(18)).abi_encode_params();
+    let creation = crate::sandbox::contracts::Contract::MockERC20.creation(&arguments).unwrap();
+    let poolless = desk.transact(5, alloy::primitives::TxKind::Create, creation.to_vec()).await.unwrap();
+    for (params, code) in [
+        (drained, ErrorCode::RoutingInsufficientLiquidity),
+        (with("token_out", json!("WETH")), ErrorCode::ValidationFailed),
+        (with("token_out", json!("ETH")), ErrorCode::ValidationFailed),
+        (with("slippage_bps", json!(10_001)), ErrorCode::ValidationFailed),
+        (with("amount", json!("max")), ErrorCode::WalletNotConfigured),
+        (with("token_in", json!(poolless)), ErrorCode::RoutingNoRoute),
+        (with("chain", json!("polygon")), ErrorCode::ChainUnknown),
+    ] {
+        assert_eq!(desk.code("uniswap_get_quote", params.clone()).await, (Status::Error, code), "{params}");
+    }
+    let source = crate::uniswap::quote::AbsentSource { name: "the Trading API", why: "it is not built in" };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let world = World::new(clock.clone(), None, desk.world.chains().to_vec(), vec![]).quoting_from(Arc::new(source));
+    let executor = Executor::new(ExecutorConfig {
+        catalog: desk.executor.catalog().clone(),
+        world: Arc::new(world),
+        fabric: Fabric::in_memory(10, clock),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 100,
+        hooks: vec![],
+        store: None,
+    });
+    let response = executor.call(Call::new("uniswap_get_quote", Input::Json(quote("1")))).await;
+    assert_eq!(response.error.unwrap().code(), ErrorCode::SdkFallbackUnavailable);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pools_are_listed_with_what_they_hold() {
+    let desk = desk(None);
+    let params = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
+    let data = desk.data("get_pool_info", params.clone()).await;
+    let pools = data["pools"].as_array().unwrap();
+    assert_eq!(data["pool_count"], pools.len());
+    assert!(pools.iter().any(|pool| pool["version"] == "V2") && pools.iter().any(|pool| pool["version"] == "V3"));
+    for pool in pools {
+        let owner: Address = pool["pool"].as_str().unwrap().parse().unwrap();
+        let held = desk.ask(desk.token("WETH"), Erc20::balanceOfCall { owner }).await;
+        assert_eq!(pool["held_a"], crate::base::units::TokenAmount::ether(held).to_string());
+        // The devnet's ether starts at 3,400 dollars and its past moves it by a few percent.
+        let price: f64 = pool["price_b_per_a"].as_str().unwrap().parse().unwrap();
+        assert!((3_000.0..3_800.0).contains(&price), "{pool}");
+    }
+    let mut tier = params;
+    tier["fee_tier"] = json!(500);
+    let one = desk.data("get_pool_info", tier.clone()).await;
+    assert_eq!((&one["pool_count"], &one["pools"][0]["fee_tier"]), (&json!(1), &json!(500)));
+    tier["fee_tier"] = json!(123);
+    assert_eq!(desk.code("get_pool_info", tier).await, (Status::Error, ErrorCode::PoolNotFound));
 }

@@ -6,6 +6,7 @@
 pub mod address;
 pub mod discovery;
 pub mod pool;
+pub mod quote;
 pub mod ratio;
 pub mod routing;
 pub mod twap;

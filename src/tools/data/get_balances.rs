@@ -1,5 +1,6 @@
 //! `get_balances`: what an account holds, per chain, with dollars where a price exists.
 
+use alloy::eips::BlockId;
 use alloy::primitives::Address;
 use alloy::providers::bindings::IMulticall3;
 use futures::future::try_join_all;
@@ -198,7 +199,7 @@ async fn held_on(chain: &WorldChain, account: Address, tokens: Vec<Token>) -> Re
             (token, call)
         })
         .collect();
-    let answers = chain.ask(calls).await?;
+    let answers = chain.ask(calls, BlockId::latest()).await?;
     let missing = |what: &dyn std::fmt::Display| {
         ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} does not tell {what}", chain.network()))
     };

@@ -2,5 +2,6 @@
 
 pub mod get_balances;
 pub mod get_chain_status;
+pub mod get_pool_info;
 pub mod get_token_price;
 pub mod search_tokens;

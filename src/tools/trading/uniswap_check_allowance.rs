@@ -4,6 +4,7 @@
 //! allowed by the token and must in turn allow the router, until a time. What a router can take is
 //! the smaller of the two.
 
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::bindings::IMulticall3;
 use schemars::JsonSchema;
@@ -182,7 +183,7 @@ async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Addre
     let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender: taker });
     let time = calls.push(chain.contract(Contract::Multicall3)?, &IMulticall3::getCurrentBlockTimestampCall {});
     let of_permit2 = routed.then(|| calls.push(taker, &Permit2::allowanceCall { owner, token, spender }));
-    let answers = chain.ask(calls).await?;
+    let answers = chain.ask(calls, BlockId::latest()).await?;
     let silent = |what: &str| {
         ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
     };
