@@ -66,7 +66,7 @@ async function reads() {
 }
 
 async function sends() {
-  const to = "0x00000000000000000000000000000000C0FfEe01";
+  const to = "0x00000000000000000000000000000000c0ffee01";
   const value = viem.parseEther("0.000123");
   const hash = await wallet.sendTransaction({ to, value });
   const receipt = await within(client.waitForTransactionReceipt({ hash }), "receipt");
