@@ -5,4 +5,6 @@ mod changes;
 mod endpoint;
 mod execution;
 mod remote;
+#[path = "../support/anvil.rs"]
+mod support;
 mod world;
