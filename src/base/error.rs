@@ -200,7 +200,7 @@ codes! {
         "Correct the parameter that the message names; `bardo tools NAME` shows the schema.";
     /// There is no tool of that name.
     ToolUnknown, "TOOL_UNKNOWN", ValidationError, Call,
-        "List the tools with `bardo tools`; details name the nearest.";
+        "List the tools with `bardo tools`.";
     /// A read took more than three times its budget.
     ToolTimeout, "TOOL_TIMEOUT", Timeout, Call,
         "Try again; if it stays, look at the endpoint's latency in get_chain_status.";

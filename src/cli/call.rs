@@ -7,10 +7,12 @@ use std::sync::Arc;
 use super::{Exit, Failure, load, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Environment, Flags};
-use crate::base::id::GolemId;
-use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, World};
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::id::{CallId, GolemId};
+use crate::chain::network::PlanError;
+use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
 use crate::fabric::{EventKind, Fabric};
-use crate::runtime;
+use crate::runtime::{self, OpenError};
 use crate::sandbox::{MarketMode, Pace, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
 use crate::uniswap::quote::AbsentSource;
@@ -33,7 +35,15 @@ pub(super) fn run(
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let response = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let opened = runtime::open(&config, || one_call(Arc::new(SystemClock)), clock.clone()).await?;
+        let opened = match runtime::open(&config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
+            Ok(opened) => opened,
+            // Nothing is wrong with the call: it is answered as one whose chain is out of reach.
+            Err(OpenError::Plan(error @ PlanError::NoEndpoint { .. })) => {
+                let error = ToolError::new(ErrorCode::ChainUnreachable, error);
+                return Ok(ToolResponse::failed(CallId::new(clock.now_millis()), Status::Error, error));
+            }
+            Err(error) => return Err(error.into()),
+        };
         let fabric = Fabric::in_memory(1_024, clock);
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
         let executor = Executor::new(ExecutorConfig {

@@ -15,7 +15,9 @@ use std::{error::Error, io::Write, process::ExitCode};
 use clap::Parser;
 
 use crate::base::config::{Config, ConfigError, DEFAULT_NETWORK, Environment, Flags};
+use crate::chain::network::PlanError;
 use crate::console::ConsoleOptions;
+use crate::runtime::OpenError;
 use args::{Cli, Command, ToolsFormat};
 
 /// How a command ended, as the process says it.
@@ -49,7 +51,11 @@ struct Failure {
 impl<E: Into<Box<dyn Error + Send + Sync>>> From<E> for Failure {
     fn from(error: E) -> Self {
         let error = error.into();
-        let by_flag = matches!(error.downcast_ref::<ConfigError>(), Some(ConfigError::Flag { .. }));
+        let by_flag = matches!(error.downcast_ref::<ConfigError>(), Some(ConfigError::Flag { .. }))
+            || matches!(
+                error.downcast_ref::<OpenError>(),
+                Some(OpenError::Plan(PlanError::Unknown { origin, .. })) if origin.contains("--")
+            );
         Self { exit: if by_flag { Exit::Usage } else { Exit::Error }, error }
     }
 }

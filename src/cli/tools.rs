@@ -2,6 +2,7 @@
 
 use super::{Exit, Failure, args::ToolsFormat, print, print_json};
 use crate::base::model::{Category, GuidelineKey, Phase, Profile};
+use crate::base::text::SafeText;
 use crate::engine::{Catalog, Entry, Filter, mcp_list, openai_list};
 use crate::tools::ALL_TOOL_DEFS;
 
@@ -17,7 +18,8 @@ pub(super) fn run(
             Some(entry) => vec![entry],
             None => {
                 let near = catalog.nearest(name).map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
-                return Err(Failure::usage(format!("no tool is called '{name}'{near} `bardo tools` lists them")));
+                let name = SafeText::clean(name, 64);
+                return Err(Failure::usage(format!("no tool is called '{name}'{near} (`bardo tools` lists them)")));
             }
         },
         None => catalog.filter(Filter { profile, category, capability: None }).map(|entry| &**entry).collect(),
@@ -48,12 +50,33 @@ fn table(entries: &[&Entry]) -> String {
         format!("{:width$}  {:<12}  {:<10}  {:<6}  {:<6}  what it does\n", "tool", "category", "may", "risk", "budget");
     for entry in entries {
         let meta = &entry.def.meta;
-        let (first, _) = meta.description.split_once(['.', ':']).unwrap_or((meta.description, ""));
+        let first = in_short(meta.description);
         text.push_str(&format!(
             "{:width$}  {:<12}  {:<10}  {:<6}  {:<6}  {first}\n",
             meta.name, meta.category, meta.capability, meta.risk_tier, meta.tick_budget
         ));
     }
+    text
+}
+
+/// The first clause of a description, short enough for a row.
+fn in_short(description: &str) -> String {
+    const MOST_CHARS: usize = 72;
+    let first = description.split(['.', ':']).next().unwrap_or(description);
+    if first.chars().count() <= MOST_CHARS {
+        return first.to_owned();
+    }
+    let mut text = String::new();
+    for word in first.split(' ') {
+        if text.chars().count() + word.chars().count() + 2 > MOST_CHARS {
+            break;
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        text.push_str(word);
+    }
+    text.push('…');
     text
 }
 

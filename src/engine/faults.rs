@@ -35,7 +35,18 @@ impl From<ConnectError> for ToolError {
 
 impl From<UnknownChain> for ToolError {
     fn from(error: UnknownChain) -> Self {
-        Self::new(ErrorCode::ChainUnknown, error)
+        let failed = Self::new(ErrorCode::ChainUnknown, &error);
+        match error {
+            UnknownChain::Name { nearest, known, .. } => {
+                let failed = failed.detail("known", known);
+                match nearest {
+                    Some(near) => failed.detail("nearest", near),
+                    None => failed,
+                }
+            }
+            UnknownChain::Id { known, .. } => failed.detail("known", known),
+            UnknownChain::NotDecimal { .. } => failed,
+        }
     }
 }
 
@@ -74,6 +85,8 @@ impl From<PriceUnknown> for ToolError {
 
 impl From<RouteError> for ToolError {
     fn from(error: RouteError) -> Self {
+        let of_amount =
+            matches!(error, RouteError::ZeroAmount | RouteError::AmountTooLarge | RouteError::AmountTooSmall { .. });
         let code = match &error {
             RouteError::NoRoute { .. } => ErrorCode::RoutingNoRoute,
             RouteError::InsufficientLiquidity { .. } => ErrorCode::RoutingInsufficientLiquidity,
@@ -82,7 +95,11 @@ impl From<RouteError> for ToolError {
             | RouteError::AmountTooLarge
             | RouteError::AmountTooSmall { .. } => ErrorCode::ValidationFailed,
         };
-        Self::new(code, error)
+        if of_amount {
+            Self::new(code, format_args!("parameter `amount`: {error}")).detail("parameter", "amount")
+        } else {
+            Self::new(code, error)
+        }
     }
 }
 

@@ -43,7 +43,7 @@ impl Input {
 pub fn typed<T: DeserializeOwned>(value: Value, names: &[String]) -> Result<T, ToolError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
-        let reason = error.inner().to_string();
+        let reason = in_plain_words(error.inner().to_string());
         let unknown = reason
             .strip_prefix("unknown field `")
             .and_then(|rest| rest.split_once('`'))
@@ -60,6 +60,22 @@ pub fn typed<T: DeserializeOwned>(value: Value, names: &[String]) -> Result<T, T
             None => failed.detail("parameter", path),
         }
     })
+}
+
+/// Names of number types mean nothing to who wrote the JSON.
+fn in_plain_words(reason: String) -> String {
+    for (kind, words) in [
+        ("expected u8", "expected a whole number from 0 to 255"),
+        ("expected u16", "expected a whole number from 0 to 65535"),
+        ("expected u32", "expected a whole number from 0 to 4294967295"),
+        ("expected u64", "expected a whole number of zero or more"),
+        ("expected usize", "expected a whole number of zero or more"),
+    ] {
+        if let Some(start) = reason.strip_suffix(kind) {
+            return format!("{start}{words}");
+        }
+    }
+    reason
 }
 
 fn invalid(message: impl fmt::Display) -> ToolError {

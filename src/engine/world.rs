@@ -103,12 +103,14 @@ impl World {
     /// The account asked for, or the wallet's.
     ///
     /// # Errors
-    /// `VALIDATION_FAILED` for a text that is no address, `WALLET_NOT_CONFIGURED` where there is none.
+    /// `VALIDATION_FAILED` for a text that is no address, `WALLET_NOT_CONFIGURED` where there is none; where no
+    /// chain is there at all, why not, since which account is meant follows from the chains.
     pub fn account(&self, asked: Option<&str>) -> Result<Address, ToolError> {
         match asked {
             Some(text) => address(text, "account"),
-            None => self.account.ok_or_else(|| {
-                ToolError::new(ErrorCode::WalletNotConfigured, "no account is set up, and none was named")
+            None => self.account.ok_or_else(|| match self.lost.first() {
+                Some(lost) if self.chains.is_empty() => lost.reason.clone().into(),
+                _ => ToolError::new(ErrorCode::WalletNotConfigured, "no account is set up, and none was named"),
             }),
         }
     }

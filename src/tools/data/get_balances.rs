@@ -51,6 +51,8 @@ pub struct Output {
     all_priced: bool,
     /// One entry per chain.
     chains: Vec<ChainBalances>,
+    /// Configured chains that could not be reached: what is held there is not counted.
+    not_reached: Vec<String>,
 }
 
 /// What is held on one chain, all of it of one block.
@@ -128,10 +130,13 @@ impl ReadTool for GetBalances {
     async fn run(context: &CallContext, params: Params) -> Result<Reply<Output>, ToolError> {
         let world = &context.world;
         let account = world.account(params.account.as_deref())?;
-        let chains = match &params.chain {
-            Some(name) => vec![world.chain(name)?],
-            None => world.chains().iter().collect(),
+        let (chains, lost) = match &params.chain {
+            Some(name) => (vec![world.chain(name)?], &[][..]),
+            None => (world.chains().iter().collect(), world.lost()),
         };
+        if let (true, Some(first)) = (chains.is_empty(), lost.first()) {
+            return Err(first.reason.clone().into());
+        }
         let named = params.tokens.as_deref();
         if named.is_some_and(|named| named.len() > MOST_TOKENS) {
             return Err(ToolError::new(
@@ -154,13 +159,17 @@ impl ReadTool for GetBalances {
         let mut all = chains.iter().flat_map(|chain| &chain.balances);
         let all_priced = all.all(|balance| balance.no_price.is_none() || balance.raw == "0");
         let shown = total.to_fixed(2, Rounding::Down);
-        let explanation = if all_priced {
+        let mut explanation = if all_priced {
             format!("The account holds ${shown}.")
         } else {
             format!("The account holds ${shown}, and something without a price beside it.")
         };
+        let not_reached: Vec<String> = lost.iter().map(|lost| lost.name.clone()).collect();
+        if !not_reached.is_empty() {
+            explanation.push_str(&format!(" Not counted, because not reached: {}.", not_reached.join(", ")));
+        }
         Ok(Reply::new(
-            Output { account: account.to_string(), total_usd: total.to_string(), all_priced, chains },
+            Output { account: account.to_string(), total_usd: total.to_string(), all_priced, chains, not_reached },
             explanation,
         ))
     }

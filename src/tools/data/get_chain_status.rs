@@ -20,6 +20,9 @@ use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
 
+/// How long the monitor's first look is waited for.
+const FIRST_LOOK: std::time::Duration = std::time::Duration::from_millis(300);
+
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -123,6 +126,7 @@ impl ReadTool for GetChainStatus {
         };
         let heads = join_all(asked.iter().map(|chain| head(chain))).await;
         context.step("Reading endpoint health");
+        join_all(asked.iter().map(|chain| looked_at_once(chain))).await;
         let mut chains: Vec<_> = asked.iter().zip(heads).map(|(chain, head)| status(chain, head)).collect();
         chains.extend(lost.iter().map(|lost| ChainStatus {
             chain: lost.name.clone(),
@@ -148,6 +152,16 @@ struct Head {
     number: u64,
     timestamp: u64,
     base_fee: Option<u64>,
+}
+
+/// Waits a moment for the monitor's first look where it has had none yet: a process that makes one call asks at once.
+async fn looked_at_once(chain: &WorldChain) {
+    let mut health = chain.client.health_handle();
+    let now = health.now();
+    if now.condition == Condition::Unproven && !now.endpoints.is_empty() {
+        // Without an answer in this time the endpoint is told as unproven, which it then is.
+        let _looked = tokio::time::timeout(FIRST_LOOK, health.next()).await;
+    }
 }
 
 async fn head(chain: &WorldChain) -> Result<Head, ProviderError> {

@@ -156,7 +156,7 @@ impl ReadTool for GetQuote {
         context.step("Resolving tokens");
         let ask = Ask::new(world, chain, &params).await?;
         context.step("Computing route");
-        let (route, snapshot, gas_price) = ask.route(world).await?;
+        let (route, snapshot, gas_price) = ask.route(world).await.map_err(|error| ask.name_tokens(error))?;
         context.step("Estimating gas");
         ask.answer(context, &params, slippage, &route, &snapshot, gas_price).await
     }
@@ -222,6 +222,22 @@ impl<'a> Ask<'a> {
             .and_then(|price| GasCost::new(gas_price, &price));
         let (route, snapshot) = world.quotes.route(pools, &request, BlockId::from(near.block_hash)).await?;
         Ok((route, snapshot, gas_price))
+    }
+
+    /// The same error with the question's tokens by name: the router below knows addresses only.
+    fn name_tokens(&self, error: ToolError) -> ToolError {
+        let (paid, received) = (&self.token_in.symbol, &self.token_out.symbol);
+        let network = self.chain.network();
+        let message = match error.code() {
+            ErrorCode::RoutingNoRoute => format!("no chain of V2 or V3 pools joins {paid} to {received} on {network}"),
+            ErrorCode::RoutingInsufficientLiquidity => {
+                format!("the pools from {paid} to {received} on {network} do not hold enough for this amount")
+            }
+            _ => return error,
+        };
+        ToolError::new(error.code(), message)
+            .detail("token_in", self.contract_in.to_string())
+            .detail("token_out", self.contract_out.to_string())
     }
 
     async fn answer(
