@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use crate::{bardo, run};
 
 /// A running `bardo devnet` on free ports; killed when dropped.
-struct Running {
+pub struct Running {
     child: Child,
     out: BufReader<ChildStdout>,
-    described: Value,
+    pub described: Value,
     _home: tempfile::TempDir,
 }
 
@@ -23,7 +23,7 @@ impl Drop for Running {
     }
 }
 
-fn start() -> Running {
+pub fn start() -> Running {
     let home = tempfile::tempdir().unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_bardo"))
         .args(["devnet", "--port", "0", "--block-time", "0", "--seed", "7"])
@@ -42,7 +42,7 @@ fn start() -> Running {
 }
 
 impl Running {
-    fn url(&self, index: usize) -> &str {
+    pub fn url(&self, index: usize) -> &str {
         self.described["chains"][index]["rpc"].as_str().unwrap()
     }
 }

@@ -1,9 +1,12 @@
 //! The real binary, driven as a shell drives it.
 
+#[cfg(unix)]
+mod call;
 mod config;
 #[cfg(unix)]
 mod devnet;
 mod doctor;
+mod tools;
 mod usage;
 
 use std::path::Path;

@@ -1,0 +1,400 @@
+//! `bardo call` as a shell runs it: what it answers, how it ends, and that stdout holds nothing but the envelope.
+
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::devnet::{Running, start};
+use crate::{bardo, run};
+
+/// `001`'s error classes: category and whether the caller should try again.
+const CLASSES: [(&str, bool); 7] = [
+    ("validation_error", true),
+    ("risk_blocked", false),
+    ("simulation_failed", true),
+    ("timeout", true),
+    ("upstream_unavailable", true),
+    ("permission_denied", false),
+    ("execution_failed", false),
+];
+
+/// The codes a read can end with: `001`'s class and `000`'s group, and the process's exit code by the specification.
+const CODES: [(&str, &str, &str, i32); 12] = [
+    ("TOKEN_NOT_FOUND", "validation_error", "data", 1),
+    ("TOKEN_AMBIGUOUS", "validation_error", "data", 1),
+    ("TOKEN_LOOKALIKE", "risk_blocked", "data", 3),
+    ("PRICE_UNAVAILABLE", "upstream_unavailable", "data", 1),
+    ("ROUTING_NO_ROUTE", "validation_error", "routing", 1),
+    ("ROUTING_INSUFFICIENT_LIQUIDITY", "validation_error", "routing", 1),
+    ("SDK_FALLBACK_UNAVAILABLE", "upstream_unavailable", "routing", 1),
+    ("CHAIN_UNKNOWN", "validation_error", "chain", 1),
+    ("CHAIN_UNREACHABLE", "upstream_unavailable", "chain", 1),
+    ("CHAIN_INCONSISTENT", "upstream_unavailable", "chain", 1),
+    ("VALIDATION_FAILED", "validation_error", "call", 1),
+    ("TOOL_UNKNOWN", "validation_error", "call", 1),
+];
+
+/// Names of an object's fields, sorted.
+fn fields(value: &Value) -> Vec<&str> {
+    let mut names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+    names.sort_unstable();
+    names
+}
+
+/// One call; stdout must be one envelope and stderr silent.
+fn call(home: &Path, arguments: &[&str]) -> (Value, i32) {
+    let (out, err, code) = run(bardo(home).arg("call").args(arguments));
+    let envelope: Value =
+        serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {out}{err}"));
+    assert_eq!(err, "", "{arguments:?}");
+    assert_eq!(
+        fields(&envelope),
+        ["call_id", "data", "decision_hints", "error", "explanation", "status"],
+        "{arguments:?}"
+    );
+    assert_eq!(envelope["call_id"].as_str().unwrap().len(), 26, "a ULID");
+    (envelope, code)
+}
+
+/// Checks an answer that is an error: the whole envelope against the documents' tables.
+fn expect(answer: (Value, i32), code: &str, says: &str, what: &str) -> Value {
+    let (envelope, exit) = answer;
+    let error = &envelope["error"];
+    assert_eq!(error["code"], code, "{what}: {envelope}");
+    let (_, class, group, exits) = CODES.iter().find(|row| row.0 == code).unwrap();
+    let (_, recoverable) = CLASSES.iter().find(|row| row.0 == *class).unwrap();
+    assert_eq!(exit, *exits, "{what}");
+    assert_eq!(envelope["status"], if *exits == 3 { "blocked" } else { "error" }, "{what}");
+    assert_eq!(envelope["data"], Value::Null, "{what}");
+    assert_eq!(fields(error), ["category", "code", "details", "message", "recoverable", "suggestion"]);
+    assert_eq!(error["category"], *class, "{what}");
+    assert_eq!(error["recoverable"], *recoverable, "{what}");
+    assert_eq!(error["details"]["group"], *group, "{what}");
+    assert!(error["suggestion"].as_str().unwrap().len() > 20, "{what}: {error}");
+    assert!(error["message"].as_str().unwrap().contains(says), "{what}: {error}");
+    assert!(!envelope["explanation"].as_str().unwrap().is_empty(), "{what}");
+    error.clone()
+}
+
+struct Desk {
+    devnet: Running,
+    home: tempfile::TempDir,
+    given: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let devnet = start();
+        let given = format!("ethereum={}", devnet.url(0));
+        Self { devnet, home: tempfile::tempdir().unwrap(), given }
+    }
+
+    fn call(&self, tool: &str, params: &str) -> (Value, i32) {
+        call(self.home.path(), &[tool, params, "--rpc", &self.given])
+    }
+
+    fn data(&self, tool: &str, params: Value) -> Value {
+        let (envelope, exit) = self.call(tool, &params.to_string());
+        assert_eq!((&envelope["status"], exit), (&json!("success"), 0), "{tool}: {envelope}");
+        assert_eq!(envelope["error"], Value::Null);
+        envelope["data"].clone()
+    }
+
+    /// A quote of WETH for USDC with some parameters changed.
+    fn quote(&self, changed: Value) -> (Value, i32) {
+        let mut params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"});
+        for (name, value) in changed.as_object().unwrap() {
+            params[name] = value.clone();
+        }
+        self.call("uniswap_get_quote", &params.to_string())
+    }
+
+    fn contract(&self, name: &str) -> &str {
+        self.devnet.described["chains"][0]["contracts"][name].as_str().unwrap()
+    }
+}
+
+#[test]
+fn every_tool_answers_over_a_devnet_of_another_process() {
+    let desk = Desk::new();
+    let token = |symbol: &str| desk.devnet.described["chains"][0]["tokens"][symbol]["address"].clone();
+
+    let quote = desk.quote(json!({}));
+    assert_eq!(quote.1, 0, "{}", quote.0);
+    let data = &quote.0["data"];
+    assert_eq!(
+        (&data["token_in"], &data["token_out"], &data["amount_in"]),
+        (&json!("WETH"), &json!("USDC"), &json!("1.5"))
+    );
+    // 1.5 × 3,400, within what the market may move (0.8 %), a fee of 0.3 % and the pool's depth.
+    let out: f64 = data["amount_out"].as_str().unwrap().parse().unwrap();
+    assert!((5_020.0..5_180.0).contains(&out), "{data}");
+    assert_eq!(data["route_type"], "CLASSIC");
+    assert!(quote.0["explanation"].as_str().unwrap().contains("UniswapX"), "says why it is no auction");
+    for hop in data["route"].as_array().unwrap() {
+        assert_eq!((&hop["token_in"], &hop["token_out"]), (&json!("WETH"), &json!("USDC")));
+    }
+
+    // The demo wallet of the specification.
+    let balances = desk.data("get_balances", json!({"chain": "ethereum", "tokens": ["ETH", "WETH", "USDC"]}));
+    let amounts: Vec<_> =
+        balances["chains"][0]["balances"].as_array().unwrap().iter().map(|balance| &balance["amount"]).collect();
+    assert_eq!(amounts, ["1.4", "4.5", "5000"]);
+    assert_eq!(balances["not_reached"], json!([]));
+
+    let allowance = desk.data("uniswap_check_allowance", json!({"token": "USDC", "chain": "31337"}));
+    assert_eq!(allowance["spender"].as_str().unwrap().to_lowercase(), desk.contract("universalRouter").to_lowercase());
+    assert_eq!((&allowance["sufficient"], &allowance["needs_approval"]), (&json!(false), &json!(true)));
+
+    let price = desk.data("get_token_price", json!({"token": "WETH", "chain": "eth"}));
+    let usd: f64 = price["price_usd"].as_str().unwrap().parse().unwrap();
+    assert!((3_370.0..3_430.0).contains(&usd), "{price}");
+
+    // The devnet's five pools of that pair: four fee tiers of V3, and V2.
+    let pools = desk.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
+    let mut kinds: Vec<_> = pools["pools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|pool| (pool["version"].as_str().unwrap(), pool["fee_tier"].as_u64().unwrap()))
+        .collect();
+    kinds.sort_unstable();
+    assert_eq!(kinds, [("V2", 3_000), ("V3", 100), ("V3", 500), ("V3", 3_000), ("V3", 10_000)]);
+
+    let found = desk.data("search_tokens", json!({"query": "usdc", "chain": "ethereum"}));
+    assert_eq!(
+        found["tokens"][0]["address"].as_str().unwrap().to_lowercase(),
+        token("USDC").as_str().unwrap().to_lowercase()
+    );
+
+    // Without parameters at all.
+    let (status, exit) = call(desk.home.path(), &["get_chain_status", "--rpc", &desk.given]);
+    assert_eq!((&status["data"]["all_healthy"], exit), (&json!(true), 0), "{status}");
+    let chain = &status["data"]["chains"][0];
+    assert_eq!((&chain["chain_id"], &chain["money"]), (&json!(31_337), &json!("devnet")), "{chain}");
+    assert_eq!(chain["endpoints"][0]["condition"], "healthy", "{chain}");
+}
+
+#[test]
+fn every_error_of_the_read_side_is_told_as_the_documents_say() {
+    let desk = Desk::new();
+    let bad = |changed: Value, code: &str, says: &str| {
+        let what = changed.to_string();
+        expect(desk.quote(changed), code, says, &what)
+    };
+
+    // Tokens.
+    let error = bad(json!({"token_in": "USDX"}), "TOKEN_NOT_FOUND", "USDX");
+    assert_eq!(error["details"]["nearest"], "USDC");
+    bad(json!({"token_in": "NOPE"}), "TOKEN_NOT_FOUND", "NOPE");
+    bad(json!({"token_out": "0x00000000000000000000000000000000000000A1"}), "TOKEN_NOT_FOUND", "no contract at");
+    bad(json!({"token_in": "0x12"}), "VALIDATION_FAILED", "40 hexadecimal digits");
+    bad(json!({"token_in": ""}), "VALIDATION_FAILED", "no token given");
+    let error = bad(json!({"token_out": desk.contract("badLookalikeToken")}), "TOKEN_LOOKALIKE", "USDC");
+    assert_eq!(error["details"]["candidates"][0]["symbol"], "USDC");
+    bad(json!({"token_out": "USD\u{421}"}), "TOKEN_LOOKALIKE", "scripts");
+    let hostile = bad(json!({"token_in": "\u{1b}[31mA\u{202e}B"}), "TOKEN_LOOKALIKE", "cannot be seen");
+    assert!(!hostile["message"].as_str().unwrap().chars().any(|c| c.is_control() || c == '\u{202e}'), "{hostile}");
+
+    // Routes. A pair's own share token is a good ERC-20 that no pool trades.
+    let pools = desk.data("get_pool_info", json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"}));
+    let share = pools["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap()["pool"].clone();
+    bad(json!({"token_in": share}), "ROUTING_NO_ROUTE", "to USDC on ethereum");
+    // More LINK than the chain's pools of it hold: 4 M dollars of them at 17 dollars are well below a million.
+    let beyond = json!({"token_out": "LINK", "amount": "1000000", "exact_output": true});
+    bad(beyond, "ROUTING_INSUFFICIENT_LIQUIDITY", "from WETH to LINK on ethereum");
+    bad(json!({"token_out": "WETH"}), "VALIDATION_FAILED", "swapped for itself");
+    bad(json!({"token_out": "ETH"}), "VALIDATION_FAILED", "swapped for itself");
+
+    // Prices.
+    let answer = desk.call("get_token_price", &json!({"token": share, "chain": "ethereum"}).to_string());
+    expect(answer, "PRICE_UNAVAILABLE", "no price for", "a token without a feed");
+
+    // Chains.
+    let error = bad(json!({"chain": "etherium"}), "CHAIN_UNKNOWN", "did you mean 'ethereum'?");
+    assert_eq!((&error["details"]["nearest"], &error["details"]["known"]), (&json!("ethereum"), &json!("ethereum")));
+    bad(json!({"chain": "1"}), "CHAIN_UNKNOWN", "ethereum (31337)");
+    bad(json!({"chain": "0x7a69"}), "CHAIN_UNKNOWN", "decimal");
+
+    // Amounts.
+    for (amount, says) in [
+        ("0", "zero"),
+        ("0.000", "zero"),
+        ("-1", "without a sign"),
+        ("+1", "without a sign"),
+        ("NaN", "not a finite number"),
+        ("inf", "not a finite number"),
+        ("1e400", "exponents"),
+        ("1,5", "separators"),
+        ("1.5.0", "more than one point"),
+        (".5", "both sides"),
+        ("0x10", "not a digit"),
+        ("", "no number given"),
+        ("\u{661}\u{662}\u{663}", "digit of another script"),
+        ("\u{ff11}", "digit of another script"),
+        (&"7".repeat(80), "larger than any token can hold"),
+        (&"7".repeat(100_000), "too long"),
+        ("1.1234567890123456789", "18 decimals"),
+    ] {
+        let error = bad(json!({"amount": amount}), "VALIDATION_FAILED", says);
+        assert_eq!(error["details"]["parameter"], "amount", "{amount}");
+    }
+    let error =
+        bad(json!({"amount": "1.1234567", "token_in": "USDC", "token_out": "WETH"}), "VALIDATION_FAILED", "6 decimals");
+    assert_eq!(error["details"]["parameter"], "amount");
+    bad(json!({"amount": "max", "exact_output": true}), "VALIDATION_FAILED", "max");
+
+    // The form of the input.
+    let error = bad(json!({"slippage": 50}), "VALIDATION_FAILED", "did you mean `slippage_bps`?");
+    assert_eq!(error["details"]["parameter"], "slippage");
+    for (changed, parameter, says) in [
+        (json!({"amount": 5}), "amount", "expected a string"),
+        (json!({"amount": null}), "amount", "expected a string"),
+        (json!({"slippage_bps": "50"}), "slippage_bps", "expected a whole number"),
+        (json!({"slippage_bps": -1}), "slippage_bps", "expected a whole number"),
+        (json!({"slippage_bps": 10_001}), "slippage_bps", "10000"),
+        (json!({"exact_output": "yes"}), "exact_output", "expected a boolean"),
+    ] {
+        let error = bad(changed, "VALIDATION_FAILED", says);
+        assert_eq!(error["details"]["parameter"], parameter);
+    }
+    for (text, says) in [
+        ("", "empty"),
+        ("{}", "missing field `token_in`"),
+        ("[]", "a list"),
+        ("null", "null"),
+        ("{\"token_in\":", "not valid JSON"),
+        ("{\"amount\": NaN}", "not valid JSON"),
+        ("{\"amount\": 1e400}", "number out of range"),
+        ("{\"amount\": \"1\", \"amount\": \"2\"}", "given twice"),
+        (&"[".repeat(100_000), "nested deeper"),
+    ] {
+        let error = expect(desk.call("uniswap_get_quote", text), "VALIDATION_FAILED", says, text);
+        assert!(error["suggestion"].as_str().unwrap().contains("\"token_in\":\"WETH\""), "shows what would pass");
+    }
+    for tool in ["get_balances", "get_pool_info", "get_token_price", "search_tokens", "get_chain_status"] {
+        expect(desk.call(tool, "{\"nonsense\": 1}"), "VALIDATION_FAILED", "unknown field `nonsense`", tool);
+    }
+
+    // Ten megabytes, from a file and through a pipe.
+    let long = desk.home.path().join("long.json");
+    std::fs::write(&long, json!({"token_in": "x".repeat(10_000_000)}).to_string()).unwrap();
+    let from_file = format!("@{}", long.display());
+    expect(desk.call("uniswap_get_quote", &from_file), "VALIDATION_FAILED", "at most 1048576", "10 MB in a file");
+    let mut piped = bardo(desk.home.path());
+    piped.args(["call", "uniswap_get_quote", "-", "--rpc", &desk.given]).pipe_stdin(&long).unwrap();
+    let (out, err, code) = run(&mut piped);
+    assert_eq!(err, "");
+    let envelope = serde_json::from_str(&out).unwrap();
+    expect((envelope, code), "VALIDATION_FAILED", "at most 1048576", "10 MB through a pipe");
+
+    // Tools, and a source of quotes that is asked for and absent.
+    let error = expect(desk.call("uniswap_get_qoute", "{}"), "TOOL_UNKNOWN", "uniswap_get_qoute", "a slip");
+    assert_eq!(error["details"]["nearest"], "uniswap_get_quote");
+    let example = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "ethereum"}).to_string();
+    let mut with_key = bardo(desk.home.path());
+    with_key.env("BARDO_UNISWAP_API_KEY", "key-secret").args([
+        "call",
+        "uniswap_get_quote",
+        &example,
+        "--rpc",
+        &desk.given,
+    ]);
+    let (out, _, code) = run(&mut with_key);
+    assert!(!out.contains("key-secret"), "{out}");
+    expect((serde_json::from_str(&out).unwrap(), code), "SDK_FALLBACK_UNAVAILABLE", "Trading API", "a key is set");
+}
+
+#[test]
+fn a_symbol_that_fits_two_tokens_of_the_book_is_ambiguous() {
+    let desk = Desk::new();
+    let mut described = desk.devnet.described.clone();
+    let tokens = described["chains"][0]["tokens"].as_object_mut().unwrap();
+    let (uni, link) = (tokens["UNI"].clone(), tokens["LINK"].clone());
+    let mut other = link.clone();
+    other["name"] = json!("Another Uni");
+    tokens.remove("LINK");
+    tokens.insert("Uni".to_owned(), other);
+    let book = desk.home.path().join("book.json");
+    std::fs::write(&book, described.to_string()).unwrap();
+    let book = book.to_str().unwrap();
+    let price = |token: &str| {
+        let params = json!({"token": token, "chain": "ethereum"}).to_string();
+        call(desk.home.path(), &["get_token_price", &params, "--rpc", &desk.given, "--book", book])
+    };
+    let error = expect(price("uni"), "TOKEN_AMBIGUOUS", "several tokens", "uni");
+    let mut candidates: Vec<_> = error["details"]["candidates"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|candidate| candidate["address"].as_str().unwrap().to_lowercase())
+        .collect();
+    candidates.sort();
+    let mut expected = [&uni, &link].map(|token| token["address"].as_str().unwrap().to_lowercase());
+    expected.sort();
+    assert_eq!(candidates, expected);
+    assert_eq!(price("UNI").1, 0, "an exact symbol is one token's");
+}
+
+#[test]
+fn chains_out_of_reach_are_told_as_such() {
+    let home = tempfile::tempdir().unwrap();
+    // A port that was free a moment ago: nobody listens.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let nobody = format!("ethereum=http://127.0.0.1:{port}");
+    let example = json!({"token": "WETH", "chain": "ethereum"}).to_string();
+    for (tool, params) in
+        [("get_token_price", example.as_str()), ("get_balances", "{}"), ("get_balances", "{\"chain\":\"eth\"}")]
+    {
+        let answer = call(home.path(), &[tool, params, "--rpc", &nobody]);
+        expect(answer, "CHAIN_UNREACHABLE", "no endpoint of ethereum answers", tool);
+    }
+    // A status is what was asked for, so it is an answer.
+    let (status, exit) = call(home.path(), &["get_chain_status", "--rpc", &nobody]);
+    assert_eq!((&status["data"]["chains"][0]["condition"], exit), (&json!("down"), 0), "{status}");
+    // A network of which nothing says where it is.
+    let answer = call(home.path(), &["get_token_price", &example, "--network", "sepolia"]);
+    expect(answer, "CHAIN_UNREACHABLE", "BARDO_RPC_SEPOLIA", "no endpoint");
+    // A name that is no network: the command line is wrong.
+    let (out, err, code) = run(bardo(home.path()).args(["call", "get_chain_status", "--network", "sepolai"]));
+    assert_eq!((out.as_str(), code), ("", 2), "{err}");
+    assert!(err.contains("did you mean 'sepolia'?"), "{err}");
+
+    // An endpoint that serves another chain, and one chain of two that does not answer.
+    let desk = Desk::new();
+    let other = format!("base={}", desk.devnet.url(0));
+    let price = json!({"token": "WETH", "chain": "base"}).to_string();
+    let answer = call(home.path(), &["get_token_price", &price, "--rpc", &other]);
+    expect(answer, "CHAIN_INCONSISTENT", "answers chain id 31337", "another chain");
+    let half = ["get_balances", "{}", "--rpc", &desk.given, "--rpc", &format!("base=http://127.0.0.1:{port}")];
+    let (balances, exit) = call(home.path(), &half);
+    assert_eq!((&balances["data"]["not_reached"], exit), (&json!(["base"]), 0), "{balances}");
+    assert!(balances["explanation"].as_str().unwrap().contains("not reached: base"), "{balances}");
+}
+
+#[test]
+fn a_call_without_any_network_works_on_the_devnet_of_the_process() {
+    let home = tempfile::tempdir().unwrap();
+    let example = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1.5", "chain": "ethereum"}).to_string();
+    let (quote, exit) = call(home.path(), &["uniswap_get_quote", &example]);
+    assert_eq!((&quote["status"], exit), (&json!("success"), 0), "{quote}");
+    let (balances, _) = call(home.path(), &["get_balances"]);
+    let ids: Vec<_> = balances["data"]["chains"].as_array().unwrap().iter().map(|chain| &chain["chain_id"]).collect();
+    assert_eq!(ids, [31_337, 31_338]);
+}
+
+#[test]
+fn parameters_that_cannot_be_read_are_a_usage_error() {
+    let home = tempfile::tempdir().unwrap();
+    let binary = home.path().join("binary");
+    std::fs::write(&binary, [0xff, 0xfe]).unwrap();
+    for (params, says) in
+        [("@/nowhere/at/all.json".to_owned(), "/nowhere/at/all.json"), (format!("@{}", binary.display()), "UTF-8")]
+    {
+        let (out, err, code) = run(bardo(home.path()).args(["call", "get_chain_status", &params]));
+        assert_eq!((out.as_str(), code), ("", 2), "{err}");
+        assert!(err.contains(says), "{err}");
+    }
+    let (out, _, code) = run(bardo(home.path()).arg("call"));
+    assert_eq!((out.as_str(), code), ("", 2));
+}

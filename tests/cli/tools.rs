@@ -1,0 +1,132 @@
+//! `bardo tools`: its four forms, its filters, and the documents' category sets.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use crate::{bardo, run};
+
+/// `003`'s profiles; `wallet` stands where the specification puts it.
+const PROFILES: [(&str, &str); 12] = [
+    ("data", "data identity"),
+    ("trader", "data trading safety wallet"),
+    ("lp", "data trading lp safety wallet"),
+    ("vault", "data vault safety wallet"),
+    ("fees", "data fees"),
+    ("erc8004", "data identity"),
+    ("intelligence", "data intelligence"),
+    ("observatory", "data intelligence identity memory"),
+    ("learning", "data memory self_improvement"),
+    ("dashboard", "data intelligence"),
+    ("full", "data trading lp vault safety identity memory streaming intelligence fees self_improvement hook wallet"),
+    (
+        "dev",
+        "data trading lp vault safety identity memory streaming intelligence fees self_improvement hook wallet testnet",
+    ),
+];
+
+/// What stdout holds; the command must succeed in silence.
+fn tools(arguments: &[&str]) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let (out, err, code) = run(bardo(home.path()).arg("tools").args(arguments));
+    assert_eq!((err.as_str(), code), ("", 0), "{arguments:?}");
+    out
+}
+
+fn json(arguments: &[&str]) -> Value {
+    serde_json::from_str(&tools(arguments)).unwrap()
+}
+
+fn names<'a>(list: &'a Value, pointer: &str) -> Vec<&'a str> {
+    list.as_array().unwrap().iter().map(|tool| tool.pointer(pointer).unwrap().as_str().unwrap()).collect()
+}
+
+#[test]
+fn the_four_forms_tell_of_the_same_tools() {
+    let full = json(&["--format", "json"]);
+    let all = names(&full, "/name");
+    for tool in ["get_balances", "get_chain_status", "get_pool_info", "get_token_price", "search_tokens"] {
+        assert!(all.contains(&tool), "{tool}");
+    }
+    assert!(all.contains(&"uniswap_get_quote") && all.contains(&"uniswap_check_allowance"));
+
+    let openai = json(&["--format", "openai"]);
+    assert_eq!(names(&openai, "/function/name"), all);
+    let mcp = json(&["--format", "mcp"]);
+    assert_eq!(names(&mcp["tools"], "/name"), all);
+    for (number, tool) in full.as_array().unwrap().iter().enumerate() {
+        assert_eq!(openai[number]["type"], "function");
+        assert_eq!(openai[number]["function"]["parameters"], tool["input_schema"]);
+        assert_eq!(mcp["tools"][number]["inputSchema"], tool["input_schema"]);
+        assert_eq!(mcp["tools"][number]["outputSchema"], tool["output_schema"]);
+        let reads = tool["capability"] == "Read";
+        assert_eq!(mcp["tools"][number]["annotations"]["readOnlyHint"], reads);
+        assert_eq!(tool["input_schema"]["additionalProperties"], false);
+    }
+    // `--json` is the JSON form, and the table has a line for each.
+    assert_eq!(json(&["--json"]), full);
+    let table = tools(&[]);
+    assert_eq!(table.lines().count(), all.len() + 1, "{table}");
+    for (line, name) in table.lines().skip(1).zip(&all) {
+        assert!(line.starts_with(name), "{line}");
+        assert!(line.chars().count() <= 140, "fits a screen: {line}");
+    }
+}
+
+#[test]
+fn profiles_show_the_categories_of_the_documents() {
+    let all = json(&["--format", "json"]);
+    for (profile, categories) in PROFILES {
+        let categories: BTreeSet<_> = categories.split_whitespace().collect();
+        let expected: Vec<_> = all
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|tool| categories.contains(tool["category"].as_str().unwrap()))
+            .map(|tool| tool["name"].as_str().unwrap())
+            .collect();
+        let shown = json(&["--profile", profile, "--format", "json"]);
+        assert_eq!(names(&shown, "/name"), expected, "{profile}");
+    }
+    let traders = json(&["--category", "trading", "--format", "json"]);
+    assert!(traders.as_array().unwrap().iter().all(|tool| tool["category"] == "trading"));
+    assert!(!traders.as_array().unwrap().is_empty());
+}
+
+#[test]
+fn one_tool_is_told_whole() {
+    let text = tools(&["uniswap_get_quote"]);
+    // `000`'s parameters with their defaults, and its steps.
+    for part in [
+        "token_in (string, required)",
+        "token_out (string, required)",
+        "amount (string, required)",
+        "chain (string, required)",
+        "slippage_bps (integer, default 50)",
+        "prefer_uniswapx (boolean, default true)",
+        "exact_output (boolean, default false)",
+        "Resolving tokens → Computing route → Estimating gas",
+        "bardo call uniswap_get_quote '{",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let tool = json(&["uniswap_get_quote", "--format", "json"]);
+    assert_eq!((&tool["category"], &tool["capability"]), (&"trading".into(), &"Read".into()));
+}
+
+#[test]
+fn what_is_not_there_is_a_usage_error() {
+    let home = tempfile::tempdir().unwrap();
+    for (arguments, says) in [
+        (&["uniswap_get_qoute"][..], "did you mean 'uniswap_get_quote'?"),
+        (&["zzzzzzzz"], "no tool is called 'zzzzzzzz'"),
+        (&["--profile", "traders"], "trader, lp"),
+        (&["--category", "nope"], "trading"),
+        (&["--format", "xml"], "openai"),
+        (&["uniswap_get_quote", "--profile", "trader"], "--profile"),
+    ] {
+        let (out, err, code) = run(bardo(home.path()).arg("tools").args(arguments));
+        assert_eq!((out.as_str(), code), ("", 2), "{arguments:?}: {err}");
+        assert!(err.contains(says), "{arguments:?}: {err}");
+    }
+}
