@@ -39,6 +39,10 @@ struct Console {
     guard: TerminalGuard,
     screen: Screen,
     frames: FrameScheduler,
+    /// Asked for by a key or a signal: how to stop this process.
+    stop: Option<fn() -> io::Result<()>>,
+    /// The terminal is given back, and nothing is drawn, until SIGCONT.
+    away: bool,
 }
 
 /// Runs until the operator leaves, a signal says so, or the terminal is gone.
@@ -50,7 +54,8 @@ pub(super) async fn run(
 ) -> Result<(), ConsoleError> {
     let mut signals = Signals::listen().map_err(ConsoleError::Terminal)?;
     let screen = Screen::new(state.size);
-    let mut console = Console { state, theme, guard, screen, frames: FrameScheduler::default() };
+    let mut console =
+        Console { state, theme, guard, screen, frames: FrameScheduler::default(), stop: None, away: false };
     // The first frame comes before anything that takes time.
     console.frames.request(Instant::now());
     console.draw_if_due()?;
@@ -100,6 +105,13 @@ pub(super) async fn run(
                 next = event.or_else(|| updates.try_recv().ok().map(|update| Woken::News(Some(update))));
             }
         }
+        if let Some(stop) = console.stop.take() {
+            // One that came before the stop is no sign of an end to it.
+            signals.forget_continue();
+            console.guard.leave_for_now();
+            console.away = true;
+            stop().map_err(ConsoleError::Terminal)?;
+        }
         console.draw_if_due()?;
     }
 }
@@ -111,6 +123,9 @@ impl Console {
             .state
             .next_change_millis()
             .map(|at| Instant::now() + Duration::from_millis(at.saturating_sub(now_millis())));
+        if self.away {
+            return None;
+        }
         match (self.frames.due(), moves) {
             (Some(due), Some(moves)) => Some(due.min(moves)),
             (due, moves) => due.or(moves),
@@ -118,7 +133,7 @@ impl Console {
     }
 
     fn draw_if_due(&mut self) -> Result<(), ConsoleError> {
-        if !self.frames.take(Instant::now()) {
+        if self.away || !self.frames.take(Instant::now()) {
             return Ok(());
         }
         let (state, theme) = (&self.state, &self.theme);
@@ -150,7 +165,7 @@ impl Console {
         match effect {
             Some(Effect::Quit) => return Ok(true),
             Some(Effect::Redraw) => self.screen.forget(),
-            Some(Effect::Suspend) if signals::has_shell_behind() => self.stop(signals::stop_job)?,
+            Some(Effect::Suspend) if signals::has_shell_behind() => self.stop = Some(signals::stop_job),
             Some(Effect::Suspend) => return self.input(Input::CannotSuspend),
             None => {}
         }
@@ -161,21 +176,15 @@ impl Console {
     fn signal(&mut self, asked: Asked) -> Result<bool, ConsoleError> {
         match asked {
             Asked::Leave => return Ok(true),
-            Asked::Stop => self.stop(signals::stop_self)?,
+            Asked::Stop => self.stop = Some(signals::stop_self),
             Asked::Continue => self.come_back()?,
         }
         Ok(false)
     }
 
-    fn stop(&mut self, stop: impl FnOnce() -> io::Result<()>) -> Result<(), ConsoleError> {
-        self.guard.leave_for_now();
-        let stopped = stop();
-        self.come_back()?;
-        stopped.map_err(ConsoleError::Terminal)
-    }
-
     /// Takes the terminal again and draws everything: the shell has written over it, and it may have a new size.
     fn come_back(&mut self) -> Result<(), ConsoleError> {
+        self.away = false;
         self.guard.take_again().map_err(ConsoleError::Terminal)?;
         self.state.update(Input::Time(now_millis()));
         self.state.update(Input::Resize(size_now()?));

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use futures::FutureExt;
 use rustix::process::{Signal, getpgrp, getpid, getsid, kill_current_process_group, kill_process};
 use tokio::signal::unix::{self, SignalKind};
 
@@ -48,6 +49,12 @@ impl Signals {
             _ = self.carry_on.recv() => Asked::Continue,
         }
     }
+
+    /// Forgets a SIGCONT that has come already.
+    pub(super) fn forget_continue(&mut self) {
+        // One waits at most: they are not counted.
+        let _ = self.carry_on.recv().now_or_never();
+    }
 }
 
 /// Whether a shell would get the terminal if this process stopped. A session's first process has none behind it
@@ -56,12 +63,14 @@ pub(super) fn has_shell_behind() -> bool {
     getsid(None).is_ok_and(|session| session != getpgrp())
 }
 
-/// Stops this process until SIGCONT; returns after it.
+/// Stops this process. May return a moment before it stands still: where another thread is the one that takes the
+/// signal, this one runs on until that has told it. So nothing but SIGCONT says that the stop is over.
 pub(super) fn stop_self() -> io::Result<()> {
     Ok(kill_process(getpid(), Signal::STOP)?)
 }
 
-/// Stops the whole job, `cargo run` and pipes included, so that the shell takes the terminal; returns after SIGCONT.
+/// Stops the whole job, `cargo run` and pipes included, so that the shell takes the terminal; returns as
+/// [`stop_self`] does.
 pub(super) fn stop_job() -> io::Result<()> {
     Ok(kill_current_process_group(Signal::STOP)?)
 }

@@ -15,6 +15,9 @@ use bardo::console::{ConsoleOptions, run_with};
 /// The variable that makes the test below a program.
 pub const SCRIPT: &str = "BARDO_CONSOLE_TEST_SCRIPT";
 
+/// How often [`Script::Same`] tells of one block.
+const TIMES_THE_SAME: u64 = 100;
+
 /// What the source does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Script {
@@ -22,6 +25,8 @@ enum Script {
     Still,
     /// A block after another.
     Blocks,
+    /// One block, told again and again as it was, then the next, then nothing.
+    Same,
     /// One block, then a thread of it panics.
     Panic,
 }
@@ -42,12 +47,15 @@ impl StatusSource for Scripted {
             if updates.send(Update::Started(network)).await.is_err() {
                 return;
             }
-            for number in 1.. {
+            for told in 1.. {
+                let number = if self.0 == Script::Same { 1 + u64::from(told > TIMES_THE_SAME) } else { told };
                 if updates.send(Update::Chain(Box::new(snapshot(number)))).await.is_err() {
                     return;
                 }
                 match self.0 {
                     Script::Still => std::future::pending().await,
+                    Script::Same if number > 1 => std::future::pending().await,
+                    Script::Same => tokio::time::sleep(Duration::from_millis(5)).await,
                     Script::Blocks => tokio::time::sleep(Duration::from_millis(20)).await,
                     Script::Panic => panic!("the script says so"),
                 }
@@ -93,6 +101,7 @@ fn harness() {
     let script = match script.as_str() {
         "still" => Script::Still,
         "blocks" => Script::Blocks,
+        "same" => Script::Same,
         "panic" => Script::Panic,
         other => panic!("no script {other}"),
     };

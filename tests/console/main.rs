@@ -4,5 +4,6 @@
 //! Nothing here asserts on time; the patience in [`pty`] only ends a hang.
 
 mod harness;
+mod program;
 mod pty;
 mod terminal;

@@ -33,6 +33,11 @@ fn size(columns: u16, rows: u16) -> PtySize {
     PtySize { rows, cols: columns, pixel_width: 0, pixel_height: 0 }
 }
 
+/// Where `bytes` stand for the last time.
+fn last(raw: &[u8], bytes: &[u8]) -> Option<usize> {
+    raw.windows(bytes.len()).rposition(|window| window == bytes)
+}
+
 fn cells(count: u16) -> NonZero<u16> {
     NonZero::new(count).unwrap()
 }
@@ -159,17 +164,18 @@ impl Pty {
     }
 
     /// Waits until everything that was switched on is off again: by the emulator, by the bytes, by the tty itself.
+    /// A terminal on which nothing was ever switched on is not meant: what is waited for must have been there.
     pub fn until_whole(&self) {
+        for (on, off) in [(b"\x1b[?1049h", b"\x1b[?1049l"), (b"\x1b[?1004h", b"\x1b[?1004l")] {
+            self.until_written("a mode on and off again", |raw| last(raw, off) > last(raw, on));
+        }
         self.until("a whole terminal", |screen| {
             !screen.alternate_screen()
                 && !screen.hide_cursor()
                 && !screen.bracketed_paste()
                 && screen.mouse_protocol_mode() == vt100::MouseProtocolMode::None
         });
-        let raw = self.raw();
-        let last = |bytes: &[u8]| raw.windows(bytes.len()).rposition(|window| window == bytes);
-        assert!(last(b"\x1b[?1004l") > last(b"\x1b[?1004h"), "focus events are still on");
-        assert!(last(b"\x1b[?2026l") > last(b"\x1b[?2026h"), "a synchronized update is still open");
+        self.until_written("no open update", |raw| last(raw, b"\x1b[?2026l") >= last(raw, b"\x1b[?2026h"));
         let start = Instant::now();
         // Raw mode goes last, a moment after the bytes above.
         while !self.is_cooked() {
