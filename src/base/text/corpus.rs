@@ -166,6 +166,24 @@ pub const HOSTILE: &[(&str, &[&str])] = &[
         ],
     ),
     (
+        "widths that terminals disagree about",
+        &[
+            "\u{1f44d}\u{1f3fd}\u{1f44d}\u{1f3ff}",
+            "\u{1f1e9}\u{1f1ea}\u{1f1eb}\u{1f1f7}\u{1f1ea}",
+            "\u{1f468}\u{200d}\u{1f469}\u{200d}\u{1f467}\u{200d}\u{1f466}",
+            "\u{26a0}\u{26a0}\u{231a}\u{23e9}\u{2615}\u{25fd}",
+            "\u{1112}\u{1161}\u{11ab}\u{1100}\u{1100}\u{1160}\u{11a8}",
+            "\u{ff76}\u{ff9e}\u{ff8a}\u{ff9f}\u{ff9e}",
+            "\u{644}\u{627}\u{644}\u{622}",
+            "\u{915}\u{94d}\u{937}\u{93f}\u{928}\u{94c}",
+            "\u{e33}\u{e01}\u{e33}",
+            "\u{17a2}\u{17d2}\u{1780}",
+            "\u{a0}\u{b1}\u{3b1}\u{416}\u{2460}\u{2b50}\u{2764}",
+            "\u{5bbd}\u{5bbd}\u{5bbd}\u{5bbd}\u{5bbd}\u{5bbd}\u{5bbd}",
+            "\u{1f6dc}\u{1fae8}\u{1fa89}",
+        ],
+    ),
+    (
         "spaces that are not",
         &[
             "USDC\u{a0}",
