@@ -37,7 +37,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, panel: Panel, area: Rect) {
     let count = rows::count(state, panel);
     let offset = state.offset(panel).min(count.saturating_sub(visible));
     if form != Form::Flow && visible > 0 && count > visible {
-        right = vec![(format!("{}–{} of {count}", offset + 1, offset + visible), Role::TextDim)];
+        right = vec![(range(state, panel, offset, visible), Role::TextDim)];
     }
     match form {
         Form::Framed => pen.frame(area, &title, &right, edge),
@@ -113,6 +113,16 @@ fn empty_words(panel: Panel) -> &'static str {
 /// Entries of a panel without its headings.
 fn items(state: &State, panel: Panel) -> usize {
     rows::rows(state.page(), panel).iter().filter(|row| matches!(row, Row::Item(..))).count()
+}
+
+/// Which entries are in view, and of how many: headings are none.
+fn range(state: &State, panel: Panel, offset: usize, visible: usize) -> String {
+    let entries = rows::rows(state.page(), panel);
+    let ordinal = |row: usize| match panel {
+        Panel::Chain(_) | Panel::Activity => row.min(rows::count(state, panel)),
+        _ => entries.iter().take(row).filter(|row| matches!(row, Row::Item(..))).count(),
+    };
+    format!("{}–{} of {}", ordinal(offset) + 1, ordinal(offset + visible), ordinal(usize::MAX))
 }
 
 fn title(state: &State, panel: Panel) -> (Vec<Piece>, Vec<Piece>) {
@@ -291,7 +301,8 @@ fn activity_row(pen: &mut Pen<'_>, page: &Page, row: &ActivityRow, place: Rect) 
         }
         left.push((row.text.to_string(), Role::Text));
     }
-    let hash = if roomy { vec![(short_hash(row.transaction), Role::TextDim)] } else { Vec::new() };
+    // In every row or in none: a hash where there happens to be room for it makes no column.
+    let hash = if place.width >= 90 { vec![(short_hash(row.transaction), Role::TextDim)] } else { Vec::new() };
     pen.row(place, &left, &hash);
 }
 
