@@ -47,7 +47,7 @@ impl Source {
         match client.backing() {
             Backing::Devnet(devnet) => Self::Devnet(devnet.clone()),
             Backing::Endpoints(_) => {
-                let rules = ChainRules::osaka(client.chain_id());
+                let rules = ChainRules { chain_id: client.chain_id(), spec: client.network().hardfork };
                 Self::Remote(Remote::new(client.provider().clone(), rules, RemoteLimits::default()))
             }
         }

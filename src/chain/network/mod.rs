@@ -9,6 +9,7 @@ mod plan;
 use std::{fmt, sync::LazyLock};
 
 use crate::base::text::{SafeText, nearest};
+use crate::chain::evm::SpecId;
 
 pub use book::{AddressBook, BookToken, Contract, Feed, UniswapVersion};
 pub use description::{ChainDescription, DescribedFeed, DescribedToken, Description, DescriptionError};
@@ -29,6 +30,9 @@ pub struct Network {
     pub aliases: &'static [&'static str],
     /// EIP-155 chain id.
     pub chain_id: u64,
+    /// The rules simulations run under. Rollups and chains nobody has described are held to Prague: what only newer
+    /// rules allow then fails in the simulation, and nothing is signed on the strength of it.
+    pub hardfork: SpecId,
     /// Whose money moves on it.
     pub kind: NetworkKind,
     /// Symbol of the coin that pays for gas; it has 18 decimals on every chain here.
@@ -86,6 +90,7 @@ struct Facts {
     name: &'static str,
     aliases: &'static [&'static str],
     chain_id: u64,
+    hardfork: SpecId,
     kind: NetworkKind,
     native_symbol: &'static str,
     block_millis: u64,
@@ -94,14 +99,14 @@ struct Facts {
 
 #[rustfmt::skip]
 const FACTS: &[Facts] = &[
-    Facts { name: "ethereum",     aliases: &["eth", "mainnet"],                    chain_id: 1,          kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 12_000, explorer: "https://etherscan.io" },
-    Facts { name: "base",         aliases: &["base-mainnet"],                      chain_id: 8_453,      kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://basescan.org" },
-    Facts { name: "arbitrum",     aliases: &["arb", "arbitrum-one"],               chain_id: 42_161,     kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 250,    explorer: "https://arbiscan.io" },
-    Facts { name: "optimism",     aliases: &["op", "op-mainnet"],                  chain_id: 10,         kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://optimistic.etherscan.io" },
-    Facts { name: "polygon",      aliases: &["matic", "pol", "polygon-pos"],       chain_id: 137,        kind: NetworkKind::Real, native_symbol: "POL", block_millis: 2_000,  explorer: "https://polygonscan.com" },
-    Facts { name: "unichain",     aliases: &["uni"],                               chain_id: 130,        kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 1_000,  explorer: "https://uniscan.xyz" },
-    Facts { name: "sepolia",      aliases: &["eth-sepolia", "ethereum-sepolia"],   chain_id: 11_155_111, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 12_000, explorer: "https://sepolia.etherscan.io" },
-    Facts { name: "base-sepolia", aliases: &["basesepolia"],                       chain_id: 84_532,     kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://sepolia.basescan.org" },
+    Facts { name: "ethereum",     aliases: &["eth", "mainnet"],                    chain_id: 1,          hardfork: SpecId::OSAKA,  kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 12_000, explorer: "https://etherscan.io" },
+    Facts { name: "base",         aliases: &["base-mainnet"],                      chain_id: 8_453,      hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://basescan.org" },
+    Facts { name: "arbitrum",     aliases: &["arb", "arbitrum-one"],               chain_id: 42_161,     hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 250,    explorer: "https://arbiscan.io" },
+    Facts { name: "optimism",     aliases: &["op", "op-mainnet"],                  chain_id: 10,         hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://optimistic.etherscan.io" },
+    Facts { name: "polygon",      aliases: &["matic", "pol", "polygon-pos"],       chain_id: 137,        hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "POL", block_millis: 2_000,  explorer: "https://polygonscan.com" },
+    Facts { name: "unichain",     aliases: &["uni"],                               chain_id: 130,        hardfork: SpecId::PRAGUE, kind: NetworkKind::Real, native_symbol: "ETH", block_millis: 1_000,  explorer: "https://uniscan.xyz" },
+    Facts { name: "sepolia",      aliases: &["eth-sepolia", "ethereum-sepolia"],   chain_id: 11_155_111, hardfork: SpecId::OSAKA,  kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 12_000, explorer: "https://sepolia.etherscan.io" },
+    Facts { name: "base-sepolia", aliases: &["basesepolia"],                       chain_id: 84_532,     hardfork: SpecId::PRAGUE, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://sepolia.basescan.org" },
 ];
 
 static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
@@ -111,6 +116,7 @@ static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
             name: facts.name.to_owned(),
             aliases: facts.aliases,
             chain_id: facts.chain_id,
+            hardfork: facts.hardfork,
             kind: facts.kind,
             native_symbol: facts.native_symbol,
             block_millis: facts.block_millis,
@@ -174,6 +180,7 @@ impl Network {
                 _ => &[],
             },
             chain_id,
+            hardfork: SpecId::OSAKA,
             kind: NetworkKind::Devnet,
             native_symbol: "ETH",
             block_millis: if chain_id == DEVNET_BASE { 1_000 } else { 2_000 },
@@ -188,6 +195,7 @@ impl Network {
             name: name.to_owned(),
             aliases: &[],
             chain_id,
+            hardfork: SpecId::PRAGUE,
             kind: NetworkKind::Real,
             native_symbol: "ETH",
             block_millis: 12_000,

@@ -3,8 +3,8 @@
 use alloy::primitives::{Address, address};
 
 use super::{
-    ChainPlan, Contract, DEVNET_BASE, DEVNET_ETHEREUM, Description, DescriptionError, NetworkKind, Plan, PlanError,
-    UniswapVersion, UnknownChain, by_id, named, resolve,
+    AddressBook, ChainPlan, Contract, DEVNET_BASE, DEVNET_ETHEREUM, Description, DescriptionError, Network,
+    NetworkKind, Plan, PlanError, UniswapVersion, UnknownChain, by_id, named, resolve,
 };
 use crate::base::config::{Config, Environment, Flags};
 
@@ -306,4 +306,14 @@ fn a_book_file_is_read_and_a_bad_one_named() {
     assert!(error.contains("book.json: not an address book"), "{error}");
     let missing = Flags { book: Some(dir.path().join("none.json")), ..Flags::default() };
     assert!(matches!(Plan::from_config(&config("", &[], &missing)), Err(PlanError::BookUnreadable { .. })));
+}
+
+#[test]
+fn chains_nobody_vouches_for_are_held_to_the_older_rules() {
+    use crate::chain::evm::SpecId;
+    let fork = |id| by_id(id).map(|network| network.hardfork);
+    assert_eq!(fork(1), Some(SpecId::OSAKA));
+    assert_eq!(fork(8_453), Some(SpecId::PRAGUE));
+    assert_eq!(Network::unknown("somewhere", 777).hardfork, SpecId::PRAGUE);
+    assert_eq!(Network::devnet("ethereum", DEVNET_ETHEREUM, AddressBook::default()).hardfork, SpecId::OSAKA);
 }
