@@ -87,7 +87,7 @@ async fn follow(sandbox: &Sandbox, updates: &Updates) {
     futures::future::join_all(chains).await;
 }
 
-fn pools_of(deployment: &Deployment) -> Vec<PoolPlace> {
+pub(super) fn pools_of(deployment: &Deployment) -> Vec<PoolPlace> {
     let place = |pool: &crate::sandbox::genesis::Pool| PoolPlace {
         address: pool.address,
         version: match pool.venue {

@@ -23,3 +23,6 @@ pub trait StatusSource: Send + 'static {
     /// work in tasks or threads of its own, which end when the channel closes.
     fn start(self: Box<Self>, updates: Updates);
 }
+
+#[cfg(test)]
+mod tests;
