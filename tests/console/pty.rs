@@ -106,6 +106,18 @@ impl Pty {
         self.until(words, |screen| screen.contents().contains(words));
     }
 
+    /// Waits until `read` finds something on the terminal, which may stand half drawn until then.
+    pub fn known<T>(&self, what: &str, read: impl Fn(&str) -> Option<T>) -> T {
+        let found = std::cell::Cell::new(None);
+        self.until(what, |screen| {
+            let read = read(&screen.contents());
+            let known = read.is_some();
+            found.set(read);
+            known
+        });
+        found.into_inner().unwrap()
+    }
+
     /// Waits until the terminal no longer shows `words`.
     pub fn until_gone(&self, words: &str) {
         self.until(&format!("no {words}"), |screen| !screen.contents().contains(words));
