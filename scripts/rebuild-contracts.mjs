@@ -132,7 +132,7 @@ async function build(folder) {
   const { entry, code } = await entryFor(modules, {
     name: "Multicall3",
     kind: "runtime",
-    origin: { package: "tempo-contracts", registry: "crates.io", version: crates["tempo-contracts"], path: "abi/Multicall3.json" },
+    origin: { package: "tempo-contracts", registry: "cargo", version: crates["tempo-contracts"], path: "abi/Multicall3.json" },
     spdx: "MIT",
     abi: multicall.abi,
     code: multicall.deployedBytecode.object ?? multicall.deployedBytecode,
