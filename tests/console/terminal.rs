@@ -16,6 +16,15 @@ fn updates(raw: &[u8]) -> impl Iterator<Item = &[u8]> {
     })
 }
 
+/// Waits for this block or any after it: blocks come faster than anybody looks.
+fn until_block(pty: &Pty, least: u64) {
+    pty.until(&format!("block {least} or a later one"), |screen| {
+        let shown = screen.contents();
+        let number = shown.split('#').nth(1).and_then(|rest| rest.split([' ', '\n']).next()).unwrap_or_default();
+        number.replace(',', "").parse::<u64>().is_ok_and(|number| number >= least)
+    });
+}
+
 pub fn leave(pty: &mut Pty) {
     pty.type_keys("q");
     pty.until_shown("Leave Bardo?");
@@ -28,12 +37,8 @@ pub fn leave(pty: &mut Pty) {
 fn blocks_rise_the_help_opens_and_leaving_leaves_the_terminal_whole() {
     let mut pty = Pty::script("blocks", 80, 24);
     pty.until_shown("PLAY MONEY");
-    pty.until_shown("#3 ");
-    pty.until("a later block", |screen| {
-        let shown = screen.contents();
-        let number = shown.split('#').nth(1).and_then(|rest| rest.split(' ').next()).map(str::to_owned);
-        number.and_then(|number| number.replace(',', "").parse::<u64>().ok()).is_some_and(|number| number > 20)
-    });
+    until_block(&pty, 3);
+    until_block(&pty, 21);
     pty.type_keys("?");
     pty.until_shown("Shift-Tab");
     pty.type_keys("\x1b");
@@ -79,7 +84,7 @@ fn with_nothing_moving_not_one_byte_is_written_until_a_key() {
 fn a_signal_to_leave_leaves_the_terminal_whole() {
     for signal in ["TERM", "HUP", "INT"] {
         let mut pty = Pty::script("blocks", 80, 24);
-        pty.until_shown("#2 ");
+        until_block(&pty, 2);
         pty.signal(signal);
         assert!(pty.ended().success(), "{signal}");
         pty.until_whole();
@@ -89,7 +94,7 @@ fn a_signal_to_leave_leaves_the_terminal_whole() {
 #[test]
 fn stopped_it_gives_the_terminal_back_and_continued_it_takes_it_again() {
     let mut pty = Pty::script("blocks", 80, 24);
-    pty.until_shown("#2 ");
+    until_block(&pty, 2);
     pty.signal("TSTP");
     pty.until_whole();
     pty.until_stopped();
@@ -151,11 +156,7 @@ fn pasted_text_presses_no_key() {
 #[test]
 fn no_control_of_a_hostile_symbol_reaches_the_terminal() {
     let mut pty = Pty::script("blocks", 120, 40);
-    pty.until("many symbols", |screen| {
-        let shown = screen.contents();
-        let number = shown.split('#').nth(1).and_then(|rest| rest.split([' ', '\n']).next()).map(str::to_owned);
-        number.and_then(|number| number.parse::<u64>().ok()).is_some_and(|number| number > 100)
-    });
+    until_block(&pty, 101);
     leave(&mut pty);
     let raw = String::from_utf8(pty.raw()).unwrap();
     // Ours are CSI sequences only: no titles, no clipboard, no bell, no eight-bit controls.

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::base::{clock::Clock, config::RpcUrl, text::SafeText};
 use alloy::{
-    rpc::json_rpc::{RequestPacket, ResponsePacket},
+    rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload},
     transports::{
         TransportError, TransportFut,
         http::reqwest::{self, Client, Response, header, redirect},
@@ -111,9 +111,10 @@ impl CappedHttp {
         let retry_after = self.retry_after(&response);
         if status.is_success() {
             let body = self.read(response, self.limits.max_body, true).await?;
-            return serde_json::from_slice(&body).map_err(|error| ProviderError::Malformed {
-                endpoint: self.label.clone(),
-                what: Malformed::NotJson { detail: SafeText::clean(&error.to_string(), TEXT_LIMIT) },
+            return serde_json::from_slice(&body).map(|packet| self.without_secrets(packet)).map_err(|error| {
+                // A parser's complaint may quote the body, and the body the URL.
+                let detail = SafeText::clean(&redact(&self.url, &error.to_string()), TEXT_LIMIT);
+                ProviderError::Malformed { endpoint: self.label.clone(), what: Malformed::NotJson { detail } }
             });
         }
         if status.as_u16() == 429 {
@@ -121,12 +122,31 @@ impl CappedHttp {
         }
         // The status is worth telling even when its body cannot be read.
         let body = self.read(response, MAX_ERROR_BODY, false).await.unwrap_or_default();
-        if let Ok(packet) = serde_json::from_slice::<ResponsePacket>(&body) {
-            return Ok(packet);
+        // Behind a server's own failure (5xx) stands a gateway that may not know what became of the request, whatever
+        // its body says; only a refusal is an answer.
+        if status.is_client_error()
+            && let Ok(packet) = serde_json::from_slice::<ResponsePacket>(&body)
+        {
+            return Ok(self.without_secrets(packet));
         }
         let text = redact(&self.url, &String::from_utf8_lossy(&body));
         let body = SafeText::clean(&text, TEXT_LIMIT);
         Err(ProviderError::Http { endpoint: self.label.clone(), status: status.as_u16(), body })
+    }
+
+    /// The packet without what its errors repeat of the URL.
+    fn without_secrets(&self, mut packet: ResponsePacket) -> ResponsePacket {
+        let responses = match &mut packet {
+            ResponsePacket::Single(response) => std::slice::from_mut(response),
+            ResponsePacket::Batch(responses) => responses.as_mut_slice(),
+        };
+        for response in responses {
+            if let ResponsePayload::Failure(error) = &mut response.payload {
+                error.message = redact(&self.url, &error.message).into();
+                error.data.take_if(|data| redact(&self.url, data.get()) != data.get());
+            }
+        }
+        packet
     }
 
     /// The body up to `limit` bytes. Beyond it: an error if `strict`, else what fits.

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::base::text::SafeText;
 use alloy::{
-    rpc::json_rpc::{RequestPacket, ResponsePacket},
+    rpc::json_rpc::{ErrorPayload, RequestPacket, ResponsePacket},
     transports::{TransportError, TransportFut},
 };
 use std::{
@@ -123,7 +123,17 @@ impl Inner {
         for (index, endpoint) in self.by_preference() {
             let Some(slot) = failures.get_mut(index) else { continue };
             match endpoint.ask(packet.clone()).await {
-                Ok(answer) => return Ok(answer),
+                Ok(answer) => {
+                    let open = answer.iter_errors().find(|error| leaves_open(error)).map(|error| ProviderError::Rpc {
+                        code: error.code,
+                        message: SafeText::clean(&error.message, TEXT_LIMIT),
+                        data: None,
+                    });
+                    return match open {
+                        None => Ok(answer),
+                        Some(cause) => Err(ProviderError::OutcomeUnknown { method, cause: Box::new(cause) }),
+                    };
+                }
                 Err(Failure::NotSent(error)) => *slot = Some(error),
                 Err(Failure::MaybeSent(cause)) => {
                     return Err(ProviderError::OutcomeUnknown { method, cause: Box::new(cause) });
@@ -161,6 +171,13 @@ impl Inner {
             _ => ProviderError::AllFailed { chain_id: self.chain_id, failures },
         }
     }
+}
+
+/// Whether an error does not say what became of the request: an internal error, an unavailable resource
+/// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway that stopped waiting for its node.
+fn leaves_open(error: &ErrorPayload) -> bool {
+    let message = error.message.to_ascii_lowercase();
+    matches!(error.code, -32603 | -32002) || message.contains("timeout") || message.contains("timed out")
 }
 
 /// Whether asking the same endpoint the same again cannot help.

@@ -225,6 +225,30 @@ async fn a_refusal_of_a_send_is_an_answer() {
     assert_eq!((refusing.count(), spare.count()), (1, 0));
 }
 
+#[tokio::test]
+async fn a_gateway_that_gave_up_on_a_send_has_refused_nothing() {
+    let said =
+        |code: i64, message: &str| json!({"jsonrpc": "2.0", "id": 1, "error": {"code": code, "message": message}});
+    for (status, body) in [
+        (504, said(-32000, "no answer from upstream")),
+        (502, said(-32000, "nonce too low")),
+        (200, said(-32000, "upstream request timed out")),
+        (200, said(-32603, "internal error")),
+        (200, said(-32002, "resource unavailable")),
+    ] {
+        let gateway = Server::start(CHAIN_ID, move |_, _| match status {
+            200 => Reaction::Body(body.to_string()),
+            _ => Reaction::Status(status, "", body.to_string()),
+        })
+        .await;
+        let spare = Server::good().await;
+        let stack = stack(vec![endpoint(&gateway.url), endpoint(&spare.url)], 5);
+        let error = ProviderError::from(stack.clone().call(call(1, SEND).into()).await.unwrap_err());
+        assert!(error.is_outcome_unknown(), "{status}: {error:?}");
+        assert_eq!((gateway.count(), spare.count()), (1, 0), "{status}");
+    }
+}
+
 fn provider(stack: EndpointStack) -> impl Provider {
     ProviderBuilder::new().disable_recommended_fillers().connect_client(RpcClient::new(stack, false))
 }
@@ -255,7 +279,23 @@ async fn keys_in_urls_are_never_told() {
     .await;
     let silent = Server::start(CHAIN_ID, |_, _| Reaction::Close).await;
     let html = Server::start(CHAIN_ID, |_, _| Reaction::Body("k3y-in-the-path".into())).await;
-    for url in [dead_url().await, echo.url.clone(), silent.url.clone(), html.url.clone()] {
+    let quoted = Server::start(CHAIN_ID, |_, _| Reaction::Body("\"bad key k3y-in-the-path\"".into())).await;
+    let refusal = |question: &serde_json::Value| {
+        let error = json!({"code": -32000, "message": "key k3y-in-the-path is invalid", "data": "k3y-in-query"});
+        json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string()
+    };
+    let refused = Server::start(CHAIN_ID, move |_, question| Reaction::Status(401, "", refusal(question))).await;
+    let answered = Server::start(CHAIN_ID, move |_, question| Reaction::Body(refusal(question))).await;
+    // These two answer with an error that the packet carries, so it is read as a caller of alloy's would.
+    for url in [&refused.url, &answered.url] {
+        let provider = provider(stack(vec![endpoint(&with_key(url))], 2));
+        let error = provider.get_block_number().await.unwrap_err();
+        told(&format!("{error} {error:?}"));
+        let error = ProviderError::from(error);
+        assert!(error.to_string().contains("[removed]"), "{error}");
+        told(&format!("{error} {error:?}"));
+    }
+    for url in [dead_url().await, echo.url.clone(), silent.url.clone(), html.url.clone(), quoted.url.clone()] {
         let endpoint = endpoint(&with_key(&url));
         let stack = stack(vec![endpoint.clone()], 2);
         for method in [READ, SEND] {

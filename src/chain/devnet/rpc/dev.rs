@@ -84,10 +84,17 @@ pub(super) fn get_automine(engine: &mut Engine, _: &Params<'_>) -> RpcResult {
     json(&(engine.mining() == Mining::OnTransaction))
 }
 
+/// The longest time between blocks that can be asked for, in seconds.
+const LONGEST_INTERVAL: u64 = 86_400;
+
 /// `evm_setIntervalMining`: seconds between blocks, or 0 for none of their own accord.
 pub(super) fn set_interval_mining(engine: &mut Engine, params: &Params<'_>) -> RpcResult {
     match params.small_number(0, "seconds")? {
         0 => engine.set_mining(Mining::Manual),
+        seconds if seconds > LONGEST_INTERVAL => {
+            let message = format!("{seconds} seconds between blocks are too many: at most {LONGEST_INTERVAL}");
+            return Err(RpcError::invalid_params(message));
+        }
         seconds => engine.set_mining(Mining::Interval(Duration::from_secs(seconds))),
     }
     json(&())
