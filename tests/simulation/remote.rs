@@ -123,7 +123,12 @@ fn whatever_an_endpoint_does_wrong_is_an_error_and_never_an_empty_value() {
     let (world, market) = World::with_market();
     let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
     for method in ["eth_getBalance", "eth_getTransactionCount", "eth_getCode", "eth_getStorageAt"] {
-        for fault in [Fault::Refuse(method), Fault::Garble(method), Fault::Forget(method), Fault::Dead] {
+        let mut faults = vec![Fault::Refuse(method), Fault::Garble(method), Fault::Forget(method), Fault::Dead];
+        // No code is "0x"; no number is.
+        if method != "eth_getCode" {
+            faults.push(Fault::Empty(method));
+        }
+        for fault in faults {
             let endpoint = Endpoint::new(&world);
             let remote = remote(&endpoint);
             block_on(async {

@@ -181,8 +181,11 @@ async fn subscribe(params: Params<'static>, pending: PendingSubscriptionSink, de
                         }
                     }
                 }
-                // Going on with a gap would be a lie; the client sees the end and can come again.
-                Err(RecvError::Lagged(_) | RecvError::Closed) => return Ok(()),
+                Err(RecvError::Closed) => return Ok(()),
+                // Going on with a gap would be a lie. An error is told to the client; a plain end would not be.
+                Err(RecvError::Lagged(missed)) => {
+                    return Err(format!("{missed} events were missed; subscribe again").into());
+                }
             },
         }
     }

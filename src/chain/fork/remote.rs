@@ -401,16 +401,17 @@ impl PinnedState {
         };
         let mut fetched = Data::default();
         for (account, code) in accounts {
-            let balance: U256 = decoded(next()?, "eth_getBalance")?;
-            let nonce: U64 = decoded(next()?, "eth_getTransactionCount")?;
+            let balance = quantity(&next()?, "eth_getBalance")?;
+            let nonce = quantity(&next()?, "eth_getTransactionCount")?;
+            let nonce = u64::try_from(nonce).map_err(|_| not_of_its_type("eth_getTransactionCount"))?;
             let (code, hash) = match code {
                 Some(settled) => settled,
                 None => self.remote.learn_code(account, number, decoded(next()?, "eth_getCode")?)?,
             };
-            fetched.accounts.insert(account, AccountInfo::new(balance, nonce.to(), hash, code));
+            fetched.accounts.insert(account, AccountInfo::new(balance, nonce, hash, code));
         }
         for slot in slots {
-            fetched.slots.insert(slot, decoded(next()?, "eth_getStorageAt")?);
+            fetched.slots.insert(slot, quantity(&next()?, "eth_getStorageAt")?);
         }
         for number in hashes {
             let header: Option<Header> = decoded(next()?, "eth_getBlockByNumber")?;
@@ -523,8 +524,22 @@ fn addresses_in(data: &[u8]) -> HashSet<Address> {
 }
 
 fn decoded<T: RpcRecv>(answer: Value, what: &str) -> Result<T, ForkError> {
-    serde_json::from_value(answer)
-        .map_err(|_| ForkError::Malformed { what: format!("the answer to {what} is not of its type") })
+    serde_json::from_value(answer).map_err(|_| not_of_its_type(what))
+}
+
+/// A number as the wire has it: `0x` and 1 to 64 hex digits. An endpoint that lacks the state may answer `0x`,
+/// which lenient parsers read as zero; zero is a balance, and nothing is not.
+fn quantity(answer: &Value, what: &str) -> Result<U256, ForkError> {
+    answer
+        .as_str()
+        .and_then(|text| text.strip_prefix("0x"))
+        .filter(|digits| (1..=64).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
+        .and_then(|digits| U256::from_str_radix(digits, 16).ok())
+        .ok_or_else(|| not_of_its_type(what))
+}
+
+fn not_of_its_type(what: &str) -> ForkError {
+    ForkError::Malformed { what: format!("the answer to {what} is not of its type") }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
