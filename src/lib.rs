@@ -9,6 +9,7 @@
 //! | 13 | [`runtime`] | wires a network to an engine |
 //! | 11 | [`tools`] | the tools, one file each, and the list of them |
 //! | 10 | [`engine`] | what a tool is, the catalog, the executor, the envelope |
+//! | 8 | [`safety`] | what stands between a wish and a signature: frames, checks, simulation, permits, approvals |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
 //! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation |
@@ -26,6 +27,7 @@ pub mod console;
 pub mod engine;
 pub mod fabric;
 pub mod runtime;
+pub mod safety;
 pub mod sandbox;
 pub mod store;
 pub mod tools;

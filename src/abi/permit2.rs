@@ -16,3 +16,25 @@ alloy::sol! {
         function invalidateUnorderedNonces(uint256 wordPos, uint256 mask) external;
     }
 }
+
+/// Typed data that Permit2 verifies ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)); its domain has
+/// a name, a chain id and the contract, and no version. The type strings follow from the declarations.
+pub mod typed {
+    alloy::sol! {
+        /// One token's allowance, as it is to be.
+        #[derive(Debug, PartialEq, Eq, Hash)]
+        struct PermitDetails { address token; uint160 amount; uint48 expiration; uint48 nonce; }
+
+        /// Lets `spender` take what `details` say; anyone may hand it in until `sigDeadline`.
+        #[derive(Debug, PartialEq, Eq, Hash)]
+        struct PermitSingle { PermitDetails details; address spender; uint256 sigDeadline; }
+
+        /// A token and how much of it.
+        #[derive(Debug, PartialEq, Eq, Hash)]
+        struct TokenPermissions { address token; uint256 amount; }
+
+        /// Lets `spender` take `permitted` once. In calldata the spender is left out: it is the caller.
+        #[derive(Debug, PartialEq, Eq, Hash)]
+        struct PermitTransferFrom { TokenPermissions permitted; address spender; uint256 nonce; uint256 deadline; }
+    }
+}

@@ -83,6 +83,49 @@ impl<'de> Deserialize<'de> for CallId {
     }
 }
 
+/// One permit: 128 random bits, written as 32 hexadecimal digits. Not to be guessed, since it is what a commit
+/// is asked for with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PermitId(u128);
+
+impl PermitId {
+    /// A new one.
+    pub fn random() -> Self {
+        Self(rand::random())
+    }
+}
+
+impl fmt::Display for PermitId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for PermitId {
+    type Err = BadId;
+
+    fn from_str(given: &str) -> Result<Self, BadId> {
+        let bad = || BadId { what: "permit id (32 hexadecimal digits)", given: SafeText::clean(given, 60) };
+        let fits = given.len() == 32 && given.bytes().all(|b| b.is_ascii_hexdigit());
+        if !fits {
+            return Err(bad());
+        }
+        u128::from_str_radix(given, 16).map(Self).map_err(|_| bad())
+    }
+}
+
+impl Serialize for PermitId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PermitId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        std::borrow::Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 /// Who acts: a Golem's name, or `operator` where a person calls tools by hand.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GolemId(Arc<str>);
@@ -146,6 +189,17 @@ mod tests {
         assert_ne!(CallId::new(1), CallId::new(1));
         for bad in ["", "01ARZ3NDEKTSV4RRFFQ69G5FA", "81ARZ3NDEKTSV4RRFFQ69G5FAV", "01ARZ3NDEKTSV4RRFFQ69G5FAU"] {
             assert!(bad.parse::<CallId>().is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn permit_ids_are_random_and_read_back() {
+        let id = PermitId(0xabc);
+        assert_eq!(id.to_string(), "00000000000000000000000000000abc");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_ne!(PermitId::random(), PermitId::random());
+        for bad in ["", "abc", "+0000000000000000000000000000abc", "0x000000000000000000000000000abc"] {
+            assert!(bad.parse::<PermitId>().is_err(), "{bad}");
         }
     }
 

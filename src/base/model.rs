@@ -303,6 +303,22 @@ named! {
 }
 
 named! {
+    /// How much is stopped, from the least to the most; each step includes those before it.
+    StopLevel ("stop level") {
+        /// Nothing new begins.
+        Pause = "pause",
+        /// Only what leaves a position is signed.
+        ExitOnly = "exit-only",
+        /// Positions are to be left, as the operator decides.
+        Flatten = "flatten",
+        /// Nothing is signed but revocations and cancellations.
+        Halt = "halt",
+        /// The keys themselves are to be taken away.
+        Revoke = "revoke",
+    }
+}
+
+named! {
     /// The widget that draws a tool's result.
     CardKind ("card") {
         /// A price with its route.
@@ -430,6 +446,7 @@ mod tests {
         walk(Category::ALL);
         walk(Profile::ALL);
         walk(Check::ALL);
+        walk(StopLevel::ALL);
         walk(CardKind::ALL);
     }
 

@@ -10,4 +10,5 @@ pub mod multicall;
 pub mod network;
 pub mod price;
 pub mod provider;
+pub mod signed;
 pub mod token;

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::redact::Redacted;
 use crate::base::error::ErrorCode;
-use crate::base::id::{CallId, GolemId};
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{CardKind, Check};
 use crate::base::text::SafeText;
 
@@ -51,6 +51,24 @@ pub enum EventKind {
     /// A check of the safety pipeline decided.
     #[serde(rename = "safety:check")]
     SafetyCheck(SafetyCheck),
+    /// A previewed action may be done once, for a while.
+    #[serde(rename = "permit:issued")]
+    PermitIssued(PermitIssued),
+    /// A permit was used: what it covers is being signed.
+    #[serde(rename = "permit:consumed")]
+    PermitConsumed(PermitUsed),
+    /// A permit was refused.
+    #[serde(rename = "permit:refused")]
+    PermitRefused(PermitRefused),
+    /// The operator is asked.
+    #[serde(rename = "approval:requested")]
+    ApprovalRequested(ApprovalRequested),
+    /// The operator has answered, or the question is over for another reason.
+    #[serde(rename = "approval:resolved")]
+    ApprovalResolved(ApprovalResolved),
+    /// A transaction of a call is on its way, or has arrived.
+    #[serde(rename = "tx:update")]
+    TxUpdate(TxUpdate),
     /// What a write claimed was compared with what the chain says.
     #[serde(rename = "tool:verified")]
     ToolVerified(ToolVerified),
@@ -153,6 +171,118 @@ pub struct SafetyCheck {
     pub outcome: CheckOutcome,
     /// Why, with the figures.
     pub detail: SafeText,
+}
+
+/// Payload of `permit:issued`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PermitIssued {
+    /// Which permit.
+    pub permit_id: PermitId,
+    /// Binds the framed bytes, the policy's version and the bounds.
+    pub simulation_hash: B256,
+    /// What will be true afterwards.
+    pub expected_outcome: SafeText,
+    /// Until when it serves, in milliseconds since the Unix epoch.
+    pub expires_at: u64,
+}
+
+/// Payload of `permit:consumed`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PermitUsed {
+    /// Which permit.
+    pub permit_id: PermitId,
+    /// What it bound.
+    pub simulation_hash: B256,
+}
+
+/// Payload of `permit:refused`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct PermitRefused {
+    /// Which permit.
+    pub permit_id: PermitId,
+    /// The error it was refused with.
+    pub code: ErrorCode,
+    /// Why.
+    pub why: SafeText,
+}
+
+/// Payload of `approval:requested`. The whole request travels on the channel of approvals.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalRequested {
+    /// Which permit waits for it.
+    pub permit_id: PermitId,
+    /// What is asked, in one line.
+    pub title: SafeText,
+    /// Why it is asked.
+    pub reasons: Vec<SafeText>,
+    /// When the question lapses, in milliseconds since the Unix epoch.
+    pub lapses_at: u64,
+}
+
+/// How a question to the operator ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ApprovalOutcome {
+    /// Yes, to this.
+    Approved,
+    /// Yes, to this and to more of its kind for a while.
+    ApprovedSimilar,
+    /// A smaller amount is wanted.
+    Edited,
+    /// No.
+    Refused,
+    /// No, and everything stops.
+    RefusedAndHalted,
+    /// Nobody answered in time, which is no refusal.
+    Lapsed,
+    /// Nobody needs to answer any more.
+    Withdrawn,
+}
+
+/// Payload of `approval:resolved`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ApprovalResolved {
+    /// Which permit waited for it.
+    pub permit_id: PermitId,
+    /// How it ended.
+    pub outcome: ApprovalOutcome,
+    /// The operator's words, where there are some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<SafeText>,
+}
+
+/// Where a transaction is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TxState {
+    /// Signed, and its bytes stored.
+    Signed,
+    /// Handed to the chain.
+    Sent,
+    /// In a block, and it succeeded.
+    Confirmed,
+    /// In a block, and it reverted.
+    Reverted,
+    /// Not known yet; it is followed by its hash.
+    Unclear,
+}
+
+/// Payload of `tx:update`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct TxUpdate {
+    /// The chain's id.
+    pub chain_id: u64,
+    /// The transaction.
+    pub hash: B256,
+    /// Its place in the plan, from 1.
+    pub leg: u32,
+    /// How many transactions the plan has.
+    pub of: u32,
+    /// Where it is.
+    pub state: TxState,
+    /// The block it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block: Option<u64>,
 }
 
 /// Payload of `tool:verified`.

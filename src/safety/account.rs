@@ -1,0 +1,83 @@
+//! The seam to whoever signs: an account puts a proposal into exact bytes, and signs what a
+//! [`Capability`] carries. Custody implements it; nothing here knows a key.
+
+use std::fmt;
+
+use alloy::primitives::Address;
+use futures::future::BoxFuture;
+
+use super::framed::{FeeBound, FrameError, Framed};
+use super::pipeline::Capability;
+use super::proposal::Proposal;
+use crate::chain::signed::Signed;
+
+/// Somebody who can sign on the pipeline's word.
+pub trait Account: fmt::Debug + Send + Sync {
+    /// Whose money it is: the account named in proposals.
+    fn address(&self) -> Address;
+
+    /// How it signs.
+    fn kind(&self) -> AccountKind;
+
+    /// Puts a proposal into the bytes, sender and payer that it would sign: all but account nonces
+    /// and fees, which the context bounds. Must not read a key: framing is done for previews too.
+    ///
+    /// # Errors
+    /// [`FrameError`]: the account cannot do what is proposed, such as on another chain.
+    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError>;
+
+    /// Signs exactly what the capability carries: first each typed message, then, with these
+    /// signatures in their places, the transaction. The pipeline compares what comes back.
+    ///
+    /// # Errors
+    /// [`SignError`]: nothing was signed, or nothing that left the account's hands.
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>>;
+}
+
+/// What framing may rely on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FrameContext {
+    /// The chain the bytes are for.
+    pub chain_id: u64,
+    /// The most that gas may cost.
+    pub fees: FeeBound,
+}
+
+/// How an account signs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AccountKind {
+    /// A key in an encrypted file here.
+    LocalKey,
+    /// The well-known development mnemonic, on devnets only.
+    DevelopmentKey,
+    /// A session key under on-chain caveats.
+    Delegated,
+    /// A wallet server.
+    Embedded,
+}
+
+impl AccountKind {
+    /// The written form, as in events and the ledger.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::LocalKey => "local_key",
+            Self::DevelopmentKey => "development_key",
+            Self::Delegated => "delegated",
+            Self::Embedded => "embedded",
+        }
+    }
+}
+
+/// Why nothing was signed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SignError {
+    /// The key cannot be used now.
+    #[error("the account is locked: {0}")]
+    Locked(String),
+    /// The account never signs this.
+    #[error("the account refuses to sign: {0}")]
+    Refused(String),
+    /// The signer did not answer, and whether it has signed is not known.
+    #[error("the signer gave no clear answer: {0}")]
+    Unclear(String),
+}

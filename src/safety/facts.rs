@@ -1,0 +1,55 @@
+//! What checks decide on, gathered before they run: plain data, so that every check is a pure
+//! function and can be held against a small model of itself. What could not be told is an error in
+//! its place, never a zero.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::U256;
+
+use super::simulate::Simulated;
+use super::value::{Doubt, Values};
+use crate::base::model::{Phase, StopLevel};
+use crate::base::units::Usd;
+use crate::chain::token::{Token, TokenId};
+
+/// Everything a check may look at beside the frame.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// The machine's clock, in milliseconds since the Unix epoch.
+    pub now_millis: u64,
+    /// The time of the chain's latest block, in seconds since the Unix epoch.
+    pub block_time: u64,
+    /// How well the Golem is doing; tightened by the caller where it asked for that.
+    pub phase: Phase,
+    /// The stop in force, if one is.
+    pub stop: Option<StopLevel>,
+    /// Every token the frame names, as the network's list and the chain describe it: a proposal's own
+    /// description is not believed.
+    pub tokens: BTreeMap<TokenId, Token>,
+    /// What it costs and brings in dollars; an error as soon as one figure could not be told.
+    pub values: Result<Values, Doubt>,
+    /// What the account holds.
+    pub portfolio: Result<Portfolio, Doubt>,
+    /// What the framed bytes do; `None` before the simulation has run.
+    pub simulation: Option<Simulated>,
+}
+
+/// What an account holds of the tokens that are known here.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Portfolio {
+    /// Each holding above zero.
+    pub holdings: Vec<Holding>,
+    /// All of them together, at the lowest of the prices known.
+    pub equity: Usd,
+}
+
+/// One token held.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Holding {
+    /// Which.
+    pub token: Token,
+    /// Raw units.
+    pub amount: U256,
+    /// At the lowest of the prices known.
+    pub value: Usd,
+}

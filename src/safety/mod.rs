@@ -1,0 +1,40 @@
+//! What stands between a wish and a signature. What is checked is what is signed: a tool prepares a
+//! [`Proposal`], the account frames it into exact bytes ([`Framed`]), and checks, simulation, permit,
+//! approval and signature all read those bytes.
+//!
+//! Every failure fails closed: what cannot be told blocks.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `proposal` | what a tool wants |
+//! | `account` | the seam to whoever signs |
+//! | `framed`, `binding` | the exact bytes, and the hash a permit binds |
+//! | `typed` | the typed data that can be signed: a closed list |
+//! | `facts`, `verdict` | what checks decide on, and how they answer |
+//! | `value` | dollars: out at the highest, in at the lowest |
+//! | `simulate` | what the bytes do, against what was declared |
+//! | `permit`, `approval`, `guardian` | consent |
+//! | `pipeline` | the way through all of it, and the only maker of a [`Capability`] |
+//!
+//! Not here: keys (see `custody`), tools, and anything that is drawn.
+
+pub mod account;
+pub mod approval;
+mod binding;
+pub mod facts;
+pub mod framed;
+pub mod guardian;
+pub mod permit;
+pub mod pipeline;
+pub mod proposal;
+pub mod simulate;
+pub mod typed;
+pub mod value;
+pub mod verdict;
+
+pub use account::{Account, AccountKind, FrameContext, SignError};
+pub use facts::Facts;
+pub use framed::{FeeBound, Frame, FrameError, Framed, FramedLeg, FramedSlot};
+pub use pipeline::Capability;
+pub use proposal::Proposal;
+pub use verdict::Verdict;

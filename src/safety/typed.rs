@@ -1,0 +1,122 @@
+//! The typed data that can be signed: a closed list. A kind that is not here cannot be signed, since
+//! nothing takes a bare hash.
+
+use alloy::{
+    primitives::{Address, B256, U256},
+    sol_types::{Eip712Domain, SolStruct, eip712_domain},
+};
+
+use crate::abi::permit2::typed::{PermitSingle, PermitTransferFrom};
+
+/// Typed data of a known kind ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), decoded, never opaque.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TypedMessage {
+    /// An allowance inside Permit2 for one token (AllowanceTransfer).
+    Permit2Allowance {
+        /// The Permit2 contract.
+        permit2: Address,
+        /// What is signed.
+        permit: PermitSingle,
+    },
+    /// A transfer that Permit2 makes once (SignatureTransfer), without a witness.
+    Permit2Transfer {
+        /// The Permit2 contract.
+        permit2: Address,
+        /// What is signed.
+        permit: PermitTransferFrom,
+    },
+}
+
+/// What whoever holds a signature can take with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Takes {
+    /// The contract that checks the signature.
+    pub verifier: Address,
+    /// The token's contract.
+    pub token: Address,
+    /// Who may take it.
+    pub spender: Address,
+    /// At most, raw units.
+    pub amount: U256,
+    /// When the signature can no longer be handed in, in seconds since the Unix epoch.
+    pub usable_until: u64,
+    /// Until when what it grants holds, in seconds since the Unix epoch.
+    pub holds_until: u64,
+}
+
+impl TypedMessage {
+    /// The hash that is signed, on the chain with this id.
+    pub fn digest(&self, chain_id: u64) -> B256 {
+        match self {
+            Self::Permit2Allowance { permit2, permit } => permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id)),
+            Self::Permit2Transfer { permit2, permit } => permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id)),
+        }
+    }
+
+    /// The contract that will check the signature.
+    pub fn verifier(&self) -> Address {
+        match self {
+            Self::Permit2Allowance { permit2, .. } | Self::Permit2Transfer { permit2, .. } => *permit2,
+        }
+    }
+
+    /// What the signature lets somebody take. Times beyond 64 bits mean "for ever" and are cut to that.
+    pub fn takes(&self) -> Takes {
+        match self {
+            Self::Permit2Allowance { permit2, permit } => Takes {
+                verifier: *permit2,
+                token: permit.details.token,
+                spender: permit.spender,
+                amount: U256::from(permit.details.amount),
+                usable_until: permit.sigDeadline.saturating_to(),
+                holds_until: permit.details.expiration.to::<u64>(),
+            },
+            Self::Permit2Transfer { permit2, permit } => Takes {
+                verifier: *permit2,
+                token: permit.permitted.token,
+                spender: permit.spender,
+                amount: permit.permitted.amount,
+                usable_until: permit.deadline.saturating_to(),
+                holds_until: permit.deadline.saturating_to(),
+            },
+        }
+    }
+
+    /// The name of the type that is signed, for a person.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Permit2Allowance { .. } => "Permit2 PermitSingle",
+            Self::Permit2Transfer { .. } => "Permit2 PermitTransferFrom",
+        }
+    }
+
+    /// Its fields with their values, in the order in which they are signed, for a person.
+    pub fn fields(&self) -> Vec<(&'static str, String)> {
+        match self {
+            Self::Permit2Allowance { permit, .. } => vec![
+                ("token", permit.details.token.to_string()),
+                ("amount", permit.details.amount.to_string()),
+                ("expiration", permit.details.expiration.to_string()),
+                ("nonce", permit.details.nonce.to_string()),
+                ("spender", permit.spender.to_string()),
+                ("sigDeadline", permit.sigDeadline.to_string()),
+            ],
+            Self::Permit2Transfer { permit, .. } => vec![
+                ("token", permit.permitted.token.to_string()),
+                ("amount", permit.permitted.amount.to_string()),
+                ("spender", permit.spender.to_string()),
+                ("nonce", permit.nonce.to_string()),
+                ("deadline", permit.deadline.to_string()),
+            ],
+        }
+    }
+}
+
+/// Permit2's domain: no version ([its EIP712.sol](https://github.com/Uniswap/permit2/blob/main/src/EIP712.sol)).
+fn permit2_domain(permit2: Address, chain_id: u64) -> Eip712Domain {
+    eip712_domain! {
+        name: "Permit2",
+        chain_id: chain_id,
+        verifying_contract: permit2,
+    }
+}
