@@ -14,9 +14,9 @@ mod tests;
 
 pub use bus::{Fabric, FabricConfig, History, Receiver};
 pub use event::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Card, ChainBlock, CheckOutcome, Event, EventKind, FabricFault,
-    FabricGap, PermitIssued, PermitRefused, PermitUsed, SafetyCheck, ToolEnd, ToolFailed, ToolOverrun, ToolStart,
-    ToolUpdate, ToolVerified, TxState, TxUpdate,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Card, ChainBlock, CheckOutcome, Event, EventKind,
+    FabricFault, FabricGap, PermitIssued, PermitRefused, PermitUsed, SafetyCheck, ToolEnd, ToolFailed, ToolOverrun,
+    ToolStart, ToolUpdate, ToolVerified, TxState, TxUpdate,
 };
 pub use journal::{JournalError, read as read_journal};
 pub use redact::{Redacted, hash as params_hash};

@@ -41,6 +41,8 @@ pub struct Portfolio {
     pub holdings: Vec<Holding>,
     /// All of them together, at the lowest of the prices known.
     pub equity: Usd,
+    /// Held, and without a price: not in [`Self::equity`].
+    pub unpriced: Vec<Token>,
 }
 
 /// One token held.

@@ -101,7 +101,7 @@ pub enum FrameError {
         why: String,
     },
     /// It has nothing to sign, or more than can be looked through.
-    #[error("a plan has 1 to {} transactions, this one has {0}", MAX_LEGS)]
+    #[error("a plan has 1 to {MAX_LEGS} transactions, this one has {0}")]
     Legs(usize),
     /// A leg does not stand for the leg that was proposed.
     #[error("transaction {leg} of the frame does not fit the proposal: {why}")]

@@ -11,6 +11,7 @@
 //! | `framed`, `binding` | the exact bytes, and the hash a permit binds |
 //! | `typed` | the typed data that can be signed: a closed list |
 //! | `facts`, `verdict` | what checks decide on, and how they answer |
+//! | `ground` | what is read of the chain before anything is decided |
 //! | `value` | dollars: out at the highest, in at the lowest |
 //! | `simulate` | what the bytes do, against what was declared |
 //! | `permit`, `approval`, `guardian` | consent |
@@ -23,6 +24,7 @@ pub mod approval;
 mod binding;
 pub mod facts;
 pub mod framed;
+pub mod ground;
 pub mod guardian;
 pub mod permit;
 pub mod pipeline;

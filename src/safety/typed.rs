@@ -48,8 +48,12 @@ impl TypedMessage {
     /// The hash that is signed, on the chain with this id.
     pub fn digest(&self, chain_id: u64) -> B256 {
         match self {
-            Self::Permit2Allowance { permit2, permit } => permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id)),
-            Self::Permit2Transfer { permit2, permit } => permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id)),
+            Self::Permit2Allowance { permit2, permit } => {
+                permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id))
+            }
+            Self::Permit2Transfer { permit2, permit } => {
+                permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id))
+            }
         }
     }
 

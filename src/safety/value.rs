@@ -1,21 +1,34 @@
 //! What an action costs and brings in dollars: what goes out at the highest, what comes in at the
 //! lowest of the prices that can be told. A figure that cannot be told is a [`Doubt`], never zero.
+//!
+//! Pure: prices are gathered in `gather`.
 
-use alloy::primitives::U256;
+use std::collections::BTreeMap;
+use std::fmt;
 
+use alloy::primitives::{Address, U256, U512};
+
+use super::framed::Framed;
+use super::proposal::{AllowanceBound, Trade};
 use crate::base::text::SafeText;
-use crate::base::units::Usd;
-use crate::chain::token::Token;
+use crate::base::units::{Rounding, TokenAmount, Usd};
+use crate::chain::token::{Token, TokenId};
+
+/// From here on an allowance is one without limit: Permit2 never counts it down, and no token has
+/// that many units.
+const UNLIMITED_BITS: usize = 160;
+
+/// Characters kept of one reason.
+const MAX_REASON: usize = 300;
 
 /// What an action costs and brings.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Values {
     /// Each declared outflow, at the highest price.
     pub outflows: Vec<Valued>,
-    /// The least of each declared inflow to the account, at the lowest price.
+    /// The least of each declared inflow to the account itself, at the lowest price.
     pub inflows: Vec<Valued>,
-    /// What can still be taken afterwards by allowances and signatures, beyond the outflows, at the
-    /// highest price.
+    /// What can still be taken afterwards by the allowances that are left, at the highest price.
     pub takeable: Vec<Valued>,
     /// Gas of every leg to its limit at the highest fee.
     pub gas: Usd,
@@ -42,4 +55,194 @@ pub struct Valued {
 pub struct Doubt {
     /// One sentence for each figure that could not be told.
     pub reasons: Vec<SafeText>,
+}
+
+impl Doubt {
+    /// A doubt for one reason.
+    pub fn because(reason: impl fmt::Display) -> Self {
+        Self { reasons: vec![SafeText::clean(&reason.to_string(), MAX_REASON)] }
+    }
+}
+
+/// The highest and the lowest dollars for one whole token that its witnesses name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    /// For what goes out.
+    pub highest: Usd,
+    /// For what comes in.
+    pub lowest: Usd,
+}
+
+impl Spread {
+    /// Of one or two witnesses.
+    pub fn of(first: Usd, second: Option<Usd>) -> Self {
+        let second = second.unwrap_or(first);
+        Self { highest: first.max(second), lowest: first.min(second) }
+    }
+}
+
+/// A spread for every contract that was asked about, or why there is none. The native coin stands
+/// under the contract that wraps it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Spreads {
+    /// By token contract.
+    pub of: BTreeMap<Address, Result<Spread, SafeText>>,
+    /// The contract that wraps the native coin, where one is known.
+    pub wrapped: Option<Address>,
+}
+
+impl Spreads {
+    /// The spread of a token.
+    ///
+    /// # Errors
+    /// A [`Doubt`] that says why there is no price.
+    pub fn get(&self, token: TokenId) -> Result<Spread, Doubt> {
+        let contract = match token {
+            TokenId::Native => self.wrapped.ok_or_else(|| Doubt::because("the chain's coin has no price here"))?,
+            TokenId::Erc20(address) => address,
+        };
+        match self.of.get(&contract) {
+            Some(Ok(spread)) => Ok(*spread),
+            Some(Err(reason)) => Err(Doubt { reasons: vec![reason.clone()] }),
+            None => Err(Doubt::because(format_args!("no price was asked for {contract}"))),
+        }
+    }
+}
+
+/// What `framed` costs and brings. Tokens are taken from `tokens`, not from the proposal; `held` is
+/// what the account has of each, for allowances without a limit.
+///
+/// # Errors
+/// A [`Doubt`] with every figure that cannot be told.
+pub fn values(
+    framed: &Framed,
+    tokens: &BTreeMap<TokenId, Token>,
+    spreads: &Spreads,
+    held: &BTreeMap<TokenId, U256>,
+) -> Result<Values, Doubt> {
+    let proposal = framed.proposal();
+    let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref() };
+    let mut doubts: Vec<SafeText> = Vec::new();
+    let mut keep = |result: Result<Valued, Doubt>| match result {
+        Ok(valued) => Some(valued),
+        Err(doubt) => {
+            doubts.extend(doubt.reasons);
+            None
+        }
+    };
+    let outflows: Vec<Valued> =
+        proposal.outflows.iter().filter_map(|flow| keep(pricing.outgoing(flow.token.id, flow.amount))).collect();
+    let inflows: Vec<Valued> = proposal
+        .inflows
+        .iter()
+        .filter(|inflow| inflow.recipient == proposal.account)
+        .filter_map(|inflow| keep(pricing.incoming(inflow.token.id, inflow.at_least)))
+        .collect();
+    let takeable: Vec<Valued> = proposal
+        .allowances
+        .iter()
+        .filter(|bound| !bound.at_most.is_zero())
+        .filter_map(|bound| keep(takeable(bound, held).and_then(|amount| pricing.outgoing(bound.token.id, amount))))
+        .collect();
+    let gas = keep(pricing.outgoing(TokenId::Native, framed.worst_gas()));
+    let sums = sum(&outflows).and_then(|out| Ok((out, sum(&takeable)?, sum(&inflows)?)));
+    let (Some(gas), Ok((out, left, received))) = (gas, sums) else {
+        if doubts.is_empty() {
+            doubts.push(SafeText::clean("the sum of all values is too large to be told", MAX_REASON));
+        }
+        return Err(Doubt { reasons: doubts });
+    };
+    if !doubts.is_empty() {
+        return Err(Doubt { reasons: doubts });
+    }
+    let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas.usd)).map_err(Doubt::because)?;
+    Ok(Values { outflows, inflows, takeable, gas: gas.usd, spent, received })
+}
+
+/// How much an allowance lets somebody take: what it says, or, where it has no limit, all that is
+/// held now. What comes later is not told by any figure; whether that may be is the policy's.
+fn takeable(bound: &AllowanceBound, held: &BTreeMap<TokenId, U256>) -> Result<U256, Doubt> {
+    if !is_unlimited(bound.at_most) {
+        return Ok(bound.at_most);
+    }
+    held.get(&bound.token.id)
+        .copied()
+        .ok_or_else(|| Doubt::because(format_args!("the balance of {} could not be read", bound.token.symbol)))
+}
+
+/// Whether an allowance of this many raw units has no limit in effect.
+pub fn is_unlimited(amount: U256) -> bool {
+    amount.bit_len() >= UNLIMITED_BITS
+}
+
+fn sum(values: &[Valued]) -> Result<Usd, Doubt> {
+    values.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(Doubt::because)
+}
+
+struct Pricing<'a> {
+    tokens: &'a BTreeMap<TokenId, Token>,
+    spreads: &'a Spreads,
+    trade: Option<&'a Trade>,
+}
+
+impl Pricing<'_> {
+    /// At the highest of its own prices and of what the quote makes of it.
+    fn outgoing(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
+        let token = self.token(id)?;
+        let own = self.own(&token, amount, |spread| spread.highest, Rounding::Up)?;
+        let by_quote = match self.trade.filter(|trade| trade.token_in.id == id && !amount.is_zero()) {
+            Some(trade) => {
+                let out = self.token(trade.token_out.id)?;
+                // The part of the trade that this amount is, or all of it where it is more.
+                let share = scaled(trade.expected_out, amount, trade.amount_in, Rounding::Up)?;
+                Some(self.own(&out, share, |spread| spread.highest, Rounding::Up)?)
+            }
+            None => None,
+        };
+        Ok(Valued { token, amount, usd: by_quote.map_or(own, |quoted| own.max(quoted)) })
+    }
+
+    /// At the lowest of its own prices and of what the quote makes of it.
+    fn incoming(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
+        let token = self.token(id)?;
+        let own = self.own(&token, amount, |spread| spread.lowest, Rounding::Down)?;
+        let by_quote = match self.trade.filter(|trade| trade.token_out.id == id && !amount.is_zero()) {
+            Some(trade) => {
+                let paid = self.token(trade.token_in.id)?;
+                let share = scaled(trade.amount_in, amount, trade.expected_out, Rounding::Down)?;
+                Some(self.own(&paid, share, |spread| spread.lowest, Rounding::Down)?)
+            }
+            None => None,
+        };
+        Ok(Valued { token, amount, usd: by_quote.map_or(own, |quoted| own.min(quoted)) })
+    }
+
+    fn token(&self, id: TokenId) -> Result<Token, Doubt> {
+        self.tokens.get(&id).cloned().ok_or_else(|| Doubt::because("a token could not be read on the chain"))
+    }
+
+    fn own(&self, token: &Token, amount: U256, side: fn(Spread) -> Usd, rounding: Rounding) -> Result<Usd, Doubt> {
+        let amount = TokenAmount::new(amount, token.decimals).map_err(Doubt::because)?;
+        // Nothing is worth nothing at any price.
+        if amount.raw().is_zero() {
+            return Ok(Usd::ZERO);
+        }
+        let price = side(self.spreads.get(token.id)?);
+        Usd::value_of(amount, price, rounding)
+            .map_err(|error| Doubt::because(format_args!("the value of {amount} {}: {error}", token.symbol)))
+    }
+}
+
+/// `amount · part / whole`.
+fn scaled(amount: U256, part: U256, whole: U256, rounding: Rounding) -> Result<U256, Doubt> {
+    if whole.is_zero() {
+        return Err(Doubt::because("the quote has an amount of zero"));
+    }
+    let (quotient, remainder) = (U512::from(amount) * U512::from(part)).div_rem(U512::from(whole));
+    let round_up = rounding == Rounding::Up && !remainder.is_zero();
+    let scaled = quotient + U512::from(u8::from(round_up));
+    if scaled > U512::from(U256::MAX) {
+        return Err(Doubt::because("the quote's amounts are out of proportion"));
+    }
+    Ok(U256::from(scaled))
 }

@@ -1,0 +1,275 @@
+//! What the pipeline reads of a chain before it decides: tokens, prices, holdings, all at one block.
+//! Whatever does not answer is kept as a doubt in its place.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::bindings::IMulticall3;
+use futures::future::BoxFuture;
+
+use super::facts::{Holding, Portfolio};
+use super::framed::Framed;
+use super::value::{Doubt, Spread, Spreads};
+use crate::abi::erc20::Erc20;
+use crate::base::text::SafeText;
+use crate::base::units::{Rounding, TokenAmount, Usd};
+use crate::chain::fork::Source;
+use crate::chain::multicall::Calls;
+use crate::chain::network::{Contract, Network};
+use crate::chain::price::{NoPrice, Price, PriceChain, PriceReport, PriceSource, Quoted};
+use crate::chain::provider::ChainClient;
+use crate::chain::token::{self, Token, TokenId};
+use crate::uniswap::twap::{TwapPrices, TwapRules};
+
+/// Dollar coins that one may leave to; a network's book says where they are.
+const STABLES: [&str; 3] = ["USDC", "USDT", "DAI"];
+
+/// A dollar coin may stray this far from a dollar, in ten-thousandths, before it is no dollar.
+const PEG_TOLERANCE: u32 = 200;
+
+/// A chain as the pipeline sees it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Ground {
+    /// The way to it.
+    pub client: ChainClient,
+    /// Where simulations read from.
+    pub source: Source,
+    /// What its tokens are worth by feeds, or, on test networks, by configuration.
+    pub prices: PriceChain,
+    /// What a pool must show before its mean is a price.
+    pub twap: TwapRules,
+}
+
+impl Ground {
+    /// A chain with prices, and the shortest mean over pools at least `minimum_depth` deep.
+    pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
+        let source = Source::of(&client);
+        Self { client, source, prices, twap: TwapRules { window: crate::uniswap::twap::MIN_WINDOW, minimum_depth } }
+    }
+
+    /// The chain's name, id and address book.
+    pub fn network(&self) -> &Network {
+        self.client.network()
+    }
+
+    /// The contract that prices and keeps a token: the wrapping one for the native coin.
+    fn contract(&self, token: TokenId) -> Option<Address> {
+        match token {
+            TokenId::Native => self.network().book.contract(Contract::WrappedNative),
+            TokenId::Erc20(address) => Some(address),
+        }
+    }
+
+    /// The dollar coins of this chain.
+    pub fn stables(&self) -> BTreeSet<Address> {
+        let listed = self.network().book.tokens().iter();
+        listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
+    }
+
+    /// Every token the frame names, as the book and the chain describe it.
+    ///
+    /// # Errors
+    /// A [`Doubt`] for a token that does not answer, or is described otherwise by the proposal.
+    pub async fn tokens(&self, framed: &Framed) -> Result<BTreeMap<TokenId, Token>, Doubt> {
+        let network = self.network();
+        let mut known = BTreeMap::from([(TokenId::Native, Token::native(network))]);
+        let mut unknown: Vec<Address> = Vec::new();
+        let named = named_tokens(framed);
+        for (id, _) in &named {
+            if let TokenId::Erc20(address) = id
+                && !unknown.contains(address)
+            {
+                unknown.push(*address);
+            }
+        }
+        if !unknown.is_empty() {
+            let read = token::read(&unknown, network, self.client.provider()).await.map_err(Doubt::because)?;
+            for (address, token) in unknown.iter().zip(read) {
+                known.insert(TokenId::Erc20(*address), token.map_err(Doubt::because)?);
+            }
+        }
+        // A proposal that describes a token otherwise would show the operator other figures.
+        for (id, claimed) in named {
+            if known.get(&id).is_some_and(|real| *real != claimed) {
+                return Err(Doubt::because(format_args!(
+                    "the proposal describes {} otherwise than the chain does",
+                    self.contract(id).unwrap_or_default()
+                )));
+            }
+        }
+        Ok(known)
+    }
+
+    /// Highest and lowest prices of `tokens`: by feed and by the mean of pools other than `traded`.
+    pub async fn spreads(&self, tokens: &[TokenId], traded: &[Address]) -> Spreads {
+        let wrapped = self.contract(TokenId::Native);
+        let asked: BTreeSet<Address> = tokens.iter().filter_map(|token| self.contract(*token)).chain(wrapped).collect();
+        let asked: Vec<Address> = asked.into_iter().collect();
+        // Feeds of the tokens and, in the same request, of what pools are likely to price them in.
+        let mut with_anchors = asked.clone();
+        let listed = self.network().book.tokens().iter().map(|token| token.address);
+        for anchor in wrapped.into_iter().chain(self.stables()).chain(listed) {
+            if !with_anchors.contains(&anchor) {
+                with_anchors.push(anchor);
+            }
+        }
+        let reports = self.prices.prices(&with_anchors).await;
+        let means = self.means(&asked, traded, &reports).await;
+        let stables = self.stables();
+        let of = asked
+            .iter()
+            .zip(reports.iter())
+            .zip(means)
+            .map(|((token, report), mean)| (*token, spread(report, &mean, stables.contains(token))))
+            .collect();
+        Spreads { of, wrapped }
+    }
+
+    async fn means(&self, tokens: &[Address], traded: &[Address], reports: &[PriceReport]) -> Vec<Quoted> {
+        let known = reports.iter().filter_map(|report| Some((report.token, report.price.as_ref()?.clone()))).collect();
+        let anchors: Arc<dyn PriceSource> = Arc::new(Known(known));
+        match TwapPrices::new(self.client.provider().clone(), self.network(), anchors, self.twap) {
+            Ok(twap) => twap.without(traded.iter().copied()).prices(tokens).await,
+            // Without the contracts that means are read with there are none.
+            Err(_) => vec![Err(NoPrice::UnknownToken); tokens.len()],
+        }
+    }
+
+    /// What `account` holds at `block` of the chain's coin, the book's tokens and `also`.
+    ///
+    /// # Errors
+    /// A [`Doubt`] if the chain does not answer, or a balance cannot be read.
+    pub async fn balances(
+        &self,
+        account: Address,
+        also: &BTreeMap<TokenId, Token>,
+        block: BlockId,
+    ) -> Result<BTreeMap<TokenId, (Token, U256)>, Doubt> {
+        let network = self.network();
+        let multicall = network
+            .book
+            .contract(Contract::Multicall3)
+            .ok_or_else(|| Doubt::because("balances cannot be read: the address book has no Multicall3"))?;
+        let listed = network.book.tokens().iter().map(|token| Token {
+            id: TokenId::Erc20(token.address),
+            symbol: SafeText::clean(&token.symbol, token::MAX_SYMBOL),
+            name: SafeText::clean(&token.name, token::MAX_NAME),
+            decimals: token.decimals,
+            listed: true,
+        });
+        let mut tokens: BTreeMap<TokenId, Token> = listed.map(|token| (token.id, token)).collect();
+        tokens.extend(also.iter().map(|(id, token)| (*id, token.clone())));
+        let mut calls = Calls::default();
+        let native = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
+        let mut asked = Vec::new();
+        for (id, token) in tokens {
+            if let TokenId::Erc20(address) = id {
+                asked.push((token, calls.push(address, &Erc20::balanceOfCall { owner: account })));
+            }
+        }
+        let answers = calls.send(self.client.provider(), multicall, block).await.map_err(Doubt::because)?;
+        let unread = |symbol: &SafeText| Doubt::because(format_args!("the balance of {symbol} could not be read"));
+        let coin = Token::native(network);
+        let held = native.take(&answers).ok_or_else(|| unread(&coin.symbol))?;
+        let mut balances = BTreeMap::from([(TokenId::Native, (coin, held))]);
+        for (token, call) in asked {
+            // A listed token that has no contract here holds nothing; one the frame names must answer.
+            match call.take(&answers) {
+                Some(amount) => drop(balances.insert(token.id, (token, amount))),
+                None if also.contains_key(&token.id) => return Err(unread(&token.symbol)),
+                None => {}
+            }
+        }
+        Ok(balances)
+    }
+}
+
+/// Every token the frame names, with its description.
+fn named_tokens(framed: &Framed) -> Vec<(TokenId, Token)> {
+    let proposal = framed.proposal();
+    let trade = proposal.trade.iter().flat_map(|trade| [&trade.token_in, &trade.token_out]);
+    let flows = proposal.outflows.iter().map(|flow| &flow.token);
+    let inflows = proposal.inflows.iter().map(|inflow| &inflow.token);
+    let allowances = proposal.allowances.iter().map(|bound| &bound.token);
+    trade.chain(flows).chain(inflows).chain(allowances).map(|token| (token.id, token.clone())).collect()
+}
+
+/// What the witnesses of one token say together. A feed that knows the token must be well; a mean
+/// stands beside it, or alone where no feed knows the token.
+fn spread(report: &PriceReport, mean: &Quoted, is_stable: bool) -> Result<Spread, SafeText> {
+    let refuse = |why: &dyn std::fmt::Display| SafeText::clean(&format!("{}: {why}", report.token), 300);
+    let mean = match mean {
+        Ok(price) => Some(price.usd),
+        Err(NoPrice::UnknownToken | NoPrice::TooShallow { .. } | NoPrice::TooYoung { .. }) => None,
+        Err(reason) => return Err(refuse(reason)),
+    };
+    let feed = match &report.price {
+        Some(price) => Some(price.usd),
+        None => {
+            let failed = report.refusals.iter().find(|(_, reason)| *reason != NoPrice::UnknownToken);
+            if let Some((source, reason)) = failed {
+                return Err(refuse(&format_args!("{source}: {reason}")));
+            }
+            None
+        }
+    };
+    let spread = match (feed, mean) {
+        // The mean of a dollar coin is taken in a coin that moves: it would tell of that coin.
+        (Some(feed), _) if is_stable => Spread::of(feed, None),
+        (Some(feed), mean) => Spread::of(feed, mean),
+        (None, Some(mean)) => Spread::of(mean, None),
+        (None, None) => return Err(refuse(&"no feed and no deep enough pool prices it")),
+    };
+    if is_stable && !near_a_dollar(spread) {
+        return Err(refuse(&format_args!(
+            "a dollar coin at {} to {} dollars has lost its peg",
+            spread.lowest, spread.highest
+        )));
+    }
+    Ok(spread)
+}
+
+/// Whether both ends are within [`PEG_TOLERANCE`] of a dollar.
+fn near_a_dollar(spread: Spread) -> bool {
+    let at = |parts: u32| Usd::from_scaled(U256::from(parts), 4);
+    match (at(10_000 - PEG_TOLERANCE), at(10_000 + PEG_TOLERANCE)) {
+        (Ok(low), Ok(high)) => spread.lowest >= low && spread.highest <= high,
+        _ => false,
+    }
+}
+
+/// What the account holds, valued at the lowest; what has no price is named and counts for nothing.
+pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads) -> Result<Portfolio, Doubt> {
+    let mut portfolio = Portfolio::default();
+    for (id, (token, amount)) in balances {
+        if amount.is_zero() {
+            continue;
+        }
+        let Ok(spread) = spreads.get(*id) else {
+            portfolio.unpriced.push(token.clone());
+            continue;
+        };
+        let worth = TokenAmount::new(*amount, token.decimals).map_err(Doubt::because)?;
+        let value = Usd::value_of(worth, spread.lowest, Rounding::Down).map_err(Doubt::because)?;
+        portfolio.equity = portfolio.equity.checked_add(value).map_err(Doubt::because)?;
+        portfolio.holdings.push(Holding { token: token.clone(), amount: *amount, value });
+    }
+    Ok(portfolio)
+}
+
+/// Prices that have been read already.
+#[derive(Debug)]
+struct Known(BTreeMap<Address, Price>);
+
+impl PriceSource for Known {
+    fn name(&self) -> &'static str {
+        "prices of this block"
+    }
+
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+        let answers = tokens.iter().map(|token| self.0.get(token).cloned().ok_or(NoPrice::UnknownToken)).collect();
+        Box::pin(async move { answers })
+    }
+}
