@@ -1,4 +1,4 @@
-//! Names of things that happen at run time: one call, one Golem.
+//! Names of things that happen at run time: one call, one Golem, one devnet.
 
 use std::fmt;
 use std::str::FromStr;
@@ -33,17 +33,25 @@ impl CallId {
     pub fn new(now_millis: u64) -> Self {
         Self((u128::from(now_millis) << 80) | (rand::random::<u128>() >> 48))
     }
+
+    /// The 26 digits as ASCII.
+    fn digits(self) -> [u8; 26] {
+        let mut digits = [b'0'; 26];
+        let mut rest = self.0;
+        for place in digits.iter_mut().rev() {
+            // In range: the mask leaves 0..=31.
+            *place = DIGITS.get((rest & 31) as usize).copied().unwrap_or(b'0');
+            rest >>= 5;
+        }
+        digits
+    }
 }
 
 impl fmt::Display for CallId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut text = String::with_capacity(26);
-        for place in (0..26).rev() {
-            let digit = (self.0 >> (place * 5)) & 31;
-            // In range: the mask leaves 0..=31.
-            text.push(DIGITS.get(digit as usize).copied().unwrap_or(b'0') as char);
-        }
-        f.pad(&text)
+        let digits = self.digits();
+        // Digits of the table are ASCII.
+        f.pad(std::str::from_utf8(&digits).unwrap_or_default())
     }
 }
 
@@ -73,7 +81,8 @@ impl FromStr for CallId {
 
 impl Serialize for CallId {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
+        // Without the formatter: every event of the journal has one.
+        serializer.serialize_str(std::str::from_utf8(&self.digits()).unwrap_or_default())
     }
 }
 
@@ -175,6 +184,50 @@ impl<'de> Deserialize<'de> for GolemId {
     }
 }
 
+/// One devnet, from its start to its end: 128 random bits, written as 32 hexadecimal digits. What was kept of one
+/// means nothing to the next, even if both began the same way.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct InstanceId(u128);
+
+impl InstanceId {
+    /// The id of a devnet that starts now.
+    pub fn random() -> Self {
+        Self(rand::random())
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:032x}", self.0)
+    }
+}
+
+impl FromStr for InstanceId {
+    type Err = BadId;
+
+    /// Exactly as written, in lower case: it becomes part of a path, so one id has one form.
+    fn from_str(given: &str) -> Result<Self, BadId> {
+        let bad = || BadId { what: "devnet id (32 lower-case hexadecimal digits)", given: SafeText::clean(given, 60) };
+        let fits = given.len() == 32 && given.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
+        if !fits {
+            return Err(bad());
+        }
+        u128::from_str_radix(given, 16).map(Self).map_err(|_| bad())
+    }
+}
+
+impl Serialize for InstanceId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for InstanceId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        std::borrow::Cow::<'de, str>::deserialize(deserializer)?.parse().map_err(serde::de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -208,6 +261,22 @@ mod tests {
         assert_eq!("Ada-2_b".parse::<GolemId>().unwrap().as_str(), "Ada-2_b");
         for bad in ["", "a b", "a/b", "\u{1b}", &"a".repeat(41)] {
             assert!(bad.parse::<GolemId>().is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn instance_ids_have_one_form() {
+        let id = InstanceId(0xabc);
+        assert_eq!(id.to_string(), "00000000000000000000000000000abc");
+        assert_eq!(id.to_string().parse(), Ok(id));
+        assert_ne!(InstanceId::random(), InstanceId::random());
+        for bad in [
+            "",
+            "../../../../../../../../../../etc",
+            "00000000000000000000000000000ABC",
+            "+0000000000000000000000000000abc",
+        ] {
+            assert!(bad.parse::<InstanceId>().is_err(), "{bad}");
         }
     }
 }

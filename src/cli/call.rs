@@ -9,9 +9,11 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Environment, Flags};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
+use crate::base::model::{CapabilityTier, Category};
 use crate::chain::network::PlanError;
-use crate::engine::{Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
+use crate::engine::{Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
 use crate::fabric::{EventKind, Fabric};
+use crate::runtime::data::DataFolder;
 use crate::runtime::{self, OpenError};
 use crate::sandbox::{MarketMode, Pace, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
@@ -39,10 +41,16 @@ pub(super) fn run(
             Ok(opened) => opened,
             // Nothing is wrong with the call: it is answered as one whose chain is out of reach.
             Err(OpenError::Plan(error @ PlanError::NoEndpoint { .. })) => {
-                let error = ToolError::new(ErrorCode::ChainUnreachable, error);
-                return Ok(ToolResponse::failed(CallId::new(clock.now_millis()), Status::Error, error));
+                return Ok(not_called(&*clock, ToolError::new(ErrorCode::ChainUnreachable, error)));
             }
             Err(error) => return Err(error.into()),
+        };
+        let ledger = match needs_ledger(catalog.get(tool), idempotency_key.as_deref()) {
+            true => match DataFolder::of(&config).open_ledger(&opened).await {
+                Ok(ledger) => Some(ledger),
+                Err(error) => return Ok(not_called(&*clock, error.into())),
+            },
+            false => None,
         };
         let fabric = Fabric::in_memory(1_024, clock);
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
@@ -53,7 +61,7 @@ pub(super) fn run(
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
             hooks: Vec::new(),
-            store: None,
+            store: ledger.as_ref().map(|ledger| ledger.store.clone()),
         });
         let call = Call { idempotency_key, ..Call::new(tool, input) };
         let response = executor.call(call).await;
@@ -69,6 +77,20 @@ pub(super) fn run(
         Status::Blocked => Exit::Blocked,
         Status::Rejected => Exit::Rejected,
     })
+}
+
+/// Reads that are not kept touch no disk: they work where nothing can be written, and leave nothing behind.
+fn needs_ledger(entry: Option<&Arc<Entry>>, idempotency_key: Option<&str>) -> bool {
+    let kept = |entry: &Arc<Entry>| {
+        let meta = &entry.def.meta;
+        meta.capability != CapabilityTier::Read || meta.category == Category::Safety
+    };
+    entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
+}
+
+/// The answer to a call that never reached the executor.
+fn not_called(clock: &dyn Clock, error: ToolError) -> ToolResponse {
+    ToolResponse::failed(CallId::new(clock.now_millis()), Status::Error, error)
 }
 
 /// A key for the Trading API asks for quotes from there, and another source must not answer in its name.

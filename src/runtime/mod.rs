@@ -1,6 +1,7 @@
 //! Wires what the rooms below offer into something that runs: a network into the world that tools
-//! see. It makes no decision of its own.
+//! see, and the data folder that belongs to it. It makes no decision of its own.
 
+pub mod data;
 mod world;
 
 pub use world::{OpenError, OpenWorld, open};

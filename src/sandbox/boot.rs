@@ -14,6 +14,7 @@ use super::plan::{CHAINS, ChainPlan};
 use super::residents::{MarketMode, Residents};
 use super::target::Prices;
 use crate::base::clock::Clock;
+use crate::base::id::InstanceId;
 use crate::chain::devnet::{Chain, Devnet, HookPolicy, Mining, RunningConfig};
 use crate::chain::network::{ChainDescription, DescribedFeed, DescribedToken, Description};
 
@@ -79,6 +80,7 @@ pub struct SandboxChain {
 /// Both chains. A clone is the same chains.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
+    instance: InstanceId,
     chains: Vec<SandboxChain>,
     accounts: Vec<Address>,
 }
@@ -102,9 +104,15 @@ impl Sandbox {
             builders.into_iter().map(|builder| builder.join().unwrap_or(Err(SandboxError::BuilderLost))).collect()
         });
         Ok(Self {
+            instance: InstanceId::random(),
             chains: built.into_iter().collect::<Result<_, _>>()?,
             accounts: accounts.iter().map(Party::address).collect(),
         })
+    }
+
+    /// Which devnet this is; another boot of the same seed is another one.
+    pub fn instance(&self) -> InstanceId {
+        self.instance
     }
 
     /// The chains, ethereum first.
@@ -129,6 +137,7 @@ impl Sandbox {
     pub fn description(&self) -> Description {
         Description {
             chains: self.chains.iter().map(|chain| describe(&chain.deployment, &self.accounts)).collect(),
+            instance: Some(self.instance),
             order_service: None,
             intent_service: None,
         }

@@ -306,6 +306,41 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
 }
 
 #[test]
+fn a_key_makes_a_call_once_for_as_long_as_the_devnet_lives() {
+    let desk = Desk::new();
+    let keyed = |given: &str, key: &str, params: &str| {
+        call(desk.home.path(), &["get_chain_status", params, "--idempotency-key", key, "--rpc", given])
+    };
+    let (first, exit) = keyed(&desk.given, "morning", "{}");
+    assert_eq!((&first["status"], exit), (&json!("success"), 0), "{first}");
+    let (second, _) = keyed(&desk.given, "morning", "{}");
+    assert_eq!(second, first, "another process gives the first answer again");
+    let (other, _) = keyed(&desk.given, "evening", "{}");
+    assert_ne!(other["call_id"], first["call_id"]);
+    let (conflict, exit) = keyed(&desk.given, "morning", "{\"chain\": \"ethereum\"}");
+    assert_eq!((&conflict["error"]["code"], exit), (&json!("IDEMPOTENCY_CONFLICT"), 1), "{conflict}");
+
+    // The next devnet may stand where the last one did, and is another one.
+    let next = start();
+    assert_ne!(next.described["instance"], desk.devnet.described["instance"]);
+    let (anew, _) = keyed(&format!("ethereum={}", next.url(0)), "morning", "{}");
+    assert_eq!(anew["status"], "success", "{anew}");
+    assert_ne!(anew["call_id"], first["call_id"]);
+
+    // A read without a key leaves nothing behind.
+    let clean = tempfile::tempdir().unwrap();
+    let (read, _) = call(clean.path(), &["get_chain_status", "--rpc", &desk.given]);
+    assert_eq!(read["status"], "success", "{read}");
+    assert_eq!(std::fs::read_dir(clean.path()).unwrap().count(), 0);
+
+    // Where nothing can be kept, the call is not made.
+    std::fs::write(clean.path().join("data"), "in the way").unwrap();
+    let (refused, exit) = call(clean.path(), &["get_chain_status", "--idempotency-key", "k", "--rpc", &desk.given]);
+    assert_eq!((&refused["error"]["code"], exit), (&json!("STORE_UNAVAILABLE"), 1), "{refused}");
+    assert!(refused["error"]["message"].as_str().unwrap().contains("data"), "names the folder: {refused}");
+}
+
+#[test]
 fn a_symbol_that_fits_two_tokens_of_the_book_is_ambiguous() {
     let desk = Desk::new();
     let mut described = desk.devnet.described.clone();

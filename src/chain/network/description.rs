@@ -7,6 +7,7 @@ use alloy::primitives::Address;
 use serde::{Deserialize, Serialize};
 
 use super::{AddressBook, BookToken, DEVNET_BASE, DEVNET_ETHEREUM, Feed, Network, by_id};
+use crate::base::id::InstanceId;
 use crate::base::text::SafeText;
 
 /// The longest name or symbol taken from a description.
@@ -17,6 +18,9 @@ const MAX_NAME: usize = 40;
 pub struct Description {
     /// The chains, the default one first.
     pub chains: Vec<ChainDescription>,
+    /// Which devnet this is, so that what is kept of one is never taken for another's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<InstanceId>,
     /// Base URL of the order service, where one runs.
     #[serde(default)]
     pub order_service: Option<String>,

@@ -1,0 +1,211 @@
+//! The data folder: where the stop file, the keys and the ledgers are, and which ledger belongs to
+//! which network. What is in a ledger is each room's own business.
+//!
+//! ```text
+//! STOP                         the stop file: any process and any person can set it
+//! keys/                        key files
+//! ledger/real/ledger.db        one for all real networks, so that caps hold across them
+//! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
+//! ledger/embedded-ID/…         the same for a devnet inside one process
+//! ```
+
+mod binding;
+mod folders;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::base::config::Config;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::chain::provider::{ConnectError, ProviderError};
+use crate::engine;
+use crate::store::{Migrations, Store, StoreConfig, StoreError};
+
+use super::OpenWorld;
+use binding::Identity;
+
+/// The tables of every room that keeps something in a ledger.
+pub const ROOMS: &[Migrations] = &[binding::MIGRATIONS, engine::MIGRATIONS];
+
+const LEDGERS: &str = "ledger";
+const DATABASE: &str = "ledger.db";
+const LOCK: &str = "in-use";
+
+/// The data folder.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DataFolder {
+    root: PathBuf,
+}
+
+/// Whose ledger it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LedgerKind {
+    /// All networks but devnets share it.
+    Real,
+    /// A devnet's, in this process or another.
+    Devnet,
+}
+
+/// An open ledger. Cheap to clone; as long as a clone lives, nobody clears the folder away.
+#[derive(Debug, Clone)]
+pub struct Ledger {
+    /// The database.
+    pub store: Store,
+    /// Whose it is.
+    pub kind: LedgerKind,
+    id: Arc<str>,
+    _in_use: Arc<File>,
+}
+
+/// Why no ledger is open.
+#[derive(Debug, thiserror::Error)]
+pub enum DataError {
+    /// The folder cannot be used.
+    #[error("cannot use {}: {reason}", path.display())]
+    Folder {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why not.
+        reason: std::io::Error,
+    },
+    /// The database cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Play money and real money at once.
+    #[error(
+        "{devnet} is a devnet's chain and {other} is not: one ledger cannot keep both; leave one of them out of this run"
+    )]
+    Mixed {
+        /// The devnet's chain.
+        devnet: String,
+        /// The other.
+        other: String,
+    },
+    /// Chains of several devnets.
+    #[error("{first} and {second} belong to two devnets; take both from one `bardo devnet`, or leave one out")]
+    TwoDevnets {
+        /// A chain.
+        first: String,
+        /// A chain of another devnet.
+        second: String,
+    },
+    /// Nothing tells which ledger is meant.
+    #[error("no chain is configured, so there is nothing to keep a ledger of")]
+    NoChain,
+    /// A chain that would have told is out of reach.
+    #[error(transparent)]
+    Unreachable(#[from] ConnectError),
+    /// A chain did not answer what identifies it.
+    #[error("{chain} does not tell which devnet it is of: {reason}")]
+    Unidentified {
+        /// The chain.
+        chain: String,
+        /// Why not.
+        reason: ProviderError,
+    },
+    /// The ledger is of another chain that claims the same name.
+    #[error(
+        "{} was begun for another {chain}: its first block was {bound} and is now {found}; a devnet that starts anew takes a new id",
+        path.display()
+    )]
+    OtherGenesis {
+        /// The database.
+        path: PathBuf,
+        /// The chain.
+        chain: String,
+        /// Hash of the first block when the ledger was begun.
+        bound: alloy::primitives::B256,
+        /// And now.
+        found: alloy::primitives::B256,
+    },
+}
+
+impl From<DataError> for ToolError {
+    fn from(error: DataError) -> Self {
+        match error {
+            DataError::Unreachable(reason) => reason.into(),
+            DataError::Unidentified { reason, .. } => reason.into(),
+            DataError::Mixed { .. } | DataError::TwoDevnets { .. } | DataError::NoChain => {
+                Self::new(ErrorCode::ValidationFailed, &error)
+            }
+            DataError::Folder { .. } | DataError::Store(_) | DataError::OtherGenesis { .. } => {
+                Self::new(ErrorCode::StoreUnavailable, &error)
+            }
+        }
+    }
+}
+
+impl DataFolder {
+    /// The configured folder; nothing is made yet.
+    pub fn of(config: &Config) -> Self {
+        Self { root: config.data_dir.value.clone() }
+    }
+
+    /// The folder itself.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The stop file.
+    pub fn stop_file(&self) -> PathBuf {
+        self.root.join("STOP")
+    }
+
+    /// The folder of key files.
+    pub fn keys(&self) -> PathBuf {
+        self.root.join("keys")
+    }
+
+    /// Makes the folder, readable by its owner alone, where it is not there yet.
+    ///
+    /// # Errors
+    /// [`DataError::Folder`].
+    pub fn create(&self) -> Result<(), DataError> {
+        folders::create(&self.root)
+    }
+
+    /// Opens the ledger that belongs to the chains of a world: begins it where there is none, and
+    /// refuses one that was begun for other chains.
+    ///
+    /// # Errors
+    /// A [`DataError`] that says which chain or file stands against it.
+    pub async fn open_ledger(&self, opened: &OpenWorld) -> Result<Ledger, DataError> {
+        let identity = Identity::of(opened).await?;
+        let folder = self.root.join(LEDGERS).join(&identity.folder);
+        let now = Duration::from_millis(opened.world.clock.now_millis());
+        let root = self.root.clone();
+        let opening = {
+            let folder = folder.clone();
+            tokio::task::spawn_blocking(move || {
+                folders::create(&root)?;
+                folders::create(&folder)?;
+                let in_use = folders::hold(&folder)?;
+                folders::clear_away(&root.join(LEDGERS), &folder, now);
+                let store = Store::open(StoreConfig::at(folder.join(DATABASE)), ROOMS)?;
+                Ok::<_, DataError>((store, in_use))
+            })
+        };
+        let (store, in_use) = opening.await.map_err(|_| StoreError::Interrupted)??;
+        let id = binding::bind(&store, &identity).await?;
+        Ok(Ledger { store, kind: identity.kind, id: id.into(), _in_use: Arc::new(in_use) })
+    }
+
+    /// The database that was written last, whichever network it is of; nothing where there is none.
+    ///
+    /// # Errors
+    /// [`DataError::Folder`] where the folder is there and cannot be read.
+    pub fn newest_ledger(&self) -> Result<Option<PathBuf>, DataError> {
+        folders::newest(&self.root.join(LEDGERS))
+    }
+}
+
+impl Ledger {
+    /// Names this ledger and no other, for whoever must not be used with two.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+}
