@@ -228,8 +228,7 @@ fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
     collect_secrets(&input_schema, &mut secret_fields);
     let example = (def.example)();
     let Handler::Read(bind) = def.handler;
-    let _fits =
-        bind(example.clone(), &parameters).map_err(|error| fault(format!("it refuses its own example: {error}")))?;
+    let _fits = bind(&example, &parameters).map_err(|error| fault(format!("it refuses its own example: {error}")))?;
     Ok(Entry { def, input_schema, output_schema, example, parameters, secret_fields })
 }
 

@@ -155,15 +155,15 @@ impl Executor {
         let started = Instant::now();
         let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
         let entry = shared.catalog.get(&call.tool).map(|entry| &**entry);
-        let params = call.input.into_object();
-        shared.say_start(call_id, entry, &call.tool, params.as_ref().ok(), call.tick);
-        let Some(entry) = entry else {
-            let refusal = shared.admit().err().unwrap_or_else(|| shared.unknown(&call.tool).into());
-            return shared.refuse_early(call_id, started, refusal);
-        };
-        let (params, job) = match shared.prepare(entry, params) {
-            Ok(ready) => ready,
-            Err(refusal) => return shared.refuse_early(call_id, started, refusal),
+        let (entry, params, job) = match shared.prepare(entry, &call.tool, call.input) {
+            Ok((entry, params, job)) => {
+                shared.say_start(call_id, entry, &params, call.tick);
+                (entry, params, job)
+            }
+            Err((seen, refusal)) => {
+                shared.say_not_started(call_id, entry, &call.tool, &seen, call.tick);
+                return shared.refuse_early(call_id, started, refusal);
+            }
         };
         let meta = entry.def.meta;
         let hook_call = HookCall { call_id, golem_id: &shared.golem_id, meta: &meta, params: &params };
@@ -207,21 +207,28 @@ impl Shared {
         self.fabric.emit(&self.golem_id, Some(call_id), kind);
     }
 
-    fn say_start(&self, call_id: CallId, entry: Option<&Entry>, name: &str, params: Option<&Value>, tick: Option<u64>) {
-        let (tool_name, secrets, only) = match entry {
-            Some(entry) => (Cow::Borrowed(entry.def.meta.name), &entry.secret_fields[..], entry.def.meta.event_params),
-            None => (Cow::Owned(SafeText::clean(name, 64).to_string()), &[][..], &[][..]),
-        };
-        let params = params.unwrap_or(&Value::Null);
+    fn say_start(&self, call_id: CallId, entry: &Entry, params: &Value, tick: Option<u64>) {
+        let meta = &entry.def.meta;
         self.say(
             call_id,
             EventKind::ToolStart(ToolStart {
-                tool_name,
-                params: Redacted::selected(params, secrets, only),
-                params_hash: params_hash(params, secrets),
+                tool_name: Cow::Borrowed(meta.name),
+                params: Redacted::selected(params, &entry.secret_fields, meta.event_params),
+                params_hash: params_hash(params, &entry.secret_fields),
                 tick,
             }),
         );
+    }
+
+    /// Of parameters that were never understood, only the names are told: any value may be a secret.
+    fn say_not_started(&self, call_id: CallId, entry: Option<&Entry>, name: &str, seen: &Value, tick: Option<u64>) {
+        let tool_name = match entry {
+            Some(entry) => Cow::Borrowed(entry.def.meta.name),
+            None => Cow::Owned(SafeText::clean(name, 64).to_string()),
+        };
+        let params = Redacted::names(seen);
+        let params_hash = params_hash(params.value(), &[]);
+        self.say(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick }));
     }
 
     /// Takes a place in the rate's window.
@@ -256,12 +263,26 @@ impl Shared {
         }
     }
 
-    /// From input to a job: the rate, then the parameters.
-    fn prepare(&self, entry: &Entry, params: Result<Value, ToolError>) -> Result<(Value, ReadJob), Refusal> {
-        self.admit()?;
+    /// From input to a job: the rate, then the tool, then the parameters; on a refusal, with as much of the input
+    /// as was read.
+    fn prepare<'e>(
+        &self,
+        entry: Option<&'e Entry>,
+        name: &str,
+        input: Input,
+    ) -> Result<(&'e Entry, Value, ReadJob), (Value, Refusal)> {
+        self.admit().map_err(|refusal| (Value::Null, refusal))?;
+        let params = input.into_object();
+        let Some(entry) = entry else {
+            return Err((params.unwrap_or_default(), self.unknown(name).into()));
+        };
+        let wrong = |error: ToolError| error.suggest(format_args!("Send parameters such as {}", entry.example)).into();
+        let params = params.map_err(|error| (Value::Null, wrong(error)))?;
         let Handler::Read(bind) = entry.def.handler;
-        let bound = params.and_then(|params| Ok((params.clone(), bind(params, &entry.parameters)?)));
-        bound.map_err(|error| error.suggest(format_args!("Send parameters such as {}", entry.example)).into())
+        match bind(&params, &entry.parameters) {
+            Ok(job) => Ok((entry, params, job)),
+            Err(error) => Err((params, wrong(error))),
+        }
     }
 
     fn ask_hooks(&self, call: HookCall<'_>) -> Result<(), ToolError> {

@@ -40,7 +40,7 @@ impl Input {
 }
 
 /// Turns an object into typed parameters; the error names the parameter.
-pub fn typed<T: DeserializeOwned>(value: Value, names: &[String]) -> Result<T, ToolError> {
+pub fn typed<T: DeserializeOwned>(value: &Value, names: &[String]) -> Result<T, ToolError> {
     serde_path_to_error::deserialize(value).map_err(|error| {
         let path = error.path().to_string();
         let reason = in_plain_words(error.inner().to_string());
@@ -245,7 +245,7 @@ mod tests {
 
     fn try_text(text: &str) -> Result<Params, ToolError> {
         let names = ["token_in", "slippage_bps", "legs"].map(str::to_owned);
-        typed(Input::Text(text.to_owned()).into_object()?, &names)
+        typed(&Input::Text(text.to_owned()).into_object()?, &names)
     }
 
     #[test]

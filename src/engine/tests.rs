@@ -292,14 +292,23 @@ async fn bad_parameters_and_unknown_tools_are_explained() {
     let error = response.error.unwrap();
     assert!(error.message().contains("did you mean `times`?"), "{error}");
     assert!(error.suggestion().contains(r#"{"mode":"double","times":2}"#), "{}", error.suggestion());
-    bench.told();
+    assert_eq!(
+        bench.told(),
+        [
+            r#"start probe {"mode":"[not recorded]","tiems":"[not recorded]"}"#,
+            "error VALIDATION_FAILED",
+            "end false null"
+        ]
+    );
 
-    let response = bench.executor.call(Call::new("prob\u{1b}e", Input::Text("{}".into()))).await;
+    let input = Input::Text(r#"{"phrase": "hunter2"}"#.into());
+    let response = bench.executor.call(Call::new("prob\u{1b}e", input)).await;
     assert_eq!(code(&response), Some(ErrorCode::ToolUnknown));
     assert!(response.error.unwrap().suggestion().contains("`probe`"));
     let told = bench.told();
     assert_eq!(told[1..], ["error TOOL_UNKNOWN", "end false null"]);
     assert!(!told[0].contains('\u{1b}'));
+    assert!(told[0].ends_with(r#" {"phrase":"[not recorded]"}"#), "{}", told[0]);
 }
 
 #[tokio::test]

@@ -79,7 +79,7 @@ pub struct ToolDef {
 /// How a tool is run once its parameters are known to fit.
 pub(super) enum Handler {
     /// A read: parameters in, a job out that may be dropped at any time.
-    Read(fn(Value, &[String]) -> Result<ReadJob, ToolError>),
+    Read(fn(&Value, &[String]) -> Result<ReadJob, ToolError>),
 }
 
 /// A read whose parameters fit, ready to run.
@@ -113,7 +113,7 @@ fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }
 
-fn bind_read<T: ReadTool>(params: Value, names: &[String]) -> Result<ReadJob, ToolError> {
+fn bind_read<T: ReadTool>(params: &Value, names: &[String]) -> Result<ReadJob, ToolError> {
     let params: T::Params = input::typed(params, names)?;
     Ok(Box::new(move |context| {
         Box::pin(async move {
