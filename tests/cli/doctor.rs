@@ -126,5 +126,5 @@ fn a_dead_endpoint_and_an_unknown_chain_are_named() {
     let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json", "--network", "bsae"]));
     let (status, detail) = of(&findings(&out), "network");
     assert_eq!((status.as_str(), code), ("fail", 1));
-    assert!(detail.contains("unknown chain 'bsae'; did you mean 'base'?"), "{detail}");
+    assert!(detail.contains("unknown chain 'bsae' (did you mean 'base'?)"), "{detail}");
 }

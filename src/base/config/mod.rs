@@ -137,7 +137,7 @@ pub enum FileProblem {
     #[error("not valid TOML: {0}")]
     Syntax(String),
     /// A key that nothing reads.
-    #[error("unknown key '{key}' {place}{}; known here: {known}", nearest.as_ref().map(|near| format!("; did you mean '{near}'?")).unwrap_or_default())]
+    #[error("unknown key '{key}'{} {place}; known here: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
     UnknownKey {
         /// The key, cleaned.
         key: String,

@@ -87,7 +87,7 @@ fn an_unknown_key_of_a_chain_is_refused_too() {
     let (line, problem, message) = problem("[chains.base]\nrpc = []\nrcp = []\n");
     assert_eq!(line, 3);
     assert!(matches!(problem, FileProblem::UnknownKey { .. }));
-    assert!(message.contains("in [chains.base]; did you mean 'rpc'?"), "{message}");
+    assert!(message.contains("unknown key 'rcp' (did you mean 'rpc'?) in [chains.base]"), "{message}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ pub enum NetworkKind {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnknownChain {
     /// No such name or alias.
-    #[error("unknown chain '{asked}'{}; known: {known}", nearest.as_ref().map(|near| format!("; did you mean '{near}'?")).unwrap_or_default())]
+    #[error("unknown chain '{asked}'{}; known: {known}", nearest.as_ref().map(|near| format!(" (did you mean '{near}'?)")).unwrap_or_default())]
     Name {
         /// What was asked for.
         asked: SafeText,

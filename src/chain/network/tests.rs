@@ -122,7 +122,7 @@ fn a_chain_is_found_by_name_alias_and_id() {
     }
     let message = |asked: &str| resolve(asked, named()).unwrap_err().to_string();
     assert!(
-        message("etherium").starts_with("unknown chain 'etherium'; did you mean 'ethereum'?; known: ethereum, base")
+        message("etherium").starts_with("unknown chain 'etherium' (did you mean 'ethereum'?); known: ethereum, base")
     );
     assert!(message("solana").starts_with("unknown chain 'solana'; known: ethereum"));
     assert!(message("5").starts_with("no chain with id 5; known: ethereum (1), base (8453)"));
@@ -234,7 +234,7 @@ fn an_unknown_chain_is_refused_wherever_it_is_named() {
     let message = |config: &Config| Plan::from_config(config).unwrap_err().to_string();
     assert!(
         message(&config("", &[], &network("sepolai")))
-            .starts_with("network (--network): unknown chain 'sepolai'; did you mean 'sepolia'?")
+            .starts_with("network (--network): unknown chain 'sepolai' (did you mean 'sepolia'?)")
     );
     assert!(message(&config("", &[], &network("devnte"))).contains("did you mean 'devnet'?"));
     let typo = config("[chains.sepolai]\nrpc = [\"http://a.example\"]", &[], &Flags::default());

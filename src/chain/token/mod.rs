@@ -60,7 +60,7 @@ pub enum TokenError {
     #[error("no token given: write a symbol such as USDC, or an address")]
     Empty,
     /// A symbol that is on no list.
-    #[error("unknown token '{asked}' on {network}{}; give its address, or one of: {known}", nearest.as_ref().map(|near| format!("; did you mean {near}?")).unwrap_or_default())]
+    #[error("unknown token '{asked}'{} on {network}; known by symbol: {known}; name any other by its address", nearest.as_ref().map(|near| format!(" (did you mean {near}?)")).unwrap_or_default())]
     UnknownSymbol {
         /// What was asked for.
         asked: SafeText,

@@ -182,9 +182,7 @@ async fn unclear_names_are_refused_with_candidates() {
     assert!(message.contains("stETH 0x0101010101010101010101010101010101010101"), "{message}");
     let (_, message) = refusal(&table, "USDB").await;
     assert!(
-        message.starts_with(
-            "unknown token 'USDB' on ethereum (1); did you mean USDC?; give its address, or one of: ETH, USDC"
-        ),
+        message.starts_with("unknown token 'USDB' (did you mean USDC?) on ethereum (1); known by symbol: ETH, USDC"),
         "{message}"
     );
     assert_eq!(ask(&table, "  ").await, Err(TokenError::Empty));
