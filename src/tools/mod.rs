@@ -2,6 +2,7 @@
 //! its parameters, what to read and how to say it; how it is called belongs to the engine.
 
 pub mod data;
+mod swap_ask;
 #[cfg(test)]
 mod tests;
 pub mod trading;

@@ -1,34 +1,32 @@
 //! `uniswap_get_quote`: what a swap would give, by which route, at what cost; nothing is executed.
 
-use std::collections::BTreeMap;
-
-use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
-use alloy::providers::Provider;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::abi::erc20::Erc20;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use crate::chain::multicall::Calls;
-use crate::chain::provider::ProviderError;
-use crate::chain::token::{self, Token, TokenId};
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, World, WorldChain};
-use crate::uniswap::discovery::{PoolSnapshot, Reach};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::tools::swap_ask::SwapAsk;
+use crate::uniswap::discovery::PoolSnapshot;
 use crate::uniswap::pool::Exact;
 use crate::uniswap::ratio::Ratio;
-use crate::uniswap::routing::{GasCost, Route, RouteRequest};
+use crate::uniswap::routing::Route;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetQuote>();
 
 /// How long after its block a quote may be acted on, in seconds.
 const VALID_SECONDS: u64 = 300;
+
+/// From these price impacts on, in basis points, a quote is answered with a warning: more than a careful trade
+/// takes (where the badge turns red), and more than half of what is paid.
+const HIGH_IMPACT: u64 = 200;
+const RUINOUS_IMPACT: u64 = 5_000;
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -154,209 +152,125 @@ impl ReadTool for GetQuote {
                 .detail("parameter", "slippage_bps")
         })?;
         context.step("Resolving tokens");
-        let ask = Ask::new(world, chain, &params).await?;
+        let ask =
+            SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, params.exact_output)
+                .await?;
         context.step("Computing route");
-        let (route, snapshot, gas_price) = ask.route(world).await.map_err(|error| ask.name_tokens(error))?;
+        let (route, snapshot, gas_price) = ask.route(world).await?;
         context.step("Estimating gas");
-        ask.answer(context, &params, slippage, &route, &snapshot, gas_price).await
+        answer(&ask, context, &params, slippage, &route, &snapshot, gas_price).await
     }
 }
 
-/// A question with its tokens resolved.
-struct Ask<'a> {
-    chain: &'a WorldChain,
-    token_in: Token,
-    token_out: Token,
-    contract_in: Address,
-    contract_out: Address,
-    exact: Exact,
-}
+async fn answer(
+    ask: &SwapAsk<'_>,
+    context: &CallContext,
+    params: &Params,
+    slippage: BasisPoints,
+    route: &Route,
+    snapshot: &PoolSnapshot,
+    gas_price: u128,
+) -> Result<Reply<Output>, ToolError> {
+    let network = ask.chain.network();
+    let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
+    let amount_out = TokenAmount::new(route.amount_out, ask.token_out.decimals)?;
+    let priced: Vec<Address> = [ask.contract_in, ask.contract_out]
+        .into_iter()
+        .chain(network.book.contract(crate::chain::network::Contract::WrappedNative))
+        .collect();
+    let (reports, symbols) = futures::join!(ask.chain.prices.prices(&priced), ask.symbols(route));
+    let symbols = symbols?;
+    let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
+    let worth = |amount, at: usize| {
+        price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok()).map(|usd| usd.to_string())
+    };
+    let gas_wei = U256::from(route.gas_units).saturating_mul(U256::from(gas_price));
+    let gas_usd = price(2).and_then(|price| Usd::value_of(TokenAmount::ether(gas_wei), price, Rounding::Up).ok());
 
-impl<'a> Ask<'a> {
-    async fn new(world: &World, chain: &'a WorldChain, params: &Params) -> Result<Self, ToolError> {
-        let (token_in, token_out) = futures::try_join!(chain.token(&params.token_in), chain.token(&params.token_out))?;
-        let network = chain.network();
-        let contract = |token: &Token| {
-            token.contract(network).ok_or_else(|| {
-                ToolError::new(
-                    ErrorCode::ChainUnsupported,
-                    format_args!("the address book of {network} has no wrapped {}", token.symbol),
-                )
-            })
-        };
-        let (contract_in, contract_out) = (contract(&token_in)?, contract(&token_out)?);
-        let exact = if params.exact_output {
-            if params.amount.trim().eq_ignore_ascii_case("max") {
-                return Err(ToolError::new(
-                    ErrorCode::ValidationFailed,
-                    "parameter `amount`: \"max\" is what the wallet can pay; it says nothing of an exact output",
-                )
-                .detail("parameter", "amount"));
-            }
-            Exact::Out(TokenAmount::parse(&params.amount, token_out.decimals)?.raw())
-        } else if params.amount.trim().eq_ignore_ascii_case("max") {
-            Exact::In(balance(world, chain, &token_in).await?)
+    let (bound, bound_raw) = match route.exact {
+        Exact::In(_) => ("minimum_out", Some((slippage.minimum_out(route.amount_out), ask.token_out.decimals))),
+        Exact::Out(_) => {
+            let most = slippage.maximum_in(route.amount_in).ok();
+            ("maximum_in", most.map(|most| (most, ask.token_in.decimals)))
+        }
+    };
+    let bound_amount =
+        bound_raw.and_then(|(raw, decimals)| TokenAmount::new(raw, decimals).ok()).map(|bound| bound.to_string());
+    let symbol = |address: &Address| symbols.get(address).cloned().unwrap_or_else(|| address.to_string());
+    let hops = route.legs.iter().enumerate().flat_map(|(leg, of)| {
+        let symbol = &symbol;
+        of.hops.iter().map(move |hop| RouteHop {
+            pool: hop.pool.to_string(),
+            token_in: symbol(&hop.token_in),
+            token_out: symbol(&hop.token_out),
+            fee_tier: hop.fee,
+            version: hop.version.to_string(),
+            leg: leg + 1,
+            share_bps: of.share_bps,
+        })
+    });
+    let impact = route.price_impact.to_percent(4);
+    let warning = warning_about(&route.price_impact);
+    let no_auction = "no order service is connected, so there is nobody who would fill an auction";
+    let hints = json!({
+        "source": context.world.quotes.name(),
+        "block_number": snapshot.block_number,
+        "block_timestamp": snapshot.timestamp,
+        "amount_in_raw": route.amount_in.to_string(),
+        "amount_out_raw": route.amount_out.to_string(),
+        "amount_in_usd": worth(amount_in, 0),
+        "amount_out_usd": worth(amount_out, 1),
+        "price_out_per_in": price_between(&amount_in, &amount_out).map(|price| price.to_fixed(8)),
+        "price_in_per_out": price_between(&amount_out, &amount_in).map(|price| price.to_fixed(8)),
+        bound: bound_amount,
+        "slippage_bps": slippage.get(),
+        "warnings": warning.map(|(code, _)| code).into_iter().collect::<Vec<_>>(),
+        "price_impact_with_fee_pct": route.price_impact_with_fee.to_percent(4),
+        "gas_units": route.gas_units,
+        "gas_price_wei": gas_price.to_string(),
+        "uniswapx": {"preferred": params.prefer_uniswapx, "offered": false, "why": no_auction},
+    });
+    let explanation = format!(
+        "{amount_in} {} gives {amount_out} {} over {} {}; price impact {} %.{}{}",
+        ask.token_in.symbol,
+        ask.token_out.symbol,
+        route.legs.len(),
+        if route.legs.len() == 1 { "path" } else { "paths" },
+        route.price_impact.to_percent(2),
+        warning.map(|(_, words)| words).unwrap_or_default(),
+        if params.prefer_uniswapx {
+            format!(" Classic, though UniswapX is preferred: {no_auction}.")
         } else {
-            Exact::In(TokenAmount::parse(&params.amount, token_in.decimals)?.raw())
-        };
-        Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact })
-    }
+            String::new()
+        },
+    );
+    let output = Output {
+        quote_id: context.call_id().to_string(),
+        token_in: ask.token_in.symbol.to_string(),
+        token_out: ask.token_out.symbol.to_string(),
+        amount_in: amount_in.to_string(),
+        amount_out: amount_out.to_string(),
+        // Two figures for people; every check reads exact fractions.
+        price_impact_pct: impact.parse().unwrap_or(f64::NAN),
+        gas_estimate_usd: gas_usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse().ok()),
+        route: hops.collect(),
+        route_type: "CLASSIC",
+        deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
+        permit_data: None,
+    };
+    Ok(Reply::new(output, explanation).hint(hints))
+}
 
-    /// The best route after gas, at the latest block.
-    async fn route(&self, world: &World) -> Result<(Route, std::sync::Arc<PoolSnapshot>, u128), ToolError> {
-        let pools = self.chain.pools()?;
-        let provider = self.chain.client.provider();
-        let tokens = [self.contract_in, self.contract_out];
-        let gas_price = async { provider.get_gas_price().await.map_err(|error| ProviderError::from(error).into()) };
-        let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), Reach::Near).await?) };
-        let (gas_price, near) = futures::try_join!(gas_price, near)?;
-        let mut request = RouteRequest::new(self.contract_in, self.contract_out, self.exact);
-        // Gas is weighed in the token whose amount is open.
-        let open = match self.exact {
-            Exact::In(_) => self.contract_out,
-            Exact::Out(_) => self.contract_in,
-        };
-        let wrapped = self.chain.network().book.contract(crate::chain::network::Contract::WrappedNative);
-        request.gas = wrapped
-            .and_then(|wrapped| near.pools.token_per_native(wrapped, open))
-            .and_then(|price| GasCost::new(gas_price, &price));
-        let (route, snapshot) = world.quotes.route(pools, &request, BlockId::from(near.block_hash)).await?;
-        Ok((route, snapshot, gas_price))
+/// A word and a sentence about an impact that nobody should pay unawares.
+fn warning_about(impact: &Ratio) -> Option<(&'static str, &'static str)> {
+    let at_least = |bps: u64| Ratio::of(U256::from(bps), U256::from(10_000)).is_some_and(|bound| *impact >= bound);
+    if at_least(RUINOUS_IMPACT) {
+        let words = " WARNING: the amount is far beyond what the pools hold near the current price; more than half of \
+                     what is paid is lost to moving it.";
+        return Some(("BEYOND_DEPTH", words));
     }
-
-    /// The same error with the question's tokens by name: the router below knows addresses only.
-    fn name_tokens(&self, error: ToolError) -> ToolError {
-        let (paid, received) = (&self.token_in.symbol, &self.token_out.symbol);
-        let network = self.chain.network();
-        let message = match error.code() {
-            ErrorCode::RoutingNoRoute => format!("no chain of V2 or V3 pools joins {paid} to {received} on {network}"),
-            ErrorCode::RoutingInsufficientLiquidity => {
-                format!("the pools from {paid} to {received} on {network} do not hold enough for this amount")
-            }
-            _ => return error,
-        };
-        ToolError::new(error.code(), message)
-            .detail("token_in", self.contract_in.to_string())
-            .detail("token_out", self.contract_out.to_string())
-    }
-
-    async fn answer(
-        &self,
-        context: &CallContext,
-        params: &Params,
-        slippage: BasisPoints,
-        route: &Route,
-        snapshot: &PoolSnapshot,
-        gas_price: u128,
-    ) -> Result<Reply<Output>, ToolError> {
-        let network = self.chain.network();
-        let amount_in = TokenAmount::new(route.amount_in, self.token_in.decimals)?;
-        let amount_out = TokenAmount::new(route.amount_out, self.token_out.decimals)?;
-        let priced: Vec<Address> = [self.contract_in, self.contract_out]
-            .into_iter()
-            .chain(network.book.contract(crate::chain::network::Contract::WrappedNative))
-            .collect();
-        let (reports, symbols) = futures::join!(self.chain.prices.prices(&priced), self.symbols(route));
-        let symbols = symbols?;
-        let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
-        let worth = |amount, at: usize| {
-            price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok()).map(|usd| usd.to_string())
-        };
-        let gas_wei = U256::from(route.gas_units).saturating_mul(U256::from(gas_price));
-        let gas_usd = price(2).and_then(|price| Usd::value_of(TokenAmount::ether(gas_wei), price, Rounding::Up).ok());
-
-        let (bound, bound_raw) = match route.exact {
-            Exact::In(_) => ("minimum_out", Some((slippage.minimum_out(route.amount_out), self.token_out.decimals))),
-            Exact::Out(_) => {
-                let most = slippage.maximum_in(route.amount_in).ok();
-                ("maximum_in", most.map(|most| (most, self.token_in.decimals)))
-            }
-        };
-        let bound_amount =
-            bound_raw.and_then(|(raw, decimals)| TokenAmount::new(raw, decimals).ok()).map(|bound| bound.to_string());
-        let symbol = |address: &Address| symbols.get(address).cloned().unwrap_or_else(|| address.to_string());
-        let hops = route.legs.iter().enumerate().flat_map(|(leg, of)| {
-            let symbol = &symbol;
-            of.hops.iter().map(move |hop| RouteHop {
-                pool: hop.pool.to_string(),
-                token_in: symbol(&hop.token_in),
-                token_out: symbol(&hop.token_out),
-                fee_tier: hop.fee,
-                version: hop.version.to_string(),
-                leg: leg + 1,
-                share_bps: of.share_bps,
-            })
-        });
-        let impact = route.price_impact.to_percent(4);
-        let no_auction = "no order service is connected, so there is nobody who would fill an auction";
-        let hints = json!({
-            "source": context.world.quotes.name(),
-            "block_number": snapshot.block_number,
-            "block_timestamp": snapshot.timestamp,
-            "amount_in_raw": route.amount_in.to_string(),
-            "amount_out_raw": route.amount_out.to_string(),
-            "amount_in_usd": worth(amount_in, 0),
-            "amount_out_usd": worth(amount_out, 1),
-            "price_out_per_in": price_between(&amount_in, &amount_out).map(|price| price.to_fixed(8)),
-            "price_in_per_out": price_between(&amount_out, &amount_in).map(|price| price.to_fixed(8)),
-            bound: bound_amount,
-            "slippage_bps": slippage.get(),
-            "price_impact_with_fee_pct": route.price_impact_with_fee.to_percent(4),
-            "gas_units": route.gas_units,
-            "gas_price_wei": gas_price.to_string(),
-            "uniswapx": {"preferred": params.prefer_uniswapx, "offered": false, "why": no_auction},
-        });
-        let explanation = format!(
-            "{amount_in} {} gives {amount_out} {} over {} {}; price impact {} %.{}",
-            self.token_in.symbol,
-            self.token_out.symbol,
-            route.legs.len(),
-            if route.legs.len() == 1 { "path" } else { "paths" },
-            route.price_impact.to_percent(2),
-            if params.prefer_uniswapx {
-                format!(" Classic, though UniswapX is preferred: {no_auction}.")
-            } else {
-                String::new()
-            },
-        );
-        let output = Output {
-            quote_id: context.call_id().to_string(),
-            token_in: self.token_in.symbol.to_string(),
-            token_out: self.token_out.symbol.to_string(),
-            amount_in: amount_in.to_string(),
-            amount_out: amount_out.to_string(),
-            // Two figures for people; every check reads exact fractions.
-            price_impact_pct: impact.parse().unwrap_or(f64::NAN),
-            gas_estimate_usd: gas_usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse().ok()),
-            route: hops.collect(),
-            route_type: "CLASSIC",
-            deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
-            permit_data: None,
-        };
-        Ok(Reply::new(output, explanation).hint(hints))
-    }
-
-    /// Symbols of every token on the route: those of the question, of the list, or as read and cleaned.
-    async fn symbols(&self, route: &Route) -> Result<BTreeMap<Address, String>, ToolError> {
-        let network = self.chain.network();
-        let mut symbols: BTreeMap<Address, String> =
-            network.book.tokens().iter().map(|token| (token.address, token.symbol.clone())).collect();
-        // The coin moves through pools as what wraps it, under that symbol.
-        for (token, address) in [(&self.token_in, self.contract_in), (&self.token_out, self.contract_out)] {
-            if token.id != TokenId::Native {
-                symbols.insert(address, token.symbol.to_string());
-            }
-        }
-        let passed = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.token_out));
-        let unknown: Vec<Address> = passed.filter(|address| !symbols.contains_key(address)).collect();
-        if !unknown.is_empty() {
-            let read = token::read(&unknown, network, self.chain.client.provider()).await?;
-            for (address, token) in unknown.into_iter().zip(read) {
-                symbols.insert(address, token.map_or_else(|_| address.to_string(), |token| token.symbol.to_string()));
-            }
-        }
-        Ok(symbols)
-    }
+    let words = " WARNING: the trade moves the price much; a smaller one, or several over time, would lose less.";
+    at_least(HIGH_IMPACT).then_some(("HIGH_PRICE_IMPACT", words))
 }
 
 /// Whole tokens of `out` for one whole token of `paid`.
@@ -364,20 +278,4 @@ fn price_between(paid: &TokenAmount, out: &TokenAmount) -> Option<Ratio> {
     let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals));
     let whole = |amount: &TokenAmount| Ratio::of(amount.raw(), ten(amount.decimals())?);
     whole(out)?.over(&whole(paid)?)
-}
-
-/// The wallet's whole balance.
-async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U256, ToolError> {
-    let owner = world.account(None)?;
-    match token.id {
-        TokenId::Native => Ok(chain.client.provider().get_balance(owner).await.map_err(ProviderError::from)?),
-        TokenId::Erc20(address) => {
-            let mut calls = Calls::default();
-            let held = calls.push(address, &Erc20::balanceOfCall { owner });
-            let answers = chain.ask(calls, BlockId::latest()).await?;
-            held.take(&answers).ok_or_else(|| {
-                ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
-            })
-        }
-    }
 }

@@ -1,0 +1,157 @@
+//! A swap as a caller writes it, made into what the router understands. Shared by the tools that quote, weigh or
+//! make swaps.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider;
+
+use crate::abi::erc20::Erc20;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::units::TokenAmount;
+use crate::chain::multicall::Calls;
+use crate::chain::network::Contract;
+use crate::chain::provider::ProviderError;
+use crate::chain::token::{self, Token, TokenId};
+use crate::engine::{World, WorldChain};
+use crate::uniswap::discovery::{PoolSnapshot, Reach};
+use crate::uniswap::pool::Exact;
+use crate::uniswap::routing::{GasCost, Route, RouteRequest};
+
+/// A swap as it was asked for, its tokens resolved.
+pub(super) struct SwapAsk<'a> {
+    /// On which chain.
+    pub(super) chain: &'a WorldChain,
+    /// The token paid.
+    pub(super) token_in: Token,
+    /// The token received.
+    pub(super) token_out: Token,
+    /// What pools take for it: its contract, or what wraps the coin.
+    pub(super) contract_in: Address,
+    /// What pools give for it.
+    pub(super) contract_out: Address,
+    /// The fixed side, in raw units.
+    pub(super) exact: Exact,
+}
+
+impl<'a> SwapAsk<'a> {
+    /// Resolves the tokens and reads the amount: whole tokens of `token_out` for an exact output, else of
+    /// `token_in`, where `max` is the wallet's whole balance.
+    pub(super) async fn new(
+        world: &World,
+        chain: &'a WorldChain,
+        [token_in, token_out]: [&str; 2],
+        amount: &str,
+        exact_output: bool,
+    ) -> Result<Self, ToolError> {
+        let (token_in, token_out) = futures::try_join!(chain.token(token_in), chain.token(token_out))?;
+        let network = chain.network();
+        let contract = |token: &Token| {
+            token.contract(network).ok_or_else(|| {
+                ToolError::new(
+                    ErrorCode::ChainUnsupported,
+                    format_args!("the address book of {network} has no wrapped {}", token.symbol),
+                )
+            })
+        };
+        let (contract_in, contract_out) = (contract(&token_in)?, contract(&token_out)?);
+        let exact = if exact_output {
+            if amount.trim().eq_ignore_ascii_case("max") {
+                return Err(ToolError::new(
+                    ErrorCode::ValidationFailed,
+                    "parameter `amount`: \"max\" is what the wallet can pay; it says nothing of an exact output",
+                )
+                .detail("parameter", "amount"));
+            }
+            Exact::Out(TokenAmount::parse(amount, token_out.decimals)?.raw())
+        } else if amount.trim().eq_ignore_ascii_case("max") {
+            Exact::In(balance(world, chain, &token_in).await?)
+        } else {
+            Exact::In(TokenAmount::parse(amount, token_in.decimals)?.raw())
+        };
+        Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact })
+    }
+
+    /// The best route after gas, at the latest block, the pools it is over, and the price of gas in wei. Errors
+    /// name the tokens.
+    pub(super) async fn route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
+        self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
+    }
+
+    async fn nameless_route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
+        let pools = self.chain.pools()?;
+        let provider = self.chain.client.provider();
+        let tokens = [self.contract_in, self.contract_out];
+        let gas_price = async { provider.get_gas_price().await.map_err(|error| ProviderError::from(error).into()) };
+        let near = async { Ok::<_, ToolError>(pools.pools(&tokens, BlockId::latest(), Reach::Near).await?) };
+        let (gas_price, near) = futures::try_join!(gas_price, near)?;
+        let mut request = RouteRequest::new(self.contract_in, self.contract_out, self.exact);
+        // Gas is weighed in the token whose amount is open.
+        let open = match self.exact {
+            Exact::In(_) => self.contract_out,
+            Exact::Out(_) => self.contract_in,
+        };
+        let wrapped = self.chain.network().book.contract(Contract::WrappedNative);
+        request.gas = wrapped
+            .and_then(|wrapped| near.pools.token_per_native(wrapped, open))
+            .and_then(|price| GasCost::new(gas_price, &price));
+        let (route, snapshot) = world.quotes.route(pools, &request, BlockId::from(near.block_hash)).await?;
+        Ok((route, snapshot, gas_price))
+    }
+
+    /// The same error with the question's tokens by name: the router below knows addresses only.
+    fn name_tokens(&self, error: ToolError) -> ToolError {
+        let (paid, received) = (&self.token_in.symbol, &self.token_out.symbol);
+        let network = self.chain.network();
+        let message = match error.code() {
+            ErrorCode::RoutingNoRoute => format!("no chain of V2 or V3 pools joins {paid} to {received} on {network}"),
+            ErrorCode::RoutingInsufficientLiquidity => {
+                format!("the pools from {paid} to {received} on {network} do not hold enough for this amount")
+            }
+            _ => return error,
+        };
+        ToolError::new(error.code(), message)
+            .detail("token_in", self.contract_in.to_string())
+            .detail("token_out", self.contract_out.to_string())
+    }
+
+    /// Symbols of every token on the route: those of the question, of the list, or as read and cleaned.
+    pub(super) async fn symbols(&self, route: &Route) -> Result<BTreeMap<Address, String>, ToolError> {
+        let network = self.chain.network();
+        let mut symbols: BTreeMap<Address, String> =
+            network.book.tokens().iter().map(|token| (token.address, token.symbol.clone())).collect();
+        // The coin moves through pools as what wraps it, under that symbol.
+        for (token, address) in [(&self.token_in, self.contract_in), (&self.token_out, self.contract_out)] {
+            if token.id != TokenId::Native {
+                symbols.insert(address, token.symbol.to_string());
+            }
+        }
+        let passed = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.token_out));
+        let unknown: Vec<Address> = passed.filter(|address| !symbols.contains_key(address)).collect();
+        if !unknown.is_empty() {
+            let read = token::read(&unknown, network, self.chain.client.provider()).await?;
+            for (address, token) in unknown.into_iter().zip(read) {
+                symbols.insert(address, token.map_or_else(|_| address.to_string(), |token| token.symbol.to_string()));
+            }
+        }
+        Ok(symbols)
+    }
+}
+
+/// The wallet's whole balance.
+async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U256, ToolError> {
+    let owner = world.account(None)?;
+    match token.id {
+        TokenId::Native => Ok(chain.client.provider().get_balance(owner).await.map_err(ProviderError::from)?),
+        TokenId::Erc20(address) => {
+            let mut calls = Calls::default();
+            let held = calls.push(address, &Erc20::balanceOfCall { owner });
+            let answers = chain.ask(calls, BlockId::latest()).await?;
+            held.take(&answers).ok_or_else(|| {
+                ToolError::new(ErrorCode::TokenInvalid, format_args!("{} does not answer balanceOf", token.symbol))
+            })
+        }
+    }
+}
