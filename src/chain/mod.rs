@@ -10,5 +10,6 @@ pub mod multicall;
 pub mod network;
 pub mod price;
 pub mod provider;
+pub mod sender;
 pub mod signed;
 pub mod token;

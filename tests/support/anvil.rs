@@ -10,7 +10,15 @@ use bardo::chain::devnet::State;
 use serde_json::{Map, Value, json};
 
 /// anvil; it ends when this is dropped.
-pub struct Anvil(Child);
+pub struct Anvil(Child, String);
+
+impl Anvil {
+    /// Where it answers.
+    #[allow(dead_code)] // Not every test that includes this file asks.
+    pub fn url(&self) -> &str {
+        &self.1
+    }
+}
 
 impl Drop for Anvil {
     fn drop(&mut self) {
@@ -48,6 +56,7 @@ pub async fn start(state: &State, timestamp: u64, chain_id: u64) -> (Anvil, DynP
     std::fs::write(&file, genesis.to_string()).expect("written");
     let binary = std::env::var("BARDO_ANVIL").unwrap_or_else(|_| "anvil".to_owned());
     let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+    let url = format!("http://127.0.0.1:{port}");
     let anvil = Command::new(&binary)
         .args(["--hardfork", "osaka", "--no-mining", "--silent", "--gas-limit", "30000000"])
         .args(["--chain-id", &chain_id.to_string(), "--port", &port.to_string()])
@@ -56,10 +65,9 @@ pub async fn start(state: &State, timestamp: u64, chain_id: u64) -> (Anvil, DynP
         .arg(&file)
         .stdout(Stdio::null())
         .spawn()
-        .map(Anvil)
+        .map(|child| Anvil(child, url.clone()))
         .unwrap_or_else(|error| panic!("cannot start {binary}: {error}"));
-    let url = format!("http://127.0.0.1:{port}").parse().expect("a URL");
-    let provider = ProviderBuilder::default().connect_http(url).erased();
+    let provider = ProviderBuilder::default().connect_http(url.parse().expect("a URL")).erased();
     for _ in 0..400 {
         if provider.get_chain_id().await.is_ok() {
             return (anvil, provider);

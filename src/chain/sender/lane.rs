@@ -1,0 +1,338 @@
+//! Nonces, one lane for each chain and account. A nonce is taken inside the same database transaction
+//! that reserves the money, so that two tasks, two processes or a crash never use one twice or skip one.
+//!
+//! | row of `sender_nonce` | means |
+//! |---|---|
+//! | `reserved` | somebody is about to sign with it; nothing signed is stored |
+//! | `free` | given back while later ones were taken: the next transaction fills it |
+//! | `signed` | a signed transaction with it is in `sender_transaction` |
+//!
+//! The lane never trusts a chain that is ahead of it: then somebody uses the account outside of Bardo, and
+//! nothing is signed until [`reconcile`] has been told to take that over.
+
+use alloy::primitives::Address;
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+
+use crate::store::StoreError;
+
+/// The tables of lanes and nonces.
+pub(super) const TABLES: &str = "
+CREATE TABLE sender_lane (
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    next_nonce INTEGER NOT NULL,
+    PRIMARY KEY (chain_id, account)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE sender_nonce (
+    ticket INTEGER PRIMARY KEY AUTOINCREMENT,
+    chain_id INTEGER NOT NULL,
+    account BLOB NOT NULL,
+    nonce INTEGER NOT NULL,
+    state TEXT NOT NULL CHECK (state IN ('reserved', 'free', 'signed')),
+    reserved_at INTEGER NOT NULL,
+    UNIQUE (chain_id, account, nonce)
+) STRICT;
+";
+
+/// An account's transaction counts as a chain tells them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChainNonces {
+    /// Transactions in blocks: the nonce that the next one to be included must have.
+    pub latest: u64,
+    /// The same with those that wait at the endpoint.
+    pub pending: u64,
+}
+
+/// A nonce that was taken. Whoever holds it signs with it, or gives it back.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use = "a nonce that is neither signed with nor given back keeps all later ones waiting"]
+pub struct NonceTicket {
+    pub(super) ticket: i64,
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Whose nonce.
+    pub account: Address,
+    /// The nonce.
+    pub nonce: u64,
+}
+
+/// Why no nonce can be had.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LaneError {
+    /// The account has sent what is not in this ledger.
+    #[error(
+        "account {account} is at nonce {chain} on chain {chain_id} and this ledger at {ledger}: something else has \
+         sent from it; nothing is signed with it until that is reconciled"
+    )]
+    ChainAhead {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// The lowest nonce that this ledger holds unused.
+        ledger: u64,
+        /// The account's next nonce by the chain, what waits included.
+        chain: u64,
+    },
+    /// The ledger still has transactions open that the chain is past.
+    #[error(
+        "account {account} has transactions on chain {chain_id} whose end is not known yet, from nonce {nonce} on: \
+         settle them first"
+    )]
+    Open {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// The first of them.
+        nonce: u64,
+    },
+    /// The ticket was used, or its nonce taken back.
+    #[error(
+        "nonce {nonce} of {account} on chain {chain_id} is no longer held by this ticket: nothing may be signed with it"
+    )]
+    NotHeld {
+        /// EIP-155 id of the chain.
+        chain_id: u64,
+        /// The account.
+        account: Address,
+        /// The nonce.
+        nonce: u64,
+    },
+    /// A number that does not fit the ledger, such as a nonce beyond 2⁶³.
+    #[error("{0} is beyond what the ledger can count")]
+    Beyond(&'static str),
+    /// The database refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl From<rusqlite::Error> for LaneError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Takes the next nonce of `account`: one that was given back, or the one after the last.
+///
+/// `seen` is what the chain said just before, and `now` the time in milliseconds since the Unix epoch.
+///
+/// # Errors
+/// [`LaneError::ChainAhead`] if the chain knows transactions that this ledger does not.
+pub fn allocate(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    seen: ChainNonces,
+    now: u64,
+) -> Result<NonceTicket, LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let known: Option<i64> = transaction
+        .query_row(
+            "SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2",
+            params![chain, owner],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let ahead = |ledger: u64, found: u64| LaneError::ChainAhead { chain_id, account, ledger, chain: found };
+    let next = match known {
+        Some(next) => from_row(next, "a nonce")?,
+        None => {
+            // The first time: what the chain has is where we begin, unless something of others still waits.
+            if seen.pending > seen.latest {
+                return Err(ahead(seen.latest, seen.pending));
+            }
+            seen.latest
+        }
+    };
+    // Our own are all below `next`, so more than that cannot be ours.
+    let found = seen.latest.max(seen.pending);
+    if found > next {
+        return Err(ahead(next, found));
+    }
+    // A nonce that nothing was signed with, and yet the chain is past it.
+    let spent: Option<i64> = transaction.query_row(
+        "SELECT MIN(nonce) FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state <> 'signed' AND nonce < ?3",
+        params![chain, owner, counted(seen.latest, "a nonce")?],
+        |row| row.get(0),
+    )?;
+    if let Some(spent) = spent {
+        return Err(ahead(from_row(spent, "a nonce")?, seen.latest));
+    }
+    let free: Option<(i64, i64)> = transaction
+        .query_row(
+            "SELECT ticket, nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free'
+             ORDER BY nonce LIMIT 1",
+            params![chain, owner],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
+        .optional()?;
+    let nonce = match free {
+        Some((ticket, nonce)) => {
+            // A new row gives a new ticket: whoever held this nonce before does not hold it again.
+            transaction.execute("DELETE FROM sender_nonce WHERE ticket = ?1", [ticket])?;
+            from_row(nonce, "a nonce")?
+        }
+        None => {
+            let after = counted(next, "a nonce")?.checked_add(1).ok_or(LaneError::Beyond("a nonce"))?;
+            transaction.execute(
+                "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
+                 ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = excluded.next_nonce",
+                params![chain, owner, after],
+            )?;
+            next
+        }
+    };
+    transaction.execute(
+        "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at) VALUES (?1, ?2, ?3, 'reserved', ?4)",
+        params![chain, owner, counted(nonce, "a nonce")?, counted(now, "the time")?],
+    )?;
+    Ok(NonceTicket { ticket: transaction.last_insert_rowid(), chain_id, account, nonce })
+}
+
+/// Gives back a nonce that nothing was signed with, or whose signed bytes were never stored.
+///
+/// # Errors
+/// [`LaneError::NotHeld`] if something was stored with it, or it was given back before.
+pub fn give_back(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+    held(transaction, ticket)?;
+    release(transaction, ticket.chain_id, ticket.account, ticket.nonce)
+}
+
+/// Whether the ticket still holds its nonce.
+pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+    let NonceTicket { ticket: number, chain_id, account, nonce } = ticket;
+    let found: Option<i64> = transaction
+        .query_row(
+            "SELECT 1 FROM sender_nonce WHERE ticket = ?1 AND chain_id = ?2 AND account = ?3 AND nonce = ?4
+             AND state = 'reserved'",
+            params![number, counted(*chain_id, "the chain's id")?, account.as_slice(), counted(*nonce, "a nonce")?],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let lost = LaneError::NotHeld { chain_id: *chain_id, account: *account, nonce: *nonce };
+    found.map(|_| ()).ok_or(lost)
+}
+
+/// Notes that something signed with the ticket's nonce is stored.
+pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
+    transaction.execute("UPDATE sender_nonce SET state = 'signed' WHERE ticket = ?1", [ticket.ticket])?;
+    Ok(())
+}
+
+/// Frees a nonce: the end of the lane moves back if it was the last, else the next transaction fills it.
+pub(super) fn release(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    nonce: u64,
+) -> Result<(), LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    transaction.execute(
+        "UPDATE sender_nonce SET state = 'free' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3",
+        params![chain, owner, counted(nonce, "a nonce")?],
+    )?;
+    // Free nonces at the end are no gaps; drop them, so that the lane stands as before.
+    loop {
+        let dropped = transaction.execute(
+            "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free' AND nonce =
+             (SELECT next_nonce - 1 FROM sender_lane WHERE chain_id = ?1 AND account = ?2)",
+            params![chain, owner],
+        )?;
+        if dropped == 0 {
+            return Ok(());
+        }
+        transaction.execute(
+            "UPDATE sender_lane SET next_nonce = next_nonce - 1 WHERE chain_id = ?1 AND account = ?2",
+            params![chain, owner],
+        )?;
+    }
+}
+
+/// Takes over what the account has done outside of this ledger: the lane goes on from where the chain is.
+///
+/// # Errors
+/// [`LaneError::Open`] while a transaction of ours at a nonce that the chain is past has not been settled,
+/// [`LaneError::ChainAhead`] while something of others still waits at the endpoint.
+pub fn reconcile(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    seen: ChainNonces,
+) -> Result<(), LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let latest = counted(seen.latest, "a nonce")?;
+    let open: Option<i64> = transaction.query_row(
+        "SELECT MIN(nonce) FROM sender_transaction
+         WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND settled_at IS NULL",
+        params![chain, owner, latest],
+        |row| row.get(0),
+    )?;
+    if let Some(nonce) = open {
+        return Err(LaneError::Open { chain_id, account, nonce: from_row(nonce, "a nonce")? });
+    }
+    transaction.execute(
+        "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND state <> 'signed'",
+        params![chain, owner, latest],
+    )?;
+    transaction.execute(
+        "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
+         ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = MAX(next_nonce, excluded.next_nonce)",
+        params![chain, owner, latest],
+    )?;
+    let next: i64 = transaction.query_row(
+        "SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2",
+        params![chain, owner],
+        |row| row.get(0),
+    )?;
+    let ledger = from_row(next, "a nonce")?;
+    if seen.pending > ledger {
+        return Err(LaneError::ChainAhead { chain_id, account, ledger, chain: seen.pending });
+    }
+    Ok(())
+}
+
+/// Nonces that are reserved, with the time at which they were taken: after a crash nobody will sign with them.
+///
+/// # Errors
+/// [`LaneError::Store`].
+pub fn reserved(connection: &Connection) -> Result<Vec<(NonceTicket, u64)>, LaneError> {
+    let mut statement = connection.prepare(
+        "SELECT ticket, chain_id, account, nonce, reserved_at FROM sender_nonce WHERE state = 'reserved' ORDER BY ticket",
+    )?;
+    let rows = statement.query_map([], |row| {
+        Ok((
+            row.get::<_, i64>(0)?,
+            row.get::<_, i64>(1)?,
+            row.get::<_, Vec<u8>>(2)?,
+            row.get::<_, i64>(3)?,
+            row.get::<_, i64>(4)?,
+        ))
+    })?;
+    rows.map(|row| {
+        let (ticket, chain_id, account, nonce, at) = row?;
+        let ticket = NonceTicket {
+            ticket,
+            chain_id: from_row(chain_id, "the chain's id")?,
+            account: address(&account)?,
+            nonce: from_row(nonce, "a nonce")?,
+        };
+        Ok((ticket, from_row(at, "the time")?))
+    })
+    .collect()
+}
+
+/// A number as SQLite counts.
+pub(super) fn counted(number: u64, what: &'static str) -> Result<i64, LaneError> {
+    i64::try_from(number).map_err(|_| LaneError::Beyond(what))
+}
+
+/// A number as SQLite gave it.
+pub(super) fn from_row(number: i64, what: &'static str) -> Result<u64, LaneError> {
+    u64::try_from(number).map_err(|_| LaneError::Beyond(what))
+}
+
+/// An address as SQLite gave it.
+pub(super) fn address(bytes: &[u8]) -> Result<Address, LaneError> {
+    Address::try_from(bytes).map_err(|_| LaneError::Beyond("an address"))
+}

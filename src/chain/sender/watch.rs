@@ -1,0 +1,245 @@
+//! What the chain says became of a transaction: its receipt, how many blocks lie on it, and, where there is none, who
+//! else has used its nonce.
+//!
+//! All transactions signed for one nonce are looked at together, since one of them at most can happen.
+
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionReceipt;
+use tokio::time::Instant;
+
+use super::fault::Treatment;
+use super::record::{Record, RecordError, Route, advance, family, place, settle};
+use super::relay::RelayStatus;
+use super::send::SendOutcome;
+use super::state::TxEvent;
+use super::{Sender, SenderError};
+use crate::chain::provider::{Backing, ProviderError};
+
+/// How long to wait, and what to do meanwhile.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WaitRules {
+    /// After this long, whatever is known is the answer.
+    pub patience: Duration,
+    /// Whether bytes that no block takes are sent again. Not under a halt.
+    pub resend: bool,
+}
+
+/// Where a transaction stands.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// The transaction that was asked for.
+    pub record: Record,
+    /// The one of those with its nonce that a block has: itself, or another of ours.
+    pub mined: Option<Mined>,
+    /// Whether this is the end.
+    pub settled: bool,
+    /// What the private relay says, where it was asked.
+    pub relay: Option<RelayStatus>,
+    /// What its last send came to, if it was sent again meanwhile.
+    pub resent: Option<SendOutcome>,
+}
+
+/// A transaction in a block.
+#[derive(Debug, Clone)]
+pub struct Mined {
+    /// Its hash.
+    pub hash: B256,
+    /// Its receipt, logs included.
+    pub receipt: TransactionReceipt,
+    /// How many blocks it has, its own included.
+    pub confirmations: u64,
+}
+
+impl Sender {
+    /// Looks once, and writes down what has changed.
+    ///
+    /// # Errors
+    /// [`SenderError::Provider`] if the chain did not tell; nothing was changed then.
+    pub async fn look(&self, hash: B256) -> Result<Standing, SenderError> {
+        let record = self.record(hash)?;
+        let (chain_id, account, nonce) = (record.signed.chain_id(), record.signed.from(), record.signed.nonce());
+        if chain_id != self.chain_id() {
+            return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
+        }
+        let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
+        if let Some(mined) = self.find(&all, account).await? {
+            let settled = mined.confirmations >= self.0.rules.confirmations;
+            self.write_mined(&mined, chain_id, account, nonce, settled).await?;
+            return Ok(Standing { record: self.record(hash)?, mined: Some(mined), settled, relay: None, resent: None });
+        }
+        let taken = match self.nonce_is_spent(account, nonce).await? {
+            false => false,
+            // The nonce was read after the receipts: it may be one of ours that came in between.
+            true => match self.find(&all, account).await? {
+                Some(_) => return Box::pin(self.look(hash)).await,
+                None => true,
+            },
+        };
+        self.write_absent(chain_id, account, nonce, taken).await?;
+        let record = self.record(hash)?;
+        let settled = record.settled_at.is_some();
+        let relay = match (&self.0.relay, record.route) {
+            (Some(relay), Route::Private) if !settled => relay.status(hash).await?,
+            _ => None,
+        };
+        Ok(Standing { record, mined: None, settled, relay, resent: None })
+    }
+
+    /// Waits until the end is final, or patience is over. A chain that does not answer is asked again until then.
+    ///
+    /// # Errors
+    /// [`SenderError`] if the ledger refuses, or the chain's last answer before patience was over was none.
+    pub async fn wait(&self, hash: B256, rules: WaitRules) -> Result<Standing, SenderError> {
+        let mut head = match self.0.client.backing() {
+            Backing::Devnet(devnet) => Some(devnet.head()),
+            Backing::Endpoints(_) => None,
+        };
+        let deadline = Instant::now() + rules.patience;
+        let mut again = Instant::now() + self.0.rules.resend_after;
+        let mut resent = None;
+        loop {
+            if let Some(head) = &mut head {
+                head.mark_unchanged();
+            }
+            let seen = match self.look(hash).await {
+                Err(SenderError::Provider(error)) => Err(error),
+                other => Ok(other?),
+            };
+            let now = Instant::now();
+            if let Ok(standing) = &seen {
+                let asks_for_more =
+                    resent.as_ref().is_some_and(|sent: &SendOutcome| sent.treatment == Treatment::Outbid);
+                if standing.settled || now >= deadline || asks_for_more {
+                    return Ok(Standing { resent, ..standing.clone() });
+                }
+                let waits = standing.mined.is_none() && standing.record.state.may_be_sent();
+                if rules.resend && waits && now >= again {
+                    resent = Some(self.resend(hash).await?);
+                    again = Instant::now() + self.0.rules.resend_after;
+                }
+            }
+            if now >= deadline {
+                return Err(seen.err().map_or(RecordError::Unknown(hash).into(), SenderError::Provider));
+            }
+            let pause = self.0.rules.poll.min(deadline.saturating_duration_since(now));
+            match &mut head {
+                // The devnet says when there is a block; the pause is for a chain whose clock stands still.
+                Some(head) => {
+                    let _either = tokio::time::timeout(pause, head.changed()).await;
+                }
+                None => tokio::time::sleep(pause).await,
+            }
+        }
+    }
+
+    /// The one of `all` that a block of the chain has.
+    async fn find(&self, all: &[Record], account: Address) -> Result<Option<Mined>, SenderError> {
+        let provider = self.0.client.provider();
+        for record in all {
+            let hash = record.hash();
+            let Some(receipt) = provider.get_transaction_receipt(hash).await.map_err(ProviderError::from)? else {
+                continue;
+            };
+            let nonsense = |what| SenderError::Nonsense { hash, what };
+            if receipt.transaction_hash != hash || receipt.from != account {
+                return Err(nonsense("the receipt is another transaction's"));
+            }
+            let (Some(number), Some(block)) = (receipt.block_number, receipt.block_hash) else {
+                return Err(nonsense("the receipt names no block"));
+            };
+            let confirmations = if self.0.rules.confirmations <= 1 {
+                1
+            } else {
+                let at = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
+                if at.is_none_or(|at| at.header.hash != block) {
+                    // The block has just left the chain, and its receipt with it.
+                    continue;
+                }
+                let head = provider.get_block_number().await.map_err(ProviderError::from)?;
+                head.saturating_sub(number).saturating_add(1)
+            };
+            return Ok(Some(Mined { hash, receipt, confirmations }));
+        }
+        Ok(None)
+    }
+
+    /// Whether the account's nonce is past `nonce`, by a block as deep as a final one has to be.
+    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<bool, SenderError> {
+        let provider = self.0.client.provider();
+        let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
+        let above = self.0.rules.confirmations.saturating_sub(1);
+        if latest <= nonce || above == 0 {
+            return Ok(latest > nonce);
+        }
+        let head = provider.get_block_number().await.map_err(ProviderError::from)?;
+        let Some(deep) = head.checked_sub(above) else { return Ok(false) };
+        let then = provider.get_transaction_count(account).number(deep).await.map_err(ProviderError::from)?;
+        Ok(then > nonce)
+    }
+
+    async fn write_mined(
+        &self,
+        mined: &Mined,
+        chain_id: u64,
+        account: Address,
+        nonce: u64,
+        settled: bool,
+    ) -> Result<(), SenderError> {
+        let (hash, succeeded) = (mined.hash, mined.receipt.status());
+        let block = mined.receipt.block_number.zip(mined.receipt.block_hash);
+        let now = self.0.clock.now_millis();
+        let event = if succeeded { TxEvent::Mined } else { TxEvent::Failed };
+        let work = move |tx: &rusqlite::Transaction<'_>| {
+            for other in family(tx, chain_id, account, nonce)? {
+                let other_hash = other.hash();
+                if other_hash == hash {
+                    advance(tx, hash, event, None)?;
+                    place(tx, hash, block)?;
+                    continue;
+                }
+                if other.state.is_mined() {
+                    advance(tx, other_hash, TxEvent::Unmined, None)?;
+                    place(tx, other_hash, None)?;
+                }
+                if other.state.is_mined() || other.state.may_be_sent() {
+                    advance(tx, other_hash, TxEvent::Outbid, None)?;
+                }
+            }
+            if settled {
+                settle(tx, chain_id, account, nonce, now)?;
+            }
+            Ok::<_, RecordError>(())
+        };
+        Ok(self.0.store.write(work).await?)
+    }
+
+    /// None of ours is in a block; `taken` says that another transaction spent the nonce for good.
+    async fn write_absent(&self, chain_id: u64, account: Address, nonce: u64, taken: bool) -> Result<(), SenderError> {
+        // What is settled stays: an endpoint that is behind knows less, not better.
+        let moves = move |one: &Record| one.settled_at.is_none() && (taken || one.state.is_mined());
+        let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
+        if !all.iter().any(moves) {
+            return Ok(());
+        }
+        let now = self.0.clock.now_millis();
+        let work = move |tx: &rusqlite::Transaction<'_>| {
+            for one in family(tx, chain_id, account, nonce)?.into_iter().filter(moves) {
+                if one.state.is_mined() {
+                    advance(tx, one.hash(), TxEvent::Unmined, Some("its block has left the chain"))?;
+                    place(tx, one.hash(), None)?;
+                }
+                if taken {
+                    advance(tx, one.hash(), TxEvent::NonceTaken, Some("another transaction has used its nonce"))?;
+                }
+            }
+            if taken {
+                settle(tx, chain_id, account, nonce, now)?;
+            }
+            Ok::<_, RecordError>(())
+        };
+        Ok(self.0.store.write(work).await?)
+    }
+}

@@ -1,0 +1,134 @@
+//! Stands between a client and a chain's server, and loses what it is told to lose.
+
+use std::sync::{Arc, Mutex};
+
+use alloy::transports::http::reqwest::{Client, header};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+/// What becomes of one request.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Fate {
+    /// Passed on, and answered.
+    Pass,
+    /// Passed on; the connection closes without the answer.
+    LoseAnswer,
+    /// Not passed on; the connection closes.
+    LoseRequest,
+    /// Not passed on; this status instead.
+    Status(u16),
+    /// Not passed on; refused with this code and these words.
+    Refuse(i64, &'static str),
+    /// Not passed on; this result instead.
+    Claim(Value),
+    /// Not passed on; this page instead.
+    Page(String),
+}
+
+/// A proxy on loopback that lives until dropped.
+pub struct Proxy {
+    pub url: String,
+    seen: Arc<Mutex<Vec<Value>>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Proxy {
+    /// A proxy to `target`; `fate` decides by method and by how often that method was asked before.
+    pub async fn start(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let (log, fate, client) = (Arc::clone(&seen), Arc::new(fate), Client::builder().no_proxy().build().unwrap());
+        let task = tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (log, fate, client, target) = (log.clone(), fate.clone(), client.clone(), target.clone());
+                tokio::spawn(async move {
+                    // A connection may carry many requests; the client may hang up at any moment.
+                    while let Some(question) = read(&mut stream).await {
+                        let method = question["method"].as_str().unwrap_or("batch").to_owned();
+                        let before = {
+                            let mut log = log.lock().unwrap();
+                            log.push(question.clone());
+                            log.iter().filter(|one| one["method"] == question["method"]).count() - 1
+                        };
+                        let (status, body) = match fate(&method, before) {
+                            Fate::Pass => (200, forward(&client, &target, &question).await),
+                            Fate::LoseAnswer => {
+                                forward(&client, &target, &question).await;
+                                return;
+                            }
+                            Fate::LoseRequest => return,
+                            Fate::Status(status) => (status, String::new()),
+                            Fate::Refuse(code, message) => {
+                                let error = json!({ "code": code, "message": message });
+                                (200, json!({ "jsonrpc": "2.0", "id": question["id"], "error": error }).to_string())
+                            }
+                            Fate::Claim(result) => {
+                                (200, json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string())
+                            }
+                            Fate::Page(page) => (200, page),
+                        };
+                        let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
+                        if stream.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+            }
+        });
+        Self { url, seen, task }
+    }
+
+    /// How often a method was asked.
+    pub fn count(&self, method: &str) -> usize {
+        self.seen.lock().unwrap().iter().filter(|one| one["method"] == method).count()
+    }
+
+    /// The first parameter of each request of a method.
+    pub fn first_params(&self, method: &str) -> Vec<Value> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().filter(|one| one["method"] == method).map(|one| one["params"][0].clone()).collect()
+    }
+}
+
+/// A relay that tells the same status of everything.
+pub async fn status_page(status: &'static str) -> Proxy {
+    Proxy::start(String::new(), move |_, _| Fate::Page(json!({ "status": status, "maxBlockNumber": 0 }).to_string()))
+        .await
+}
+
+async fn forward(client: &Client, target: &str, question: &Value) -> String {
+    let request = client.post(target).header(header::CONTENT_TYPE, "application/json").body(question.to_string());
+    request.send().await.unwrap().text().await.unwrap()
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Value> {
+    let mut bytes = Vec::new();
+    let mut buffer = [0_u8; 8192];
+    loop {
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_lowercase();
+            if let Some(path) = head.strip_prefix("get ") {
+                // A status is asked for by GET; its path is all there is.
+                let path = path.split(' ').next()?.to_owned();
+                return Some(json!({ "method": "GET", "params": [path], "id": 0 }));
+            }
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length:"))?.trim().parse().ok()?;
+            let body = &bytes[end + 4..];
+            if body.len() >= length {
+                return serde_json::from_slice(&body[..length]).ok();
+            }
+        }
+        match stream.read(&mut buffer).await {
+            Ok(0) | Err(_) => return None,
+            Ok(read) => bytes.extend_from_slice(&buffer[..read]),
+        }
+    }
+}
