@@ -9,6 +9,7 @@
 //! | 13 | [`runtime`] | wires a network to an engine |
 //! | 11 | [`tools`] | the tools, one file each, and the list of them |
 //! | 10 | [`engine`] | what a tool is, the catalog, the executor, the envelope |
+//! | 9 | [`custody`] | keys in encrypted files, and the accounts that sign with them |
 //! | 8 | [`safety`] | what stands between a wish and a signature: frames, checks, simulation, permits, approvals |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
@@ -24,6 +25,7 @@ pub mod base;
 pub mod chain;
 pub mod cli;
 pub mod console;
+pub mod custody;
 pub mod engine;
 pub mod fabric;
 pub mod runtime;

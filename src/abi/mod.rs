@@ -2,6 +2,7 @@
 //!
 //! Not here: addresses (see `chain::network`), bytecode (see `sandbox::contracts`), or any behaviour.
 
+pub mod delegation;
 pub mod erc20;
 pub mod feed;
 pub mod multicall3;

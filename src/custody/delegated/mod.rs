@@ -1,0 +1,142 @@
+//! A session key that acts for an owner. The owner's account has the delegation framework's code (EIP-7702) and has signed a
+//! delegation to the session key; every leg is framed as a call to the framework's manager, which checks the caveats and
+//! makes the owner's account do it. The session key pays for gas and can do nothing that the caveats do not let through,
+//! whoever has it.
+//!
+//! Caveats bind calls, not signatures: a leg that needs a typed message signed is not framed, because only the owner's own
+//! key could sign it.
+//!
+//! Not here: making the owner's account a delegator, and giving or revoking delegations (the owner's own wallet does).
+
+mod caveats;
+mod grant;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::sol_types::{SolCall as _, SolValue as _};
+use futures::future::BoxFuture;
+
+use super::local::{LocalAccount, fits, with_margin};
+use crate::abi::delegation::DelegationManager;
+use crate::chain::signed::Signed;
+use crate::safety::proposal::{Leg, Proposal};
+use crate::safety::{Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, SignError};
+
+pub use caveats::{Enforcers, Limit, Limits, LimitsError};
+pub use grant::{Grant, GrantError, NotReady};
+
+/// ERC-7579's mode of one call that reverts when it fails.
+const SINGLE: B256 = B256::ZERO;
+
+/// Gas of the manager around a call, without caveats: signature, two hooks' loops, events.
+const REDEEM_GAS: u64 = 120_000;
+
+/// Gas of one caveat's hooks; those that read balances take the most.
+const CAVEAT_GAS: u64 = 60_000;
+
+/// An owner's account, worked through a session key.
+pub struct DelegatedAccount {
+    session: LocalAccount,
+    grant: Grant,
+}
+
+impl DelegatedAccount {
+    /// The account of the grant's owner, for the holder of its session key.
+    ///
+    /// # Errors
+    /// [`GrantError::OtherSession`] if the grant is another key's.
+    pub fn new(session: LocalAccount, grant: Grant) -> Result<Self, GrantError> {
+        let own = session.address();
+        if grant.session() != own {
+            return Err(GrantError::OtherSession { granted: grant.session(), own });
+        }
+        Ok(Self { session, grant })
+    }
+
+    /// What it was granted.
+    pub fn grant(&self) -> &Grant {
+        &self.grant
+    }
+
+    /// One leg as the manager is told of it.
+    fn wrap(&self, index: usize, leg: &Leg) -> Result<FramedLeg, FrameError> {
+        if !leg.slots.is_empty() {
+            return Err(FrameError::Unsupported(
+                "caveats bind calls, not signatures: a session key cannot sign typed messages for its owner; give the \
+                 allowance by a call instead"
+                    .into(),
+            ));
+        }
+        self.grant
+            .limits()
+            .lets_through(leg.to, leg.value, &leg.data)
+            .map_err(|error| FrameError::Unsupported(format!("transaction {index}: {error}")))?;
+        let context = vec![self.grant.delegation().clone()].abi_encode();
+        let execution = [leg.to.as_slice(), &leg.value.to_be_bytes::<32>(), &leg.data].concat();
+        let call = DelegationManager::redeemDelegationsCall {
+            permissionContexts: vec![context.into()],
+            modes: vec![SINGLE],
+            executionCallDatas: vec![execution.into()],
+        };
+        let caveats = self.grant.delegation().caveats.len() as u64;
+        let around = REDEEM_GAS.saturating_add(CAVEAT_GAS.saturating_mul(caveats));
+        Ok(FramedLeg {
+            purpose: leg.purpose,
+            from: self.session.address(),
+            to: self.grant.manager(),
+            // What is sent along comes from the owner's balance, not from the session key's.
+            value: U256::ZERO,
+            data: Bytes::from(call.abi_encode()),
+            gas_limit: with_margin(leg.gas_limit.saturating_add(around)),
+            slots: Vec::new(),
+        })
+    }
+}
+
+impl Account for DelegatedAccount {
+    fn address(&self) -> Address {
+        self.grant.owner()
+    }
+
+    fn kind(&self) -> AccountKind {
+        AccountKind::Delegated
+    }
+
+    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+        fits(self.grant.owner(), &proposal, context)?;
+        if proposal.chain_id != self.grant.chain_id() {
+            return Err(FrameError::WrongChain {
+                chain_id: proposal.chain_id,
+                why: format!("the delegation is for chain {}", self.grant.chain_id()),
+            });
+        }
+        let legs =
+            proposal.legs.iter().enumerate().map(|(index, leg)| self.wrap(index, leg)).collect::<Result<_, _>>()?;
+        let session = self.session.address();
+        Framed::new(Frame {
+            proposal,
+            kind: AccountKind::Delegated,
+            signer: session,
+            payer: session,
+            legs,
+            fees: context.fees,
+        })
+    }
+
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+        // What is signed is a plain transaction of the session key's.
+        self.session.sign(capability)
+    }
+}
+
+impl fmt::Debug for DelegatedAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DelegatedAccount")
+            .field("owner", &self.grant.owner())
+            .field("session", &self.session.address())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,122 @@
+//! An account of a key file here. What it signs it signs as itself: sender, payer and owner are one address.
+
+use std::fmt;
+
+use alloy::primitives::Address;
+use futures::future::BoxFuture;
+
+use super::signing::Key;
+use crate::chain::signed::Signed;
+use crate::safety::proposal::{Leg, Proposal};
+use crate::safety::{
+    Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, FramedSlot, SignError,
+};
+
+/// What a tool estimates is raised by a tenth: a contract may use a little more gas when its state has moved. The
+/// simulation runs, and the caps count, with the raised limit.
+const GAS_MARGIN_PERCENT: u64 = 10;
+
+/// The most gas one transaction may have ([EIP-7825](https://eips.ethereum.org/EIPS/eip-7825)).
+const TRANSACTION_GAS_CAP: u64 = 1 << 24;
+
+/// A key file's account: open, or known by its address only, which is enough to preview with.
+pub struct LocalAccount {
+    address: Address,
+    key: Option<Key>,
+}
+
+impl LocalAccount {
+    /// An account whose key is not open: it frames, and does not sign.
+    pub fn locked(address: Address) -> Self {
+        Self { address, key: None }
+    }
+
+    pub(super) fn open(key: Key) -> Self {
+        Self { address: key.address(), key: Some(key) }
+    }
+
+    /// Whether it can sign now.
+    pub fn is_open(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
+impl Account for LocalAccount {
+    fn address(&self) -> Address {
+        self.address
+    }
+
+    fn kind(&self) -> AccountKind {
+        AccountKind::LocalKey
+    }
+
+    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+        frame_plain(self.address, AccountKind::LocalKey, proposal, context)
+    }
+
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+        Box::pin(async move {
+            let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
+            key.sign(&capability.into_parts())
+        })
+    }
+}
+
+impl fmt::Debug for LocalAccount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LocalAccount").field("address", &self.address).field("open", &self.is_open()).finish()
+    }
+}
+
+/// The frame of an account that sends for itself: every leg as it was proposed, from its own address.
+pub(super) fn frame_plain(
+    own: Address,
+    kind: AccountKind,
+    proposal: Proposal,
+    context: &FrameContext,
+) -> Result<Framed, FrameError> {
+    fits(own, &proposal, context)?;
+    let legs = proposal
+        .legs
+        .iter()
+        .map(|leg| FramedLeg {
+            purpose: leg.purpose,
+            from: own,
+            to: leg.to,
+            value: leg.value,
+            data: leg.data.clone(),
+            gas_limit: with_margin(leg.gas_limit),
+            slots: slots(leg, own, 0),
+        })
+        .collect();
+    Framed::new(Frame { proposal, kind, signer: own, payer: own, legs, fees: context.fees })
+}
+
+/// Whether the proposal is this account's, and for the chain the context says.
+pub(super) fn fits(own: Address, proposal: &Proposal, context: &FrameContext) -> Result<(), FrameError> {
+    if proposal.account != own {
+        return Err(FrameError::WrongAccount { asked: proposal.account, own });
+    }
+    if proposal.chain_id != context.chain_id {
+        return Err(FrameError::WrongChain {
+            chain_id: proposal.chain_id,
+            why: format!("the frame is made for chain {}", context.chain_id),
+        });
+    }
+    Ok(())
+}
+
+/// A leg's signature slots, `shift` bytes further on, all to be signed by `signer`.
+pub(super) fn slots(leg: &Leg, signer: Address, shift: usize) -> Vec<FramedSlot> {
+    leg.slots
+        .iter()
+        .map(|slot| FramedSlot { offset: slot.offset.saturating_add(shift), message: slot.message.clone(), signer })
+        .collect()
+}
+
+/// A gas limit with the margin, under the cap of one transaction unless it was proposed above it.
+pub(super) fn with_margin(gas: u64) -> u64 {
+    let raised =
+        gas.saturating_add(gas / 100 * GAS_MARGIN_PERCENT).saturating_add(gas % 100 * GAS_MARGIN_PERCENT / 100);
+    raised.min(TRANSACTION_GAS_CAP).max(gas)
+}

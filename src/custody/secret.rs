@@ -1,0 +1,210 @@
+//! Secrets on their way in: a password, a private key, a mnemonic. They print as nothing, and their memory is wiped
+//! when they go.
+
+use std::fmt;
+
+use alloy::primitives::{B256, hex};
+use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
+use rand::TryRngCore as _;
+use rand::rngs::OsRng;
+use secrecy::{ExposeSecret as _, SecretString};
+use zeroize::{Zeroize as _, Zeroizing};
+
+/// The shortest password a key is encrypted with, in characters.
+pub const SHORTEST_PASSWORD: usize = 8;
+
+/// The longest secret that is read, in bytes: more than 24 words of any list.
+pub const LONGEST_SECRET: usize = 1_024;
+
+/// A password.
+#[derive(Clone)]
+pub struct Password(SecretString);
+
+/// A private key of secp256k1: a number from 1 to the group's order, exclusive.
+pub struct SecretKey(Zeroizing<[u8; 32]>);
+
+/// Why a text is no secret that can be used. Never quotes the text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// Too short to protect anything.
+    #[error("the password has {0} characters: take at least {SHORTEST_PASSWORD}")]
+    ShortPassword(usize),
+    /// Not 32 bytes in hexadecimal.
+    #[error("that is no private key: write 64 hexadecimal digits, with or without 0x")]
+    NotHexadecimal,
+    /// Zero, or beyond the curve.
+    #[error("that number is no private key of secp256k1")]
+    OutOfRange,
+    /// Not a phrase of the English list with a valid checksum.
+    #[error("that is no mnemonic: write its 12, 15, 18, 21 or 24 English words in order, with one space between them")]
+    NotAMnemonic,
+    /// The account's number cannot be derived.
+    #[error("account number {0} cannot be derived: take one below 2147483648")]
+    Index(u32),
+    /// The system gave no randomness.
+    #[error("the system gives no random numbers: no key was made")]
+    NoRandomness,
+}
+
+impl Password {
+    /// A password, whatever its length; for opening.
+    pub fn new(text: String) -> Self {
+        Self(text.into())
+    }
+
+    /// A password that a key may be encrypted with.
+    ///
+    /// # Errors
+    /// [`SecretError::ShortPassword`].
+    pub fn for_a_new_key(self) -> Result<Self, SecretError> {
+        match self.0.expose_secret().chars().count() {
+            length if length < SHORTEST_PASSWORD => Err(SecretError::ShortPassword(length)),
+            _ => Ok(self),
+        }
+    }
+
+    /// Whether both are the same, for asking twice.
+    pub fn is(&self, other: &Self) -> bool {
+        self.0.expose_secret() == other.0.expose_secret()
+    }
+
+    pub(super) fn bytes(&self) -> &[u8] {
+        self.0.expose_secret().as_bytes()
+    }
+}
+
+impl SecretKey {
+    /// A new key from the system's randomness.
+    ///
+    /// # Errors
+    /// [`SecretError::NoRandomness`].
+    pub fn generate() -> Result<Self, SecretError> {
+        loop {
+            let mut bytes = Zeroizing::new([0u8; 32]);
+            OsRng.try_fill_bytes(bytes.as_mut_slice()).map_err(|_| SecretError::NoRandomness)?;
+            // One in 2^128 is out of range.
+            if let Ok(key) = Self::from_bytes(bytes) {
+                return Ok(key);
+            }
+        }
+    }
+
+    /// Reads 64 hexadecimal digits.
+    ///
+    /// # Errors
+    /// [`SecretError::NotHexadecimal`], [`SecretError::OutOfRange`].
+    pub fn from_hex(text: &str) -> Result<Self, SecretError> {
+        let mut bytes = Zeroizing::new([0u8; 32]);
+        hex::decode_to_slice(text.trim(), bytes.as_mut_slice()).map_err(|_| SecretError::NotHexadecimal)?;
+        Self::from_bytes(bytes)
+    }
+
+    /// Account number `index` of an English mnemonic, at m/44'/60'/0'/0/index ([BIP-44](https://github.com/bitcoin/bips/blob/master/bip-0044.mediawiki)).
+    ///
+    /// # Errors
+    /// [`SecretError::NotAMnemonic`], [`SecretError::Index`].
+    pub fn from_mnemonic(phrase: &str, index: u32) -> Result<Self, SecretError> {
+        let words = Zeroizing::new(phrase.split_whitespace().collect::<Vec<_>>().join(" "));
+        let builder = MnemonicBuilder::from_phrase(words.as_str());
+        let builder = builder.index(index).map_err(|_| SecretError::Index(index))?;
+        let signer = builder.build().map_err(|_| SecretError::NotAMnemonic)?;
+        Ok(Self::of(&signer))
+    }
+
+    /// The key behind 32 bytes.
+    pub(super) fn from_bytes(bytes: Zeroizing<[u8; 32]>) -> Result<Self, SecretError> {
+        let key = Self(bytes);
+        match key.signer() {
+            Some(_) => Ok(key),
+            None => Err(SecretError::OutOfRange),
+        }
+    }
+
+    pub(super) fn expose(&self) -> &[u8; 32] {
+        &self.0
+    }
+
+    /// A signer of this key; `None` for a number that is no key, which none of the constructors lets through.
+    pub(super) fn signer(&self) -> Option<PrivateKeySigner> {
+        let mut copy = B256::from(*self.0);
+        let signer = PrivateKeySigner::from_bytes(&copy).ok();
+        copy.0.zeroize();
+        signer
+    }
+
+    fn of(signer: &PrivateKeySigner) -> Self {
+        let mut copy = signer.to_bytes();
+        let key = Self(Zeroizing::new(copy.0));
+        copy.0.zeroize();
+        key
+    }
+}
+
+impl fmt::Debug for Password {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Password(…)")
+    }
+}
+
+impl fmt::Debug for SecretKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SecretKey(…)")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloy::primitives::address;
+
+    /// The first private key of the development mnemonic, known to every tool.
+    const FIRST: &str = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+    const PHRASE: &str = "test test test test test test test test test test test junk";
+
+    #[test]
+    fn keys_and_mnemonics_give_the_addresses_every_wallet_gives() {
+        let address = |key: &SecretKey| key.signer().unwrap().address();
+        let first = address!("0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+        assert_eq!(address(&SecretKey::from_hex(FIRST).unwrap()), first);
+        assert_eq!(address(&SecretKey::from_hex(&format!("  {}\n", &FIRST[2..])).unwrap()), first);
+        assert_eq!(address(&SecretKey::from_mnemonic(PHRASE, 0).unwrap()), first);
+        assert_eq!(
+            address(&SecretKey::from_mnemonic(&format!("\t{}  ", PHRASE.replace(' ', "  ")), 9).unwrap()),
+            address!("0xa0Ee7A142d267C1f36714E4a8F75612F20a79720")
+        );
+    }
+
+    #[test]
+    fn what_is_no_secret_is_refused_without_being_repeated() {
+        // The order of secp256k1's group, SEC 2 section 2.4.1.
+        let order = "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141";
+        for (text, error) in [
+            ("", SecretError::NotHexadecimal),
+            ("0x12", SecretError::NotHexadecimal),
+            (&FIRST[..65], SecretError::NotHexadecimal),
+            (&"0".repeat(64), SecretError::OutOfRange),
+            (order, SecretError::OutOfRange),
+        ] {
+            assert_eq!(SecretKey::from_hex(text).unwrap_err(), error, "{text}");
+        }
+        for phrase in ["", "test", "test test test test test test test test test test test test", FIRST] {
+            assert_eq!(SecretKey::from_mnemonic(phrase, 0).unwrap_err(), SecretError::NotAMnemonic, "{phrase}");
+        }
+        assert_eq!(SecretKey::from_mnemonic(PHRASE, u32::MAX).unwrap_err(), SecretError::Index(u32::MAX));
+        assert_eq!(Password::new("seven77".into()).for_a_new_key().unwrap_err(), SecretError::ShortPassword(7));
+        assert!(Password::new("eight888".into()).for_a_new_key().is_ok());
+    }
+
+    #[test]
+    fn secrets_print_as_nothing() {
+        let (key, password) = (SecretKey::from_hex(FIRST).unwrap(), Password::new("hunter22".into()));
+        let printed = format!("{key:?} {password:?}");
+        assert_eq!(printed, "SecretKey(…) Password(…)");
+    }
+
+    #[test]
+    fn new_keys_differ() {
+        let (one, other) = (SecretKey::generate().unwrap(), SecretKey::generate().unwrap());
+        assert_ne!(one.expose(), other.expose());
+    }
+}
