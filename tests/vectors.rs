@@ -1,6 +1,11 @@
 //! Every case of every vector file in the folder `BARDO_VECTORS` names (default: `tests/vectors`).
 //! A file without a runner, and a runner without its file, both fail.
 
+#[path = "vector_runners/permit2.rs"]
+mod permit2;
+#[path = "vector_runners/universal_router.rs"]
+mod universal_router;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -21,7 +26,8 @@ use serde_json::Value;
 type Runner = fn(&Value) -> usize;
 
 /// The vector files and what runs them.
-const RUNNERS: &[(&str, Runner)] = &[("v3_math.json", v3_math)];
+const RUNNERS: &[(&str, Runner)] =
+    &[("permit2.json", permit2::run), ("universal_router.json", universal_router::run), ("v3_math.json", v3_math)];
 
 #[test]
 fn every_case_of_every_vector_file_holds() {

@@ -10,3 +10,4 @@ pub mod nft;
 pub mod permit2;
 pub mod uniswap_v2;
 pub mod uniswap_v3;
+pub mod universal_router;

@@ -8,6 +8,7 @@ pub mod evm;
 pub mod fork;
 pub mod multicall;
 pub mod network;
+pub mod permit2;
 pub mod price;
 pub mod provider;
 pub mod sender;

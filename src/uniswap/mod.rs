@@ -8,6 +8,7 @@ pub mod discovery;
 pub mod pool;
 pub mod quote;
 pub mod ratio;
+pub mod router;
 pub mod routing;
 pub mod twap;
 pub mod v2;
