@@ -6,6 +6,8 @@
 //!
 //! Not here: state (see `devnet::state`, `fork`) and what is done with a result.
 
+mod stand_in;
+
 use alloy::consensus::{Transaction, TxType};
 use alloy::eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
 use alloy::eips::eip7840::BlobParams;
@@ -21,6 +23,8 @@ use revm::state::EvmState;
 use revm::{ExecuteEvm, InspectEvm, Inspector};
 
 pub use revm::primitives::hardfork::SpecId;
+pub(in crate::chain) use stand_in::Precompiles;
+pub use stand_in::{PLACEHOLDER_SIGNATURE, StandIn};
 
 /// The error every database under an [`Evm`] reports: the room's own error, erased, so that the
 /// interpreter exists in one instance. `into_inner` gives it back for a downcast.

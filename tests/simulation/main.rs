@@ -5,6 +5,7 @@ mod changes;
 mod endpoint;
 mod execution;
 mod remote;
+mod router;
 #[path = "../support/anvil.rs"]
 mod support;
 mod world;

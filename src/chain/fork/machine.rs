@@ -13,7 +13,7 @@ use revm::{
     bytecode::opcode,
     context::{BlockEnv, CfgEnv, Evm, JournalTr, LocalContext, TxEnv, result::ExecutionResult},
     context_interface::{LocalContextTr, context::take_error},
-    handler::{EthFrame, EthPrecompiles, EvmTr, Handler, MainnetHandler, instructions::EthInstructions},
+    handler::{EthFrame, EvmTr, Handler, MainnetHandler, instructions::EthInstructions},
     interpreter::{
         CallInput, CallInputs, CallScheme, CallValue, FrameInput, InstructionContext, InstructionExecResult,
         InstructionResult, SharedMemory,
@@ -25,7 +25,9 @@ use revm::{
     state::{AccountInfo, Bytecode, EvmState},
 };
 
-use crate::chain::evm::{self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError, SpecId};
+use crate::chain::evm::{
+    self, BlockContext, ChainRules, Checks, DatabaseError, DynDatabase, EvmError, Precompiles, SpecId, StandIn,
+};
 
 /// Preimages kept at most; a run that hashes more is reported as incomplete.
 const MAX_PREIMAGES: usize = 1 << 16;
@@ -84,7 +86,7 @@ impl Recorder {
 
 type Host<'a> = Context<BlockEnv, TxEnv, CfgEnv, Layers<'a>, Journal<Layers<'a>>, Recorder>;
 type Machinery<'a> =
-    Evm<Host<'a>, (), EthInstructions<EthInterpreter, Host<'a>>, EthPrecompiles, EthFrame<EthInterpreter>>;
+    Evm<Host<'a>, (), EthInstructions<EthInterpreter, Host<'a>>, Precompiles, EthFrame<EthInterpreter>>;
 
 /// One machine for one simulation: executes calls in order, then answers questions about any depth.
 pub(super) struct Machine<'a> {
@@ -108,8 +110,14 @@ pub(super) enum Answer {
 }
 
 impl<'a> Machine<'a> {
-    /// A machine on top of `base`, in the given environment.
-    pub(super) fn new(rules: ChainRules, block: &BlockContext, parent: B256, base: &'a DynDatabase<'a>) -> Self {
+    /// A machine on top of `base`, in the given environment, for which the signatures of `stand_ins` exist.
+    pub(super) fn new(
+        rules: ChainRules,
+        block: &BlockContext,
+        parent: B256,
+        base: &'a DynDatabase<'a>,
+        stand_ins: &[StandIn],
+    ) -> Self {
         let spec = rules.spec;
         let history = spec.is_enabled_in(SpecId::PRAGUE).then(|| {
             let slot = block.number.saturating_sub(1) % HISTORY_SERVE_WINDOW as u64;
@@ -133,7 +141,7 @@ impl<'a> Machine<'a> {
         // The indices are opcodes (u8) of a table of 256.
         table[usize::from(opcode::KECCAK256)] = Instruction::new(keccak256);
         table[usize::from(opcode::SLOAD)] = Instruction::new(sload);
-        Self { rules, evm: Evm::new(host, instructions, EthPrecompiles::new(spec)) }
+        Self { rules, evm: Evm::new(host, instructions, Precompiles::new(spec, stand_ins)) }
     }
 
     /// Executes `transaction` on the state after all earlier ones.

@@ -44,7 +44,7 @@ use crate::{
     base::text::SafeText,
     chain::{
         devnet::{Snapshot, State},
-        evm::{BlockContext, ChainRules, DynDatabase, EvmError},
+        evm::{BlockContext, ChainRules, DynDatabase, EvmError, StandIn},
         provider::ProviderError,
     },
 };
@@ -90,6 +90,9 @@ pub struct Options {
     pub limits: Limits,
     /// What to fetch before the first run, over RPC.
     pub hints: Hints,
+    /// Signatures that will be made, for which [`PLACEHOLDER_SIGNATURE`](crate::chain::evm::PLACEHOLDER_SIGNATURE)
+    /// stands in the calldata. They exist in this one simulation only.
+    pub signatures: Vec<StandIn>,
 }
 
 /// Why there is no simulation. Whatever the reason: nothing is known about what the calls would do.
@@ -248,7 +251,7 @@ async fn permit() -> Result<SemaphorePermit<'static>, ForkError> {
 /// Runs `calls` on `state` and finds what they changed.
 fn run(fork: &Fork, state: &DynDatabase<'_>, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
     let Fork { pinned, rules, next, .. } = fork;
-    let mut machine = Machine::new(*rules, next, pinned.hash, state);
+    let mut machine = Machine::new(*rules, next, pinned.hash, state, &options.signatures);
     let mut outcomes = Vec::with_capacity(calls.len());
     let mut logs = Vec::new();
     for (index, call) in calls.iter().enumerate() {

@@ -1,0 +1,360 @@
+//! Routes as calls of the real Universal Router on the devnet, with the allowance signed in the same
+//! transaction: simulated with a stand-in for the signature, then signed, sent, and compared.
+
+use std::sync::Arc;
+
+use alloy::consensus::{SignableTransaction, TxEip1559};
+use alloy::eips::BlockId;
+use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::{Address, Bytes, TxKind, U256};
+use alloy::signers::SignerSync;
+use alloy::signers::local::PrivateKeySigner;
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::Erc20;
+use bardo::base::units::BasisPoints;
+use bardo::chain::devnet::{Block, ChainTransaction, Devnet};
+use bardo::chain::evm::{PLACEHOLDER_SIGNATURE, StandIn};
+use bardo::chain::fork::{Call, Fees, Fork, NextBlock, Options, Simulation, Source, Status};
+use bardo::chain::permit2::{Domain, Permit, PermitDetails, PermitSingle};
+use bardo::sandbox::genesis::Deployment;
+use bardo::sandbox::plan::Token;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::uniswap::discovery::{PoolReader, Reach};
+use bardo::uniswap::pool::{Exact, Version as PoolVersion};
+use bardo::uniswap::router::{Command, Execution, Path, Recipient, SwapRequest, Trade, Version, plan};
+use bardo::uniswap::routing::{PoolSet, Route, RouteRequest, best_route};
+
+const CHAIN: u64 = 31337;
+const GWEI: u128 = 1_000_000_000;
+const GAS: u64 = 8_000_000;
+
+struct Floor {
+    devnet: Devnet,
+    deployment: Arc<Deployment>,
+    reader: PoolReader,
+    trader: PrivateKeySigner,
+}
+
+impl Floor {
+    async fn open() -> Self {
+        let config = SandboxConfig {
+            seed: 7,
+            start_time: 1_800_000_000,
+            pace: Pace::Manual,
+            clock: None,
+            market: MarketMode::Off,
+            keeper: false,
+        };
+        let sandbox = tokio::task::spawn_blocking(move || Sandbox::boot(&config, &|_| {}))
+            .await
+            .expect("boots")
+            .expect("a sandbox");
+        let chain = sandbox.chain("ethereum").expect("the first chain");
+        chain.devnet.clear_block_hook().await.expect("a chain");
+        let network = sandbox.description().networks().swap_remove(0);
+        let reader = PoolReader::new(chain.devnet.provider(), &network).expect("a reader");
+        // The first account of the development mnemonic, as every tool derives it.
+        let trader = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80".parse().expect("a key");
+        Self { devnet: chain.devnet.clone(), deployment: Arc::clone(&chain.deployment), reader, trader }
+    }
+
+    fn token(&self, token: Token) -> Address {
+        self.deployment.tokens[&token]
+    }
+
+    fn contract(&self, name: &str) -> Address {
+        self.deployment.contracts[name]
+    }
+
+    async fn nonce(&self) -> u64 {
+        let account = self.trader.address();
+        self.devnet.run(move |chain| chain.state().nonce(account)).await.expect("a chain")
+    }
+
+    async fn send(&self, to: Address, value: U256, data: Bytes) -> Block {
+        let transaction = TxEip1559 {
+            chain_id: CHAIN,
+            nonce: self.nonce().await,
+            gas_limit: GAS,
+            max_fee_per_gas: 10 * GWEI,
+            max_priority_fee_per_gas: GWEI,
+            to: TxKind::Call(to),
+            value,
+            access_list: Default::default(),
+            input: data,
+        };
+        let signature = self.trader.sign_hash_sync(&transaction.signature_hash()).expect("signs");
+        let envelope = transaction.into_signed(signature).into();
+        self.devnet
+            .run(move |chain| {
+                chain.submit(ChainTransaction::signed(envelope).expect("signed")).expect("taken");
+                Block::clone(&chain.mine())
+            })
+            .await
+            .expect("a chain")
+    }
+
+    async fn approve_permit2(&self, token: Address) {
+        let call = Erc20::approveCall { spender: self.contract("permit2"), value: U256::MAX };
+        let block = self.send(token, U256::ZERO, call.abi_encode().into()).await;
+        assert!(block.receipts[0].is_success());
+    }
+
+    /// The best route through the pools that `keep` leaves, on the head.
+    async fn route(&self, request: &RouteRequest, keep: fn(PoolVersion) -> bool) -> Route {
+        let tokens = [request.token_in, request.token_out];
+        let found = self.reader.pools(&tokens, BlockId::latest(), Reach::Whole).await.expect("pools");
+        let kept = found.pools.pools().iter().filter(|pool| keep(pool.version())).cloned();
+        best_route(&PoolSet::new(kept), request).expect("a route")
+    }
+
+    fn permit(&self, token: Address, amount: U256, nonce: u64) -> PermitSingle {
+        PermitSingle {
+            details: PermitDetails {
+                token,
+                amount: U160::from(amount),
+                expiration: U48::from(1_800_001_000_u64),
+                nonce: U48::from(nonce),
+            },
+            spender: self.contract("universalRouter"),
+            sigDeadline: U256::from(1_800_001_000_u64),
+        }
+    }
+
+    fn domain(&self) -> Domain {
+        Domain { chain_id: CHAIN, permit2: self.contract("permit2") }
+    }
+
+    fn stand_in(&self, permit: &PermitSingle) -> StandIn {
+        let digest = Permit::Allowance(permit.clone()).digest(&self.domain());
+        StandIn { digest, signer: self.trader.address() }
+    }
+
+    async fn simulate(&self, trade: &Trade, data: Bytes, signatures: Vec<StandIn>) -> Simulation {
+        let source = Source::Devnet(self.devnet.clone());
+        let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
+        let call = Call::new(self.trader.address(), self.contract("universalRouter"), data)
+            .with_value(trade.value)
+            .with_gas_limit(GAS)
+            .paid(self.nonce().await, Fees::Dynamic { max_fee: 10 * GWEI, max_priority_fee: GWEI });
+        let options = Options { signatures, ..Options::default() };
+        fork.simulate_with(&[call], &options).await.expect("a simulation")
+    }
+
+    async fn balance(&self, token: Option<Address>, holder: Address) -> U256 {
+        let state = self.devnet.run(|chain| chain.state().clone()).await.expect("a chain");
+        let Some(token) = token else { return state.balance(holder) };
+        let source = Source::Devnet(self.devnet.clone());
+        let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
+        let call = Call::new(holder, token, Erc20::balanceOfCall { owner: holder }.abi_encode());
+        let simulation = fork.simulate(&[call]).await.expect("a simulation");
+        U256::from_be_slice(&simulation.outcomes[0].output)
+    }
+}
+
+fn signed(data: &Bytes, at: usize, signature: &[u8]) -> Bytes {
+    let mut data = data.to_vec();
+    data[at..at + 65].copy_from_slice(signature);
+    data.into()
+}
+
+struct Case {
+    name: &'static str,
+    token_in: Option<Token>,
+    token_out: Option<Token>,
+    exact: Exact,
+    keep: fn(PoolVersion) -> bool,
+    most_legs: usize,
+    /// Whether the trade's commands are what the case is about.
+    shape: fn(&Execution) -> bool,
+}
+
+fn units(amount: u64, decimals: u64) -> U256 {
+    U256::from(amount) * U256::from(10).pow(U256::from(decimals))
+}
+
+fn swaps(execution: &Execution) -> Vec<&bardo::uniswap::router::Swap> {
+    let swaps = execution.commands.iter().filter_map(|command| match command {
+        Command::Swap(swap) => Some(swap),
+        _ => None,
+    });
+    swaps.collect()
+}
+
+fn cases() -> Vec<Case> {
+    let v2 = |version| version == PoolVersion::V2;
+    let v3 = |version| version == PoolVersion::V3;
+    let any = |_| true;
+    let case = |name, token_in, token_out, exact, keep, most_legs, shape| Case {
+        name,
+        token_in,
+        token_out,
+        exact,
+        keep,
+        most_legs,
+        shape,
+    };
+    let is_v2 = |e: &Execution| swaps(e).iter().all(|swap| matches!(swap.path, Path::V2(_)));
+    let is_v3 = |e: &Execution| swaps(e).iter().all(|swap| matches!(swap.path, Path::V3(_)));
+    let hops = |e: &Execution| matches!(&swaps(e)[0].path, Path::V3(path) if path.steps().len() > 1);
+    let split = |e: &Execution| swaps(e).len() > 1;
+    let (usdc, weth, link) = (Some(Token::Usdc), Some(Token::Weth), Some(Token::Link));
+    vec![
+        case("V2 in", usdc, weth, Exact::In(units(100, 6)), v2, 1, is_v2),
+        case("V2 out", usdc, weth, Exact::Out(units(1, 16)), v2, 1, is_v2),
+        case("V3 in", weth, usdc, Exact::In(units(1, 17)), v3, 1, is_v3),
+        case("V3 out", usdc, weth, Exact::Out(units(1, 16)), v3, 1, is_v3),
+        case("V3 hops in", usdc, link, Exact::In(units(100, 6)), v3, 1, hops),
+        case("V3 hops out", usdc, link, Exact::Out(units(3, 18)), v3, 1, hops),
+        case("split in", None, usdc, Exact::In(units(900, 18)), any, 2, split),
+        case("split of many in", None, usdc, Exact::In(units(2_000, 18)), any, 4, split),
+        case("split out", None, usdc, Exact::Out(units(2_000_000, 6)), any, 4, split),
+        case("coin in", None, link, Exact::In(units(1, 17)), any, 1, |_| true),
+        case("coin in, exact out", None, usdc, Exact::Out(units(50, 6)), v3, 1, is_v3),
+        case("coin in, exact out, V2", None, usdc, Exact::Out(units(50, 6)), v2, 1, is_v2),
+        case("coin out", usdc, None, Exact::In(units(75, 6)), any, 1, |_| true),
+        case("coin out, exact", usdc, None, Exact::Out(units(1, 16)), v3, 1, is_v3),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
+    let floor = Floor::open().await;
+    let trader = floor.trader.address();
+    floor.devnet.run(move |chain| chain.set_balance(trader, units(10_000, 18))).await.expect("a chain");
+    for token in [Token::Usdc, Token::Weth] {
+        floor.approve_permit2(floor.token(token)).await;
+    }
+    let mut nonces = std::collections::BTreeMap::<Address, u64>::new();
+    for case in cases() {
+        let name = case.name;
+        let side = |token: Option<Token>| floor.token(token.unwrap_or(Token::Weth));
+        let mut asked = RouteRequest::new(side(case.token_in), side(case.token_out), case.exact);
+        asked.max_legs = case.most_legs;
+        asked.mixed_paths = false;
+        let route = floor.route(&asked, case.keep).await;
+        let slippage = BasisPoints::new(50).expect("a share");
+        let most = if matches!(case.exact, Exact::In(_)) {
+            route.amount_in
+        } else {
+            slippage.maximum_in(route.amount_in).expect("fits")
+        };
+        let permit = case.token_in.map(|token| {
+            let token = floor.token(token);
+            let nonce = nonces.entry(token).or_default();
+            *nonce += 1;
+            floor.permit(token, most, *nonce - 1)
+        });
+        let trade = plan(&SwapRequest {
+            route: &route,
+            native_in: case.token_in.is_none(),
+            native_out: case.token_out.is_none(),
+            slippage,
+            recipient: Recipient::Account(trader),
+            permit: permit.clone().map(|permit| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
+            portion: None,
+            deadline: Some(U256::from(1_800_001_000_u64)),
+        })
+        .expect("a plan");
+        assert!((case.shape)(&trade.execution), "{name}: {:?}", trade.execution);
+        let data = trade.execution.encode(Version::V2_0);
+        assert_eq!(Execution::decode(&data, Version::V2_0).as_ref(), Ok(&trade.execution), "{name}");
+
+        let stand_ins: Vec<StandIn> = permit.iter().map(|permit| floor.stand_in(permit)).collect();
+        let simulation = floor.simulate(&trade, data.clone(), stand_ins.clone()).await;
+        let outcome = &simulation.outcomes[0];
+        assert_eq!(outcome.status, Status::Success, "{name}: {} gas, {:?}", outcome.gas_used, trade.execution);
+        if permit.is_some() {
+            // Without the stand-in, or with one for another digest, nobody signed.
+            let other = StandIn { digest: Default::default(), ..stand_ins[0] };
+            for wrong in [Vec::new(), vec![other]] {
+                let refused = floor.simulate(&trade, data.clone(), wrong).await;
+                assert!(matches!(refused.outcomes[0].status, Status::Reverted(_)), "{name}");
+            }
+        }
+
+        let mut zeros = 0;
+        let sent = match trade.execution.signature_offset(Version::V2_0) {
+            None => data,
+            Some(at) => {
+                let signature = floor.trader.sign_hash_sync(&stand_ins[0].digest).expect("signs").as_bytes();
+                zeros = signature.iter().filter(|byte| **byte == 0).count() as u64;
+                signed(&data, at, &signature)
+            }
+        };
+        let (token_in, token_out) = (case.token_in.map(|t| floor.token(t)), case.token_out.map(|t| floor.token(t)));
+        let before = [floor.balance(token_in, trader).await, floor.balance(token_out, trader).await];
+        let block = floor.send(floor.contract("universalRouter"), trade.value, sent).await;
+        let after = [floor.balance(token_in, trader).await, floor.balance(token_out, trader).await];
+        let receipt = &block.receipts[0];
+        assert!(receipt.is_success(), "{name}: {:?}", receipt.failure);
+        // A zero byte of calldata costs 4, any other 16; the placeholder has no zero byte.
+        assert_eq!(outcome.gas_used, receipt.gas_used + 12 * zeros, "{name}");
+        assert_eq!(outcome.logs.as_slice(), receipt.logs(), "{name}");
+
+        let gas = U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price);
+        let gas_of = |native: bool| if native { gas } else { U256::ZERO };
+        let paid = before[0] - after[0] - gas_of(token_in.is_none());
+        let got = after[1] + gas_of(token_out.is_none()) - before[1];
+        assert_eq!(paid, route.amount_in, "{name}");
+        // What V2 is paid is rounded up, and this router then hands on all that the payment buys.
+        let exact_from_v2 = matches!(case.exact, Exact::Out(_))
+            && route.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.version == PoolVersion::V2);
+        let more = got - route.amount_out;
+        assert!(
+            more.is_zero() || exact_from_v2 && more * U256::from(1_000_000) < route.amount_out,
+            "{name}: {more} more"
+        );
+        assert!(got >= trade.amount_out_min && paid <= trade.amount_in_max, "{name}");
+        for (token, holder_change) in
+            [(token_in, before[0].abs_diff(after[0])), (token_out, before[1].abs_diff(after[1]))]
+        {
+            let Some(token) = token else { continue };
+            let foreseen = simulation.changes.balance(token, trader).expect("a change");
+            assert_eq!(foreseen.before.abs_diff(foreseen.after), holder_change, "{name}");
+        }
+        // Nothing stays in the router.
+        for token in [Some(asked.token_in), Some(asked.token_out), None] {
+            assert_eq!(floor.balance(token, floor.contract("universalRouter")).await, U256::ZERO, "{name}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_placeholder_is_worth_nothing_on_a_chain() {
+    let floor = Floor::open().await;
+    let usdc = floor.token(Token::Usdc);
+    let permit = floor.permit(usdc, U256::from(1_000_000), 0);
+    let call = Permit::Allowance(permit.clone());
+    let owner = floor.trader.address();
+    let permit2 = floor.contract("permit2");
+    let data = call.calldata(owner, &[], Bytes::from(PLACEHOLDER_SIGNATURE)).expect("calldata");
+    // Simulating it with a stand-in leaves nothing behind: the same bytes then fail on the chain.
+    let source = Source::Devnet(floor.devnet.clone());
+    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
+    let options = Options { signatures: vec![floor.stand_in(&permit)], ..Options::default() };
+    let calls = [Call::new(owner, permit2, data.clone())];
+    let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
+    assert_eq!(simulation.outcomes[0].status, Status::Success);
+    let again = fork.clone().simulate(&calls).await.expect("a simulation");
+    assert!(matches!(again.outcomes[0].status, Status::Reverted(_)));
+    assert!(!floor.send(permit2, U256::ZERO, data).await.receipts[0].is_success());
+
+    // A signature that exists counts beside one that stands in.
+    let signature = floor.trader.sign_hash_sync(&call.digest(&floor.domain())).expect("signs").as_bytes();
+    let real = call.calldata(owner, &[], Bytes::copy_from_slice(&signature)).expect("calldata");
+    let other = floor.permit(usdc, U256::from(5), 1);
+    let second = Permit::Allowance(other.clone()).calldata(owner, &[], Bytes::from(PLACEHOLDER_SIGNATURE));
+    let calls = [Call::new(owner, permit2, real), Call::new(owner, permit2, second.expect("calldata"))];
+    let options = Options { signatures: vec![floor.stand_in(&other)], ..Options::default() };
+    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.expect("a fork");
+    let simulation = fork.simulate_with(&calls, &options).await.expect("a simulation");
+    assert!(simulation.outcomes.iter().all(|outcome| outcome.status == Status::Success));
+
+    // The stand-in speaks for its signer alone: somebody else's permit of the same digest is refused.
+    let thief = Address::repeat_byte(0x77);
+    let stolen = call.calldata(thief, &[], Bytes::from(PLACEHOLDER_SIGNATURE)).expect("calldata");
+    let options = Options { signatures: vec![floor.stand_in(&permit)], ..Options::default() };
+    let simulation = fork.simulate_with(&[Call::new(thief, permit2, stolen)], &options).await.expect("a simulation");
+    assert!(matches!(simulation.outcomes[0].status, Status::Reverted(_)));
+}
