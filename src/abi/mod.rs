@@ -8,6 +8,7 @@ pub mod feed;
 pub mod multicall3;
 pub mod nft;
 pub mod permit2;
+pub mod policy_cage;
 pub mod uniswap_v2;
 pub mod uniswap_v3;
 pub mod universal_router;

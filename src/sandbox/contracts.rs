@@ -170,6 +170,8 @@ bundle! {
     NoReturnToken = "NoReturnToken",
     /// Ours: no transfer succeeds.
     RevertingToken = "RevertingToken",
+    /// Ours: what an owner allows a delegate, as a caveat enforcer.
+    PolicyCage = "PolicyCage",
     /// Ours: writes all feeds of a chain in one transaction.
     FeedKeeper = "FeedKeeper",
     /// Ours: AggregatorV3 price feed with fault switches.

@@ -102,6 +102,9 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         tokens.insert(token, works.create(made.contract, &arguments)?);
     }
 
+    // After the tokens, so that it moves no address that was there before it.
+    let cage = works.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
+
     let contracts = BTreeMap::from([
         ("wrappedNative", weth),
         ("permit2", contracts::PERMIT2),
@@ -121,6 +124,7 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         ("entryPoint", contracts::ENTRY_POINT),
         ("delegationManager", manager),
         ("eip7702StatelessDeleGator", delegator),
+        ("policyCage", cage),
         ("feedKeeper", feed_keeper),
     ]);
     let mut deployment = Deployment {

@@ -4,6 +4,7 @@ mod anvil;
 mod changes;
 mod endpoint;
 mod execution;
+mod policy_cage;
 mod remote;
 mod router;
 #[path = "../support/anvil.rs"]

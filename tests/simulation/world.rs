@@ -72,6 +72,15 @@ impl World {
         assert!(result.is_success(), "{result:?}");
     }
 
+    /// The same, with the revert's data where it does not succeed.
+    pub fn try_send(&mut self, from: Address, to: Address, call: impl SolCall) -> Result<(), Bytes> {
+        match self.transact(from, TxKind::Call(to), call.abi_encode().into()) {
+            ExecutionResult::Success { .. } => Ok(()),
+            ExecutionResult::Revert { output, .. } => Err(output),
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn transact(&mut self, from: Address, kind: TxKind, data: Bytes) -> ExecutionResult {
         let tx = TxEnv {
             caller: from,

@@ -74,6 +74,8 @@ pub enum Contract {
     /// Delegation framework: what a 7702 account delegates to.
     #[serde(rename = "eip7702StatelessDeleGator")]
     Eip7702Delegator,
+    /// Bardo's own: what an owner allows a delegate.
+    PolicyCage,
 }
 
 impl Contract {
