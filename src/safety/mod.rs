@@ -15,21 +15,27 @@
 //! | `value` | dollars: out at the highest, in at the lowest |
 //! | `simulate` | what the bytes do, against what was declared |
 //! | `permit`, `approval`, `guardian` | consent |
+//! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
+//! | `stop` | the stop file and what each step of the ladder lets through |
+//! | `audit` | the hash-chained trail and its anchor |
 //! | `pipeline` | the way through all of it, and the only maker of a [`Capability`] |
 //!
 //! Not here: keys (see `custody`), tools, and anything that is drawn.
 
 pub mod account;
 pub mod approval;
+pub mod audit;
 mod binding;
 pub mod facts;
 pub mod framed;
 pub mod ground;
 pub mod guardian;
+pub mod ledger;
 pub mod permit;
 pub mod pipeline;
 pub mod proposal;
 pub mod simulate;
+pub mod stop;
 pub mod typed;
 pub mod value;
 pub mod verdict;

@@ -103,6 +103,20 @@ impl Usd {
         if fraction.is_empty() { whole.to_owned() } else { format!("{whole}.{fraction}") }
     }
 
+    /// `self · 10^places`, rounded to a whole number. `None` past 2^128 − 1.
+    pub fn scaled(self, places: u8, rounding: Rounding) -> Option<u128> {
+        let (scale, places) = (self.0.scale(), u32::from(places));
+        let mantissa = U512::from(self.mantissa());
+        if scale <= places {
+            // At most 10^255, and a mantissa below 2^96: past 512 bits only where it is past 128 anyway.
+            let factor = U512::from(10).checked_pow(U512::from(places - scale))?;
+            return u128::try_from(mantissa.checked_mul(factor)?).ok();
+        }
+        let (quotient, remainder) = mantissa.div_rem(power_of_ten(scale - places));
+        let round_up = rounding == Rounding::Up && !remainder.is_zero();
+        u128::try_from(quotient + U512::from(u8::from(round_up))).ok()
+    }
+
     /// Non-negative by construction, below 2^96 by the decimal's own limit.
     fn mantissa(self) -> u128 {
         self.0.mantissa().unsigned_abs()

@@ -1,0 +1,95 @@
+//! The head of the trail in a file outside the database. It only moves forward, by whichever process
+//! is ahead, and may lag the trail by what was written while a process died.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+
+use alloy::primitives::B256;
+
+use super::Head;
+
+/// `SEQ HASH\n`, with SEQ padded so that every anchor has one length and is overwritten in place.
+const LENGTH: usize = 20 + 1 + 66 + 1;
+
+/// The file that keeps the head.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Anchor {
+    path: PathBuf,
+}
+
+/// Why the anchor could not be moved or read.
+#[derive(Debug, thiserror::Error)]
+#[error("the audit trail's anchor {}: {what}", path.display())]
+pub struct AnchorError {
+    /// The file.
+    pub path: PathBuf,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl Anchor {
+    /// The anchor of the trail in this database, beside it.
+    pub fn beside(database: &Path) -> Self {
+        Self { path: database.with_extension("audit-head") }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What it says; `None` where there is no such file.
+    ///
+    /// # Errors
+    /// [`AnchorError`] for a file that says nothing one can rely on.
+    pub fn read(&self) -> Result<Option<Head>, AnchorError> {
+        match fs::read(&self.path) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(self.wrong(error.to_string())),
+            Ok(bytes) => parse(&bytes).map(Some).ok_or_else(|| self.wrong("is not as it was written".to_owned())),
+        }
+    }
+
+    /// Moves it on to `head`, unless it is there already or further.
+    ///
+    /// # Errors
+    /// [`AnchorError`]; the trail is good, but its end is not witnessed.
+    pub fn advance(&self, head: Head) -> Result<(), AnchorError> {
+        self.write(head).map_err(|error| self.wrong(error.to_string()))
+    }
+
+    fn write(&self, head: Head) -> std::io::Result<()> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file: File = options.open(&self.path)?;
+        // Until the file is closed: several processes write one trail.
+        file.lock()?;
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes)?;
+        let standing =
+            if bytes.is_empty() { Head::EMPTY } else { parse(&bytes).unwrap_or(Head { seq: u64::MAX, ..Head::EMPTY }) };
+        if standing.seq >= head.seq {
+            // A file that was tampered with stays as it is, for `verify` to find.
+            return Ok(());
+        }
+        file.seek(SeekFrom::Start(0))?;
+        file.write_all(format!("{:020} {}\n", head.seq, head.hash).as_bytes())
+    }
+
+    fn wrong(&self, what: String) -> AnchorError {
+        AnchorError { path: self.path.clone(), what }
+    }
+}
+
+fn parse(bytes: &[u8]) -> Option<Head> {
+    if bytes.len() != LENGTH {
+        return None;
+    }
+    let (seq, hash) = std::str::from_utf8(bytes).ok()?.strip_suffix('\n')?.split_once(' ')?;
+    let seq: u64 = seq.parse().ok()?;
+    let hash: B256 = hash.parse().ok()?;
+    Some(Head { seq, hash })
+}

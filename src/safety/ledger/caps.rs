@@ -1,0 +1,257 @@
+//! What the ledger is held against: plain figures taken from a policy, and the one judgement of a
+//! [`Request`] under them. The checks ask it before anything is simulated, the reservation asks it
+//! again inside the transaction that records the spending; both get every violation at once.
+
+use std::collections::BTreeMap;
+
+use super::micros::Micros;
+use super::usage::{Breaker, Usage};
+use crate::base::error::Violation;
+use crate::base::units::BasisPoints;
+use crate::chain::token::TokenId;
+
+/// A token on a chain.
+pub type TokenKey = (u64, TokenId);
+
+/// Over which time spending is added up. Every window slides; none starts anew at a round hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Span {
+    /// One action.
+    Once,
+    /// The last 60 minutes.
+    Hour,
+    /// The last 24 hours.
+    Day,
+    /// The last 30 days.
+    Month,
+}
+
+impl Span {
+    /// The windows, without [`Self::Once`].
+    pub const WINDOWS: [Self; 3] = [Self::Hour, Self::Day, Self::Month];
+
+    /// How long, in milliseconds.
+    pub const fn millis(self) -> u64 {
+        match self {
+            Self::Once => 0,
+            Self::Hour => 3_600_000,
+            Self::Day => 86_400_000,
+            Self::Month => 30 * 86_400_000,
+        }
+    }
+
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Once => "in one action",
+            Self::Hour => "in any 60 minutes",
+            Self::Day => "in any 24 hours",
+            Self::Month => "in any 30 days",
+        }
+    }
+}
+
+/// A limit on dollars.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpendCap {
+    /// The policy's field.
+    pub rule: &'static str,
+    /// Over which time.
+    pub span: Span,
+    /// The most.
+    pub limit: Micros,
+    /// Of which share of the policy's figure the phase leaves, where it is not all.
+    pub scaled: Option<BasisPoints>,
+}
+
+/// Limits on one token's dollars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TokenCaps {
+    /// In one action.
+    pub once: Option<Micros>,
+    /// In any 24 hours.
+    pub day: Option<Micros>,
+}
+
+/// Everything the ledger enforces.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caps {
+    /// On what is spent, in all tokens together.
+    pub spend: Vec<SpendCap>,
+    /// On single tokens.
+    pub tokens: BTreeMap<TokenKey, TokenCaps>,
+    /// Trades in any 60 minutes.
+    pub trades_per_hour: u32,
+    /// Calls in any 60 seconds.
+    pub calls_per_minute: u32,
+    /// Between one trade and the next, in milliseconds.
+    pub cooldown: u64,
+    /// Failures in a row that open the breaker.
+    pub failures: u32,
+    /// How long it stays open before one trial, in milliseconds.
+    pub cool_off: u64,
+    /// How far the portfolio may fall below its highest.
+    pub stop_loss: BasisPoints,
+}
+
+/// What one action wants to take out of the limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// All that counts as spent, gas included.
+    pub spend: Micros,
+    /// The part of it in each token.
+    pub tokens: BTreeMap<TokenKey, Micros>,
+    /// Whether it counts as a trade: anything but taking allowances and orders back.
+    pub trade: bool,
+    /// Whether it only takes back what others may take. It costs gas and is never held up by caps or
+    /// rates; what it costs is recorded all the same.
+    pub takes_back: bool,
+    /// Whether it is exempt from stop-loss, breaker and cooldown: an exit, a revocation or a
+    /// cancellation, as the simulation found it.
+    pub exempt: bool,
+    /// What the account holds, in dollars.
+    pub equity: Micros,
+}
+
+impl Caps {
+    /// Every cap on dollars that stands against `request`.
+    pub fn against_spending(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+        let mut found = Vec::new();
+        if request.takes_back {
+            return found;
+        }
+        for cap in &self.spend {
+            let before = usage.spent(cap.span);
+            let after = before.plus(request.spend);
+            if after.is_ok_and(|after| after <= cap.limit) {
+                continue;
+            }
+            let share = cap.scaled.map(|share| format!(" ({} % of the policy's figure)", percent(share)));
+            let limit = format!("{} {}{}", cap.limit, cap.span.words(), share.unwrap_or_default());
+            let left = cap.limit.less(before);
+            let (value, would_pass) = if cap.span == Span::Once {
+                (request.spend.to_string(), format!("at most {left}"))
+            } else {
+                let value = format!("{} on top of {before} already spent or reserved", request.spend);
+                (value, format!("at most {left} now{}", usage.frees(cap.span)))
+            };
+            found.push(Violation { rule: cap.rule.to_owned(), limit, value, would_pass });
+        }
+        for (key, spend) in &request.tokens {
+            let Some(caps) = self.tokens.get(key) else { continue };
+            let before = usage.tokens.get(key).copied().unwrap_or_default();
+            for (limit, span, before) in [(caps.once, Span::Once, Micros::ZERO), (caps.day, Span::Day, before)] {
+                let Some(limit) = limit else { continue };
+                if before.plus(*spend).is_ok_and(|after| after <= limit) {
+                    continue;
+                }
+                found.push(Violation {
+                    rule: format!("token_caps.{}", token_name(*key)),
+                    limit: format!("{limit} {}", span.words()),
+                    value: format!("{spend} on top of {before}"),
+                    would_pass: format!("at most {} of this token now", limit.less(before)),
+                });
+            }
+        }
+        found
+    }
+
+    /// Every limit on how often that stands against `request`.
+    pub fn against_rate(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+        let mut found = Vec::new();
+        if request.trade && usage.trades_hour >= self.trades_per_hour {
+            let would_pass = match usage.trade_frees_at {
+                Some(at) if self.trades_per_hour > 0 => format!("the next one in {}", seconds_until(at, usage.now)),
+                _ => "none: the policy allows no trade".to_owned(),
+            };
+            found.push(Violation {
+                rule: "max_trades_per_hour".to_owned(),
+                limit: format!("{} in any 60 minutes", self.trades_per_hour),
+                value: format!("{} were made", usage.trades_hour),
+                would_pass,
+            });
+        }
+        if usage.calls_minute > self.calls_per_minute {
+            found.push(Violation {
+                rule: "max_tool_calls_per_minute".to_owned(),
+                limit: format!("{} in any 60 seconds", self.calls_per_minute),
+                value: format!("{}, with this one", usage.calls_minute),
+                would_pass: "the same call within a minute".to_owned(),
+            });
+        }
+        if let Some(last) = usage.last_trade.filter(|_| request.trade && !request.exempt) {
+            let free = last.saturating_add(self.cooldown);
+            if usage.now < free {
+                found.push(Violation {
+                    rule: "cooldown_seconds".to_owned(),
+                    limit: format!("{} s between trades", self.cooldown / 1_000),
+                    value: format!("{} s after the last one", usage.now.saturating_sub(last) / 1_000),
+                    would_pass: format!("the same in {}, or an exit now", seconds_until(free, usage.now)),
+                });
+            }
+        }
+        found
+    }
+
+    /// Every loss or row of failures that stands against `request`.
+    pub fn against_losses(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+        let mut found = Vec::new();
+        if request.exempt {
+            return found;
+        }
+        let highest = usage.high_water.max(request.equity);
+        // Compared without division: fallen ≥ stop_loss · highest.
+        let fallen = u128::from(highest.less(request.equity).get()) * 10_000;
+        if fallen >= u128::from(highest.get()) * u128::from(self.stop_loss.get()) && fallen > 0 {
+            let stops = highest.less(highest.share(self.stop_loss));
+            found.push(Violation {
+                rule: "stop_loss_pct".to_owned(),
+                limit: format!("{} % below the highest, {highest}: stops at {stops}", percent(self.stop_loss)),
+                value: request.equity.to_string(),
+                would_pass: "exits, until the portfolio has recovered or the operator sets a new mark".to_owned(),
+            });
+        }
+        match usage.breaker {
+            Breaker::Closed { .. } | Breaker::HalfOpen => {}
+            Breaker::Open { until, failures } => found.push(Violation {
+                rule: "max_consecutive_failures".to_owned(),
+                limit: format!("{} in a row", self.failures),
+                value: format!("{failures} in a row"),
+                would_pass: format!("one trial in {}, or an exit now", seconds_until(until, usage.now)),
+            }),
+            Breaker::Trial => found.push(Violation {
+                rule: "max_consecutive_failures".to_owned(),
+                limit: "one trial at a time after a cool-off".to_owned(),
+                value: "a trial is under way".to_owned(),
+                would_pass: "the same once the trial has succeeded, or an exit now".to_owned(),
+            }),
+        }
+        found
+    }
+
+    /// Everything that stands against `request`.
+    pub fn against(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+        let mut found = self.against_spending(usage, request);
+        found.extend(self.against_rate(usage, request));
+        found.extend(self.against_losses(usage, request));
+        found
+    }
+}
+
+/// A token as the policy file writes it: `8453:0x…` or `8453:native`.
+pub fn token_name((chain_id, token): TokenKey) -> String {
+    match token {
+        TokenId::Native => format!("{chain_id}:native"),
+        TokenId::Erc20(address) => format!("{chain_id}:{address}"),
+    }
+}
+
+/// Hundredths of a percent as percent, without trailing zeros.
+pub(crate) fn percent(share: BasisPoints) -> String {
+    let (whole, fraction) = (share.get() / 100, share.get() % 100);
+    let text = format!("{whole}.{fraction:02}");
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+fn seconds_until(at: u64, now: u64) -> String {
+    format!("{} s", at.saturating_sub(now).div_ceil(1_000))
+}

@@ -1,0 +1,347 @@
+//! What has been spent, and what may still be: reservations in sliding windows, rates, the failure
+//! breaker and the portfolio's highest mark, in the one SQLite file that all processes share.
+//!
+//! Everything that changes happens inside an immediate transaction the caller brings, so that what
+//! is checked and what is recorded cannot come apart, whoever else is at work. What is reserved
+//! counts in full until it is settled, however long that takes; then it counts from the moment it
+//! was settled. So no window of the true spending times ever exceeds its cap.
+//!
+//! The ledger has a clock of its own, which only goes forward: the latest time any caller told it.
+//! A machine's clock that is set back frees nothing.
+//!
+//! Not here: what a limit is (see `policy`), prices (see `value`), nonces and signed bytes (see
+//! `chain::sender`).
+
+mod breaker;
+mod caps;
+mod micros;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod usage;
+
+use alloy::primitives::Address;
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+
+use crate::base::error::Violation;
+use crate::base::id::{CallId, GolemId};
+use crate::store::StoreError;
+
+pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
+pub use micros::{Micros, TooMuch, sum};
+pub use tables::MIGRATIONS;
+pub use usage::{Breaker, Usage, Window, usage};
+use usage::{sql, token_text};
+
+/// Over which time calls are counted, in milliseconds.
+const CALL_WINDOW: u64 = 60_000;
+
+/// One reservation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReservationId(i64);
+
+impl ReservationId {
+    /// As another room stores it.
+    pub fn get(self) -> i64 {
+        self.0
+    }
+
+    /// As another room has stored it.
+    pub fn stored(id: i64) -> Self {
+        Self(id)
+    }
+}
+
+/// Who reserves.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Party {
+    /// The call it belongs to.
+    pub call_id: CallId,
+    /// On whose behalf.
+    pub golem_id: GolemId,
+    /// Where.
+    pub chain_id: u64,
+    /// Whose money.
+    pub account: Address,
+}
+
+/// How an action ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Outcome {
+    /// It succeeded, and this much counts as spent, gas included.
+    Done {
+        /// At the prices of the reservation; above the reservation only by a fault.
+        spent: Micros,
+    },
+    /// It was included and failed.
+    Reverted {
+        /// The gas it took.
+        gas: Micros,
+    },
+    /// It failed, and for certain nothing of it can ever be included.
+    NotSent,
+    /// It was called off before anything was signed; nobody failed.
+    Withdrawn,
+    /// Nobody can tell yet: everything stays reserved.
+    Unclear,
+}
+
+/// Why there is no reservation, or no change to one.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LedgerError {
+    /// Limits stand against it. Nothing was recorded.
+    #[error("{} of the policy's limits stand against it", .0.len())]
+    Exceeded(Vec<Violation>),
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// More dollars than can be counted.
+    #[error(transparent)]
+    TooMuch(#[from] TooMuch),
+    /// No such reservation.
+    #[error("the ledger has no reservation {0}")]
+    Unknown(i64),
+    /// The reservation has been settled before.
+    #[error("reservation {id} is settled already, as {state}")]
+    Settled {
+        /// Which.
+        id: i64,
+        /// How.
+        state: String,
+    },
+    /// A number the database cannot hold.
+    #[error("{value} is too large for the ledger")]
+    OutOfRange {
+        /// The number.
+        value: u64,
+    },
+    /// Something in the file makes no sense.
+    #[error("the ledger holds {0}: keep the file aside and look at it before anything is spent")]
+    Damaged(&'static str),
+}
+
+impl From<rusqlite::Error> for LedgerError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// Judges `request` under `caps` and, where nothing stands against it, holds what it wants.
+///
+/// # Errors
+/// [`LedgerError::Exceeded`] with every violation; any other [`LedgerError`] means as little may be
+/// spent. The caller's transaction must then be given up.
+pub fn reserve(
+    transaction: &Transaction<'_>,
+    now: u64,
+    caps: &Caps,
+    party: &Party,
+    request: &Request,
+) -> Result<ReservationId, LedgerError> {
+    let now = advance(transaction, now)?;
+    observe_at(transaction, now, party, request.equity)?;
+    let usage = usage(transaction, now, party.chain_id, party.account, request.tokens.keys(), caps.cool_off)?;
+    let violations = caps.against(&usage, request);
+    if !violations.is_empty() {
+        return Err(LedgerError::Exceeded(violations));
+    }
+    transaction
+        .prepare_cached(
+            "INSERT INTO ledger_reservation
+             (call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, state)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open')",
+        )?
+        .execute(params![
+            party.call_id.to_string(),
+            party.golem_id.as_str(),
+            sql(party.chain_id)?,
+            party.account.to_string(),
+            request.trade,
+            request.exempt,
+            request.spend.to_sql(),
+            sql(now)?,
+        ])?;
+    let id = transaction.last_insert_rowid();
+    for ((chain_id, token), micros) in &request.tokens {
+        transaction
+            .prepare_cached(
+                "INSERT INTO ledger_reservation_token (reservation, chain_id, token, micros, held)
+                 VALUES (?1, ?2, ?3, ?4, 1)",
+            )?
+            .execute(params![id, sql(*chain_id)?, token_text(*token), micros.to_sql()])?;
+    }
+    if usage.breaker == Breaker::HalfOpen && !request.exempt {
+        breaker::begin_trial(transaction, id)?;
+    }
+    Ok(ReservationId(id))
+}
+
+/// Records how a reserved action ended. `most_failures` is the policy's `max_consecutive_failures`.
+///
+/// # Errors
+/// [`LedgerError::Settled`] for one that has ended before; [`LedgerError::Unknown`].
+pub fn settle(
+    transaction: &Transaction<'_>,
+    now: u64,
+    reservation: ReservationId,
+    outcome: Outcome,
+    most_failures: u32,
+) -> Result<(), LedgerError> {
+    let ReservationId(id) = reservation;
+    let state: Option<String> = transaction
+        .prepare_cached("SELECT state FROM ledger_reservation WHERE id = ?1")?
+        .query_row([id], |row| row.get(0))
+        .optional()?;
+    let state = state.ok_or(LedgerError::Unknown(id))?;
+    if !matches!(state.as_str(), "open" | "unclear") {
+        return Err(LedgerError::Settled { id, state });
+    }
+    let now = advance(transaction, now)?;
+    let (state, spent, success) = match outcome {
+        Outcome::Done { spent } => ("done", spent, Some(true)),
+        Outcome::Reverted { gas } => ("reverted", gas, Some(false)),
+        Outcome::NotSent => ("not_sent", Micros::ZERO, Some(false)),
+        Outcome::Withdrawn => ("withdrawn", Micros::ZERO, None),
+        Outcome::Unclear => {
+            transaction.execute("UPDATE ledger_reservation SET state = 'unclear' WHERE id = ?1", [id])?;
+            return Ok(());
+        }
+    };
+    transaction
+        .prepare_cached("UPDATE ledger_reservation SET state = ?2, settled_at = ?3, settled_micros = ?4 WHERE id = ?1")?
+        .execute(params![id, state, sql(now)?, spent.to_sql()])?;
+    if spent > Micros::ZERO {
+        transaction
+            .prepare_cached(
+                "INSERT INTO ledger_spent (at, reservation, total)
+                 VALUES (?1, ?2, ?3 + coalesce((SELECT total FROM ledger_spent ORDER BY seq DESC LIMIT 1), 0))",
+            )?
+            .execute(params![sql(now)?, id, spent.to_sql()])?;
+    }
+    if matches!(outcome, Outcome::Done { .. }) {
+        transaction
+            .prepare_cached(
+                "INSERT INTO ledger_token_spent (chain_id, token, at, total)
+                 SELECT chain_id, token, ?2, micros + coalesce(
+                     (SELECT total FROM ledger_token_spent AS before
+                      WHERE before.chain_id = held.chain_id AND before.token = held.token
+                      ORDER BY at DESC, seq DESC LIMIT 1), 0)
+                 FROM ledger_reservation_token AS held WHERE reservation = ?1",
+            )?
+            .execute(params![id, sql(now)?])?;
+    }
+    transaction.prepare_cached("UPDATE ledger_reservation_token SET held = 0 WHERE reservation = ?1")?.execute([id])?;
+    breaker::learn(transaction, now, id, success, most_failures)
+}
+
+/// Remembers to whom a reserved action gives something; they are known once it is done.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn note_recipients(
+    transaction: &Transaction<'_>,
+    reservation: ReservationId,
+    chain_id: u64,
+    recipients: &[Address],
+) -> Result<(), LedgerError> {
+    for recipient in recipients {
+        transaction
+            .prepare_cached(
+                "INSERT OR IGNORE INTO ledger_recipient (chain_id, recipient, reservation) VALUES (?1, ?2, ?3)",
+            )?
+            .execute(params![sql(chain_id)?, recipient.to_string(), reservation.get()])?;
+    }
+    Ok(())
+}
+
+/// Whether somebody was given something before, by an action that succeeded.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn knows_recipient(connection: &Connection, chain_id: u64, recipient: Address) -> Result<bool, LedgerError> {
+    let known: bool = connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM ledger_recipient JOIN ledger_reservation ON id = reservation
+                            WHERE ledger_recipient.chain_id = ?1 AND recipient = ?2 AND state = 'done')",
+        )?
+        .query_row(params![sql(chain_id)?, recipient.to_string()], |row| row.get(0))?;
+    Ok(known)
+}
+
+/// Counts one call and judges the rate: no more than `most` in any 60 seconds, by all processes
+/// together.
+///
+/// # Errors
+/// [`LedgerError::Exceeded`] where it is one too many; it then does not count.
+pub fn take_call(transaction: &Transaction<'_>, now: u64, most: u32) -> Result<(), LedgerError> {
+    let now = advance(transaction, now)?;
+    let made = usage::calls(transaction, now)?;
+    if made >= most {
+        return Err(LedgerError::Exceeded(vec![Violation {
+            rule: "max_tool_calls_per_minute".to_owned(),
+            limit: format!("{most} in any 60 seconds"),
+            value: format!("{made} were made"),
+            would_pass: "the same call within a minute".to_owned(),
+        }]));
+    }
+    let edge = sql(now.saturating_sub(CALL_WINDOW))?;
+    transaction.prepare_cached("DELETE FROM ledger_call WHERE at <= ?1")?.execute([edge])?;
+    transaction.prepare_cached("INSERT INTO ledger_call (at) VALUES (?1)")?.execute([sql(now)?])?;
+    Ok(())
+}
+
+/// Tells the ledger what an account is worth; the highest it was told is what the stop-loss measures
+/// from.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn observe(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
+    let now = advance(transaction, now)?;
+    observe_at(transaction, now, party, equity)
+}
+
+fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)
+             ON CONFLICT (chain_id, account) DO UPDATE SET micros = ?3, at = ?4 WHERE micros < ?3",
+        )?
+        .execute(params![sql(party.chain_id)?, party.account.to_string(), equity.to_sql(), sql(now)?])?;
+    Ok(())
+}
+
+/// Sets an account's highest mark to what it is worth now, by the operator's word: after a
+/// withdrawal, or to go on after a loss.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn set_high_water(
+    transaction: &Transaction<'_>,
+    now: u64,
+    party: &Party,
+    equity: Micros,
+) -> Result<(), LedgerError> {
+    let now = advance(transaction, now)?;
+    transaction.execute(
+        "INSERT OR REPLACE INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)",
+        params![sql(party.chain_id)?, party.account.to_string(), equity.to_sql(), sql(now)?],
+    )?;
+    Ok(())
+}
+
+/// Closes the breaker, by the operator's word.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn reset_breaker(transaction: &Transaction<'_>) -> Result<(), LedgerError> {
+    breaker::reset(transaction)
+}
+
+/// Moves the ledger's clock on to `now`, never back; answers what it shows.
+fn advance(transaction: &Transaction<'_>, now: u64) -> Result<u64, LedgerError> {
+    let now = now.max(usage::clock(transaction)?);
+    transaction
+        .prepare_cached("INSERT INTO ledger_clock (one, now) VALUES (1, ?1) ON CONFLICT (one) DO UPDATE SET now = ?1")?
+        .execute([sql(now)?])?;
+    Ok(now)
+}

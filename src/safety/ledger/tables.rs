@@ -1,0 +1,90 @@
+//! The ledger's tables.
+
+use crate::store::Migrations;
+
+/// The ledger's tables.
+///
+/// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
+/// in logs that only grow, each row with the running total, so that a window costs two look-ups
+/// however much it holds.
+pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST] };
+
+const FIRST: &str = "
+    CREATE TABLE ledger_clock (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        now INTEGER NOT NULL CHECK (now >= 0)
+    ) STRICT;
+
+    CREATE TABLE ledger_reservation (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        call_id TEXT NOT NULL,
+        golem_id TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        trade INTEGER NOT NULL CHECK (trade IN (0, 1)),
+        exempt INTEGER NOT NULL CHECK (exempt IN (0, 1)),
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        reserved_at INTEGER NOT NULL,
+        state TEXT NOT NULL CHECK (state IN ('open', 'unclear', 'done', 'reverted', 'not_sent', 'withdrawn')),
+        settled_at INTEGER,
+        settled_micros INTEGER CHECK (settled_micros >= 0)
+    ) STRICT;
+    CREATE INDEX ledger_reservation_held ON ledger_reservation (state, micros) WHERE state IN ('open', 'unclear');
+    CREATE INDEX ledger_reservation_trades ON ledger_reservation (reserved_at)
+        WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn');
+
+    CREATE TABLE ledger_reservation_token (
+        reservation INTEGER NOT NULL REFERENCES ledger_reservation (id),
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        held INTEGER NOT NULL CHECK (held IN (0, 1)),
+        PRIMARY KEY (reservation, chain_id, token)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX ledger_reservation_token_held ON ledger_reservation_token (chain_id, token, micros) WHERE held = 1;
+
+    CREATE TABLE ledger_spent (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL,
+        reservation INTEGER NOT NULL UNIQUE REFERENCES ledger_reservation (id),
+        total INTEGER NOT NULL CHECK (total >= 0)
+    ) STRICT;
+    CREATE INDEX ledger_spent_at ON ledger_spent (at, seq, total);
+
+    CREATE TABLE ledger_token_spent (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        total INTEGER NOT NULL CHECK (total >= 0)
+    ) STRICT;
+    CREATE INDEX ledger_token_spent_at ON ledger_token_spent (chain_id, token, at, seq, total);
+
+    CREATE TABLE ledger_recipient (
+        chain_id INTEGER NOT NULL,
+        recipient TEXT NOT NULL,
+        reservation INTEGER NOT NULL REFERENCES ledger_reservation (id),
+        PRIMARY KEY (chain_id, recipient, reservation)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE ledger_call (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT,
+        at INTEGER NOT NULL
+    ) STRICT;
+    CREATE INDEX ledger_call_at ON ledger_call (at);
+
+    CREATE TABLE ledger_breaker (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        failures INTEGER NOT NULL CHECK (failures >= 0),
+        opened_at INTEGER,
+        trial INTEGER REFERENCES ledger_reservation (id)
+    ) STRICT;
+
+    CREATE TABLE ledger_high_water (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, account)
+    ) STRICT, WITHOUT ROWID;
+";

@@ -1,0 +1,228 @@
+//! What has been used of the limits, read in one go.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::Address;
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::LedgerError;
+use super::caps::{Span, TokenKey};
+use super::micros::Micros;
+use crate::chain::token::TokenId;
+
+/// What has been used, by the ledger's clock.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Usage {
+    /// The ledger's time, in milliseconds since the Unix epoch: the latest any caller has told it.
+    pub now: u64,
+    /// In the last hour, day and month, with all that is reserved and not settled.
+    pub windows: [Window; 3],
+    /// The same for the last day of each token that was asked for.
+    pub tokens: BTreeMap<TokenKey, Micros>,
+    /// Trades begun in the last hour.
+    pub trades_hour: u32,
+    /// When the oldest of them is an hour old.
+    pub trade_frees_at: Option<u64>,
+    /// Calls recorded in the last minute.
+    pub calls_minute: u32,
+    /// When the last trade began.
+    pub last_trade: Option<u64>,
+    /// Whether failures have stopped new trades.
+    pub breaker: Breaker,
+    /// The most the account was worth.
+    pub high_water: Micros,
+}
+
+/// One window's spending.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Window {
+    /// What is spent or reserved.
+    pub spent: Micros,
+    /// When the oldest settled part leaves the window.
+    pub frees_at: Option<u64>,
+}
+
+/// What a row of failures has come to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Breaker {
+    /// Trading goes on.
+    Closed {
+        /// Failures since the last success.
+        failures: u32,
+    },
+    /// No new trades until the cool-off is over.
+    Open {
+        /// When it is, in milliseconds since the Unix epoch.
+        until: u64,
+        /// Failures that opened it.
+        failures: u32,
+    },
+    /// One trial may be made.
+    HalfOpen,
+    /// It is being made.
+    Trial,
+}
+
+impl Default for Breaker {
+    fn default() -> Self {
+        Self::Closed { failures: 0 }
+    }
+}
+
+impl Usage {
+    /// What is spent or reserved in a window; nothing for [`Span::Once`].
+    pub fn spent(&self, span: Span) -> Micros {
+        self.window(span).spent
+    }
+
+    fn window(&self, span: Span) -> Window {
+        let [hour, day, month] = self.windows;
+        match span {
+            Span::Once => Window::default(),
+            Span::Hour => hour,
+            Span::Day => day,
+            Span::Month => month,
+        }
+    }
+
+    /// When a window has more room, in words that follow "now".
+    pub(super) fn frees(&self, span: Span) -> String {
+        match self.window(span).frees_at {
+            Some(at) => format!("; the window begins to free in {} s", at.saturating_sub(self.now).div_ceil(1_000)),
+            None => String::new(),
+        }
+    }
+}
+
+/// Reads what has been used, as of `now` or of the ledger's own clock, whichever is later.
+///
+/// # Errors
+/// [`LedgerError`]: then nothing is known, and nothing may be spent.
+pub fn usage<'a>(
+    connection: &Connection,
+    now: u64,
+    chain_id: u64,
+    account: Address,
+    tokens: impl IntoIterator<Item = &'a TokenKey>,
+    cool_off: u64,
+) -> Result<Usage, LedgerError> {
+    let now = now.max(clock(connection)?);
+    let held: i64 = connection.query_row(
+        "SELECT coalesce(sum(micros), 0) FROM ledger_reservation WHERE state IN ('open', 'unclear')",
+        [],
+        |row| row.get(0),
+    )?;
+    let held = Micros::from_sql(held)?;
+    let mut windows = [Window::default(); 3];
+    for (window, span) in windows.iter_mut().zip(Span::WINDOWS) {
+        let edge = sql(now.saturating_sub(span.millis()))?;
+        let spent = settled(connection, edge)?;
+        let oldest: Option<i64> = connection
+            .prepare_cached("SELECT at FROM ledger_spent WHERE at > ?1 ORDER BY at LIMIT 1")?
+            .query_row([edge], |row| row.get(0))
+            .optional()?;
+        *window = Window {
+            spent: spent.plus(held)?,
+            frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(span.millis())),
+        };
+    }
+    let mut by_token = BTreeMap::new();
+    for key in tokens {
+        by_token.insert(*key, token_usage(connection, now, *key)?);
+    }
+    let edge = sql(now.saturating_sub(Span::Hour.millis()))?;
+    let (trades, oldest): (i64, Option<i64>) = connection
+        .prepare_cached(
+            "SELECT count(*), min(reserved_at) FROM ledger_reservation
+         WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn') AND reserved_at > ?1",
+        )?
+        .query_row([edge], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let last: Option<i64> = connection
+        .prepare_cached(
+            "SELECT max(reserved_at) FROM ledger_reservation
+         WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn')",
+        )?
+        .query_row([], |row| row.get(0))?;
+    let high_water: Option<i64> = connection
+        .prepare_cached("SELECT micros FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(Usage {
+        now,
+        windows,
+        tokens: by_token,
+        trades_hour: count(trades),
+        trade_frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
+        calls_minute: calls(connection, now)?,
+        last_trade: last.map(time).transpose()?,
+        breaker: super::breaker::state(connection, now, cool_off)?,
+        high_water: high_water.map(Micros::from_sql).transpose()?.unwrap_or_default(),
+    })
+}
+
+/// What is settled after `edge`: the running total now, less what it was at the edge.
+fn settled(connection: &Connection, edge: i64) -> Result<Micros, LedgerError> {
+    let total: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce((SELECT total FROM ledger_spent ORDER BY seq DESC LIMIT 1), 0)
+                  - coalesce((SELECT total FROM ledger_spent WHERE at <= ?1 ORDER BY at DESC, seq DESC LIMIT 1), 0)",
+        )?
+        .query_row([edge], |row| row.get(0))?;
+    Ok(Micros::from_sql(total)?)
+}
+
+fn token_usage(connection: &Connection, now: u64, key: TokenKey) -> Result<Micros, LedgerError> {
+    let (chain_id, token) = (sql(key.0)?, token_text(key.1));
+    let edge = sql(now.saturating_sub(Span::Day.millis()))?;
+    let total: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce((SELECT total FROM ledger_token_spent
+                              WHERE chain_id = ?1 AND token = ?2 ORDER BY at DESC, seq DESC LIMIT 1), 0)
+                  - coalesce((SELECT total FROM ledger_token_spent
+                              WHERE chain_id = ?1 AND token = ?2 AND at <= ?3 ORDER BY at DESC, seq DESC LIMIT 1), 0)
+                  + coalesce((SELECT sum(micros) FROM ledger_reservation_token
+                              WHERE chain_id = ?1 AND token = ?2 AND held = 1), 0)",
+        )?
+        .query_row(params![chain_id, token, edge], |row| row.get(0))?;
+    Ok(Micros::from_sql(total)?)
+}
+
+/// Calls recorded in the last minute.
+pub(super) fn calls(connection: &Connection, now: u64) -> Result<u32, LedgerError> {
+    let edge = sql(now.saturating_sub(super::CALL_WINDOW))?;
+    let calls: i64 = connection
+        .prepare_cached("SELECT count(*) FROM ledger_call WHERE at > ?1")?
+        .query_row([edge], |row| row.get(0))?;
+    Ok(count(calls))
+}
+
+/// The latest time the ledger was told.
+pub(super) fn clock(connection: &Connection) -> Result<u64, LedgerError> {
+    let stored: Option<i64> = connection
+        .prepare_cached("SELECT now FROM ledger_clock WHERE one = 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    stored.map_or(Ok(0), time)
+}
+
+/// A time, id or number for SQLite.
+pub(super) fn sql(value: u64) -> Result<i64, LedgerError> {
+    i64::try_from(value).map_err(|_| LedgerError::OutOfRange { value })
+}
+
+/// A time out of SQLite.
+pub(super) fn time(stored: i64) -> Result<u64, LedgerError> {
+    u64::try_from(stored).map_err(|_| LedgerError::Damaged("a time before 1970"))
+}
+
+pub(super) fn token_text(token: TokenId) -> String {
+    match token {
+        TokenId::Native => "native".to_owned(),
+        TokenId::Erc20(address) => address.to_string(),
+    }
+}
+
+/// More than can be counted is as bad as the most.
+fn count(rows: i64) -> u32 {
+    u32::try_from(rows).unwrap_or(u32::MAX)
+}

@@ -1,0 +1,132 @@
+use super::*;
+
+fn file() -> (tempfile::TempDir, StopFile) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = StopFile::in_folder(folder.path());
+    (folder, file)
+}
+
+fn stop(in_force: InForce) -> Stop {
+    match in_force {
+        InForce::Stop(stop) => stop,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_cannot_be_understood_is_a_halt() {
+    let (_folder, file) = file();
+    assert_eq!(file.read(), InForce::None);
+    for text in [
+        "",
+        "stop!",
+        "{}",
+        r#"{"level":"pause"}"#,
+        "\u{0}\u{1}",
+        r#"{"level":"nothing","reason":"","by":"","at":0,"id":""}"#,
+    ] {
+        fs::write(file.path(), text).unwrap();
+        assert_eq!(file.read().level(), Some(StopLevel::Halt), "{text:?}");
+    }
+    fs::write(file.path(), [0xff, 0xfe]).unwrap();
+    assert_eq!(file.read().level(), Some(StopLevel::Halt));
+    fs::remove_file(file.path()).unwrap();
+    fs::create_dir(file.path()).unwrap();
+    assert_eq!(file.read().level(), Some(StopLevel::Halt));
+    fs::remove_dir(file.path()).unwrap();
+    #[cfg(unix)]
+    {
+        std::os::unix::fs::symlink("/nowhere/at/all", file.path()).unwrap();
+        assert_eq!(file.read().level(), Some(StopLevel::Halt));
+    }
+}
+
+#[test]
+fn it_goes_up_at_once_and_never_down_by_raising() {
+    let (_folder, file) = file();
+    let first = stop(file.raise(StopLevel::ExitOnly, "looks odd\u{1b}[2J", "console", 7).unwrap());
+    assert_eq!((first.level, first.at, first.by.as_str()), (StopLevel::ExitOnly, 7, "console"));
+    assert!(!first.reason.as_str().contains('\u{1b}'));
+    assert_eq!(file.read(), InForce::Stop(first.clone()));
+    assert_eq!(stop(file.raise(StopLevel::Pause, "", "other", 8).unwrap()), first);
+    let higher = stop(file.raise(StopLevel::Halt, "worse", "other", 9).unwrap());
+    assert_eq!((higher.level, higher.over.as_deref()), (StopLevel::Halt, Some(&first)));
+
+    fs::write(file.path(), "garbled").unwrap();
+    assert!(matches!(file.raise(StopLevel::Flatten, "", "me", 1).unwrap(), InForce::Garbled { .. }));
+    assert_eq!(stop(file.raise(StopLevel::Revoke, "", "me", 1).unwrap()).level, StopLevel::Revoke);
+}
+
+#[test]
+fn only_ones_own_hold_is_released_without_a_decision() {
+    let (_folder, file) = file();
+    let pause = stop(file.raise(StopLevel::Pause, "", "console", 1).unwrap());
+    let hold = stop(file.raise(StopLevel::Halt, "", "console", 2).unwrap());
+    assert!(matches!(file.release(&pause), Err(StopError::NotYours { level: StopLevel::Halt, .. })));
+    assert_eq!(file.release(&hold).unwrap(), InForce::Stop(pause.clone()));
+    // The same once more: it is in force no longer.
+    assert!(matches!(file.release(&hold), Err(StopError::NotYours { level: StopLevel::Pause, .. })));
+    assert_eq!(file.release(&pause).unwrap(), InForce::None);
+    assert_eq!(file.release(&pause).unwrap(), InForce::None);
+
+    let hold = stop(file.raise(StopLevel::Pause, "", "console", 3).unwrap());
+    fs::write(file.path(), "garbled").unwrap();
+    assert!(matches!(file.release(&hold), Err(StopError::NotYours { level: StopLevel::Halt, by: None })));
+}
+
+#[test]
+fn it_goes_down_by_decision() {
+    let (_folder, file) = file();
+    file.raise(StopLevel::Halt, "", "a", 1).unwrap();
+    assert_eq!(stop(file.lower(Some(StopLevel::ExitOnly), "sell", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
+    assert_eq!(stop(file.lower(Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
+    assert_eq!(file.lower(None, "", "operator", 3).unwrap(), InForce::None);
+    fs::write(file.path(), "garbled").unwrap();
+    assert_eq!(file.lower(None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(file.read(), InForce::None);
+}
+
+#[test]
+fn of_many_who_raise_at_once_the_highest_stays() {
+    let (_folder, file) = file();
+    for round in 0..20 {
+        std::thread::scope(|scope| {
+            for level in StopLevel::ALL {
+                let file = file.clone();
+                scope.spawn(move || file.raise(*level, "", "many", round).unwrap());
+            }
+        });
+        assert_eq!(file.read().level(), Some(StopLevel::Revoke));
+        file.lower(None, "", "operator", round).unwrap();
+    }
+    let left: Vec<_> =
+        fs::read_dir(_folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(left, ["STOP.lock"]);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_says_how_to_stop_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("data"), "in the way").unwrap();
+    let file = StopFile::in_folder(&folder.path().join("data"));
+    assert_eq!(file.read().level(), Some(StopLevel::Halt), "what cannot be looked for counts as one");
+    let error = file.raise(StopLevel::Revoke, "", "me", 1).unwrap_err().to_string();
+    assert!(error.contains("make a file of that name"), "{error}");
+}
+
+#[test]
+fn the_ladder_is_the_documented_table() {
+    let table = [
+        (None, [true, true, true]),
+        (Some(StopLevel::Pause), [true, false, false]),
+        (Some(StopLevel::ExitOnly), [true, true, false]),
+        (Some(StopLevel::Flatten), [true, true, false]),
+        (Some(StopLevel::Halt), [true, false, false]),
+        (Some(StopLevel::Revoke), [true, false, false]),
+    ];
+    for (level, allowed) in table {
+        for (passage, allowed) in Passage::ALL.iter().zip(allowed) {
+            assert_eq!(lets_through(level, *passage), allowed, "{level:?} {passage:?}");
+        }
+    }
+}
