@@ -1,10 +1,36 @@
-//! What the framed bytes do on a fork of the chain as it is, held against what was declared.
+//! What the framed bytes do on a fork of the chain as it is, held against what was declared. The
+//! class of an action and what it is exempt from follow from here, not from what a tool says.
+//!
+//! | file | holds |
+//! |---|---|
+//! | here | what is asked of the fork, and what an answer is |
+//! | `judge` | every change against the declaration |
+//! | `class` | what a set of moves is |
+//! | `declared` | what shows before anything is run |
+//!
+//! Whoever is exposed by a signature (account, signer,
+//! payer) may lose, gain, allow or set nothing that the proposal does not declare.
 
-use alloy::primitives::U256;
+mod class;
+mod declared;
+mod judge;
 
+use std::collections::BTreeSet;
+
+use alloy::primitives::{Address, U256};
+
+use super::framed::Framed;
+use crate::base::error::Violation;
 use crate::base::model::ActionClass;
-use crate::chain::fork::{Pinned, Simulation};
+use crate::base::text::SafeText;
+use crate::chain::fork::{Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
 use crate::chain::token::TokenId;
+
+pub use declared::declared;
+pub use judge::judge;
+
+/// Characters kept of one fault.
+const MAX_FAULT: usize = 300;
 
 /// What the framed bytes do.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,13 +39,21 @@ pub struct Simulated {
     pub pinned: Pinned,
     /// Gas of all legs together, in gas units.
     pub gas_used: u64,
+    /// What that gas costs at the frame's bound, in wei.
+    pub gas_cost: U256,
     /// The class of the action, derived from the changes.
     pub class: ActionClass,
     /// Whether it only leaves positions: what comes in is an exit asset, it comes to the account
-    /// itself, at a fair price, and no new allowance is left.
+    /// itself, and no allowance is left that was not there. Whether the price is fair is not in it.
+    pub leaves: bool,
+    /// [`Self::leaves`], and the price is fair.
     pub reduce_only: bool,
+    /// Whether it only takes back what others may take.
+    pub takes_back: bool,
     /// What every balance of the account moved by, gas apart.
     pub moves: Vec<Move>,
+    /// Who else has more of something afterwards.
+    pub paid: Vec<Address>,
     /// The whole answer of the fork.
     pub simulation: Simulation,
 }
@@ -33,4 +67,88 @@ pub struct Move {
     pub before: U256,
     /// After; for the native coin as if gas were free.
     pub after: U256,
+}
+
+/// What is known of the chain, for judging what changed on it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Surroundings {
+    /// The one Permit2 contract whose allowances a proposal may declare.
+    pub permit2: Option<Address>,
+    /// The contract that wraps the native coin.
+    pub wrapped: Option<Address>,
+    /// Dollar coins.
+    pub stables: BTreeSet<Address>,
+}
+
+/// Something that stands against an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// What, in a word.
+    pub rule: &'static str,
+    /// What was declared.
+    pub declared: SafeText,
+    /// What happens.
+    pub found: SafeText,
+}
+
+impl Fault {
+    fn new(rule: &'static str, declared: impl ToString, found: impl ToString) -> Self {
+        let clean = |text: String| SafeText::clean(&text, MAX_FAULT);
+        Self { rule, declared: clean(declared.to_string()), found: clean(found.to_string()) }
+    }
+
+    /// As an envelope carries it.
+    pub fn violation(&self) -> Violation {
+        Violation {
+            rule: self.rule.to_owned(),
+            limit: self.declared.to_string(),
+            value: self.found.to_string(),
+            would_pass: "an action that does what it declares and nothing else".to_owned(),
+        }
+    }
+}
+
+/// Runs the legs from number `from` on, as the transactions that they would be, and asks of every
+/// declared token and spender whether it changes or not. `nonce` is the signer's on the pinned block.
+///
+/// # Errors
+/// [`ForkError`]: then nothing is known of what the legs would do.
+pub async fn run(fork: &Fork, framed: &Framed, from: usize, nonce: u64) -> Result<Simulation, ForkError> {
+    let bound = framed.fees();
+    let fees = Fees::Dynamic { max_fee: bound.max_fee_per_gas, max_priority_fee: bound.max_priority_fee_per_gas };
+    let calls: Vec<Call> = (nonce..)
+        .zip(framed.legs().iter().skip(from))
+        .map(|(nonce, leg)| {
+            Call::new(leg.from, leg.to, leg.data.clone())
+                .with_value(leg.value)
+                .with_gas_limit(leg.gas_limit)
+                .paid(nonce, fees)
+        })
+        .collect();
+    let options = Options { watch: watch(framed), ..Options::default() };
+    fork.simulate_with(&calls, &options).await
+}
+
+/// Every declared token, everybody exposed or to receive something, every declared spender.
+fn watch(framed: &Framed) -> Watch {
+    let proposal = framed.proposal();
+    let flows = proposal.outflows.iter().map(|flow| flow.token.id);
+    let inflows = proposal.inflows.iter().map(|inflow| inflow.token.id);
+    let allowances = proposal.allowances.iter().map(|bound| bound.token.id);
+    let tokens: BTreeSet<Address> = flows
+        .chain(inflows)
+        .chain(allowances)
+        .filter_map(|id| match id {
+            TokenId::Native => None,
+            TokenId::Erc20(address) => Some(address),
+        })
+        .collect();
+    let receivers = proposal.inflows.iter().map(|inflow| inflow.recipient).chain(proposal.recipients.iter().copied());
+    let owners: BTreeSet<Address> = framed.exposed().into_iter().chain(receivers).collect();
+    let spenders: BTreeSet<Address> = proposal.allowances.iter().map(|bound| bound.spender).collect();
+    Watch {
+        tokens: tokens.into_iter().collect(),
+        owners: owners.into_iter().collect(),
+        spenders: spenders.into_iter().collect(),
+    }
 }

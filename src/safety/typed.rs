@@ -30,8 +30,6 @@ pub enum TypedMessage {
 /// What whoever holds a signature can take with it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Takes {
-    /// The contract that checks the signature.
-    pub verifier: Address,
     /// The token's contract.
     pub token: Address,
     /// Who may take it.
@@ -42,6 +40,8 @@ pub struct Takes {
     pub usable_until: u64,
     /// Until when what it grants holds, in seconds since the Unix epoch.
     pub holds_until: u64,
+    /// Whether its nonce is the next of an order (an allowance), or any that is unused (a transfer).
+    pub ordered: bool,
 }
 
 impl TypedMessage {
@@ -65,24 +65,33 @@ impl TypedMessage {
     }
 
     /// What the signature lets somebody take. Times beyond 64 bits mean "for ever" and are cut to that.
-    pub fn takes(&self) -> Takes {
-        match self {
-            Self::Permit2Allowance { permit2, permit } => Takes {
-                verifier: *permit2,
+    pub fn takes(&self) -> Vec<Takes> {
+        let takes = match self {
+            Self::Permit2Allowance { permit, .. } => Takes {
                 token: permit.details.token,
                 spender: permit.spender,
                 amount: U256::from(permit.details.amount),
                 usable_until: permit.sigDeadline.saturating_to(),
                 holds_until: permit.details.expiration.to::<u64>(),
+                ordered: true,
             },
-            Self::Permit2Transfer { permit2, permit } => Takes {
-                verifier: *permit2,
+            Self::Permit2Transfer { permit, .. } => Takes {
                 token: permit.permitted.token,
                 spender: permit.spender,
                 amount: permit.permitted.amount,
                 usable_until: permit.deadline.saturating_to(),
                 holds_until: permit.deadline.saturating_to(),
+                ordered: false,
             },
+        };
+        vec![takes]
+    }
+
+    /// The nonce that it uses up in Permit2's bitmap, if it is of the kind that has such a one.
+    pub fn unordered_nonce(&self) -> Option<U256> {
+        match self {
+            Self::Permit2Allowance { .. } => None,
+            Self::Permit2Transfer { permit, .. } => Some(permit.nonce),
         }
     }
 

@@ -1,0 +1,542 @@
+//! Every change that a simulation found, against what was declared. Pure.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::{Address, U256};
+
+use super::class::classify;
+use super::{Fault, Move, Simulated, Surroundings};
+use crate::base::model::ActionClass;
+use crate::chain::fork::{Changes, Outcome, Permit2Allowance, Simulation, Status};
+use crate::chain::token::TokenId;
+use crate::safety::framed::{Framed, FramedLeg};
+use crate::safety::proposal::{AllowanceKind, Purpose};
+
+/// Holds a simulation of the legs from number `from` on against the declaration. What it answers
+/// stands even where faults stand against it, so that both can be shown.
+pub fn judge(
+    framed: &Framed,
+    from: usize,
+    simulation: Simulation,
+    base_fee: u64,
+    around: &Surroundings,
+) -> (Simulated, Vec<Fault>) {
+    let judge = Judge { framed, from, simulation: &simulation, base_fee, around };
+    let mut faults = Vec::new();
+    judge.outcomes(&mut faults);
+    judge.plan(&mut faults);
+    for one in framed.exposed() {
+        judge.account(one, &mut faults);
+        judge.balances(one, &mut faults);
+        judge.allowances(one, &mut faults);
+        judge.everything_else(one, &mut faults);
+    }
+    judge.inflows_of_others(&mut faults);
+    let moves = judge.moves(framed.account());
+    let paid = judge.paid();
+    judge.recipients(&paid, &mut faults);
+    let (class, leaves, takes_back) = judge.class(&moves);
+    let gas_cost = judge.gas_cost();
+    let (pinned, gas_used) = (simulation.pinned, simulation.gas_used());
+    let simulated = Simulated {
+        pinned,
+        gas_used,
+        gas_cost,
+        class,
+        leaves: leaves && faults.is_empty(),
+        reduce_only: false,
+        takes_back: takes_back && faults.is_empty(),
+        moves,
+        paid,
+        simulation,
+    };
+    (simulated, faults)
+}
+
+struct Judge<'a> {
+    framed: &'a Framed,
+    from: usize,
+    simulation: &'a Simulation,
+    base_fee: u64,
+    around: &'a Surroundings,
+}
+
+impl Judge<'_> {
+    fn changes(&self) -> &Changes {
+        &self.simulation.changes
+    }
+
+    fn legs(&self) -> impl Iterator<Item = (usize, &FramedLeg, Option<&Outcome>)> {
+        let outcomes = self.simulation.outcomes.iter().map(Some).chain(std::iter::repeat(None));
+        self.framed.legs().iter().enumerate().skip(self.from).zip(outcomes).map(|((at, leg), end)| (at, leg, end))
+    }
+
+    /// What a leg's gas costs when it pays the frame's bound: as the chain charges it
+    /// ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
+    fn gas_cost(&self) -> U256 {
+        let bound = self.framed.fees();
+        let tipped = u128::from(self.base_fee).saturating_add(bound.max_priority_fee_per_gas);
+        let price = U256::from(bound.max_fee_per_gas.min(tipped));
+        U256::from(self.simulation.gas_used()).saturating_mul(price)
+    }
+
+    /// Every leg there, every leg successful, and nothing left unasked.
+    fn outcomes(&self, faults: &mut Vec<Fault>) {
+        for (at, _, end) in self.legs() {
+            match end.map(|end| &end.status) {
+                Some(Status::Success) => {}
+                Some(Status::Reverted(reason)) => {
+                    faults.push(Fault::new(
+                        "simulation",
+                        "every transaction succeeds",
+                        format!("transaction {} reverts: {reason}", at + 1),
+                    ));
+                }
+                Some(Status::Halted(why)) => {
+                    faults.push(Fault::new(
+                        "simulation",
+                        "every transaction succeeds",
+                        format!("transaction {} breaks: {why}", at + 1),
+                    ));
+                }
+                None => faults.push(Fault::new(
+                    "simulation",
+                    "every transaction is simulated",
+                    format!("transaction {} was not", at + 1),
+                )),
+            }
+        }
+        for gap in &self.changes().gaps {
+            faults.push(Fault::new("simulation_complete", "every change is looked for", format!("{gap:?}")));
+        }
+        for silent in &self.changes().unreadable {
+            let found = format!("{} does not answer {}: {:?}", silent.contract, silent.question, silent.failure);
+            faults.push(Fault::new("simulation_complete", "every token answers", found));
+        }
+    }
+
+    /// One main leg at most; the others only give and take back allowances.
+    fn plan(&self, faults: &mut Vec<Fault>) {
+        let mains = self.framed.legs().iter().filter(|leg| leg.purpose == Purpose::Main).count();
+        if mains > 1 {
+            faults.push(Fault::new("plan", "one transaction that moves tokens", format!("{mains} of them")));
+        }
+        for (at, leg, end) in self.legs() {
+            let Some(changes) = end.and_then(|end| end.changes.as_ref()) else { continue };
+            let gained_or_lost = changes
+                .balances
+                .iter()
+                .filter(|change| self.framed.exposed().contains(&change.holder) && change.balance.moved());
+            if leg.purpose != Purpose::Main {
+                for change in gained_or_lost {
+                    faults.push(Fault::new(
+                        "plan",
+                        "transactions beside the main one move no tokens",
+                        format!("transaction {} moves {}", at + 1, change.token),
+                    ));
+                }
+            }
+            for change in &changes.allowances {
+                if self.framed.exposed().contains(&change.owner) && change.allowance.after > change.allowance.before {
+                    self.allowance_on_the_way(at, change.token, change.spender, change.allowance.after, faults);
+                }
+            }
+            for change in &changes.permit2_allowances {
+                let (before, after) = (&change.allowance.before, &change.allowance.after);
+                if self.framed.exposed().contains(&change.owner) && after.amount > before.amount {
+                    self.allowance_on_the_way(at, change.token, change.spender, after.amount, faults);
+                }
+            }
+        }
+    }
+
+    /// Between two legs an allowance may be what the action needs, and no more: whoever stops the
+    /// plan there could take it.
+    fn allowance_on_the_way(&self, leg: usize, token: Address, spender: Address, is: U256, faults: &mut Vec<Fault>) {
+        let id = TokenId::Erc20(token);
+        let declared =
+            self.framed.proposal().allowances.iter().filter(|bound| bound.token.id == id && bound.spender == spender);
+        let Some(at_most) = declared.map(|bound| bound.at_most).max() else {
+            faults.push(Fault::new(
+                "allowance",
+                format!("none of {token} for {spender}"),
+                format!("{is} after transaction {}", leg + 1),
+            ));
+            return;
+        };
+        let needed = at_most.max(self.outflow(id));
+        if is > needed {
+            faults.push(Fault::new(
+                "allowance",
+                format!("at most {needed} of {token} for {spender}"),
+                format!("{is} after transaction {}", leg + 1),
+            ));
+        }
+    }
+
+    fn outflow(&self, token: TokenId) -> U256 {
+        if !self.main_is_to_come() {
+            return U256::ZERO;
+        }
+        let flows = self.framed.proposal().outflows.iter().filter(|flow| flow.token.id == token);
+        flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount))
+    }
+
+    /// The least of a token that must come to somebody; `None` if nothing of it is to come.
+    fn inflow(&self, token: TokenId, to: Address) -> Option<U256> {
+        let to_come = self.main_is_to_come();
+        let inflows = self.framed.proposal().inflows.iter();
+        inflows
+            .filter(|inflow| to_come && inflow.token.id == token && inflow.recipient == to)
+            .fold(None, |sum, inflow| Some(sum.unwrap_or(U256::ZERO).saturating_add(inflow.at_least)))
+    }
+
+    /// Whether the leg that moves tokens is among those simulated.
+    fn main_is_to_come(&self) -> bool {
+        self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == Purpose::Main)
+    }
+
+    /// The balance of `holder` in `token`, gas apart; `None` if nothing was found to have moved.
+    fn moved(&self, token: TokenId, holder: Address) -> Option<Move> {
+        match token {
+            TokenId::Native => {
+                let change = self.changes().account(holder)?;
+                let gas = if holder == self.framed.payer() { self.gas_cost() } else { U256::ZERO };
+                // A coin balance cannot come near 2^256.
+                let after = change.balance.after.saturating_add(gas);
+                Some(Move { token, before: change.balance.before, after })
+            }
+            TokenId::Erc20(address) => {
+                let change = self.changes().balance(address, holder)?;
+                Some(Move { token, before: change.before, after: change.after })
+            }
+        }
+    }
+
+    /// The account itself: coin balance, nonce, code, delegation.
+    fn account(&self, one: Address, faults: &mut Vec<Fault>) {
+        let sent = if one == self.framed.signer() { self.legs().count() as u64 } else { 0 };
+        let Some(change) = self.changes().account(one) else {
+            if sent > 0 {
+                faults.push(Fault::new("nonce", format!("{sent} transactions sent by {one}"), "none"));
+            }
+            return;
+        };
+        let used = change.nonce.after.checked_sub(change.nonce.before);
+        if used != Some(sent) {
+            faults.push(Fault::new(
+                "nonce",
+                format!("{sent} transactions sent by {one}"),
+                format!("its nonce goes from {} to {}", change.nonce.before, change.nonce.after),
+            ));
+        }
+        if change.code_hash.moved() {
+            faults.push(Fault::new("code", format!("the code of {one} stays"), "it changes"));
+        }
+        if change.delegation.moved() {
+            let to = change.delegation.after.map_or("nobody".to_owned(), |to| to.to_string());
+            faults.push(Fault::new("delegation", format!("the delegation of {one} stays"), format!("to {to}")));
+        }
+        self.held_to_bounds(one, TokenId::Native, faults);
+    }
+
+    fn balances(&self, one: Address, faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let declared = proposal.outflows.iter().map(|flow| flow.token.id);
+        let declared = declared.chain(proposal.inflows.iter().map(|inflow| inflow.token.id));
+        let found = self.changes().balances.iter().filter(|change| change.holder == one);
+        let tokens: BTreeSet<TokenId> = declared
+            .filter(|token| *token != TokenId::Native)
+            .chain(found.map(|change| TokenId::Erc20(change.token)))
+            .collect();
+        for token in tokens {
+            self.held_to_bounds(one, token, faults);
+        }
+        // Without an entry for the coin the account was not touched at all.
+        if self.changes().account(one).is_none()
+            && let Some(least) = self.inflow(TokenId::Native, one).filter(|least| !least.is_zero())
+        {
+            faults.push(Fault::new("inflow", format!("at least {least} wei to {one}"), "nothing"));
+        }
+    }
+
+    /// No more out than declared, no less in, and nothing in that was not expected.
+    fn held_to_bounds(&self, one: Address, token: TokenId, faults: &mut Vec<Fault>) {
+        let is_account = one == self.framed.account();
+        let out = if is_account { self.outflow(token) } else { U256::ZERO };
+        let least = self.inflow(token, one);
+        let name = match token {
+            TokenId::Native => "wei".to_owned(),
+            TokenId::Erc20(address) => format!("of {address}"),
+        };
+        let Some(moved) = self.moved(token, one) else {
+            if let Some(least) = least.filter(|least| !least.is_zero()) {
+                faults.push(Fault::new("inflow", format!("at least {least} {name} to {one}"), "nothing"));
+            }
+            return;
+        };
+        if moved.after < moved.before && least.is_none_or(|least| least.is_zero()) {
+            let lost = moved.before.saturating_sub(moved.after);
+            if lost > out {
+                faults.push(Fault::new("outflow", format!("at most {out} {name} from {one}"), lost));
+            }
+            return;
+        }
+        match least {
+            Some(least) => {
+                // Bounds of one token both ways are held together: after + out ≥ before + least.
+                let enough = moved.after.saturating_add(out) >= moved.before.saturating_add(least);
+                if !enough {
+                    let came = moved.after.saturating_sub(moved.before);
+                    faults.push(Fault::new("inflow", format!("at least {least} {name} to {one}"), came));
+                }
+            }
+            None if moved.after > moved.before => {
+                let came = moved.after.saturating_sub(moved.before);
+                faults.push(Fault::new("undeclared_inflow", format!("nothing {name} to {one}"), came));
+            }
+            None => {}
+        }
+    }
+
+    /// What somebody who is not exposed is to get.
+    fn inflows_of_others(&self, faults: &mut Vec<Fault>) {
+        let exposed = self.framed.exposed();
+        let mut seen = BTreeSet::new();
+        for inflow in &self.framed.proposal().inflows {
+            let key = (inflow.token.id, inflow.recipient);
+            if !exposed.contains(&inflow.recipient) && seen.insert(key) {
+                self.held_to_bounds(inflow.recipient, inflow.token.id, faults);
+            }
+        }
+    }
+
+    fn allowances(&self, one: Address, faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let bound = |token: Address, spender: Address, permit2: bool| {
+            proposal.allowances.iter().find(|bound| {
+                bound.token.id == TokenId::Erc20(token)
+                    && bound.spender == spender
+                    && matches!(bound.kind, AllowanceKind::Permit2 { .. }) == permit2
+            })
+        };
+        let spends = |token: Address| !self.outflow(TokenId::Erc20(token)).is_zero();
+        for change in self.changes().allowances.iter().filter(|change| change.owner == one && change.allowance.moved())
+        {
+            let (before, after) = (change.allowance.before, change.allowance.after);
+            let of = format!("{} for {}", change.token, change.spender);
+            match bound(change.token, change.spender, false) {
+                Some(bound) if after > before && after > bound.at_most => {
+                    faults.push(Fault::new("allowance", format!("at most {} of {of}", bound.at_most), after));
+                }
+                None if after > before => faults.push(Fault::new("allowance", format!("none of {of}"), after)),
+                // Used up by what is spent: that is declared as spent.
+                None if !spends(change.token) => {
+                    faults.push(Fault::new("allowance", format!("that of {of} stays {before}"), after));
+                }
+                _ => {}
+            }
+        }
+        for change in self.changes().permit2_allowances.iter().filter(|change| change.owner == one) {
+            let (before, after) = (change.allowance.before, change.allowance.after);
+            if before == after {
+                continue;
+            }
+            let of = format!("{} for {} in Permit2", change.token, change.spender);
+            if self.around.permit2 != Some(change.permit2) {
+                let found = format!("{} keeps one", change.permit2);
+                faults.push(Fault::new("allowance", format!("none of {of} but in the known Permit2"), found));
+                continue;
+            }
+            self.permit2_nonce(one, change.token, change.spender, before, after, faults);
+            let later = after.expiration > before.expiration;
+            if after.amount.is_zero() || !(after.amount > before.amount || later) {
+                if bound(change.token, change.spender, true).is_none() && !spends(change.token) {
+                    faults.push(Fault::new("allowance", format!("that of {of} stays"), after.amount));
+                }
+                continue;
+            }
+            match bound(change.token, change.spender, true).map(|bound| (bound.at_most, bound.kind)) {
+                Some((at_most, AllowanceKind::Permit2 { expires_at })) => {
+                    if after.amount > at_most || after.expiration > expires_at {
+                        let declared = format!("at most {at_most} of {of} until {expires_at}");
+                        faults.push(Fault::new(
+                            "allowance",
+                            declared,
+                            format!("{} until {}", after.amount, after.expiration),
+                        ));
+                    }
+                }
+                Some((_, AllowanceKind::Erc20)) | None => {
+                    let found = format!("{} until {}", after.amount, after.expiration);
+                    faults.push(Fault::new("allowance", format!("none of {of}"), found));
+                }
+            }
+        }
+    }
+
+    /// An ordered nonce of Permit2 moves by the signatures in the calldata and by nothing else.
+    fn permit2_nonce(
+        &self,
+        owner: Address,
+        token: Address,
+        spender: Address,
+        before: Permit2Allowance,
+        after: Permit2Allowance,
+        faults: &mut Vec<Fault>,
+    ) {
+        let signed = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| {
+            slot.signer == owner
+                && slot
+                    .message
+                    .takes()
+                    .iter()
+                    .any(|takes| takes.ordered && takes.token == token && takes.spender == spender)
+        });
+        let expected = before.nonce.saturating_add(signed.count() as u64);
+        if after.nonce != expected {
+            faults.push(Fault::new(
+                "permit2_nonce",
+                format!("the nonce of {token} for {spender} becomes {expected}"),
+                after.nonce,
+            ));
+        }
+    }
+
+    /// Whatever else somebody can own or allow: no tool declares it, so none of it may change.
+    fn everything_else(&self, one: Address, faults: &mut Vec<Fault>) {
+        let changes = self.changes();
+        for change in changes.permit2_nonces.iter().filter(|change| change.owner == one && change.bits.moved()) {
+            let used = change.bits.before ^ change.bits.after;
+            if used != self.signed_bits(one, change.word) {
+                faults.push(Fault::new(
+                    "permit2_nonce",
+                    "only the nonces signed here are used",
+                    format!("word {}: {used:#x}", change.word),
+                ));
+            }
+        }
+        for change in changes.permit_nonces.iter().filter(|change| change.owner == one && change.nonce.moved()) {
+            faults.push(Fault::new("permit_nonce", format!("that of {} stays", change.token), change.nonce.after));
+        }
+        for change in changes.operators.iter().filter(|change| change.owner == one && change.approved.moved()) {
+            let found = format!("{} becomes {}", change.operator, change.approved.after);
+            faults.push(Fault::new("operator", format!("the operators of {} stay", change.collection), found));
+        }
+        for change in &changes.nft_owners {
+            if change.who.moved() && (change.who.before == one || change.who.after == one) {
+                let found = format!("{} {} goes to {}", change.collection, change.id, change.who.after);
+                faults.push(Fault::new("nft", "no single token moves", found));
+            }
+        }
+        for change in &changes.nft_approvals {
+            // Whose token it is cannot be told from here, so any counts.
+            if change.who.moved() && !change.who.after.is_zero() {
+                let found = format!("{} may take {} {}", change.who.after, change.collection, change.id);
+                faults.push(Fault::new("nft", "nobody may take a single token", found));
+            }
+        }
+        for change in changes.multi_balances.iter().filter(|change| change.holder == one && change.balance.moved()) {
+            let found = format!("{} {}: {}", change.collection, change.id, change.balance.after);
+            faults.push(Fault::new("nft", "no token of many kinds moves", found));
+        }
+        for write in changes.unexplained().filter(|write| write.concerns(one)) {
+            let found = format!("{} writes slot {:#x}", write.account, write.slot);
+            faults.push(Fault::new(
+                "unexplained_write",
+                format!("nothing about {one} is written that cannot be told"),
+                found,
+            ));
+        }
+    }
+
+    /// The bits of Permit2's bitmap that the signatures in the calldata use up in one word.
+    fn signed_bits(&self, owner: Address, word: U256) -> U256 {
+        let slots = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| slot.signer == owner);
+        let nonces = slots.filter_map(|slot| slot.message.unordered_nonce());
+        nonces.filter(|nonce| (*nonce >> 8usize) == word).fold(U256::ZERO, |bits, nonce| {
+            bits | (U256::from(1u8) << (nonce & U256::from(0xffu8)).saturating_to::<usize>())
+        })
+    }
+
+    /// Every balance of `holder` that moved, gas apart.
+    fn moves(&self, holder: Address) -> Vec<Move> {
+        let tokens = self.changes().balances.iter().filter(|change| change.holder == holder);
+        let tokens = tokens.map(|change| TokenId::Erc20(change.token));
+        let all: BTreeSet<TokenId> = std::iter::once(TokenId::Native).chain(tokens).collect();
+        let moves = all.into_iter().filter_map(|token| self.moved(token, holder));
+        moves.filter(|moved| moved.before != moved.after).collect()
+    }
+
+    /// Everybody who is not exposed and has more of something than before.
+    fn paid(&self) -> Vec<Address> {
+        let exposed = self.framed.exposed();
+        let tokens = self.changes().balances.iter().filter(|change| change.balance.after > change.balance.before);
+        let coins = self.changes().accounts.iter().filter(|change| change.balance.after > change.balance.before);
+        let all: BTreeSet<Address> =
+            tokens.map(|change| change.holder).chain(coins.map(|change| change.account)).collect();
+        all.into_iter().filter(|one| !exposed.contains(one)).collect()
+    }
+
+    /// Where nothing comes back, everybody who gets something of what is given must be named.
+    fn recipients(&self, paid: &[Address], faults: &mut Vec<Fault>) {
+        let proposal = self.framed.proposal();
+        let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
+        if comes_back || proposal.outflows.is_empty() {
+            return;
+        }
+        let given: BTreeSet<TokenId> = proposal.outflows.iter().map(|flow| flow.token.id).collect();
+        for one in paid.iter().filter(|one| !proposal.recipients.contains(one)) {
+            let gets =
+                given.iter().any(|token| self.moved(*token, *one).is_some_and(|moved| moved.after > moved.before));
+            if gets {
+                faults.push(Fault::new("recipient", "only the named recipients get anything", one));
+            }
+        }
+    }
+
+    /// Class, whether it only leaves positions, and whether it only takes back.
+    fn class(&self, moves: &[Move]) -> (ActionClass, bool, bool) {
+        let more_allowed = self.more_allowed();
+        let lost: Vec<&Move> = moves.iter().filter(|moved| moved.after < moved.before).collect();
+        let gained: Vec<&Move> = moves.iter().filter(|moved| moved.after > moved.before).collect();
+        let class = classify(&lost, &gained, more_allowed, self.around);
+        let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
+            && !lost.is_empty()
+            && !more_allowed;
+        let takes_back = lost.is_empty() && gained.is_empty() && !more_allowed && self.takes_something_back();
+        (class, leaves, takes_back)
+    }
+
+    /// Whether somebody may take more of the exposed afterwards than before.
+    fn more_allowed(&self) -> bool {
+        let exposed = self.framed.exposed();
+        let of_tokens = self
+            .changes()
+            .allowances
+            .iter()
+            .any(|change| exposed.contains(&change.owner) && change.allowance.after > change.allowance.before);
+        let of_permit2 = self.changes().permit2_allowances.iter().any(|change| {
+            let (before, after) = (change.allowance.before, change.allowance.after);
+            exposed.contains(&change.owner)
+                && !after.amount.is_zero()
+                && (after.amount > before.amount || after.expiration > before.expiration)
+        });
+        let of_all =
+            self.changes().operators.iter().any(|change| exposed.contains(&change.owner) && change.approved.after);
+        of_tokens || of_permit2 || of_all
+    }
+
+    fn takes_something_back(&self) -> bool {
+        let exposed = self.framed.exposed();
+        let of_tokens = self
+            .changes()
+            .allowances
+            .iter()
+            .any(|change| exposed.contains(&change.owner) && change.allowance.after < change.allowance.before);
+        let of_permit2 = self.changes().permit2_allowances.iter().any(|change| {
+            exposed.contains(&change.owner) && change.allowance.after.amount < change.allowance.before.amount
+        });
+        of_tokens || of_permit2
+    }
+}
