@@ -263,6 +263,8 @@ pub enum TxState {
     Confirmed,
     /// In a block, and it reverted.
     Reverted,
+    /// No endpoint took it, and none ever will: it is as if it had never been.
+    Dropped,
     /// Not known yet; it is followed by its hash.
     Unclear,
 }

@@ -1,7 +1,21 @@
-//! The operator's yes: what they are asked, and what they can answer.
+//! The operator's yes: the desk where questions lie, what can be answered, and the grants that
+//! answer for a while.
+//!
+//! Questions travel here and not over the fabric, which only announces them. A question holds no
+//! lock, no reservation and no nonce. Nothing here survives a restart.
 
+mod desk;
+mod grant;
+
+use std::sync::Arc;
+
+use crate::base::id::PermitId;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
+use crate::safety::pipeline::Preview;
+
+pub use desk::{ApprovalDesk, Ticket};
+pub use grant::Grant;
 
 /// How much consent an action takes, from the least to the most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +36,32 @@ pub enum ApprovalNeed {
     },
 }
 
+impl ApprovalNeed {
+    /// The same, but with a yes for this reason too.
+    #[must_use]
+    pub fn and_asking(self, reason: SafeText) -> Self {
+        let mut reasons = match self {
+            Self::Approval { reasons } => reasons,
+            Self::Instant | Self::Notify | Self::Delay { .. } => Vec::new(),
+        };
+        reasons.push(reason);
+        Self::Approval { reasons }
+    }
+
+    /// Whether a yes given for `self` is enough for `other`.
+    pub fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (_, Self::Instant | Self::Notify) | (Self::Approval { .. }, Self::Delay { .. }) => true,
+            (Self::Delay { millis: waited }, Self::Delay { millis }) => waited >= millis,
+            (Self::Approval { reasons: known }, Self::Approval { reasons }) => {
+                reasons.iter().all(|reason| known.contains(reason))
+            }
+            (Self::Instant | Self::Notify, Self::Delay { .. } | Self::Approval { .. })
+            | (Self::Delay { .. }, Self::Approval { .. }) => false,
+        }
+    }
+}
+
 /// What the operator can answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
@@ -31,7 +71,7 @@ pub enum Answer {
     Similar {
         /// For how long, in milliseconds.
         millis: u64,
-        /// Up to how much in all.
+        /// Up to how much in all, this one included.
         total: Usd,
     },
     /// A smaller amount; prepared anew, asked anew.
@@ -44,9 +84,125 @@ pub enum Answer {
         /// Why, for the Golem.
         reason: SafeText,
     },
-    /// No, and everything stops.
+    /// No, and everything stops. Whoever takes the answer sets the stop.
     RefuseAndHalt {
         /// Why.
         reason: SafeText,
     },
+}
+
+/// Why an answer does not count.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// Nobody asks that any more, or asks it anew under another permit.
+    #[error("this question is over, or has changed: look at it again before answering")]
+    NotAsked,
+    /// The permit has run out; the question is being asked anew.
+    #[error("the permit has expired meanwhile: it is simulated again, look at the difference before answering")]
+    Expired,
+    /// This action can only be approved one at a time.
+    #[error("no standing approval for this: {0}")]
+    NoGrant(&'static str),
+    /// The amount to grant does not even cover this action.
+    #[error("a total of ${total} does not cover this action's ${spent}")]
+    TotalTooSmall {
+        /// Offered.
+        total: Usd,
+        /// Needed now.
+        spent: Usd,
+    },
+}
+
+/// A question as it lies on the desk.
+#[derive(Debug, Clone)]
+pub struct ApprovalRequest {
+    /// What is asked: frame, permit, simulation, values, verdicts.
+    pub preview: Arc<Preview>,
+    /// Why it is asked.
+    pub reasons: Vec<SafeText>,
+    /// What differs from the question as it was before its permit ran out.
+    pub changed: Vec<SafeText>,
+    /// Whether silence lets it pass when the time is over.
+    pub passes_by_itself: bool,
+    /// When it was first asked, in milliseconds since the Unix epoch.
+    pub asked_at: u64,
+    /// When it lapses, or passes by itself, in milliseconds since the Unix epoch.
+    pub ends_at: u64,
+    /// Its place among all open questions, from 1.
+    pub place: usize,
+    /// How many are open.
+    pub of: usize,
+}
+
+/// How a question ended.
+#[derive(Debug)]
+pub enum Decision {
+    /// It may be done.
+    Approved(Yes),
+    /// A smaller amount is wanted.
+    Edit {
+        /// The amount, as the tool's parameter takes it.
+        amount: String,
+    },
+    /// No.
+    Refused {
+        /// Why.
+        reason: SafeText,
+    },
+    /// No, and everything is to stop.
+    RefusedAndHalted {
+        /// Why.
+        reason: SafeText,
+    },
+    /// Nobody answered in time, which is no refusal.
+    Lapsed,
+    /// It is over for another reason, such as a halt.
+    Withdrawn {
+        /// Why.
+        reason: SafeText,
+    },
+    /// The permit ran out while the question was open: prepare anew, then [`Ticket::replace`].
+    PermitExpired,
+}
+
+/// Somebody's yes to exactly one permit. Made by the desk; used up by a commit.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "a yes that is not used says nothing"]
+pub struct Yes {
+    permit_id: PermitId,
+    said: Said,
+}
+
+/// Who said yes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// The operator, to this question.
+    Operator,
+    /// The operator, earlier, to its kind.
+    Grant,
+    /// Nobody objected while it waited.
+    Waited,
+}
+
+impl Yes {
+    /// To which permit.
+    pub fn permit_id(&self) -> PermitId {
+        self.permit_id
+    }
+
+    /// Who said it.
+    pub fn said(&self) -> Said {
+        self.said
+    }
+}
+
+/// With what consent a commit is asked for.
+#[derive(Debug)]
+pub enum Consent {
+    /// With none: enough for what needs none.
+    None,
+    /// With a yes from the desk.
+    Yes(Yes),
+    /// With the operator's standing word to say yes wherever they may.
+    Always,
 }

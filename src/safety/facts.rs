@@ -8,7 +8,7 @@ use alloy::primitives::U256;
 
 use super::simulate::Simulated;
 use super::value::{Doubt, Values};
-use crate::base::model::{Phase, StopLevel};
+use crate::base::model::{ActionClass, Phase, StopLevel};
 use crate::base::units::Usd;
 use crate::chain::token::{Token, TokenId};
 
@@ -32,6 +32,26 @@ pub struct Facts {
     pub portfolio: Result<Portfolio, Doubt>,
     /// What the framed bytes do; `None` before the simulation has run.
     pub simulation: Option<Simulated>,
+}
+
+impl Facts {
+    /// The class the action is treated as: what the simulation derived, or what the tool claims where
+    /// that is stricter. Without a simulation, the strictest.
+    pub fn class(&self, claimed: ActionClass) -> ActionClass {
+        let derived = self.simulation.as_ref().map_or(ActionClass::NewPosition, |simulated| simulated.class);
+        // Ordered from the riskiest on.
+        derived.min(claimed)
+    }
+
+    /// Whether the simulation found that it only leaves positions, at a fair price.
+    pub fn reduce_only(&self) -> bool {
+        self.simulation.as_ref().is_some_and(|simulated| simulated.reduce_only)
+    }
+
+    /// Whether the simulation found that it only takes back what others may take.
+    pub fn takes_back(&self) -> bool {
+        self.simulation.as_ref().is_some_and(|simulated| simulated.takes_back)
+    }
 }
 
 /// What an account holds of the tokens that are known here.

@@ -12,6 +12,8 @@
 //! | `typed` | the typed data that can be signed: a closed list |
 //! | `facts`, `verdict` | what checks decide on, and how they answer |
 //! | `ground` | what is read of the chain before anything is decided |
+//! | `checks` | one file each |
+//! | `rulebook` | the seam to policy, stop ladder and ledger |
 //! | `value` | dollars: out at the highest, in at the lowest |
 //! | `simulate` | what the bytes do, against what was declared |
 //! | `permit`, `approval`, `guardian` | consent |
@@ -26,6 +28,7 @@ pub mod account;
 pub mod approval;
 pub mod audit;
 mod binding;
+pub mod checks;
 pub mod facts;
 pub mod framed;
 pub mod ground;
@@ -34,6 +37,7 @@ pub mod ledger;
 pub mod permit;
 pub mod pipeline;
 pub mod proposal;
+pub mod rulebook;
 pub mod simulate;
 pub mod stop;
 pub mod typed;

@@ -1,15 +1,57 @@
 //! What stands between a preview and its commit: a permit that serves once, for a short time, for
 //! exactly what was previewed.
+//!
+//! A permit that was never used lives in this program's memory only, so that none survives a
+//! restart; one that was used is in the database, so that none serves twice.
 
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, U256};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
+use tokio::time::Instant;
 
 use super::framed::{FeeBound, Framed};
 use super::proposal::{AllowanceBound, Flow, Inflow};
-use crate::base::id::PermitId;
+use crate::base::id::{CallId, PermitId};
 use crate::base::text::SafeText;
+use crate::store::{Migrations, StoreError};
 
 /// How long a permit serves unless configured otherwise, in milliseconds.
 pub const DEFAULT_TTL_MILLIS: u64 = 60_000;
+
+/// The pipeline's tables: permits that were used, the transactions signed under them, and who has
+/// received something before.
+pub const MIGRATIONS: Migrations = Migrations {
+    room: "safety",
+    steps: &["
+    CREATE TABLE safety_permit (
+        permit_id TEXT PRIMARY KEY,
+        simulation_hash BLOB NOT NULL,
+        call_id TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        reservation INTEGER NOT NULL,
+        gas_usd TEXT NOT NULL,
+        spent_usd TEXT NOT NULL,
+        consumed_at INTEGER NOT NULL,
+        ended TEXT CHECK (ended IN ('done', 'reverted', 'not_sent', 'withdrawn'))
+    ) STRICT;
+    CREATE INDEX safety_permit_open ON safety_permit (chain_id) WHERE ended IS NULL;
+
+    CREATE TABLE safety_leg (
+        permit_id TEXT NOT NULL REFERENCES safety_permit (permit_id),
+        leg INTEGER NOT NULL,
+        of INTEGER NOT NULL,
+        hash BLOB NOT NULL UNIQUE,
+        PRIMARY KEY (permit_id, leg)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE safety_recipient (
+        chain_id INTEGER NOT NULL,
+        address TEXT NOT NULL,
+        first_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, address)
+    ) STRICT, WITHOUT ROWID;
+"],
+};
 
 /// Leave to do what was previewed: once, until it expires, within its bounds.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,8 +64,12 @@ pub struct ActionPermit {
     pub expected_outcome: SafeText,
     /// What may happen at most, and must at least.
     pub bounds: Bounds,
+    /// When it was issued, in milliseconds since the Unix epoch.
+    pub issued_at: u64,
     /// Until when it serves, in milliseconds since the Unix epoch.
     pub expires_at: u64,
+    /// The same by a clock that nobody can set.
+    pub expires: Instant,
 }
 
 /// What an action may do at most, and must bring at least. Exact changes may differ while they stay
@@ -42,6 +88,20 @@ pub struct Bounds {
     pub worst_gas: U256,
 }
 
+/// Why a permit does not serve.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum PermitFault {
+    /// Its time is over, or it was issued before this program started.
+    #[error("the permit has expired, or was issued by an earlier run: preview the action again")]
+    Expired,
+    /// What would be signed, or the rules it was checked under, are not those it was issued for.
+    #[error("the permit is for something else than what would be signed now")]
+    Mismatch,
+    /// It was used.
+    #[error("the permit has been used")]
+    Consumed,
+}
+
 impl Bounds {
     /// The bounds a frame declares.
     pub fn of(framed: &Framed) -> Self {
@@ -54,4 +114,142 @@ impl Bounds {
             worst_gas: framed.worst_gas(),
         }
     }
+}
+
+impl ActionPermit {
+    /// A permit for `framed` under the rules named `policy`.
+    pub fn issue(framed: &Framed, policy: B256, now_millis: u64, ttl_millis: u64) -> Self {
+        let bounds = Bounds::of(framed);
+        Self {
+            permit_id: PermitId::random(),
+            simulation_hash: framed.binding_hash(policy, &bounds),
+            expected_outcome: framed.proposal().expected_outcome.clone(),
+            bounds,
+            issued_at: now_millis,
+            expires_at: now_millis.saturating_add(ttl_millis),
+            expires: Instant::now() + std::time::Duration::from_millis(ttl_millis),
+        }
+    }
+
+    /// Whether its time is over by either clock, or the machine's clock shows a time before it was issued:
+    /// then nobody can tell how old it is.
+    pub fn expired(&self, now_millis: u64, now: Instant) -> bool {
+        now_millis >= self.expires_at || now >= self.expires || now_millis < self.issued_at
+    }
+
+    /// Whether it serves for signing `framed` now, under the rules named `policy`.
+    ///
+    /// # Errors
+    /// [`PermitFault`].
+    pub fn verify(&self, framed: &Framed, policy: B256, now_millis: u64, now: Instant) -> Result<(), PermitFault> {
+        if self.expired(now_millis, now) {
+            return Err(PermitFault::Expired);
+        }
+        let declared = Bounds::of(framed);
+        let bound = framed.binding_hash(policy, &self.bounds);
+        if self.bounds != declared
+            || bound != self.simulation_hash
+            || self.expected_outcome != framed.proposal().expected_outcome
+        {
+            return Err(PermitFault::Mismatch);
+        }
+        Ok(())
+    }
+}
+
+/// What is written down when a permit is used.
+#[derive(Debug, Clone)]
+pub(super) struct Use {
+    pub permit_id: PermitId,
+    pub simulation_hash: B256,
+    pub call_id: CallId,
+    pub chain_id: u64,
+    pub account: Address,
+    pub gas_usd: String,
+    pub spent_usd: String,
+}
+
+/// Whether it has been used, in this run or an earlier one.
+pub(super) fn is_consumed(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT 1 FROM safety_permit WHERE permit_id = ?1")?
+        .query_row([permit_id.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+/// Uses a permit up. `false` if it was used before.
+pub(super) fn consume(
+    transaction: &Transaction<'_>,
+    used: &Use,
+    reservation: i64,
+    now: u64,
+) -> Result<bool, StoreError> {
+    let rows = transaction
+        .prepare_cached(
+            "INSERT INTO safety_permit
+             (permit_id, simulation_hash, call_id, chain_id, account, reservation, gas_usd, spent_usd, consumed_at)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (permit_id) DO NOTHING",
+        )?
+        .execute(params![
+            used.permit_id.to_string(),
+            used.simulation_hash.as_slice(),
+            used.call_id.to_string(),
+            number(used.chain_id)?,
+            used.account.to_string(),
+            reservation,
+            used.gas_usd,
+            used.spent_usd,
+            number(now)?,
+        ])?;
+    Ok(rows == 1)
+}
+
+/// Notes a transaction that was signed under a permit.
+pub(super) fn note_leg(
+    transaction: &Transaction<'_>,
+    permit_id: PermitId,
+    leg: usize,
+    of: usize,
+    hash: B256,
+) -> Result<(), StoreError> {
+    transaction.execute(
+        "INSERT INTO safety_leg (permit_id, leg, of, hash) VALUES (?1, ?2, ?3, ?4)",
+        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice()],
+    )?;
+    Ok(())
+}
+
+/// Notes how what was done under a permit has ended.
+pub(super) fn note_end(transaction: &Transaction<'_>, permit_id: PermitId, ended: &str) -> Result<(), StoreError> {
+    transaction
+        .execute("UPDATE safety_permit SET ended = ?2 WHERE permit_id = ?1", params![permit_id.to_string(), ended])?;
+    Ok(())
+}
+
+/// Whether somebody has received something on this chain before.
+pub(super) fn has_received(connection: &Connection, chain_id: u64, who: Address) -> Result<bool, StoreError> {
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT 1 FROM safety_recipient WHERE chain_id = ?1 AND address = ?2")?
+        .query_row(params![number(chain_id)?, who.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+/// Notes that somebody has received something.
+pub(super) fn note_received(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    who: Address,
+    now: u64,
+) -> Result<(), StoreError> {
+    transaction.execute(
+        "INSERT INTO safety_recipient (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        params![number(chain_id)?, who.to_string(), number(now)?],
+    )?;
+    Ok(())
+}
+
+fn number(value: u64) -> Result<i64, StoreError> {
+    i64::try_from(value).map_err(|_| StoreError::Query(format!("{value} is too large for the database")))
 }

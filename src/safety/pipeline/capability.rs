@@ -66,7 +66,6 @@ impl<A: Action> fmt::Debug for Capability<A> {
 impl Capability<Transaction> {
     /// Leave to sign leg number `leg` of `framed`. `None` if there is no such leg, or the fees break
     /// the frame's bound.
-    #[expect(dead_code, reason = "the commit that makes one comes next")]
     pub(super) fn new(framed: Framed, leg: usize, nonce: u64, fees: FeeBound) -> Option<Self> {
         let bound = framed.fees();
         let within = fees.max_fee_per_gas <= bound.max_fee_per_gas

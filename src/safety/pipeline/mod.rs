@@ -1,5 +1,236 @@
 //! The way from a proposal to a settled transaction, and the only maker of a [`Capability`].
+//!
+//! | file | holds |
+//! |---|---|
+//! | `capability` | leave to sign one thing |
+//! | `assess` | facts, verdicts and simulation on one block |
+//! | `preview` | from a proposal to a permit |
+//! | `commit` | from a permit to signed bytes on their way |
+//! | `plan` | the legs of a plan one after the other, and what is taken back if it stops half-way |
+//! | `settle` | receipts, what the chain says became of it, the ledger's last word |
+//! | `recover` | what a crash left behind |
+//! | `refusal` | why not |
 
+mod assess;
 mod capability;
+mod commit;
+mod plan;
+mod preview;
+mod recover;
+mod refusal;
+mod settle;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::base::clock::Clock;
+use crate::base::error::ErrorCode;
+use crate::base::id::PermitId;
+use crate::base::model::Phase;
+use crate::chain::sender::{ChainNonces, FeeQuote, Fees, Sender};
+use crate::fabric::{EventKind, Fabric};
+use crate::safety::account::Account;
+use crate::safety::approval::ApprovalDesk;
+use crate::safety::framed::{FeeBound, Framed};
+use crate::safety::ground::Ground;
+use crate::safety::guardian::Guardian;
+use crate::safety::rulebook::Rulebook;
+use crate::store::Store;
 
 pub use capability::{Action, Capability, ToSign, Transaction};
+pub use commit::{Committed, LegReport, State};
+pub use preview::Preview;
+pub use recover::Recovered;
+pub use refusal::Refusal;
+pub use settle::Truth;
+
+/// A frame's fees may be this many times the base fee, beside the tip: the first try pays up to twice
+/// of it, the rest is for outbidding.
+const FEE_HEADROOM: u128 = 3;
+
+/// A frame's tip may be this many times what is usual.
+const TIP_HEADROOM: u128 = 2;
+
+/// Previews kept at most; the oldest go first.
+const MAX_PREPARED: usize = 256;
+
+/// One chain as the pipeline works on it.
+#[derive(Debug, Clone)]
+pub struct PipelineChain {
+    /// What is read of it.
+    pub ground: Ground,
+    /// What goes to it.
+    pub sender: Sender,
+}
+
+/// What a pipeline is made of.
+#[derive(Debug)]
+pub struct PipelineConfig {
+    /// The chains it works on.
+    pub chains: Vec<PipelineChain>,
+    /// The ledger's database, opened with the migrations of this room, the sender and the ledger.
+    pub store: Store,
+    /// The operator's rules.
+    pub rules: Arc<dyn Rulebook>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where it says what happens.
+    pub fabric: Fabric,
+    /// Where it asks the operator.
+    pub desk: ApprovalDesk,
+    /// Who must agree above the hot lane.
+    pub guardian: Option<Arc<dyn Guardian>>,
+    /// How long a permit serves.
+    pub permit_ttl: Duration,
+    /// How long a receipt is waited for before the answer is that it is not known yet.
+    pub patience: Duration,
+}
+
+/// How something is asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Asked {
+    /// The phase to decide in: the Golem's, tightened by the caller where it wants that.
+    pub phase: Phase,
+}
+
+/// The pipeline. Cheap to clone; clones are the same pipeline.
+#[derive(Clone)]
+pub struct Pipeline {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    chains: Vec<PipelineChain>,
+    store: Store,
+    rules: Arc<dyn Rulebook>,
+    clock: Arc<dyn Clock>,
+    fabric: Fabric,
+    desk: ApprovalDesk,
+    guardian: Option<Arc<dyn Guardian>>,
+    permit_ttl: u64,
+    patience: Duration,
+    prepared: Mutex<HashMap<PermitId, Slot>>,
+}
+
+/// What a permit stands for, in memory only: no permit outlives the program.
+#[derive(Debug, Clone)]
+struct Prepared {
+    preview: Preview,
+    account: Arc<dyn Account>,
+    ground: Ground,
+}
+
+/// A permit's place in memory.
+enum Slot {
+    Open(Box<Prepared>),
+    /// A commit has begun with it.
+    Taken {
+        until: Instant,
+    },
+}
+
+impl fmt::Debug for Pipeline {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pipeline").field("rules", &self.inner.rules).finish_non_exhaustive()
+    }
+}
+
+impl Pipeline {
+    /// A pipeline.
+    pub fn new(config: PipelineConfig) -> Self {
+        let PipelineConfig { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience } = config;
+        let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
+        let prepared = Mutex::default();
+        let inner = Inner { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience, prepared };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Where the operator is asked.
+    pub fn desk(&self) -> &ApprovalDesk {
+        &self.inner.desk
+    }
+
+    /// The operator's rules.
+    pub fn rules(&self) -> &Arc<dyn Rulebook> {
+        &self.inner.rules
+    }
+
+    fn chain(&self, chain_id: u64) -> Result<&PipelineChain, Refusal> {
+        let found = self.inner.chains.iter().find(|chain| chain.ground.client.chain_id() == chain_id);
+        found.ok_or_else(|| Refusal::new(ErrorCode::ChainUnknown, format_args!("no chain {chain_id} is connected")))
+    }
+
+    fn ground(&self, chain_id: u64) -> Result<Ground, Refusal> {
+        Ok(self.chain(chain_id)?.ground.clone())
+    }
+
+    fn sender(&self, chain_id: u64) -> Result<Sender, Refusal> {
+        Ok(self.chain(chain_id)?.sender.clone())
+    }
+
+    /// The most that gas may cost in what is framed now: room for a second try that pays more.
+    async fn fee_bound(&self, chain_id: u64) -> Result<FeeBound, Refusal> {
+        let impossible = || Refusal::new(ErrorCode::ChainInconsistent, "the chain asks impossible fees");
+        let quote = self.fee_quote(chain_id).await?;
+        let tip = quote.tip.checked_mul(TIP_HEADROOM).ok_or_else(impossible)?;
+        let cap = quote.base_fee.checked_mul(FEE_HEADROOM).and_then(|base| base.checked_add(tip));
+        Ok(FeeBound { max_fee_per_gas: cap.ok_or_else(impossible)?, max_priority_fee_per_gas: tip })
+    }
+
+    async fn fee_quote(&self, chain_id: u64) -> Result<FeeQuote, Refusal> {
+        let quote = self.sender(chain_id)?.fee_quote().await;
+        quote.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))
+    }
+
+    /// What the next transaction of a frame takes: the chain's word on nonces, and fees for the
+    /// blocks to come within the frame's bound.
+    async fn for_next(&self, framed: &Framed) -> Result<(ChainNonces, FeeBound), Refusal> {
+        let chain_id = framed.proposal().chain_id;
+        let sender = self.sender(chain_id)?;
+        let (nonces, quote) = futures::join!(sender.nonces(framed.signer()), self.fee_quote(chain_id));
+        let nonces = nonces.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
+        let bound = framed.fees();
+        let cap =
+            Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
+        // Fees that have grown past the bound: what was permitted would not get into a block.
+        let fees = quote?.within(cap).map_err(|error| Refusal::new(ErrorCode::PermitMismatch, error))?;
+        let Fees { max_fee_per_gas, max_priority_fee_per_gas } = fees;
+        Ok((nonces, FeeBound { max_fee_per_gas, max_priority_fee_per_gas }))
+    }
+
+    fn say(&self, framed: &Framed, kind: EventKind) {
+        let proposal = framed.proposal();
+        self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+    }
+
+    fn prepared(&self) -> MutexGuard<'_, HashMap<PermitId, Slot>> {
+        self.inner.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps what a permit stands for until it expires.
+    fn remember(&self, prepared: Prepared, now_millis: u64, now: Instant) {
+        let mut slots = self.prepared();
+        slots.retain(|_, slot| match slot {
+            Slot::Open(prepared) => !prepared.preview.permit.expired(now_millis, now),
+            Slot::Taken { until } => now < *until,
+        });
+        while slots.len() >= MAX_PREPARED {
+            let oldest = slots
+                .iter()
+                .min_by_key(|(_, slot)| match slot {
+                    Slot::Open(prepared) => prepared.preview.permit.expires,
+                    Slot::Taken { until } => *until,
+                })
+                .map(|(permit_id, _)| *permit_id);
+            match oldest {
+                Some(oldest) => drop(slots.remove(&oldest)),
+                None => break,
+            }
+        }
+        slots.insert(prepared.preview.permit.permit_id, Slot::Open(Box::new(prepared)));
+    }
+}

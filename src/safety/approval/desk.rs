@@ -1,0 +1,364 @@
+//! Where questions lie until somebody answers, first come first served.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use alloy::primitives::B256;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until};
+
+use super::grant::{Grant, Scope, never_granted};
+use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Decision, Said, Yes};
+use crate::base::clock::Clock;
+use crate::base::id::PermitId;
+use crate::base::model::Phase;
+use crate::base::text::SafeText;
+use crate::fabric::{ApprovalOutcome, ApprovalRequested, ApprovalResolved, EventKind, Fabric};
+use crate::safety::pipeline::Preview;
+
+/// Characters kept of a reason.
+const MAX_REASON: usize = 400;
+
+/// The desk of one program. Cheap to clone; clones are the same desk.
+#[derive(Clone)]
+pub struct ApprovalDesk {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    clock: Arc<dyn Clock>,
+    fabric: Fabric,
+    timeout: Duration,
+    state: Mutex<State>,
+    changed: watch::Sender<u64>,
+}
+
+#[derive(Default)]
+struct State {
+    open: Vec<Open>,
+    grants: Vec<Grant>,
+    next: u64,
+}
+
+struct Open {
+    number: u64,
+    preview: Arc<Preview>,
+    reasons: Vec<SafeText>,
+    changed: Vec<SafeText>,
+    passes_by_itself: bool,
+    asked_at: u64,
+    ends_at: u64,
+    answer: Option<oneshot::Sender<Answered>>,
+}
+
+enum Answered {
+    Answer(Answer),
+    Withdrawn(SafeText),
+}
+
+impl std::fmt::Debug for ApprovalDesk {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApprovalDesk").field("timeout", &self.inner.timeout).finish_non_exhaustive()
+    }
+}
+
+impl ApprovalDesk {
+    /// A desk whose questions lapse after `timeout`.
+    pub fn new(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration) -> Self {
+        let state = Mutex::default();
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed: watch::Sender::new(0) }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn tell_watchers(&self) {
+        self.inner.changed.send_modify(|version| *version = version.wrapping_add(1));
+    }
+
+    /// A number that changes whenever the open questions do.
+    pub fn watch(&self) -> watch::Receiver<u64> {
+        self.inner.changed.subscribe()
+    }
+
+    /// All open questions, the oldest first.
+    pub fn pending(&self) -> Vec<ApprovalRequest> {
+        let state = self.state();
+        let of = state.open.len();
+        let request = |(index, open): (usize, &Open)| ApprovalRequest {
+            preview: Arc::clone(&open.preview),
+            reasons: open.reasons.clone(),
+            changed: open.changed.clone(),
+            passes_by_itself: open.passes_by_itself,
+            asked_at: open.asked_at,
+            ends_at: open.ends_at,
+            place: index + 1,
+            of,
+        };
+        state.open.iter().enumerate().map(request).collect()
+    }
+
+    /// The standing approvals that still hold.
+    pub fn grants(&self) -> Vec<Grant> {
+        self.state().grants.clone()
+    }
+
+    /// Takes every standing approval back: after a halt, or a change of rules or phase.
+    pub fn drop_grants(&self) {
+        self.state().grants.clear();
+    }
+
+    /// Drops the standing approvals that were given under other rules or in another phase.
+    pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
+        let now = Instant::now();
+        self.state().grants.retain(|grant| grant.lives(now, policy, phase));
+    }
+
+    /// A yes by a standing approval that covers this action, if there is one.
+    pub fn granted(&self, preview: &Preview) -> Option<Yes> {
+        if never_granted(preview).is_some() {
+            return None;
+        }
+        let scope = Scope::of(preview);
+        let now = Instant::now();
+        let mut state = self.state();
+        let covered = state.grants.iter_mut().any(|grant| grant.take(&scope, preview.values.spent, now));
+        covered.then(|| Yes { permit_id: preview.permit.permit_id, said: Said::Grant })
+    }
+
+    /// Lays a question on the desk. `Delay` passes by itself when its time is over, all else lapses.
+    pub fn ask(&self, preview: Arc<Preview>) -> Ticket {
+        let (passes_by_itself, wait, reasons) = match &preview.needs {
+            ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), Vec::new()),
+            ApprovalNeed::Approval { reasons } => (false, self.inner.timeout, reasons.clone()),
+            ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
+        };
+        let asked_at = self.inner.clock.now_millis();
+        let ends_at = asked_at.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let (sender, answered) = oneshot::channel();
+        let number = {
+            let mut state = self.state();
+            state.next += 1;
+            let number = state.next;
+            state.open.push(Open {
+                number,
+                preview: Arc::clone(&preview),
+                reasons: reasons.clone(),
+                changed: Vec::new(),
+                passes_by_itself,
+                asked_at,
+                ends_at,
+                answer: Some(sender),
+            });
+            number
+        };
+        self.announce(&preview, reasons, ends_at);
+        Ticket {
+            desk: self.clone(),
+            number,
+            preview,
+            answered,
+            ends: Instant::now() + wait,
+            passes_by_itself,
+            over: false,
+        }
+    }
+
+    fn announce(&self, preview: &Preview, reasons: Vec<SafeText>, ends_at: u64) {
+        let proposal = preview.framed.proposal();
+        let requested = ApprovalRequested {
+            permit_id: preview.permit.permit_id,
+            title: proposal.expected_outcome.clone(),
+            reasons,
+            lapses_at: ends_at,
+        };
+        let kind = EventKind::ApprovalRequested(requested);
+        self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+        self.tell_watchers();
+    }
+
+    /// Answers the question that waits for `permit_id`.
+    ///
+    /// # Errors
+    /// [`AnswerError`]: the answer does not count, the question stays as it is.
+    pub fn answer(&self, permit_id: PermitId, answer: Answer) -> Result<(), AnswerError> {
+        let now = self.inner.clock.now_millis();
+        let mut state = self.state();
+        let at = state.open.iter().position(|open| open.preview.permit.permit_id == permit_id);
+        let at = at.ok_or(AnswerError::NotAsked)?;
+        let open = state.open.get_mut(at).ok_or(AnswerError::NotAsked)?;
+        let preview = Arc::clone(&open.preview);
+        let says_yes = matches!(answer, Answer::Once | Answer::Similar { .. });
+        if says_yes && preview.permit.expired(now, Instant::now()) {
+            return Err(AnswerError::Expired);
+        }
+        let mut grant = None;
+        if let Answer::Similar { millis, total } = &answer {
+            if let Some(why) = never_granted(&preview) {
+                return Err(AnswerError::NoGrant(why));
+            }
+            let spent = preview.values.spent;
+            let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
+            let lasts = Duration::from_millis(*millis);
+            grant = Some(Grant::new(Scope::of(&preview), left, lasts, Instant::now()));
+        }
+        let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
+        // Whoever asked may have gone; then nobody acts on it, and no grant may stay behind.
+        sender.send(Answered::Answer(answer)).map_err(|_| AnswerError::NotAsked)?;
+        state.grants.extend(grant);
+        Ok(())
+    }
+
+    /// Takes every open question back, as at a halt, and every standing approval.
+    pub fn withdraw_all(&self, reason: &str) {
+        let reason = SafeText::clean(reason, MAX_REASON);
+        let senders: Vec<_> = {
+            let mut state = self.state();
+            state.grants.clear();
+            state.open.iter_mut().filter_map(|open| open.answer.take()).collect()
+        };
+        for sender in senders {
+            // Whoever asked may have gone meanwhile.
+            let _gone = sender.send(Answered::Withdrawn(reason.clone()));
+        }
+    }
+
+    fn remove(&self, number: u64) {
+        self.state().open.retain(|open| open.number != number);
+        self.tell_watchers();
+    }
+}
+
+/// One open question, for whoever asked it. Dropped, the question is withdrawn.
+#[must_use = "a ticket that is dropped withdraws its question"]
+pub struct Ticket {
+    desk: ApprovalDesk,
+    number: u64,
+    preview: Arc<Preview>,
+    answered: oneshot::Receiver<Answered>,
+    ends: Instant,
+    passes_by_itself: bool,
+    over: bool,
+}
+
+impl Ticket {
+    /// Waits for what happens next. After [`Decision::PermitExpired`] the question is still open:
+    /// [`Self::replace`] it and wait again. Any other decision ends it.
+    pub async fn decision(&mut self) -> Decision {
+        let expires = self.preview.permit.expires;
+        let decision = tokio::select! {
+            biased;
+            answered = &mut self.answered => self.taken(answered),
+            () = sleep_until(self.ends) => self.timed_out(),
+            () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
+        };
+        let (outcome, reason) = match &decision {
+            Decision::Approved(_) => (ApprovalOutcome::Approved, None),
+            Decision::Edit { .. } => (ApprovalOutcome::Edited, None),
+            Decision::Refused { reason } => (ApprovalOutcome::Refused, Some(reason.clone())),
+            Decision::RefusedAndHalted { reason } => (ApprovalOutcome::RefusedAndHalted, Some(reason.clone())),
+            Decision::Lapsed => (ApprovalOutcome::Lapsed, None),
+            Decision::Withdrawn { reason } => (ApprovalOutcome::Withdrawn, Some(reason.clone())),
+            Decision::PermitExpired => return decision,
+        };
+        self.finish(outcome, reason);
+        decision
+    }
+
+    fn taken(&self, answered: Result<Answered, oneshot::error::RecvError>) -> Decision {
+        let permit_id = self.preview.permit.permit_id;
+        match answered {
+            Ok(Answered::Answer(Answer::Once | Answer::Similar { .. })) => {
+                Decision::Approved(Yes { permit_id, said: Said::Operator })
+            }
+            Ok(Answered::Answer(Answer::Edit { amount })) => Decision::Edit { amount },
+            Ok(Answered::Answer(Answer::Refuse { reason })) => Decision::Refused { reason },
+            Ok(Answered::Answer(Answer::RefuseAndHalt { reason })) => Decision::RefusedAndHalted { reason },
+            Ok(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
+            Err(_) => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
+        }
+    }
+
+    fn timed_out(&self) -> Decision {
+        let permit = &self.preview.permit;
+        if !self.passes_by_itself {
+            return Decision::Lapsed;
+        }
+        if permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
+            return Decision::PermitExpired;
+        }
+        Decision::Approved(Yes { permit_id: permit.permit_id, said: Said::Waited })
+    }
+
+    /// Asks the same anew under a new permit, with what has changed. How long is waited stays.
+    pub fn replace(&mut self, preview: Arc<Preview>) {
+        let changed = differences(&self.preview, &preview);
+        let reasons = match &preview.needs {
+            ApprovalNeed::Approval { reasons } => reasons.clone(),
+            ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => Vec::new(),
+        };
+        // A question that was a delay and now needs a yes no longer passes by itself.
+        if !reasons.is_empty() {
+            self.passes_by_itself = false;
+        }
+        let (sender, answered) = oneshot::channel();
+        self.answered = answered;
+        self.preview = Arc::clone(&preview);
+        let mut ends_at = 0;
+        {
+            let mut state = self.desk.state();
+            if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
+                open.preview = Arc::clone(&preview);
+                open.reasons = reasons.clone();
+                open.changed = changed;
+                open.passes_by_itself = self.passes_by_itself;
+                open.answer = Some(sender);
+                ends_at = open.ends_at;
+            }
+        }
+        self.desk.announce(&preview, reasons, ends_at);
+    }
+
+    fn finish(&mut self, outcome: ApprovalOutcome, reason: Option<SafeText>) {
+        self.over = true;
+        self.desk.remove(self.number);
+        let proposal = self.preview.framed.proposal();
+        let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
+        let kind = EventKind::ApprovalResolved(resolved);
+        self.desk.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        if !self.over {
+            self.finish(ApprovalOutcome::Withdrawn, None);
+        }
+    }
+}
+
+/// What an operator must see again before a yes counts: every figure that is not what it was.
+fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
+    let mut changed = Vec::new();
+    let mut note = |what: &str, before: String, after: String| {
+        if before != after {
+            changed.push(SafeText::clean(&format!("{what}: {before} → {after}"), MAX_REASON));
+        }
+    };
+    note("counted as spent", format!("${}", old.values.spent), format!("${}", new.values.spent));
+    note("certain to come in", format!("${}", old.values.received), format!("${}", new.values.received));
+    let (before, after) = (&old.permit.bounds, &new.permit.bounds);
+    for (one, other) in before.outflows.iter().zip(&after.outflows) {
+        note(&format!("most {} out", one.token.symbol), one.amount.to_string(), other.amount.to_string());
+    }
+    for (one, other) in before.inflows.iter().zip(&after.inflows) {
+        note(&format!("least {} in", one.token.symbol), one.at_least.to_string(), other.at_least.to_string());
+        note(&format!("expected {} in", one.token.symbol), one.expected.to_string(), other.expected.to_string());
+    }
+    note("most gas, in wei", before.worst_gas.to_string(), after.worst_gas.to_string());
+    let targets =
+        |preview: &Preview| preview.framed.legs().iter().map(|leg| leg.to.to_string()).collect::<Vec<_>>().join(", ");
+    note("calls", targets(old), targets(new));
+    changed
+}

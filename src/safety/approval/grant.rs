@@ -1,0 +1,116 @@
+//! Standing approvals: for one Golem, one tool, one chain, the same tokens and recipients, under the
+//! same rules and phase, up to a total, for a while.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256};
+use tokio::time::Instant;
+
+use crate::base::id::GolemId;
+use crate::base::model::{CapabilityTier, Phase};
+use crate::base::units::Usd;
+use crate::chain::token::TokenId;
+use crate::safety::pipeline::Preview;
+
+/// A standing approval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Grant {
+    scope: Scope,
+    /// What may still be spent under it.
+    left: Usd,
+    /// By the monotonic clock: setting the machine's clock lengthens nothing.
+    ends: Instant,
+}
+
+/// What a grant is bound to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scope {
+    /// Who may act.
+    pub golem_id: GolemId,
+    /// By which tool.
+    pub tool: &'static str,
+    /// Where.
+    pub chain_id: u64,
+    /// With whose money.
+    pub account: Address,
+    /// Every token that goes out or comes in.
+    pub tokens: BTreeSet<TokenId>,
+    /// Everybody who receives something.
+    pub recipients: BTreeSet<Address>,
+    /// Under which rules.
+    pub policy: B256,
+    /// In which phase.
+    pub phase: Phase,
+}
+
+impl Scope {
+    /// What a grant for an action of this kind is bound to.
+    pub fn of(preview: &Preview) -> Self {
+        let proposal = preview.framed.proposal();
+        let out = proposal.outflows.iter().map(|flow| flow.token.id);
+        let tokens = out.chain(proposal.inflows.iter().map(|inflow| inflow.token.id)).collect();
+        let inflow_recipients = proposal.inflows.iter().map(|inflow| inflow.recipient);
+        Self {
+            golem_id: proposal.golem_id.clone(),
+            tool: proposal.tool.name,
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+            tokens,
+            recipients: proposal.recipients.iter().copied().chain(inflow_recipients).collect(),
+            policy: preview.policy,
+            phase: preview.phase,
+        }
+    }
+}
+
+impl Grant {
+    pub(super) fn new(scope: Scope, left: Usd, lasts: Duration, now: Instant) -> Self {
+        Self { scope, left, ends: now + lasts }
+    }
+
+    /// What it is bound to.
+    pub fn scope(&self) -> &Scope {
+        &self.scope
+    }
+
+    /// What may still be spent under it.
+    pub fn left(&self) -> Usd {
+        self.left
+    }
+
+    /// Whether it is still of use: in time, and under the rules and the phase of now.
+    pub(super) fn lives(&self, now: Instant, policy: B256, phase: Phase) -> bool {
+        now < self.ends && self.scope.policy == policy && self.scope.phase == phase
+    }
+
+    /// Takes an action's spending out of it; false, and nothing taken, if it does not cover that.
+    pub(super) fn take(&mut self, scope: &Scope, spent: Usd, now: Instant) -> bool {
+        if now >= self.ends || self.scope != *scope {
+            return false;
+        }
+        match self.left.checked_sub(spent) {
+            Ok(left) => {
+                self.left = left;
+                true
+            }
+            Err(_) => false,
+        }
+    }
+}
+
+/// Why an action can never be covered by a grant; `None` if it can.
+pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
+    let proposal = preview.framed.proposal();
+    if proposal.tool.capability == CapabilityTier::Privileged {
+        Some("it changes who holds authority")
+    } else if preview.above_hot_lane {
+        Some("it is above the hot lane")
+    } else if preview.first_seen {
+        Some("it pays somebody for the first time")
+    } else if !preview.values.takeable.is_empty() {
+        Some("it leaves an allowance behind")
+    } else {
+        None
+    }
+}

@@ -1,0 +1,152 @@
+//! Is the least that can come in enough? Size of the slippage, price impact, age of the quote, and
+//! dollars: what is guaranteed, at the lowest price, against what goes out, at the highest.
+
+use alloy::primitives::U256;
+
+use crate::base::error::{ErrorCode, Violation};
+use crate::base::model::Check;
+use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::proposal::Trade;
+use crate::safety::value::Values;
+use crate::safety::verdict::Verdict;
+
+/// A clock may be this far behind a quote's before the quote counts as one from the future.
+const CLOCK_SLACK_MILLIS: u64 = 5_000;
+
+/// How much a trade may lose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SlippageLimits {
+    /// The most slippage a trade may allow.
+    pub max_slippage: BasisPoints,
+    /// The most it may move the price.
+    pub max_price_impact: BasisPoints,
+    /// The most value it may lose, in the worst case that it allows.
+    pub max_loss: BasisPoints,
+    /// The oldest a quote may be, in milliseconds.
+    pub max_quote_age: u64,
+}
+
+/// The slippage guard.
+pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict {
+    let mut violations = Vec::new();
+    let mut unknown = false;
+    let proposal = framed.proposal();
+    if let Some(trade) = &proposal.trade {
+        trade_rules(trade, facts, limits, &mut violations);
+    }
+    // Whatever gives tokens for tokens is held to its value, trade or not; a trade that brings the
+    // account nothing has lost everything.
+    let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
+    let exchanges = proposal.trade.is_some() || (comes_back && !proposal.outflows.is_empty());
+    if exchanges {
+        match &facts.values {
+            Ok(values) => worst_case(values, limits, &mut violations),
+            Err(doubt) => {
+                unknown = true;
+                violations.push(Violation {
+                    rule: "max_loss_bps".to_owned(),
+                    limit: format!("at most {} lost", limits.max_loss),
+                    value: doubt.to_string(),
+                    would_pass: "the same once every price can be told".to_owned(),
+                });
+            }
+        }
+    }
+    if violations.is_empty() {
+        return match &proposal.trade {
+            Some(trade) => Verdict::passed(
+                Check::SlippageGuard,
+                format_args!("slippage {}, impact {}", trade.slippage, trade.price_impact),
+            ),
+            None => Verdict::passed(Check::SlippageGuard, "nothing is traded"),
+        };
+    }
+    let code = if unknown { ErrorCode::SafetyPriceUnknown } else { ErrorCode::SafetySlippage };
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    Verdict::blocked(Check::SlippageGuard, code, detail, violations)
+}
+
+fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
+    let mut refuse = |rule: &str, limit: String, value: String, would_pass: String| {
+        violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass });
+    };
+    if trade.slippage > limits.max_slippage {
+        let most = limits.max_slippage;
+        refuse("max_slippage_bps", format!("at most {most}"), trade.slippage.to_string(), format!("{most} or less"));
+    }
+    if trade.price_impact > limits.max_price_impact {
+        refuse(
+            "max_price_impact_bps",
+            format!("at most {}", limits.max_price_impact),
+            trade.price_impact.to_string(),
+            "a smaller amount, or a deeper market".to_owned(),
+        );
+    }
+    if trade.amount_in.is_zero() || trade.min_out.is_zero() {
+        refuse(
+            "min_out",
+            "something must go in and something must come out".to_owned(),
+            format!("{} in, at least {} out", trade.amount_in, trade.min_out),
+            "a trade with a least output above zero".to_owned(),
+        );
+    }
+    let promised = if trade.exact_output { trade.expected_out } else { trade.slippage.minimum_out(trade.expected_out) };
+    if trade.min_out < promised {
+        refuse(
+            "min_out",
+            format!("at least {promised}, the quote less {}", trade.slippage),
+            trade.min_out.to_string(),
+            format!("a least output of {promised}"),
+        );
+    }
+    let age = facts.now_millis.checked_sub(trade.quoted_at);
+    let from_the_future = trade.quoted_at > facts.now_millis.saturating_add(CLOCK_SLACK_MILLIS);
+    if from_the_future || age.is_some_and(|age| age > limits.max_quote_age) {
+        let value = match age {
+            Some(age) => format!("{} s old", age / 1_000),
+            None => "made after now, by this machine's clock".to_owned(),
+        };
+        refuse("max_quote_age", format!("at most {} s", limits.max_quote_age / 1_000), value, "a new quote".to_owned());
+    }
+    if trade.deadline <= facts.block_time {
+        refuse(
+            "deadline",
+            "a time to come".to_owned(),
+            format!("{} s ago by the chain's time", facts.block_time.saturating_sub(trade.deadline)),
+            "a new quote".to_owned(),
+        );
+    }
+}
+
+/// Guaranteed output ≥ input · (1 − the most that may be lost).
+fn worst_case(values: &Values, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
+    let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
+    let least = given.and_then(|given| Ok((given, at_least(given, limits.max_loss)?)));
+    match least {
+        Ok((_, least)) if values.received >= least => {}
+        Ok((given, least)) => violations.push(Violation {
+            rule: "max_loss_bps".to_owned(),
+            limit: format!("at most {} of ${} lost", limits.max_loss, given.to_fixed(2, Rounding::Up)),
+            value: format!("only ${} are certain to come in", values.received.to_fixed(2, Rounding::Down)),
+            would_pass: format!("at least ${} guaranteed", least.to_fixed(2, Rounding::Up)),
+        }),
+        Err(error) => violations.push(Violation {
+            rule: "max_loss_bps".to_owned(),
+            limit: format!("at most {} lost", limits.max_loss),
+            value: error.to_string(),
+            would_pass: "an amount whose value can be told".to_owned(),
+        }),
+    }
+}
+
+/// `given · (1 − loss)`, rounded up.
+pub fn at_least(given: Usd, loss: BasisPoints) -> Result<Usd, crate::base::units::UsdError> {
+    // Four decimals: a ten-thousandth is a basis point. Both fit by the type's own bounds.
+    let kept = 10_000u32.saturating_sub(loss.get());
+    match TokenAmount::new(U256::from(kept), 4) {
+        Ok(kept) => Usd::value_of(kept, given, Rounding::Up),
+        Err(_) => Err(crate::base::units::UsdError::OutOfRange),
+    }
+}

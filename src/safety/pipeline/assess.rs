@@ -1,0 +1,173 @@
+//! Everything that is looked at before a decision, on one block: facts, verdicts, simulation. The
+//! preview and every leg of a commit go through here.
+
+use std::collections::BTreeMap;
+
+use alloy::eips::BlockId;
+use alloy::primitives::U256;
+use alloy::providers::Provider as _;
+
+use super::{Pipeline, Refusal};
+use crate::base::error::ErrorCode;
+use crate::base::model::{Check, Phase};
+use crate::base::units::{Rounding, Usd};
+use crate::chain::fork::{Fork, NextBlock};
+use crate::chain::network::Contract;
+use crate::chain::provider::ProviderError;
+use crate::chain::token::{Token, TokenId};
+use crate::fabric::EventKind;
+use crate::safety::checks::slippage;
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::ground::{Ground, portfolio};
+use crate::safety::simulate::{self, Fault, Simulated, Surroundings};
+use crate::safety::value::{Doubt, Spreads, Values, values};
+use crate::safety::verdict::Verdict;
+
+/// What is known of a frame on one block.
+#[derive(Debug, Clone)]
+pub(super) struct Assessment {
+    pub facts: Facts,
+    /// One for each check, in their order.
+    pub verdicts: Vec<Verdict>,
+    /// What the simulation found against it.
+    pub faults: Vec<Fault>,
+    pub spreads: Spreads,
+}
+
+impl Assessment {
+    pub(super) fn blocks(&self) -> bool {
+        self.verdicts.iter().any(Verdict::blocks)
+    }
+}
+
+impl Pipeline {
+    /// Looks at the legs of `framed` from number `from` on, on the chain's latest block.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the chain cannot be read at all. What stands against the frame is in the verdicts.
+    pub(super) async fn assess(
+        &self,
+        ground: &Ground,
+        framed: &Framed,
+        from: usize,
+        phase: Phase,
+    ) -> Result<Assessment, Refusal> {
+        let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
+        let fork =
+            Fork::pin(&ground.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+        let block = BlockId::hash(fork.pinned().hash);
+        let provider = ground.client.provider();
+        let nonce = async {
+            provider.get_transaction_count(framed.signer()).block_id(block).await.map_err(ProviderError::from)
+        };
+        let (tokens, nonce) = futures::join!(ground.tokens(framed), nonce);
+        let nonce = nonce.map_err(|error| unread(&error))?;
+        let (tokens, unknown) = match tokens {
+            Ok(tokens) => (tokens, None),
+            Err(doubt) => (BTreeMap::new(), Some(doubt)),
+        };
+        let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
+        let named: Vec<TokenId> = tokens.keys().copied().collect();
+        let (spreads, balances) =
+            futures::join!(ground.spreads(&named, traded), ground.balances(framed.account(), &tokens, block));
+        let told = match (&unknown, &balances) {
+            (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
+            (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances)),
+        };
+        let held = balances.and_then(|balances| portfolio(&balances, &spreads));
+        let around = Surroundings {
+            permit2: ground.network().book.contract(Contract::Permit2),
+            wrapped: ground.network().book.contract(Contract::WrappedNative),
+            stables: ground.stables(),
+        };
+        let mut faults = simulate::declared(framed, &around);
+        let simulated = match simulate::run(&fork, framed, from, nonce).await {
+            Ok(simulation) => {
+                let (mut simulated, found) =
+                    simulate::judge(framed, from, simulation, fork.next_block().base_fee, &around);
+                faults.extend(found);
+                let limits = self.inner.rules.slippage(phase);
+                simulated.reduce_only = simulated.leaves && faults.is_empty() && fair(&told, &limits);
+                Ok(simulated)
+            }
+            Err(error) => Err(error),
+        };
+        let (simulation, failed) = match simulated {
+            Ok(simulated) => (Some(simulated), None),
+            Err(error) => (None, Some(error)),
+        };
+        let facts = Facts {
+            now_millis: self.inner.clock.now_millis(),
+            block_time: fork.next_block().timestamp,
+            phase,
+            stop: self.inner.rules.stop(),
+            tokens,
+            values: told,
+            portfolio: held,
+            simulation,
+        };
+        let mut verdicts = self.inner.rules.check(framed, &facts);
+        verdicts.push(slippage::check(framed, &facts, &self.inner.rules.slippage(phase)));
+        let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
+        verdicts.sort_by_key(place);
+        if !verdicts.iter().any(Verdict::blocks) {
+            verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
+        }
+        Ok(Assessment { facts, verdicts, faults, spreads })
+    }
+
+    /// Tells the fabric how every check decided.
+    pub(super) fn tell_verdicts(&self, framed: &Framed, verdicts: &[Verdict]) {
+        for verdict in verdicts {
+            self.say(framed, EventKind::SafetyCheck(verdict.event()));
+        }
+    }
+}
+
+fn amounts(balances: &BTreeMap<TokenId, (Token, U256)>) -> BTreeMap<TokenId, U256> {
+    balances.iter().map(|(id, (_, amount))| (*id, *amount)).collect()
+}
+
+/// Whether what is certain to come in is worth what goes out, less the most that may be lost.
+fn fair(values: &Result<Values, Doubt>, limits: &slippage::SlippageLimits) -> bool {
+    let Ok(values) = values else { return false };
+    let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
+    given.and_then(|given| slippage::at_least(given, limits.max_loss)).is_ok_and(|least| values.received >= least)
+}
+
+fn simulation_verdict(
+    simulated: Option<&Simulated>,
+    faults: &[Fault],
+    failed: Option<&crate::chain::fork::ForkError>,
+) -> Verdict {
+    let check = Check::Simulation;
+    if let Some(error) = failed {
+        let fault = format!("it could not be simulated: {error}");
+        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, fault, Vec::new());
+    }
+    if !faults.is_empty() {
+        let detail =
+            faults.iter().map(|fault| format!("{}: {}", fault.rule, fault.found)).collect::<Vec<_>>().join("; ");
+        let violations = faults.iter().map(Fault::violation).collect();
+        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, detail, violations);
+    }
+    match simulated {
+        Some(simulated) => {
+            let detail = format!(
+                "block {}, {} gas, {} balances of the account move as declared and nothing else of it",
+                simulated.pinned.number,
+                simulated.gas_used,
+                simulated.moves.len()
+            );
+            Verdict::passed(check, detail)
+        }
+        None => Verdict::blocked(check, ErrorCode::SafetySimulationFailed, "there is no simulation", Vec::new()),
+    }
+}
+
+/// Dollars of `wei` at the highest price of the chain's coin; `None` where there is none.
+pub(super) fn gas_usd(spreads: &Spreads, wei: U256) -> Option<Usd> {
+    let price = spreads.get(TokenId::Native).ok()?.highest;
+    Usd::value_of(crate::base::units::TokenAmount::ether(wei), price, Rounding::Up).ok()
+}

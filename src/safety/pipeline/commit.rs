@@ -1,0 +1,530 @@
+//! From a permit to signed bytes on their way: look again, then one immediate database transaction,
+//! then sign, compare, store, send.
+//!
+//! Whatever the caller does meanwhile, a commit that has begun runs to its end on a task of its own:
+//! nothing signed is ever abandoned.
+
+use std::sync::Arc;
+
+use alloy::consensus::Transaction as _;
+use alloy::primitives::{Address, B256, Log, Signature, TxKind, U256};
+use tokio::time::Instant;
+
+use super::assess::Assessment;
+use super::capability::Capability;
+use super::settle::Truth;
+use super::{Pipeline, Prepared, Preview, Refusal, Slot};
+use crate::base::error::ErrorCode;
+use crate::base::id::PermitId;
+use crate::base::model::CapabilityTier;
+use crate::base::units::Usd;
+use crate::chain::network::NetworkKind;
+use crate::chain::sender::{self, ChainNonces, Kept, LaneError, NonceTicket, RecordError, Route, Sender};
+use crate::chain::signed::Signed;
+use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
+use crate::safety::account::SignError;
+use crate::safety::approval::{ApprovalNeed, Consent};
+use crate::safety::framed::{FeeBound, Framed, FramedLeg};
+use crate::safety::permit::{self, PermitFault, Use};
+use crate::safety::proposal::{Purpose, SIGNATURE_BYTES};
+use crate::safety::rulebook::{End, Reservation, ReserveError};
+use crate::safety::simulate::Simulated;
+use crate::safety::value::Values;
+use crate::safety::verdict::Verdict;
+use crate::store::StoreError;
+
+/// What came of a permit.
+#[derive(Debug, Clone)]
+pub struct Committed {
+    /// What was signed, or would have been.
+    pub framed: Framed,
+    /// What the last simulation before it found.
+    pub simulated: Simulated,
+    /// What it was counted at.
+    pub values: Values,
+    /// How every check decided last.
+    pub verdicts: Vec<Verdict>,
+    /// How it ended.
+    pub state: State,
+    /// The transactions, in order.
+    pub legs: Vec<LegReport>,
+    /// What the chain says became of the account's money; `None` until that is known.
+    pub truth: Option<Truth>,
+    /// What went wrong on the way without undoing it, such as an allowance that could not be taken back.
+    pub remarks: Vec<String>,
+}
+
+/// How it ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It was only rehearsed.
+    Simulated,
+    /// Every transaction is in a block and succeeded.
+    Done,
+    /// A transaction is in a block and reverted.
+    Reverted,
+    /// Signed and sent, and not settled yet. It goes on by itself; doing it again would do it twice.
+    Unclear,
+    /// Some of the plan was done, and then something stood against the rest.
+    Stopped {
+        /// What.
+        code: ErrorCode,
+        /// In a sentence.
+        why: String,
+    },
+}
+
+/// One transaction of the plan.
+#[derive(Debug, Clone)]
+pub struct LegReport {
+    /// Why it is in the plan.
+    pub purpose: Purpose,
+    /// Its hash; if it was replaced, of the one that took its place.
+    pub hash: B256,
+    /// Its place among the signer's transactions.
+    pub nonce: u64,
+    /// Where it is.
+    pub state: TxState,
+    /// The block it is in.
+    pub block: Option<u64>,
+    /// Gas it used, in gas units.
+    pub gas_used: Option<u64>,
+    /// What that cost, in wei.
+    pub gas_cost: Option<U256>,
+    /// Its events.
+    pub logs: Vec<Log>,
+}
+
+/// A leg that has been signed and stored.
+pub(super) struct Stored {
+    pub kept: Kept,
+    pub signed: Signed,
+}
+
+/// What was held for a plan.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Held {
+    pub reservation: Reservation,
+    pub spent: Usd,
+    pub gas: Usd,
+}
+
+/// Why the transaction that reserves was given up.
+#[derive(Debug, thiserror::Error)]
+enum GateError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Lane(#[from] LaneError),
+    #[error(transparent)]
+    Reserve(#[from] ReserveError),
+    #[error(transparent)]
+    Permit(#[from] PermitFault),
+    #[error("a stop was set or changed meanwhile")]
+    Stopped,
+}
+
+impl From<PermitFault> for Refusal {
+    fn from(fault: PermitFault) -> Self {
+        let code = match fault {
+            PermitFault::Expired => ErrorCode::PermitExpired,
+            PermitFault::Mismatch => ErrorCode::PermitMismatch,
+            PermitFault::Consumed => ErrorCode::PermitConsumed,
+        };
+        Self::new(code, fault)
+    }
+}
+
+impl From<GateError> for Refusal {
+    fn from(error: GateError) -> Self {
+        match error {
+            GateError::Permit(fault) => fault.into(),
+            GateError::Reserve(ReserveError::Refused(verdicts)) => Self::by(verdicts, None),
+            GateError::Stopped => Self::new(ErrorCode::Halted, error),
+            GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) => {
+                Self::new(ErrorCode::StoreUnavailable, error)
+            }
+        }
+    }
+}
+
+impl Pipeline {
+    /// Does what was previewed: once, within the permit's bounds, with enough consent.
+    ///
+    /// # Errors
+    /// [`Refusal`]: nothing was signed. What fails after the first signature is in the [`Committed`].
+    pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
+        let prepared = self.take(permit_id)?;
+        let (framed, pipeline) = (prepared.preview.framed.clone(), self.clone());
+        let work = async move {
+            let result = pipeline.carry_out(prepared, consent).await;
+            if let Err(refusal) = &result {
+                pipeline.say_refused(&framed, permit_id, refusal);
+            }
+            result
+        };
+        // On a task of its own: a caller that goes away must not drop it half-way.
+        match tokio::spawn(work).await {
+            Ok(result) => result,
+            Err(_) => Err(Refusal::new(
+                ErrorCode::ToolPanicked,
+                "the commit broke: look at the account's open transactions before anything else",
+            )),
+        }
+    }
+
+    /// Goes as far as a commit goes before anything is written, and stops there: for dry runs and
+    /// paper. Uses the permit up.
+    ///
+    /// # Errors
+    /// [`Refusal`].
+    pub async fn rehearse(&self, permit_id: PermitId) -> Result<Committed, Refusal> {
+        let prepared = self.take(permit_id)?;
+        let result = self.look_again(&prepared).await;
+        let assessment =
+            result.inspect_err(|refusal| self.say_refused(&prepared.preview.framed, permit_id, refusal))?;
+        committed(&prepared.preview, assessment, State::Simulated)
+    }
+
+    fn say_refused(&self, framed: &Framed, permit_id: PermitId, refusal: &Refusal) {
+        let refused = PermitRefused { permit_id, code: refusal.code, why: refusal.why() };
+        self.say(framed, EventKind::PermitRefused(refused));
+    }
+
+    /// Takes a permit out of memory, so that no second commit can begin with it.
+    fn take(&self, permit_id: PermitId) -> Result<Prepared, Refusal> {
+        let taken = {
+            let mut slots = self.prepared();
+            match slots.remove(&permit_id) {
+                Some(Slot::Open(prepared)) => {
+                    slots.insert(permit_id, Slot::Taken { until: prepared.preview.permit.expires });
+                    Some(Ok(prepared))
+                }
+                Some(taken @ Slot::Taken { .. }) => {
+                    slots.insert(permit_id, taken);
+                    Some(Err(PermitFault::Consumed))
+                }
+                None => None,
+            }
+        };
+        match taken {
+            Some(Ok(prepared)) => Ok(*prepared),
+            Some(Err(fault)) => Err(fault.into()),
+            None => {
+                let used = self.inner.store.read(|connection| permit::is_consumed(connection, permit_id));
+                let used = used.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+                Err(if used { PermitFault::Consumed } else { PermitFault::Expired }.into())
+            }
+        }
+    }
+
+    /// Everything that can be looked at again without holding anything: the permit's own truth, and
+    /// every check on the block of now.
+    async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
+        let Prepared { preview, ground, .. } = prepared;
+        self.verify(preview)?;
+        let assessment = self.assess(ground, &preview.framed, 0, preview.phase).await?;
+        self.verify(preview)?;
+        if assessment.blocks() {
+            self.tell_verdicts(&preview.framed, &assessment.verdicts);
+            let only_simulation = assessment
+                .verdicts
+                .iter()
+                .filter(|verdict| verdict.blocks())
+                .all(|verdict| verdict.check == crate::base::model::Check::Simulation);
+            // Everything stood well at the preview: what has changed is the chain.
+            return Err(if only_simulation && !assessment.faults.is_empty() {
+                Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation)
+            } else {
+                Refusal::by(assessment.verdicts, assessment.facts.simulation)
+            });
+        }
+        Ok(assessment)
+    }
+
+    fn verify(&self, preview: &Preview) -> Result<(), Refusal> {
+        let now = self.inner.clock.now_millis();
+        Ok(preview.permit.verify(&preview.framed, self.inner.rules.version(), now, Instant::now())?)
+    }
+
+    async fn carry_out(&self, prepared: Prepared, consent: Consent) -> Result<Committed, Refusal> {
+        let permit_id = prepared.preview.permit.permit_id;
+        let assessment = self.look_again(&prepared).await?;
+        self.consented(&prepared.preview, &assessment, &consent)?;
+        let (nonces, fees) = self.for_next(&prepared.preview.framed).await?;
+        let (held, ticket) = self.gate(&prepared.preview, &assessment, nonces).await?;
+        let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
+        self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
+        self.run_plan(prepared, assessment, held, (ticket, fees)).await
+    }
+
+    /// Whether there is consent enough for what it is now.
+    fn consented(&self, preview: &Preview, assessment: &Assessment, consent: &Consent) -> Result<(), Refusal> {
+        let facts = &assessment.facts;
+        let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
+        if above && preview.opinion.is_none() {
+            let why = "it is above the hot lane now, and the safety-guardian has not been asked";
+            return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+        }
+        let needs = self.needs(&preview.framed, facts, &assessment.verdicts, above, preview.first_seen);
+        let missing = |why: &str| Refusal::new(ErrorCode::ApprovalRequired, why);
+        if matches!(needs, ApprovalNeed::Instant | ApprovalNeed::Notify) {
+            return Ok(());
+        }
+        match consent {
+            Consent::Yes(yes) if yes.permit_id() != preview.permit.permit_id => {
+                Err(missing("the yes is for another permit"))
+            }
+            // What was shown when the question was asked must cover what is needed now.
+            Consent::Yes(_) if !preview.needs.covers(&needs) => {
+                Err(Refusal::new(ErrorCode::PermitMismatch, "it takes more consent now than when it was asked about"))
+            }
+            Consent::Yes(yes) => match (yes.said(), &needs) {
+                (crate::safety::approval::Said::Waited, ApprovalNeed::Approval { .. }) => {
+                    Err(missing("it needs a yes; waiting is not enough"))
+                }
+                _ => Ok(()),
+            },
+            Consent::Always if self.always_covers(preview, assessment) => Ok(()),
+            Consent::Always => Err(missing("the standing word does not cover this")),
+            Consent::None => Err(missing("it needs the operator's yes")),
+        }
+    }
+
+    /// On a devnet the standing word covers whatever the rules let pass; elsewhere what the policy
+    /// names, and never what changes authority.
+    fn always_covers(&self, preview: &Preview, assessment: &Assessment) -> bool {
+        let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
+        match preview.network {
+            NetworkKind::Devnet => true,
+            NetworkKind::Test | NetworkKind::Real => {
+                !privileged && self.inner.rules.always_covers(&preview.framed, &assessment.facts)
+            }
+        }
+    }
+
+    /// The one immediate transaction: stop, rules, time and caps again; the permit used up; the
+    /// spending held; the nonce taken. All of it or nothing.
+    async fn gate(
+        &self,
+        preview: &Preview,
+        assessment: &Assessment,
+        seen: ChainNonces,
+    ) -> Result<(Held, NonceTicket), Refusal> {
+        let framed = preview.framed.clone();
+        let proposal = framed.proposal();
+        let facts = Arc::new(assessment.facts.clone());
+        let Ok(values) = facts.values.as_ref() else {
+            return Err(Refusal::new(ErrorCode::SafetyPriceUnknown, "its value cannot be told"));
+        };
+        let (spent, gas) = (values.spent, values.gas);
+        let used = Use {
+            permit_id: preview.permit.permit_id,
+            simulation_hash: preview.permit.simulation_hash,
+            call_id: proposal.call_id,
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+            gas_usd: gas.to_string(),
+            spent_usd: spent.to_string(),
+        };
+        let (rules, clock, permit) =
+            (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
+        let written = self.inner.store.write(move |transaction| {
+            if rules.stop() != facts.stop {
+                return Err(GateError::Stopped);
+            }
+            let now = clock.now_millis();
+            permit.verify(&framed, rules.version(), now, Instant::now())?;
+            let reservation = rules.reserve(transaction, now, &framed, &facts)?;
+            if !permit::consume(transaction, &used, reservation.0, now)? {
+                return Err(PermitFault::Consumed.into());
+            }
+            let ticket = sender::allocate(transaction, framed.proposal().chain_id, framed.signer(), seen, now)?;
+            Ok((Held { reservation, spent, gas }, ticket))
+        });
+        Ok(written.await?)
+    }
+
+    /// Signs one leg and stores its bytes. Between the reservation and here, and between the
+    /// signature and the store, the stop file is read again: after it exists, nothing signed is kept.
+    ///
+    /// # Errors
+    /// [`NotStored`]: no signed bytes are kept, nothing will be sent.
+    pub(super) async fn sign_and_store(
+        &self,
+        prepared: &Prepared,
+        assessment: &Assessment,
+        leg: usize,
+        (ticket, fees): (NonceTicket, FeeBound),
+        route: Route,
+    ) -> Result<Stored, NotStored> {
+        let Prepared { preview, account, .. } = prepared;
+        let framed = &preview.framed;
+        let stopped = || self.inner.rules.stop() != assessment.facts.stop;
+        let Some(capability) = Capability::new(framed.clone(), leg, ticket.nonce, fees) else {
+            return Err(NotStored::before(ticket, ErrorCode::PermitMismatch, "its fees are out of bounds"));
+        };
+        if stopped() {
+            return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was signed"));
+        }
+        let signed = match account.sign(capability).await {
+            Ok(signed) => signed,
+            Err(SignError::Unclear(why)) => {
+                return Err(NotStored { ticket: None, code: ErrorCode::WalletNotConfigured, why, failed: true });
+            }
+            Err(error) => {
+                return Err(NotStored {
+                    failed: true,
+                    ..NotStored::before(ticket, ErrorCode::WalletNotConfigured, &error.to_string())
+                });
+            }
+        };
+        if let Err(why) = as_framed(framed, leg, ticket.nonce, fees, &signed) {
+            // It carries a signature over something else: it is dropped here, and never stored or sent.
+            let why = format!("the account signed something else than it was given: {why}");
+            return Err(NotStored { failed: true, ..NotStored::before(ticket, ErrorCode::PermitMismatch, &why) });
+        }
+        if stopped() {
+            return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was sent"));
+        }
+        let (permit_id, of, call_id) = (preview.permit.permit_id, framed.legs().len(), framed.proposal().call_id);
+        let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
+        let stored = self.inner.store.write(move |transaction| -> Result<Kept, RecordError> {
+            let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), clock.now_millis())?;
+            permit::note_leg(transaction, permit_id, leg, of, bytes.hash())?;
+            Ok(kept)
+        });
+        match stored.await {
+            Ok(kept) => {
+                self.say_leg(framed, leg, signed.hash(), TxState::Signed, None);
+                Ok(Stored { kept, signed })
+            }
+            // Whether it is on disk is not known; it was not sent, and recovery settles it.
+            Err(error) => Err(NotStored {
+                ticket: None,
+                code: ErrorCode::StoreUnavailable,
+                why: error.to_string(),
+                failed: false,
+            }),
+        }
+    }
+
+    pub(super) fn say_leg(&self, framed: &Framed, leg: usize, hash: B256, state: TxState, block: Option<u64>) {
+        let update = TxUpdate {
+            chain_id: framed.proposal().chain_id,
+            hash,
+            leg: u32::try_from(leg).unwrap_or(u32::MAX).saturating_add(1),
+            of: u32::try_from(framed.legs().len()).unwrap_or(u32::MAX),
+            state,
+            block,
+        };
+        self.say(framed, EventKind::TxUpdate(update));
+    }
+
+    /// Gives back the nonce of a leg that was not stored, and settles what was held if nothing of the
+    /// plan was ever sent.
+    pub(super) async fn undo(&self, sender: &Sender, not_stored: &NotStored) -> Option<String> {
+        let ticket = not_stored.ticket.clone()?;
+        sender.give_back(ticket).await.err().map(|error| format!("the nonce could not be given back: {error}"))
+    }
+
+    /// Writes down how what was held has ended.
+    pub(super) async fn settle_as(&self, permit_id: PermitId, held: Held, end: End) -> Result<(), ReserveError> {
+        let (rules, clock) = (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock));
+        let ended = match end {
+            End::Done { .. } => Some("done"),
+            End::Reverted { .. } => Some("reverted"),
+            End::NotSent => Some("not_sent"),
+            End::Withdrawn => Some("withdrawn"),
+            End::Unclear => None,
+        };
+        self.inner
+            .store
+            .write(move |transaction| {
+                rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
+                if let Some(ended) = ended {
+                    permit::note_end(transaction, permit_id, ended)?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+/// Why there are no signed bytes of a leg.
+#[derive(Debug)]
+pub(super) struct NotStored {
+    /// The nonce to give back; `None` where it may have been signed with.
+    pub ticket: Option<NonceTicket>,
+    pub code: ErrorCode,
+    pub why: String,
+    /// Whether that counts as a failure, rather than as being called off.
+    pub failed: bool,
+}
+
+impl NotStored {
+    fn before(ticket: NonceTicket, code: ErrorCode, why: &str) -> Self {
+        Self { ticket: Some(ticket), code, why: why.to_owned(), failed: false }
+    }
+}
+
+/// What is known when a commit ends before anything was signed.
+pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State) -> Result<Committed, Refusal> {
+    let Assessment { facts, verdicts, .. } = assessment;
+    match (facts.simulation, facts.values) {
+        (Some(simulated), Ok(values)) => Ok(Committed {
+            framed: preview.framed.clone(),
+            simulated,
+            values,
+            verdicts,
+            state,
+            legs: Vec::new(),
+            truth: None,
+            remarks: Vec::new(),
+        }),
+        _ => Err(Refusal::by(verdicts, None)),
+    }
+}
+
+/// Whether `signed` is leg number `leg` exactly as it was framed, with valid signatures of the right
+/// signers where the frame has room for them, and nothing else.
+fn as_framed(framed: &Framed, leg: usize, nonce: u64, fees: FeeBound, signed: &Signed) -> Result<(), &'static str> {
+    let chain_id = framed.proposal().chain_id;
+    let wanted = framed.legs().get(leg).ok_or("there is no such transaction")?;
+    let transaction = signed.transaction();
+    let same = |holds: bool, what: &'static str| if holds { Ok(()) } else { Err(what) };
+    same(signed.from() == wanted.from, "another account signed")?;
+    same(signed.chain_id() == chain_id, "another chain")?;
+    same(signed.nonce() == nonce, "another nonce")?;
+    same(transaction.kind() == TxKind::Call(wanted.to), "another target")?;
+    same(transaction.value() == wanted.value, "another value")?;
+    same(transaction.gas_limit() == wanted.gas_limit, "another gas limit")?;
+    same(transaction.max_fee_per_gas() == fees.max_fee_per_gas, "other fees")?;
+    same(transaction.max_priority_fee_per_gas() == Some(fees.max_priority_fee_per_gas), "another priority fee")?;
+    same(transaction.access_list().is_none_or(|list| list.is_empty()), "an access list")?;
+    same(transaction.authorization_list().is_none_or(<[_]>::is_empty), "a delegation")?;
+    same(transaction.blob_versioned_hashes().is_none_or(<[_]>::is_empty), "blobs")?;
+    filled(wanted, transaction.input(), chain_id)
+}
+
+/// Whether `data` is the leg's calldata with each slot filled by a signature of its signer.
+fn filled(leg: &FramedLeg, data: &[u8], chain_id: u64) -> Result<(), &'static str> {
+    if data.len() != leg.data.len() {
+        return Err("calldata of another length");
+    }
+    let mut expected = leg.data.to_vec();
+    for slot in &leg.slots {
+        let range = slot.offset..slot.offset.saturating_add(SIGNATURE_BYTES);
+        let given = data.get(range.clone()).ok_or("a signature outside the calldata")?;
+        let signer = recovered(given, slot.message.digest(chain_id)).ok_or("a broken signature in the calldata")?;
+        if signer != slot.signer {
+            return Err("a signature of somebody else in the calldata");
+        }
+        expected.get_mut(range).ok_or("a signature outside the calldata")?.copy_from_slice(given);
+    }
+    if expected == data { Ok(()) } else { Err("other calldata") }
+}
+
+fn recovered(signature: &[u8], digest: B256) -> Option<Address> {
+    Signature::from_raw(signature).ok()?.recover_address_from_prehash(&digest).ok()
+}

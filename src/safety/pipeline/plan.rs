@@ -1,0 +1,255 @@
+//! The legs of a plan, one after the other. Before each but the first the rest is looked at again on
+//! the block of then; if the plan stops half-way, the allowances that it has given are taken back.
+
+use alloy::primitives::{Bytes, U256};
+use alloy::sol_types::SolCall as _;
+use futures::future::BoxFuture;
+
+use super::assess::{Assessment, gas_usd};
+use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
+use super::{Asked, Pipeline, Prepared, Refusal};
+use crate::abi::erc20::Erc20;
+use crate::abi::permit2::Permit2;
+use crate::base::error::ErrorCode;
+use crate::base::model::Check;
+use crate::base::text::SafeText;
+use crate::chain::sender::{self, NonceTicket, Route};
+use crate::fabric::TxState;
+use crate::safety::approval::Consent;
+use crate::safety::framed::FeeBound;
+use crate::safety::proposal::{AllowanceBound, Intent, Leg, Proposal, Purpose};
+use crate::safety::rulebook::End;
+
+/// The checks that a leg after the first must pass again. What counts and caps has been taken into
+/// account when the whole plan was reserved.
+const AGAIN: [Check; 6] =
+    [Check::Halt, Check::PhaseGate, Check::TokenAllowlist, Check::SlippageGuard, Check::PolicyCage, Check::Simulation];
+
+/// How far a plan has come when it ends.
+enum Ended {
+    /// All legs are in blocks and succeeded.
+    Done,
+    /// One is in a block and reverted.
+    Reverted,
+    /// One has left, and nobody knows yet.
+    Unclear,
+    /// Nothing further was signed, for this reason.
+    Stopped { code: ErrorCode, why: String, failed: bool },
+}
+
+impl Pipeline {
+    /// Signs, stores, sends and follows every leg; settles what was held.
+    pub(super) async fn run_plan(
+        &self,
+        prepared: Prepared,
+        first: Assessment,
+        held: Held,
+        next: (NonceTicket, FeeBound),
+    ) -> Result<Committed, Refusal> {
+        let framed = prepared.preview.framed.clone();
+        let permit_id = prepared.preview.permit.permit_id;
+        let sender = self.sender(framed.proposal().chain_id)?;
+        let private = self.inner.rules.goes_private(&framed, &first.facts);
+        let route = if private { Route::Private } else { Route::Public };
+        let mut remarks = Vec::new();
+        let mut legs: Vec<LegReport> = Vec::new();
+        let mut next = Some(next);
+        let mut current = first.clone();
+        let mut ended = Ended::Done;
+        for leg in 0..framed.legs().len() {
+            let taken = match next.take() {
+                Some(taken) => taken,
+                None => match self.next_leg(&prepared, leg).await {
+                    Ok((assessment, taken)) => {
+                        current = assessment;
+                        taken
+                    }
+                    Err(refusal) => {
+                        ended = Ended::Stopped { code: refusal.code, why: refusal.message, failed: false };
+                        break;
+                    }
+                },
+            };
+            let stored = match self.sign_and_store(&prepared, &current, leg, taken, route).await {
+                Ok(stored) => stored,
+                Err(not_stored) => {
+                    remarks.extend(self.undo(&sender, &not_stored).await);
+                    let NotStored { ticket, code, why, failed } = not_stored;
+                    // Without the ticket nobody knows whether something was signed or kept.
+                    ended = match ticket {
+                        Some(_) => Ended::Stopped { code, why, failed },
+                        None => {
+                            remarks.push(why);
+                            Ended::Unclear
+                        }
+                    };
+                    break;
+                }
+            };
+            let report = self.send_and_follow(&framed, leg, &sender, stored).await;
+            let state = report.state;
+            legs.push(report);
+            match state {
+                TxState::Confirmed => {}
+                TxState::Reverted => {
+                    ended = Ended::Reverted;
+                    break;
+                }
+                TxState::Dropped => {
+                    let why = "no endpoint took the transaction, and none ever had it".to_owned();
+                    ended = Ended::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true };
+                    break;
+                }
+                TxState::Signed | TxState::Sent | TxState::Unclear => {
+                    ended = Ended::Unclear;
+                    break;
+                }
+            }
+        }
+        let anything_happened = legs.iter().any(|leg| leg.state != TxState::Dropped);
+        if !matches!(ended, Ended::Done | Ended::Unclear) && anything_happened {
+            remarks.extend(self.take_back(&prepared, &legs).await);
+        }
+        let truth = match ended {
+            Ended::Unclear => None,
+            Ended::Done | Ended::Reverted | Ended::Stopped { .. } => {
+                self.truth(&prepared, &legs).await.map_err(|why| remarks.push(why)).ok()
+            }
+        };
+        let gas = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
+        let gas = gas_usd(&first.spreads, gas).unwrap_or(held.gas).min(held.gas);
+        let spent = truth.as_ref().and_then(|truth| truth.spent(&first, gas)).unwrap_or(held.spent).min(held.spent);
+        let end = match &ended {
+            Ended::Done => End::Done { spent },
+            Ended::Unclear => End::Unclear,
+            Ended::Reverted => End::Reverted { gas },
+            Ended::Stopped { .. } if anything_happened => End::Done { spent },
+            Ended::Stopped { failed: true, .. } => End::NotSent,
+            Ended::Stopped { failed: false, .. } => End::Withdrawn,
+        };
+        if let Err(error) = self.settle_as(permit_id, held, end).await {
+            remarks.push(format!("the ledger still holds the spending: {error}"));
+        }
+        if let Some(truth) = &truth
+            && anything_happened
+        {
+            self.say_truth(&framed, truth);
+        }
+        if let Ended::Done = ended {
+            self.note_recipients(&framed).await;
+        }
+        if let Ended::Unclear = ended {
+            self.follow(sender, permit_id, held, &legs);
+        }
+        let state = match ended {
+            Ended::Done => State::Done,
+            Ended::Reverted => State::Reverted,
+            Ended::Unclear => State::Unclear,
+            Ended::Stopped { code, why, .. } if anything_happened => State::Stopped { code, why },
+            // Nothing left this program.
+            Ended::Stopped { code, why, .. } => return Err(Refusal::new(code, why)),
+        };
+        Ok(Committed { legs, truth, remarks, ..committed(&prepared.preview, first, state)? })
+    }
+
+    /// Looks at the rest of the plan again and takes the next nonce.
+    async fn next_leg(
+        &self,
+        prepared: &Prepared,
+        leg: usize,
+    ) -> Result<(Assessment, (NonceTicket, FeeBound)), Refusal> {
+        let Prepared { preview, ground, .. } = prepared;
+        let framed = &preview.framed;
+        let assessment = self.assess(ground, framed, leg, preview.phase).await?;
+        let takes_back =
+            framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
+        if !assessment.faults.is_empty() || assessment.facts.simulation.is_none() {
+            return Err(Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation));
+        }
+        // What only takes back may always go on.
+        if !takes_back {
+            let standing: Vec<_> = assessment
+                .verdicts
+                .iter()
+                .filter(|verdict| verdict.blocks() && AGAIN.contains(&verdict.check))
+                .cloned()
+                .collect();
+            if !standing.is_empty() {
+                return Err(Refusal::by(standing, assessment.facts.simulation));
+            }
+            if self.inner.rules.version() != preview.policy {
+                let why = "the rules were changed in the middle of the plan";
+                return Err(Refusal::new(ErrorCode::PermitMismatch, why));
+            }
+        }
+        let chain_id = framed.proposal().chain_id;
+        let signer = framed.signer();
+        let (seen, fees) = self.for_next(framed).await?;
+        let clock = self.inner.clock.clone();
+        let ticket = self
+            .inner
+            .store
+            .write(move |transaction| sender::allocate(transaction, chain_id, signer, seen, clock.now_millis()))
+            .await
+            .map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+        Ok((assessment, (ticket, fees)))
+    }
+
+    /// Takes back every allowance that the plan's first legs have given and its main leg did not use.
+    async fn take_back(&self, prepared: &Prepared, legs: &[LegReport]) -> Vec<String> {
+        let framed = &prepared.preview.framed;
+        let given = framed.proposal().legs.iter().zip(legs);
+        let given = given.filter(|(leg, report)| leg.purpose == Purpose::Approve && report.state == TxState::Confirmed);
+        let mut remarks = Vec::new();
+        let mut back = Vec::new();
+        for (leg, _) in given {
+            match opposite(leg) {
+                Some(leg) => back.push(leg),
+                None => {
+                    remarks.push(format!("an allowance given by a call of {} is not known how to take back", leg.to))
+                }
+            }
+        }
+        if back.is_empty() {
+            return remarks;
+        }
+        let allowances = framed.proposal().allowances.iter();
+        let proposal = Proposal {
+            intent: Intent::Revoke,
+            legs: back,
+            outflows: Vec::new(),
+            inflows: Vec::new(),
+            allowances: allowances.map(|bound| AllowanceBound { at_most: U256::ZERO, ..bound.clone() }).collect(),
+            trade: None,
+            recipients: Vec::new(),
+            expected_outcome: SafeText::clean("the allowances that were given for it are taken back", 200),
+            ..framed.proposal().clone()
+        };
+        if let Err(refusal) = self.do_at_once(proposal, prepared).await {
+            remarks.push(format!("the allowances given for it could not be taken back: {}", refusal.message));
+        }
+        remarks
+    }
+
+    /// Previews and commits what needs no consent. Boxed, since a commit may come here.
+    fn do_at_once<'a>(&'a self, proposal: Proposal, like: &'a Prepared) -> BoxFuture<'a, Result<Committed, Refusal>> {
+        Box::pin(async move {
+            let asked = Asked { phase: like.preview.phase };
+            let preview = self.preview(proposal, like.account.clone(), asked).await?;
+            self.commit(preview.permit.permit_id, Consent::None).await
+        })
+    }
+}
+
+/// The call that takes back what `leg` allows, where it is one of the calls that allow.
+fn opposite(leg: &Leg) -> Option<Leg> {
+    let data: Bytes = if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data) {
+        Erc20::approveCall { spender: call.spender, value: U256::ZERO }.abi_encode().into()
+    } else if let Ok(call) = Permit2::approveCall::abi_decode(&leg.data) {
+        let nothing = Permit2::approveCall { amount: Default::default(), expiration: Default::default(), ..call };
+        nothing.abi_encode().into()
+    } else {
+        return None;
+    };
+    Some(Leg { purpose: Purpose::CleanUp, data, value: U256::ZERO, slots: Vec::new(), ..leg.clone() })
+}

@@ -1,0 +1,204 @@
+//! From a proposal to a permit: frame, facts, checks, simulation, need of consent. Nothing is
+//! written, nothing is held.
+
+use std::sync::Arc;
+
+use alloy::primitives::B256;
+use tokio::time::Instant;
+
+use super::{Asked, Pipeline, Prepared, Refusal};
+use crate::base::error::{ErrorCode, Violation};
+use crate::base::model::{CapabilityTier, Check, Phase};
+use crate::base::text::SafeText;
+use crate::chain::network::NetworkKind;
+use crate::fabric::{EventKind, PermitIssued};
+use crate::safety::account::{Account, FrameContext};
+use crate::safety::approval::ApprovalNeed;
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::guardian::{Case, Opinion};
+use crate::safety::permit::{self, ActionPermit};
+use crate::safety::proposal::Proposal;
+use crate::safety::simulate::Simulated;
+use crate::safety::value::Values;
+use crate::safety::verdict::Verdict;
+
+/// A previewed action that nothing stands against.
+#[derive(Debug, Clone)]
+pub struct Preview {
+    /// Leave to do it.
+    pub permit: ActionPermit,
+    /// What would be signed.
+    pub framed: Framed,
+    /// What it does.
+    pub simulated: Simulated,
+    /// What it costs and brings.
+    pub values: Values,
+    /// How every check decided.
+    pub verdicts: Vec<Verdict>,
+    /// How much consent it takes.
+    pub needs: ApprovalNeed,
+    /// What the safety-guardian thinks, where it was asked.
+    pub opinion: Option<Opinion>,
+    /// Whether it is above the hot lane.
+    pub above_hot_lane: bool,
+    /// Whether it pays somebody for the first time.
+    pub first_seen: bool,
+    /// Names the rules it was checked under.
+    pub policy: B256,
+    /// The phase it was checked in.
+    pub phase: Phase,
+    /// What kind of network it is on.
+    pub network: NetworkKind,
+}
+
+impl Pipeline {
+    /// Looks at what `proposal` would do when `account` signs it, and gives a permit for exactly that
+    /// if nothing stands against it.
+    ///
+    /// # Errors
+    /// [`Refusal`] with everything that stands against it.
+    pub async fn preview(
+        &self,
+        proposal: Proposal,
+        account: Arc<dyn Account>,
+        asked: Asked,
+    ) -> Result<Preview, Refusal> {
+        let ground = self.ground(proposal.chain_id)?;
+        let framed = self.frame(&proposal, &*account).await?;
+        let assessment = self.assess(&ground, &framed, 0, asked.phase).await?;
+        let mut verdicts = assessment.verdicts.clone();
+        let facts = &assessment.facts;
+        if facts.stop.is_some() {
+            self.inner.desk.drop_grants();
+        }
+        let above_hot_lane = self.inner.rules.above_hot_lane(&framed, facts);
+        let mut opinion = None;
+        if !assessment.blocks() && above_hot_lane {
+            match self.ask_guardian(&framed, facts).await {
+                Ok(agrees) => opinion = Some(agrees),
+                Err(verdict) => verdicts.push(verdict),
+            }
+        }
+        self.tell_verdicts(&framed, &verdicts);
+        let (Some(simulated), Ok(values), false) =
+            (&facts.simulation, &facts.values, verdicts.iter().any(Verdict::blocks))
+        else {
+            return Err(Refusal::by(verdicts, facts.simulation.clone()));
+        };
+        let policy = self.inner.rules.version();
+        let now = self.inner.clock.now_millis();
+        let permit = ActionPermit::issue(&framed, policy, now, self.inner.permit_ttl);
+        let first_seen = self.first_seen(&framed)?;
+        let needs = self.needs(&framed, facts, &verdicts, above_hot_lane, first_seen);
+        let preview = Preview {
+            permit,
+            framed: framed.clone(),
+            simulated: simulated.clone(),
+            values: values.clone(),
+            verdicts,
+            needs,
+            opinion,
+            above_hot_lane,
+            first_seen,
+            policy,
+            phase: asked.phase,
+            network: ground.network().kind,
+        };
+        self.say(
+            &framed,
+            EventKind::PermitIssued(PermitIssued {
+                permit_id: preview.permit.permit_id,
+                simulation_hash: preview.permit.simulation_hash,
+                expected_outcome: preview.permit.expected_outcome.clone(),
+                expires_at: preview.permit.expires_at,
+            }),
+        );
+        self.remember(Prepared { preview: preview.clone(), account, ground }, now, Instant::now());
+        Ok(preview)
+    }
+
+    /// The bytes that `account` would sign for `proposal`, with the fees bounded by what the chain
+    /// asks now.
+    pub(super) async fn frame(&self, proposal: &Proposal, account: &dyn Account) -> Result<Framed, Refusal> {
+        let fees = self.fee_bound(proposal.chain_id).await?;
+        let context = FrameContext { chain_id: proposal.chain_id, fees };
+        let refuse = |why: &dyn std::fmt::Display| Refusal::new(ErrorCode::ValidationFailed, why);
+        let framed = account.frame(proposal.clone(), &context).map_err(|error| refuse(&error))?;
+        // An account frames what was proposed, for itself, within the context it was given.
+        if framed.proposal() != proposal || framed.account() != account.address() || framed.kind() != account.kind() {
+            return Err(refuse(&"the account framed something else than what was proposed"));
+        }
+        if framed.fees() != fees {
+            return Err(refuse(&"the account framed other fees than it was given"));
+        }
+        Ok(framed)
+    }
+
+    async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {
+        let blocked = |why: String| {
+            let violation = Violation {
+                rule: "hot_lane".to_owned(),
+                limit: "above the hot lane the safety-guardian must agree".to_owned(),
+                value: why.clone(),
+                would_pass: "a smaller amount".to_owned(),
+            };
+            Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, why, vec![violation])
+        };
+        let Some(guardian) = &self.inner.guardian else {
+            return Err(blocked("above the hot lane, and no safety-guardian runs".to_owned()));
+        };
+        let (Some(simulated), Ok(values)) = (&facts.simulation, &facts.values) else {
+            return Err(blocked("above the hot lane, and its value cannot be told".to_owned()));
+        };
+        match guardian.review(Case { framed, simulated, values }).await {
+            Ok(opinion) if opinion.agrees => Ok(opinion),
+            Ok(opinion) => Err(blocked(format!("the safety-guardian does not agree: {}", opinion.why))),
+            Err(error) => Err(blocked(error.to_string())),
+        }
+    }
+
+    /// Whether somebody else than the account itself gets something who never did before.
+    fn first_seen(&self, framed: &Framed) -> Result<bool, Refusal> {
+        let proposal = framed.proposal();
+        let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
+        for recipient in proposal.recipients.iter().copied().chain(inflows) {
+            if framed.exposed().contains(&recipient) || self.inner.rules.knows_recipient(proposal.chain_id, recipient) {
+                continue;
+            }
+            let seen =
+                self.inner.store.read(|connection| permit::has_received(connection, proposal.chain_id, recipient));
+            if !seen.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// What the policy asks for, and what no policy can waive.
+    pub(super) fn needs(
+        &self,
+        framed: &Framed,
+        facts: &Facts,
+        verdicts: &[Verdict],
+        above_hot_lane: bool,
+        first_seen: bool,
+    ) -> ApprovalNeed {
+        let because = |why: &str| SafeText::clean(why, 200);
+        // Taking back what others may take is never held up.
+        if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
+            return ApprovalNeed::Instant;
+        }
+        let mut needs = self.inner.rules.consent(framed, facts);
+        if framed.proposal().tool.capability == CapabilityTier::Privileged {
+            needs = needs.and_asking(because("it changes who holds authority"));
+        }
+        if above_hot_lane {
+            needs = needs.and_asking(because("it is above the hot lane"));
+        }
+        if first_seen {
+            needs = needs.and_asking(because("it pays somebody for the first time"));
+        }
+        verdicts.iter().flat_map(|verdict| &verdict.asks).fold(needs, |needs, why| needs.and_asking(why.clone()))
+    }
+}

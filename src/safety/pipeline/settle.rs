@@ -1,0 +1,253 @@
+//! What became of what was sent: the receipt, the account's balances before and after as the chain
+//! tells them, and the ledger's last word.
+
+use std::collections::BTreeMap;
+
+use alloy::eips::BlockId;
+use alloy::primitives::U256;
+
+use super::assess::Assessment;
+use super::commit::{Held, LegReport, Stored};
+use super::{Pipeline, Prepared};
+use crate::base::id::PermitId;
+use crate::base::text::SafeText;
+use crate::base::units::{Rounding, TokenAmount, Usd};
+use crate::chain::sender::{Sender, Standing, TxState as Stage, WaitRules};
+use crate::chain::token::{Token, TokenId};
+use crate::fabric::{EventKind, ToolVerified, TxState};
+use crate::safety::framed::Framed;
+use crate::safety::permit::note_received;
+use crate::safety::rulebook::End;
+use crate::safety::simulate::Move;
+
+/// How often what is not settled is looked at in the background.
+const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// What the chain says became of the account's money.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Truth {
+    /// Every balance that the plan names or that moved, gas apart.
+    pub moves: Vec<Move>,
+    /// What gas cost in all, in wei.
+    pub gas_cost: U256,
+    /// What was not as declared; empty where everything was.
+    pub mismatches: Vec<SafeText>,
+}
+
+impl Truth {
+    /// Whether everything was as declared.
+    pub fn matched(&self) -> bool {
+        self.mismatches.is_empty()
+    }
+
+    /// What counts as spent: what went out at the prices it was reserved at, what can still be taken,
+    /// and gas. `None` where that cannot be told; then all that was reserved counts.
+    pub(super) fn spent(&self, assessment: &Assessment, gas: Usd) -> Option<Usd> {
+        let values = assessment.facts.values.as_ref().ok()?;
+        let mut spent = values.takeable.iter().try_fold(gas, |sum, one| sum.checked_add(one.usd)).ok()?;
+        for moved in self.moves.iter().filter(|moved| moved.after < moved.before) {
+            let token = assessment.facts.tokens.get(&moved.token)?;
+            let lost = TokenAmount::new(moved.before.saturating_sub(moved.after), token.decimals).ok()?;
+            let price = assessment.spreads.get(moved.token).ok()?.highest;
+            spent = spent.checked_add(Usd::value_of(lost, price, Rounding::Up).ok()?).ok()?;
+        }
+        Some(spent)
+    }
+}
+
+impl Pipeline {
+    /// Sends stored bytes and waits for their end, for as long as the pipeline's patience lasts.
+    pub(super) async fn send_and_follow(
+        &self,
+        framed: &Framed,
+        leg: usize,
+        sender: &Sender,
+        stored: Stored,
+    ) -> LegReport {
+        let Stored { kept, signed } = stored;
+        let hash = kept.hash();
+        let report = LegReport {
+            purpose: framed.legs().get(leg).map_or(crate::safety::proposal::Purpose::Main, |leg| leg.purpose),
+            hash,
+            nonce: signed.nonce(),
+            state: TxState::Unclear,
+            block: None,
+            gas_used: None,
+            gas_cost: None,
+            logs: Vec::new(),
+        };
+        let state = match sender.send(kept).await {
+            Ok(sent) if sent.state == Stage::Dropped => TxState::Dropped,
+            Ok(_) => TxState::Sent,
+            // It may have left: only the chain can tell.
+            Err(_) => TxState::Unclear,
+        };
+        self.say_leg(framed, leg, hash, state, None);
+        if state == TxState::Dropped {
+            return LegReport { state, ..report };
+        }
+        let rules = WaitRules { patience: self.inner.patience, resend: self.inner.rules.stop().is_none() };
+        let report = match sender.wait(hash, rules).await {
+            Ok(standing) => with_standing(report, &standing),
+            Err(_) => report,
+        };
+        self.say_leg(framed, leg, report.hash, report.state, report.block);
+        report
+    }
+
+    /// Balances before and after, held against the declaration.
+    ///
+    /// # Errors
+    /// Why it cannot be told.
+    pub(super) async fn truth(&self, prepared: &Prepared, legs: &[LegReport]) -> Result<Truth, String> {
+        let framed = &prepared.preview.framed;
+        let blocks = || legs.iter().filter_map(|leg| leg.block);
+        let (Some(first), Some(last)) = (blocks().min(), blocks().max()) else {
+            return Ok(Truth { moves: Vec::new(), gas_cost: U256::ZERO, mismatches: Vec::new() });
+        };
+        let ground = &prepared.ground;
+        let tokens = ground.tokens(framed).await.map_err(|doubt| doubt.to_string())?;
+        let at = |block: u64| ground.balances(framed.account(), &tokens, BlockId::number(block));
+        let (before, after) = futures::join!(at(first.saturating_sub(1)), at(last));
+        let (before, after) = (before.map_err(|doubt| doubt.to_string())?, after.map_err(|doubt| doubt.to_string())?);
+        let gas_cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
+        let pays = framed.payer() == framed.account();
+        let moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
+        let all_done = legs.len() == framed.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
+        let mismatches = mismatches(framed, &moves, all_done);
+        Ok(Truth { moves, gas_cost, mismatches })
+    }
+
+    /// Says what was expected and what is.
+    pub(super) fn say_truth(&self, framed: &Framed, truth: &Truth) {
+        let actual = match truth.mismatches.as_slice() {
+            [] => "as declared".to_owned(),
+            found => found.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; "),
+        };
+        let moved = truth.moves.iter().map(describe).collect::<Vec<_>>().join(", ");
+        self.say(
+            framed,
+            EventKind::ToolVerified(ToolVerified {
+                expected_outcome: framed.proposal().expected_outcome.clone(),
+                actual_outcome: SafeText::clean(&format!("{actual}: {moved}"), 600),
+                ground_truth_source: "receipt and balances".into(),
+                matched: truth.matched(),
+            }),
+        );
+    }
+
+    /// Follows what is not settled in the background, and settles what was held once it is.
+    pub(super) fn follow(&self, sender: Sender, permit_id: PermitId, held: Held, legs: &[LegReport]) {
+        let Some(hash) = legs.last().map(|leg| leg.hash) else { return };
+        let pipeline = self.clone();
+        tokio::spawn(async move {
+            loop {
+                let rules = WaitRules { patience: LOOK_AGAIN, resend: pipeline.inner.rules.stop().is_none() };
+                match sender.wait(hash, rules).await {
+                    Ok(standing) if standing.settled => {
+                        // What cannot be written now is settled by the next start.
+                        let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held)).await;
+                        return;
+                    }
+                    Ok(_) => {}
+                    Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
+                }
+            }
+        });
+    }
+
+    /// Notes everybody who has received something, so that the next time is not the first.
+    pub(super) async fn note_recipients(&self, framed: &Framed) {
+        let proposal = framed.proposal();
+        let (chain_id, now) = (proposal.chain_id, self.inner.clock.now_millis());
+        let exposed = framed.exposed();
+        let all = proposal.recipients.iter().copied().chain(proposal.inflows.iter().map(|inflow| inflow.recipient));
+        let others: Vec<_> = all.filter(|one| !exposed.contains(one)).collect();
+        if others.is_empty() {
+            return;
+        }
+        // Not written down, they are asked about once more: no harm.
+        let _noted = self
+            .inner
+            .store
+            .write(move |transaction| others.iter().try_for_each(|one| note_received(transaction, chain_id, *one, now)))
+            .await;
+    }
+}
+
+/// How what was held ends, by where its last transaction stands. What succeeded without being
+/// watched counts in full.
+pub(super) fn end_of(standing: &Standing, held: Held) -> End {
+    match (&standing.mined, standing.record.state) {
+        (Some(mined), _) if mined.receipt.status() => End::Done { spent: held.spent },
+        (Some(_), _) => End::Reverted { gas: held.gas },
+        (None, Stage::Dropped) => End::NotSent,
+        (None, _) => End::Unclear,
+    }
+}
+
+fn with_standing(report: LegReport, standing: &Standing) -> LegReport {
+    let Some(mined) = standing.mined.as_ref().filter(|_| standing.settled) else {
+        let state = match standing.record.state {
+            Stage::Dropped if standing.settled => TxState::Dropped,
+            _ => TxState::Unclear,
+        };
+        return LegReport { state, ..report };
+    };
+    let receipt = &mined.receipt;
+    LegReport {
+        hash: mined.hash,
+        state: if receipt.status() { TxState::Confirmed } else { TxState::Reverted },
+        block: receipt.block_number,
+        gas_used: Some(receipt.gas_used),
+        gas_cost: Some(U256::from(receipt.gas_used).saturating_mul(U256::from(receipt.effective_gas_price))),
+        logs: receipt.logs().iter().map(|log| log.inner.clone()).collect(),
+        ..report
+    }
+}
+
+type Balances = BTreeMap<TokenId, (Token, U256)>;
+
+fn moves(before: &Balances, after: &Balances, gas: U256) -> Vec<Move> {
+    let none = U256::ZERO;
+    let of = |balances: &Balances, id: &TokenId| balances.get(id).map_or(none, |(_, amount)| *amount);
+    let moved = before.keys().map(|id| {
+        let paid = if *id == TokenId::Native { gas } else { none };
+        Move { token: *id, before: of(before, id), after: of(after, id).saturating_add(paid) }
+    });
+    moved.filter(|moved| moved.before != moved.after).collect()
+}
+
+/// What is not as declared. Where not everything was done, only what went out is held to account.
+fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> {
+    let proposal = framed.proposal();
+    let mut found = Vec::new();
+    let mut note = |text: String| found.push(SafeText::clean(&text, 300));
+    let out_of = |id: TokenId| {
+        let flows = proposal.outflows.iter().filter(|flow| flow.token.id == id);
+        flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount))
+    };
+    for moved in moves.iter().filter(|moved| moved.after < moved.before) {
+        let (lost, most) = (moved.before.saturating_sub(moved.after), out_of(moved.token));
+        if lost > most {
+            note(format!("{} went out, at most {most} was declared ({})", lost, describe(moved)));
+        }
+    }
+    for inflow in proposal.inflows.iter().filter(|inflow| all_done && inflow.recipient == proposal.account) {
+        let moved = moves.iter().find(|moved| moved.token == inflow.token.id);
+        let came = moved
+            .map_or(U256::ZERO, |moved| moved.after.saturating_add(out_of(moved.token)).saturating_sub(moved.before));
+        if came < inflow.at_least {
+            note(format!("{came} of {} came in, at least {} was declared", inflow.token.symbol, inflow.at_least));
+        }
+    }
+    found
+}
+
+fn describe(moved: &Move) -> String {
+    let name = match moved.token {
+        TokenId::Native => "coin".to_owned(),
+        TokenId::Erc20(address) => address.to_string(),
+    };
+    format!("{name} {} → {}", moved.before, moved.after)
+}
