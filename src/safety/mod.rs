@@ -10,6 +10,7 @@
 //! | `account` | the seam to whoever signs |
 //! | `framed`, `binding` | the exact bytes, and the hash a permit binds |
 //! | `typed` | the typed data that can be signed: a closed list |
+//! | `calldata` | what the calls bind the chain to, read back from their bytes |
 //! | `facts`, `verdict` | what checks decide on, and how they answer |
 //! | `ground` | what is read of the chain before anything is decided |
 //! | `checks` | one file each |
@@ -28,6 +29,7 @@ pub mod account;
 pub mod approval;
 pub mod audit;
 mod binding;
+pub mod calldata;
 pub mod checks;
 pub mod facts;
 pub mod framed;

@@ -23,6 +23,7 @@ use super::framed::Framed;
 use crate::base::error::Violation;
 use crate::base::model::ActionClass;
 use crate::base::text::SafeText;
+use crate::chain::evm::StandIn;
 use crate::chain::fork::{Call, Fees, Fork, ForkError, Options, Pinned, Simulation, Watch};
 use crate::chain::token::TokenId;
 
@@ -92,7 +93,7 @@ pub struct Fault {
 }
 
 impl Fault {
-    fn new(rule: &'static str, declared: impl ToString, found: impl ToString) -> Self {
+    pub(super) fn new(rule: &'static str, declared: impl ToString, found: impl ToString) -> Self {
         let clean = |text: String| SafeText::clean(&text, MAX_FAULT);
         Self { rule, declared: clean(declared.to_string()), found: clean(found.to_string()) }
     }
@@ -125,7 +126,10 @@ pub async fn run(fork: &Fork, framed: &Framed, from: usize, nonce: u64) -> Resul
                 .paid(nonce, fees)
         })
         .collect();
-    let options = Options { watch: watch(framed), ..Options::default() };
+    let slots = framed.legs().iter().flat_map(|leg| &leg.slots);
+    let chain_id = framed.proposal().chain_id;
+    let signatures = slots.map(|slot| StandIn { digest: slot.message.digest(chain_id), signer: slot.signer }).collect();
+    let options = Options { watch: watch(framed), signatures, ..Options::default() };
     fork.simulate_with(&calls, &options).await
 }
 

@@ -124,7 +124,7 @@ impl ApprovalDesk {
         let now = Instant::now();
         let mut state = self.state();
         let covered = state.grants.iter_mut().any(|grant| grant.take(&scope, preview.values.spent, now));
-        covered.then(|| Yes { permit_id: preview.permit.permit_id, said: Said::Grant })
+        covered.then_some(Yes { permit_id: preview.permit.permit_id, said: Said::Grant })
     }
 
     /// Lays a question on the desk. `Delay` passes by itself when its time is over, all else lapses.

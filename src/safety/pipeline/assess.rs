@@ -16,6 +16,7 @@ use crate::chain::network::Contract;
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::EventKind;
+use crate::safety::calldata;
 use crate::safety::checks::slippage;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
@@ -82,6 +83,7 @@ impl Pipeline {
             stables: ground.stables(),
         };
         let mut faults = simulate::declared(framed, &around);
+        faults.extend(calldata::read(framed.proposal(), &ground.network().book));
         let simulated = match simulate::run(&fork, framed, from, nonce).await {
             Ok(simulation) => {
                 let (mut simulated, found) =

@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, U256};
 
 use super::{Fault, Surroundings};
+use crate::chain::evm::PLACEHOLDER_SIGNATURE;
 use crate::chain::token::TokenId;
 use crate::safety::account::AccountKind;
 use crate::safety::framed::Framed;
-use crate::safety::proposal::AllowanceKind;
+use crate::safety::proposal::{AllowanceKind, SIGNATURE_BYTES};
 use crate::safety::typed::TypedMessage;
 
 /// Faults that show before anything is run: a frame that does not carry what was proposed, and
@@ -31,6 +32,11 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
             AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded | AccountKind::Delegated => {}
         }
         for slot in &leg.slots {
+            let end = slot.offset.saturating_add(SIGNATURE_BYTES);
+            if leg.data.get(slot.offset..end) != Some(&PLACEHOLDER_SIGNATURE[..]) {
+                let found = format!("something else in transaction {}", at + 1);
+                faults.push(Fault::new("signature", "the placeholder where a signature will stand", found));
+            }
             signature(framed, slot.signer, &slot.message, around, &mut faults);
         }
     }

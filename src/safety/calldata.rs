@@ -1,0 +1,160 @@
+//! What a proposal's calls bind the chain to, read back from their bytes. A simulation tells what a
+//! call does on the chain as it is; only the bytes tell what it does when the market has moved, or
+//! when somebody is in front. So the least that must come in and the most that may go out are taken
+//! from the calldata, and a call that cannot be read is not signed.
+
+use std::collections::BTreeMap;
+
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall as _;
+
+use super::proposal::{Leg, Proposal, Purpose};
+use super::simulate::Fault;
+use super::typed::TypedMessage;
+use crate::abi::erc20::{Erc20, Weth9};
+use crate::abi::permit2::Permit2;
+use crate::chain::network::{AddressBook, Contract};
+use crate::chain::token::TokenId;
+use crate::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, Version};
+
+/// What a call binds the chain to.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Binding {
+    /// The most of each token that the account pays.
+    out: BTreeMap<TokenId, U256>,
+    /// The least of each token that the account gets.
+    into: BTreeMap<TokenId, U256>,
+    /// When it can no longer be included, in seconds since the Unix epoch.
+    until: Option<U256>,
+}
+
+/// Every fault in the calls of `proposal`: calls that are not known, and bounds that the bytes do not
+/// keep.
+pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for (at, leg) in proposal.legs.iter().enumerate() {
+        match bound_by(leg, proposal, book) {
+            Ok(Some(binding)) if leg.purpose == Purpose::Main => held_to(proposal, &binding, &mut faults),
+            Ok(_) => {}
+            Err(why) => faults.push(Fault::new(
+                "calldata",
+                "a call that can be read back",
+                format!("transaction {} to {}: {why}", at + 1, leg.to),
+            )),
+        }
+    }
+    faults
+}
+
+/// `None` for a call whose whole effect the simulation shows, whenever it is included.
+fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Option<Binding>, String> {
+    let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
+    if let Some(version) = router {
+        let execution = Execution::decode(&leg.data, version).map_err(|error| error.to_string())?;
+        return routed(&execution, leg, proposal).map(Some);
+    }
+    let data = &leg.data;
+    let exact = |encoded: Vec<u8>| encoded == data.as_ref();
+    let plain = if book.contract(Contract::Permit2) == Some(leg.to) {
+        Permit2::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+            || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+            || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+    } else if data.is_empty() {
+        // Coin, sent.
+        true
+    } else {
+        let wraps = book.contract(Contract::WrappedNative) == Some(leg.to)
+            && (Weth9::depositCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+                || Weth9::withdrawCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())));
+        wraps
+            || Erc20::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+            || Erc20::transferCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+    };
+    if plain { Ok(None) } else { Err("this program does not know this call".to_owned()) }
+}
+
+/// What the router is bound to do for the account.
+fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal) -> Result<Binding, String> {
+    let account = proposal.account;
+    let mut binding = Binding { until: execution.deadline, ..Binding::default() };
+    let add = |to: &mut BTreeMap<TokenId, U256>, token: TokenId, amount: U256| {
+        let sum = to.entry(token).or_default();
+        *sum = sum.saturating_add(amount);
+    };
+    if !leg.value.is_zero() {
+        add(&mut binding.out, TokenId::Native, leg.value);
+    }
+    let mine = |recipient: Address| recipient == account || recipient == CALLER;
+    let mut permits = leg.slots.iter().map(|slot| &slot.message);
+    for command in &execution.commands {
+        match command {
+            Command::Swap(Swap { path, exact, recipient, payer_is_user, .. }) => {
+                let (first, last) = ends(path).ok_or("a swap without a path")?;
+                let (most, least) = match *exact {
+                    Exactness::In { amount, out_min } => (amount, out_min),
+                    Exactness::Out { amount, in_max } => (in_max, amount),
+                };
+                if *payer_is_user {
+                    add(&mut binding.out, TokenId::Erc20(first), most);
+                }
+                if mine(*recipient) {
+                    add(&mut binding.into, TokenId::Erc20(last), least);
+                } else if *recipient != THE_ROUTER {
+                    return Err(format!("it pays {recipient}"));
+                }
+            }
+            Command::Permit2Permit { permit, .. } => match permits.next() {
+                Some(TypedMessage::Permit2Allowance { permit: signed, .. }) if signed == permit => {}
+                _ => return Err("it carries another permit than the one to be signed".to_owned()),
+            },
+            Command::WrapEth { recipient, .. } if mine(*recipient) || *recipient == THE_ROUTER => {}
+            Command::UnwrapWeth { recipient, amount_min } if mine(*recipient) => {
+                add(&mut binding.into, TokenId::Native, *amount_min);
+            }
+            // Unwrapped into the router, it has to be swept from there.
+            Command::UnwrapWeth { recipient, .. } if *recipient == THE_ROUTER => {}
+            Command::Sweep { token, recipient, amount_min } if mine(*recipient) => {
+                let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(*token) };
+                add(&mut binding.into, token, *amount_min);
+            }
+            Command::WrapEth { recipient, .. }
+            | Command::UnwrapWeth { recipient, .. }
+            | Command::Sweep { recipient, .. }
+            | Command::PayPortion { recipient, .. } => return Err(format!("it pays {recipient}")),
+        }
+    }
+    if permits.next().is_some() {
+        return Err("a signature is to be made that it does not carry".to_owned());
+    }
+    Ok(binding)
+}
+
+fn ends(path: &Path) -> Option<(Address, Address)> {
+    match path {
+        Path::V2(tokens) => Some((*tokens.first()?, *tokens.last()?)),
+        Path::V3(path) => Some((path.first(), path.steps().last().map(|(_, token)| *token)?)),
+    }
+}
+
+fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
+    for (token, most) in &binding.out {
+        let flows = proposal.outflows.iter().filter(|flow| flow.token.id == *token);
+        let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
+        if *most > declared {
+            faults.push(Fault::new("calldata", format!("at most {declared} out"), format!("{most} may go out")));
+        }
+    }
+    for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account) {
+        let certain = binding.into.get(&inflow.token.id).copied().unwrap_or_default();
+        if certain < inflow.at_least {
+            let declared = format!("at least {} {} in, whatever happens", inflow.at_least, inflow.token.symbol);
+            faults.push(Fault::new("calldata", declared, format!("only {certain} are certain by the calldata")));
+        }
+    }
+    if let Some(trade) = &proposal.trade
+        && binding.until.is_none_or(|until| until > U256::from(trade.deadline))
+    {
+        let found = binding.until.map_or("never".to_owned(), |until| until.to_string());
+        faults.push(Fault::new("calldata", format!("void after {}", trade.deadline), found));
+    }
+}

@@ -1,0 +1,11 @@
+//! Nor can one be put together from its parts.
+
+use std::marker::PhantomData;
+
+use bardo::safety::pipeline::{Capability, ToSign};
+
+fn by_hand(to_sign: ToSign) -> Capability {
+    Capability { to_sign, action: PhantomData }
+}
+
+fn main() {}

@@ -1,0 +1,10 @@
+//! Only the pipeline makes a capability.
+
+use bardo::safety::pipeline::{Capability, Transaction};
+use bardo::safety::{FeeBound, Framed};
+
+fn by_its_constructor(framed: Framed, fees: FeeBound) -> Option<Capability> {
+    Capability::<Transaction>::new(framed, 0, 0, fees)
+}
+
+fn main() {}

@@ -1,0 +1,9 @@
+//! Signing takes a capability, not a frame.
+
+use bardo::safety::{Account, Framed};
+
+fn sign(account: &dyn Account, framed: Framed) {
+    let _signed = account.sign(framed);
+}
+
+fn main() {}

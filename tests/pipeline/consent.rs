@@ -1,0 +1,91 @@
+//! Who must say yes, and to what.
+
+use std::sync::Arc;
+
+use bardo::base::error::ErrorCode;
+use bardo::base::text::SafeText;
+use bardo::safety::approval::{Answer, AnswerError, ApprovalNeed, Consent, Decision};
+use bardo::safety::pipeline::State;
+
+use crate::world::World;
+
+const HUNDRED: u64 = 100_000_000;
+
+fn needs_a_yes(world: &World) {
+    let reasons = vec![SafeText::clean("the policy says so", 100)];
+    *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_a_yes_waits_for_one() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let unasked = world.preview(world.approval(HUNDRED)).await.unwrap();
+    let refused = world.pipeline.commit(unasked.permit.permit_id, Consent::None).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let other = world.preview(world.approval(HUNDRED)).await.unwrap();
+    let permit = preview.permit.permit_id;
+    let mut ticket = world.desk.ask(Arc::clone(&preview));
+    let open = world.desk.pending();
+    assert_eq!((open.len(), open[0].place, open[0].of), (1, 1, 1));
+    assert_eq!(open[0].reasons[0].as_str(), "the policy says so");
+    assert_eq!(world.desk.answer(other.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
+    world.desk.answer(permit, Answer::Once).unwrap();
+    let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
+    assert!(world.desk.pending().is_empty());
+    // A yes to one permit is none to another.
+    let refused = world.pipeline.commit(other.permit.permit_id, Consent::Yes(yes)).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+
+    let mut ticket = world.desk.ask(preview);
+    world.desk.answer(permit, Answer::Once).unwrap();
+    let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
+    let committed = world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap();
+    assert_eq!(committed.state, State::Done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
+    let world = World::new(0).await;
+    *world.book.hot_lane.lock().unwrap() = "50".parse().unwrap();
+    let (code, rules) = world.refused(world.swap(HUNDRED).await).await;
+    assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
+    assert!(rules.contains("hot_lane"), "{rules:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_covers_its_kind_up_to_its_total() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let similar = |total: &str| Answer::Similar { millis: 600_000, total: total.parse().unwrap() };
+    let too_small = world.desk.answer(first.permit.permit_id, similar("50"));
+    assert!(matches!(too_small, Err(AnswerError::TotalTooSmall { .. })), "{too_small:?}");
+    // This one of about 100 dollars, and one more.
+    world.desk.answer(first.permit.permit_id, similar("250")).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    let second = world.preview(world.swap(HUNDRED).await).await.unwrap();
+    assert!(world.desk.granted(&second).is_some());
+    let third = world.preview(world.swap(HUNDRED).await).await.unwrap();
+    assert!(world.desk.granted(&third).is_none(), "the total is used up");
+    // What leaves an allowance behind is never covered.
+    let allowance = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let _ticket = world.desk.ask(Arc::clone(&allowance));
+    let refused = world.desk.answer(allowance.permit.permit_id, similar("1000"));
+    assert!(matches!(refused, Err(AnswerError::NoGrant(_))), "{refused:?}");
+    world.desk.withdraw_all("halt");
+    assert!(world.desk.grants().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_nobody_waits_for_is_withdrawn() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    drop(world.desk.ask(Arc::clone(&preview)));
+    assert!(world.desk.pending().is_empty());
+    assert_eq!(world.desk.answer(preview.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
+}

@@ -1,0 +1,190 @@
+//! Tools and accounts that lie, and chains and rules that change: each ends in a refusal, and nothing
+//! is signed.
+
+use std::sync::atomic::Ordering;
+
+use alloy::primitives::{Address, U256, keccak256};
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::Erc20;
+use bardo::base::error::ErrorCode;
+use bardo::base::units::BasisPoints;
+use bardo::chain::network::Contract;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::{Refusal, State};
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Purpose};
+use bardo::safety::typed::TypedMessage;
+
+use crate::world::{World, leg};
+
+const HUNDRED: u64 = 100_000_000;
+const STRANGER: Address = Address::repeat_byte(0x51);
+
+fn rules(world: &(ErrorCode, std::collections::BTreeSet<String>)) -> Vec<&str> {
+    world.1.iter().map(String::as_str).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tool_that_lies_about_what_it_does_is_refused() {
+    let world = World::new(6).await;
+    let honest = world.swap(HUNDRED).await;
+    assert!(world.preview(honest.clone()).await.is_ok());
+
+    let mut less_out = honest.clone();
+    less_out.outflows[0].amount -= U256::from(1);
+    less_out.trade.as_mut().unwrap().amount_in -= U256::from(1);
+    let refused = world.refused(less_out).await;
+    assert_eq!(refused.0, ErrorCode::SafetySimulationFailed);
+    assert!(rules(&refused).contains(&"outflow"), "{refused:?}");
+
+    let mut more_in = honest.clone();
+    more_in.inflows[0].at_least = more_in.inflows[0].expected + U256::from(1);
+    assert!(rules(&world.refused(more_in).await).contains(&"inflow"));
+
+    let mut unnamed_in = honest.clone();
+    unnamed_in.inflows.clear();
+    unnamed_in.trade = None;
+    assert!(rules(&world.refused(unnamed_in).await).contains(&"undeclared_inflow"));
+
+    // The allowance is left standing: its spender is named, but not that it stays.
+    let permit2 = world.contract(Contract::Permit2);
+    let mut stays = honest.clone();
+    stays.legs = vec![world.approve(Purpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
+    assert!(rules(&world.refused(stays).await).contains(&"allowance"));
+
+    // To somebody else, under the name of a swap.
+    let transfer = Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) };
+    let mut theft = honest.clone();
+    theft.legs = vec![leg(Purpose::Main, world.contract_of(&world.usdc), transfer.abi_encode().into())];
+    assert!(rules(&world.refused(theft.clone()).await).contains(&"inflow"));
+    // And without promising anything for it.
+    theft.inflows.clear();
+    theft.trade = None;
+    assert!(rules(&world.refused(theft).await).contains(&"recipient"));
+
+    // What is declared comes in today, and the calldata would take less tomorrow.
+    let soft = world.swap_enforcing(HUNDRED, Some(U256::from(1))).await;
+    assert_eq!(rules(&world.refused(soft).await), ["calldata"]);
+
+    // A signature over more than is declared.
+    let mut wide = honest.clone();
+    let TypedMessage::Permit2Allowance { permit, .. } = &mut wide.legs[1].slots[0].message else { panic!() };
+    permit.details.amount = alloy::primitives::aliases::U160::MAX;
+    let refused = world.refused(wide).await;
+    assert!(rules(&refused).contains(&"signature") && rules(&refused).contains(&"calldata"), "{refused:?}");
+
+    // A call that nobody here knows.
+    let mut unknown = honest.clone();
+    unknown.legs[1].data = vec![0xde, 0xad, 0xbe, 0xef].into();
+    unknown.legs[1].slots.clear();
+    assert!(rules(&world.refused(unknown).await).contains(&"calldata"));
+
+    let mut other_token = honest.clone();
+    other_token.outflows[0].token.decimals = 18;
+    assert_eq!(world.refused(other_token).await.0, ErrorCode::SafetyPriceUnknown);
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_rule_that_stands_against_it_is_named_at_once() {
+    let world = World::new(6).await;
+    *world.book.cap.lock().unwrap() = "10".parse().unwrap();
+    let mut bad = world.swap(HUNDRED).await;
+    let trade = bad.trade.as_mut().unwrap();
+    trade.slippage = BasisPoints::new(300).unwrap();
+    trade.price_impact = BasisPoints::new(500).unwrap();
+    trade.quoted_at -= 120_000;
+    let (code, rules) = world.refused(bad).await;
+    // The first check that blocks names the error; all are told.
+    assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
+    let wanted = ["max_price_impact_bps", "max_quote_age", "max_single_trade_usd", "max_slippage_bps"];
+    assert_eq!(rules.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_trade_that_guarantees_too_little_is_refused() {
+    let world = World::new(6).await;
+    let mut cheap = world.swap(HUNDRED).await;
+    let half = cheap.inflows[0].expected / U256::from(2);
+    // The tool says so itself, and its quote with it: only the price of others tells.
+    cheap.inflows[0].at_least = half;
+    cheap.inflows[0].expected = half;
+    let trade = cheap.trade.as_mut().unwrap();
+    (trade.expected_out, trade.min_out) = (half, half);
+    let (code, rules) = world.refused(cheap).await;
+    assert_eq!(code, ErrorCode::SafetySlippage);
+    assert!(rules.contains("max_loss_bps"), "{rules:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unlimited_allowance_counts_as_all_that_is_held() {
+    let world = World::new(6).await;
+    let permit2 = world.contract(Contract::Permit2);
+    let mut proposal = world.proposal(Intent::Approve, vec![world.approve(Purpose::Main, permit2, U256::MAX)]);
+    proposal.allowances = vec![AllowanceBound {
+        token: world.usdc.clone(),
+        spender: permit2,
+        kind: AllowanceKind::Erc20,
+        at_most: U256::MAX,
+    }];
+    *world.book.cap.lock().unwrap() = "9999".parse().unwrap();
+    let (code, _) = world.refused(proposal).await;
+    // The account holds 10,000 USDC or more.
+    assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_rules_or_another_price_break_the_permit() {
+    let world = World::new(7).await;
+    let code = |refusal: Refusal| refusal.code;
+    let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+    *world.book.version.lock().unwrap() = keccak256("other rules");
+    let refused = world.pipeline.commit(permit, Consent::None).await.map_err(code);
+    assert_eq!(refused.err(), Some(ErrorCode::PermitMismatch));
+
+    // The account's money goes elsewhere meanwhile: the swap would revert.
+    let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+    let everything = world.balance(&world.usdc).await;
+    let transfer = Erc20::transferCall { to: STRANGER, value: everything };
+    let mut away = world.proposal(
+        Intent::Transfer,
+        vec![leg(Purpose::Main, world.contract_of(&world.usdc), transfer.abi_encode().into())],
+    );
+    away.outflows = vec![Flow { token: world.usdc.clone(), amount: everything }];
+    away.recipients = vec![STRANGER];
+    let moving = world.preview(away.clone()).await.unwrap().permit.permit_id;
+    // It pays somebody for the first time: that takes a yes.
+    let without = world.pipeline.commit(moving, Consent::None).await.map_err(code);
+    assert_eq!(without.err(), Some(ErrorCode::ApprovalRequired));
+    let moving = world.preview(away).await.unwrap().permit.permit_id;
+    let moved = world.pipeline.commit(moving, Consent::Always).await.unwrap();
+    assert_eq!(moved.state, State::Done, "{:?}", moved.remarks);
+    let refused = world.pipeline.commit(permit, Consent::None).await.map_err(code);
+    assert_eq!(refused.err(), Some(ErrorCode::PermitMismatch));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_account_that_signs_something_else_gets_nothing_sent() {
+    let world = World::new(8).await;
+    let nonce = world.nonce().await;
+    for falsify in [
+        (|transaction| transaction.value = U256::from(1)) as fn(&mut alloy::consensus::TxEip1559),
+        |transaction| transaction.input = vec![1, 2, 3, 4].into(),
+        |transaction| transaction.max_fee_per_gas *= 1_000,
+        |transaction| transaction.max_priority_fee_per_gas += 1,
+        |transaction| transaction.gas_limit += 1,
+        |transaction| transaction.nonce += 1,
+        |transaction| transaction.chain_id = 31_338,
+        |transaction| transaction.to = STRANGER.into(),
+    ] {
+        let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+        *world.wallet.falsify.lock().unwrap() = Some(falsify);
+        let refused = world.pipeline.commit(permit, Consent::None).await;
+        assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::PermitMismatch));
+        *world.wallet.falsify.lock().unwrap() = None;
+    }
+    assert_eq!(world.nonce().await, nonce);
+    // Every nonce was given back: the next action takes the first again.
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
+    assert_eq!(committed.legs[0].nonce, nonce);
+}

@@ -1,0 +1,125 @@
+//! A swap from the proposal to the settled ledger, and what must not happen twice.
+
+use std::sync::atomic::Ordering;
+
+use alloy::primitives::U256;
+use bardo::base::error::ErrorCode;
+use bardo::base::model::ActionClass;
+use bardo::chain::network::Contract;
+use bardo::fabric::TxState;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::State;
+use bardo::safety::rulebook::End;
+
+use crate::world::{World, cents};
+
+/// 100 USDC.
+const HUNDRED: u64 = 100_000_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_does_what_it_says_and_nothing_else() {
+    let world = World::new(1).await;
+    let (usdc, weth) = (world.balance(&world.usdc).await, world.balance(&world.weth).await);
+    let nonce = world.nonce().await;
+    let proposal = world.swap(HUNDRED).await;
+    let (expected, least) = (proposal.inflows[0].expected, proposal.inflows[0].at_least);
+    let preview = world.preview(proposal).await.unwrap();
+    // Nothing is held before the commit.
+    assert_eq!((world.balance(&world.usdc).await, world.nonce().await), (usdc, nonce));
+    assert_eq!(preview.simulated.class, ActionClass::NewPosition);
+    assert!(!preview.simulated.leaves && !preview.simulated.takes_back);
+    // 100 dollars and a little gas, valued up.
+    assert!((10_000..11_500).contains(&cents(preview.values.spent)), "{:?}", preview.values);
+
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    assert_eq!(committed.remarks, Vec::<String>::new());
+    assert!(committed.legs.iter().all(|leg| leg.state == TxState::Confirmed));
+    assert_eq!(committed.legs.len(), 2);
+    assert_eq!(world.balance(&world.usdc).await, usdc - U256::from(HUNDRED));
+    let came = world.balance(&world.weth).await - weth;
+    // Nobody else trades: what comes in is what the quoter said.
+    assert_eq!(came, expected);
+    assert!(came >= least);
+    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    assert_eq!(world.nonce().await, nonce + 2);
+    let truth = committed.truth.unwrap();
+    assert!(truth.matched(), "{:?}", truth.mismatches);
+    let ends = world.book.ends.lock().unwrap().clone();
+    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    assert!((10_000..11_500).contains(&cents(*spent)));
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
+
+    let events = world.events();
+    let first =
+        |kind: &str| events.iter().position(|event| event == kind).unwrap_or_else(|| panic!("{kind}: {events:?}"));
+    assert!(first("safety:check") < first("permit:issued"));
+    assert!(first("permit:issued") < first("permit:consumed"));
+    assert!(first("permit:consumed") < first("tx:update"));
+    assert!(first("tx:update") < first("tool:verified"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_serves_once_and_not_after_a_restart() {
+    let mut world = World::new(2).await;
+    let used = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+    let unused = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+    world.pipeline.commit(used, Consent::None).await.unwrap();
+    let nonce = world.nonce().await;
+    let code = |refusal: bardo::safety::pipeline::Refusal| refusal.code;
+    let again = world.pipeline.commit(used, Consent::None).await.map_err(code);
+    assert_eq!(again.err(), Some(ErrorCode::PermitConsumed));
+    world.restart();
+    let again = world.pipeline.commit(used, Consent::None).await.map_err(code);
+    assert_eq!(again.err(), Some(ErrorCode::PermitConsumed));
+    let later = world.pipeline.commit(unused, Consent::None).await.map_err(code);
+    assert_eq!(later.err(), Some(ErrorCode::PermitExpired));
+    assert_eq!(world.nonce().await, nonce);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_commits_of_one_permit_one_goes_on() {
+    let world = World::new(3).await;
+    let nonce = world.nonce().await;
+    let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+    let (one, other) =
+        tokio::join!(world.pipeline.commit(permit, Consent::None), world.pipeline.commit(permit, Consent::None));
+    let codes: Vec<_> =
+        [one, other].into_iter().filter_map(|result| result.err()).map(|refusal| refusal.code).collect();
+    assert_eq!(codes, [ErrorCode::PermitConsumed]);
+    assert_eq!(world.nonce().await, nonce + 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn concurrent_commits_stay_under_the_cap_and_never_share_a_nonce() {
+    let world = World::new(4).await;
+    // Room for three of about 100 dollars each.
+    *world.book.cap.lock().unwrap() = "320".parse().unwrap();
+    let nonce = world.nonce().await;
+    let mut permits = Vec::new();
+    for _ in 0..8 {
+        permits.push(world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id);
+    }
+    let commits = permits.iter().map(|permit| world.pipeline.commit(*permit, Consent::None));
+    let results = futures::future::join_all(commits).await;
+    let done = results.iter().filter(|result| result.as_ref().is_ok_and(|one| one.state == State::Done)).count();
+    let refused: Vec<_> =
+        results.iter().filter_map(|result| result.as_ref().err()).map(|refusal| refusal.code).collect();
+    assert_eq!(done, 3, "{refused:?}");
+    assert!(refused.iter().all(|code| *code == ErrorCode::SafetySpendingLimitExceeded), "{refused:?}");
+    assert_eq!(world.nonce().await, nonce + 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rehearsal_changes_nothing() {
+    let world = World::new(5).await;
+    let (usdc, nonce) = (world.balance(&world.usdc).await, world.nonce().await);
+    let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+    let rehearsed = world.pipeline.rehearse(permit).await.unwrap();
+    assert_eq!(rehearsed.state, State::Simulated);
+    assert_eq!(rehearsed.simulated.moves.len(), 2);
+    assert_eq!((world.balance(&world.usdc).await, world.nonce().await), (usdc, nonce));
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+    let again = world.pipeline.commit(permit, Consent::None).await;
+    assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
+}

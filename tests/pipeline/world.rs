@@ -1,0 +1,601 @@
+//! A devnet, a pipeline over a database in a file, an account that signs as custody does, and a
+//! rulebook small enough to be right at sight.
+
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::Duration;
+
+use alloy::consensus::TxEip1559;
+use alloy::network::TransactionBuilder as _;
+use alloy::primitives::aliases::{U24, U48, U160};
+use alloy::primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::abi::permit2::Permit2;
+use bardo::abi::uniswap_v3::QuoterV2;
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::error::{ErrorCode, Violation};
+use bardo::base::id::{CallId, GolemId};
+use bardo::base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, StopLevel, TickBudget,
+    ToolMeta,
+};
+use bardo::base::text::SafeText;
+use bardo::base::units::{BasisPoints, Usd};
+use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
+use bardo::chain::network::Contract;
+use bardo::chain::permit2::{PermitDetails, PermitSingle};
+use bardo::chain::price::PriceChain;
+use bardo::chain::provider::ChainClient;
+use bardo::chain::sender::{self, Sender, SenderRules};
+use bardo::chain::signed::Signed;
+use bardo::chain::token::{self, Token};
+use bardo::custody::development::DevelopmentAccount;
+use bardo::fabric::{Event, Fabric, Receiver};
+use bardo::safety::account::{Account, AccountKind, FrameContext, SignError};
+use bardo::safety::approval::{ApprovalDesk, ApprovalNeed};
+use bardo::safety::checks::slippage::SlippageLimits;
+use bardo::safety::ground::Ground;
+use bardo::safety::permit;
+use bardo::safety::pipeline::{Asked, Capability, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
+use bardo::safety::proposal::{
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
+};
+use bardo::safety::rulebook::{End, Reservation, ReserveError, Rulebook};
+use bardo::safety::typed::TypedMessage;
+use bardo::safety::{Facts, FrameError, Framed, Verdict};
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::store::{Migrations, Store, StoreConfig};
+use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
+use futures::future::BoxFuture;
+use rusqlite::Transaction;
+
+/// One devnet for all tests; each works with accounts of its own.
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+    let config = SandboxConfig {
+        seed: 1,
+        start_time: SystemClock.now_seconds(),
+        pace: Pace::OnTransaction,
+        clock: Some(Arc::new(SystemClock)),
+        market: MarketMode::Off,
+        keeper: true,
+    };
+    Sandbox::boot(&config, &|_| {}).unwrap()
+});
+
+/// One test at a time with each account.
+static ALONE: LazyLock<Vec<Arc<tokio::sync::Mutex<()>>>> = LazyLock::new(|| (0..10).map(|_| Arc::default()).collect());
+
+/// The fee of the pool that tests trade in, in hundredths of a basis point.
+const FEE: u32 = 500;
+
+pub const ASKED: Asked = Asked { phase: Phase::Thriving };
+
+/// A tool as the catalog has them; its class is claimed as lax as it can be, so that what is derived
+/// counts.
+pub const TOOL: ToolMeta = ToolMeta {
+    name: "test_write",
+    description: "Writes, for a test.",
+    category: Category::Trading,
+    capability: CapabilityTier::Write,
+    risk_tier: RiskTier::Layer3,
+    tick_budget: TickBudget::Slow,
+    progress_steps: &[],
+    sprite_trigger: SpriteTrigger::Executing,
+    prompt_snippet: "",
+    prompt_guidelines: Guidelines { thriving: "", cautious: "", declining: "", terminal: "", memory: None },
+    idempotent: false,
+    action_class: ActionClass::ClosePosition,
+    checks: &[],
+    event_params: &[],
+    summary_fields: &[],
+    card: None,
+};
+
+/// Something a test does in the middle of something else.
+pub struct Hook(Box<dyn Fn() + Send + Sync>);
+
+impl std::fmt::Debug for Hook {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hook")
+    }
+}
+
+impl Hook {
+    pub fn new(does: impl Fn() + Send + Sync + 'static) -> Mutex<Option<Self>> {
+        Mutex::new(Some(Self(Box::new(does))))
+    }
+
+    pub fn run(hook: &Mutex<Option<Self>>) {
+        if let Some(Self(does)) = hook.lock().unwrap().as_ref() {
+            does();
+        }
+    }
+}
+
+/// Custody's own account of the development mnemonic, and what a test makes of it.
+#[derive(Debug)]
+pub struct Wallet {
+    account: DevelopmentAccount,
+    party: Party,
+    /// What is done to a transaction before it is signed: nothing, unless a test wants a liar.
+    pub falsify: Mutex<Option<fn(&mut TxEip1559)>>,
+    pub on_sign: Mutex<Option<Hook>>,
+    pub signatures: AtomicUsize,
+}
+
+impl Account for Wallet {
+    fn address(&self) -> Address {
+        self.account.address()
+    }
+
+    fn kind(&self) -> AccountKind {
+        self.account.kind()
+    }
+
+    fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {
+        self.account.frame(proposal, context)
+    }
+
+    fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
+        Box::pin(async move {
+            self.signatures.fetch_add(1, Ordering::SeqCst);
+            let falsify = *self.falsify.lock().unwrap();
+            let signed = match falsify {
+                None => self.account.sign(capability).await?,
+                Some(falsify) => self.forge(capability, falsify)?,
+            };
+            Hook::run(&self.on_sign);
+            Ok(signed)
+        })
+    }
+}
+
+impl Wallet {
+    /// Signs something else than the capability says.
+    fn forge(&self, capability: Capability, falsify: fn(&mut TxEip1559)) -> Result<Signed, SignError> {
+        let to_sign = capability.into_parts();
+        let mut transaction = TxEip1559 {
+            chain_id: to_sign.chain_id,
+            nonce: to_sign.nonce,
+            gas_limit: to_sign.transaction.gas_limit,
+            max_fee_per_gas: to_sign.fees.max_fee_per_gas,
+            max_priority_fee_per_gas: to_sign.fees.max_priority_fee_per_gas,
+            to: TxKind::Call(to_sign.transaction.to),
+            value: to_sign.transaction.value,
+            access_list: Default::default(),
+            input: to_sign.transaction.data.clone(),
+        };
+        falsify(&mut transaction);
+        let refused = |error: &dyn std::fmt::Display| SignError::Refused(error.to_string());
+        let signed = self.party.sign(transaction).map_err(|error| refused(&error))?;
+        Signed::new(signed).map_err(|error| refused(&error))
+    }
+}
+
+/// Rules one can read in a minute: a stop, a cap on everything that is held or spent, a need of consent.
+#[derive(Debug)]
+pub struct Book {
+    pub version: Mutex<B256>,
+    pub stop: Mutex<Option<StopLevel>>,
+    pub limits: Mutex<SlippageLimits>,
+    pub cap: Mutex<Usd>,
+    pub need: Mutex<ApprovalNeed>,
+    pub hot_lane: Mutex<Usd>,
+    pub on_reserve: Mutex<Option<Hook>>,
+    pub ends: Mutex<Vec<End>>,
+}
+
+const BOOK: Migrations = Migrations {
+    room: "book",
+    steps: &["CREATE TABLE book_held (id INTEGER PRIMARY KEY AUTOINCREMENT, cents INTEGER NOT NULL) STRICT"],
+};
+
+/// Dollars in cents, rounded up.
+pub fn cents(usd: Usd) -> i64 {
+    usd.to_fixed(2, bardo::base::units::Rounding::Up).replace('.', "").parse().unwrap()
+}
+
+impl Book {
+    fn spending(&self, spent: Usd, before: i64) -> Verdict {
+        let cap = *self.cap.lock().unwrap();
+        if before + cents(spent) <= cents(cap) {
+            return Verdict::passed(Check::SpendingLimit, "inside the cap");
+        }
+        let violation = Violation {
+            rule: "max_single_trade_usd".to_owned(),
+            limit: cap.to_string(),
+            value: spent.to_string(),
+            would_pass: cap.to_string(),
+        };
+        Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, "above the cap", vec![violation])
+    }
+}
+
+impl Rulebook for Book {
+    fn version(&self) -> B256 {
+        *self.version.lock().unwrap()
+    }
+
+    fn stop(&self) -> Option<StopLevel> {
+        *self.stop.lock().unwrap()
+    }
+
+    fn slippage(&self, _: Phase) -> SlippageLimits {
+        *self.limits.lock().unwrap()
+    }
+
+    fn check(&self, _: &Framed, facts: &Facts) -> Vec<Verdict> {
+        let halt = match facts.stop {
+            Some(level) if !facts.takes_back() => {
+                Verdict::blocked(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![])
+            }
+            _ => Verdict::passed(Check::Halt, "no stop"),
+        };
+        let spending = match &facts.values {
+            Ok(values) => self.spending(values.spent, 0),
+            Err(doubt) => Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![]),
+        };
+        vec![halt, spending]
+    }
+
+    fn consent(&self, _: &Framed, _: &Facts) -> ApprovalNeed {
+        self.need.lock().unwrap().clone()
+    }
+
+    fn above_hot_lane(&self, _: &Framed, facts: &Facts) -> bool {
+        facts.values.as_ref().is_ok_and(|values| values.spent > *self.hot_lane.lock().unwrap())
+    }
+
+    fn always_covers(&self, _: &Framed, _: &Facts) -> bool {
+        false
+    }
+
+    fn goes_private(&self, _: &Framed, _: &Facts) -> bool {
+        false
+    }
+
+    fn reserve(
+        &self,
+        transaction: &Transaction<'_>,
+        _: u64,
+        _: &Framed,
+        facts: &Facts,
+    ) -> Result<Reservation, ReserveError> {
+        Hook::run(&self.on_reserve);
+        let spent = facts.values.as_ref().map_err(|doubt| ReserveError::Ledger(doubt.to_string()))?.spent;
+        let held: i64 = transaction.query_row("SELECT coalesce(sum(cents), 0) FROM book_held", [], |row| row.get(0))?;
+        let verdict = self.spending(spent, held);
+        if verdict.blocks() {
+            return Err(ReserveError::Refused(vec![verdict]));
+        }
+        transaction.execute("INSERT INTO book_held (cents) VALUES (?1)", [cents(spent)])?;
+        Ok(Reservation(transaction.last_insert_rowid()))
+    }
+
+    fn settle(
+        &self,
+        transaction: &Transaction<'_>,
+        _: u64,
+        reservation: Reservation,
+        end: End,
+    ) -> Result<(), ReserveError> {
+        self.ends.lock().unwrap().push(end);
+        let cents = match end {
+            End::Done { spent } => cents(spent),
+            End::Reverted { gas } => cents(gas),
+            End::NotSent | End::Withdrawn => 0,
+            End::Unclear => return Ok(()),
+        };
+        transaction.execute("UPDATE book_held SET cents = ?2 WHERE id = ?1", (reservation.0, cents))?;
+        Ok(())
+    }
+
+    fn knows_recipient(&self, _: u64, _: Address) -> bool {
+        false
+    }
+}
+
+pub struct World {
+    pub pipeline: Pipeline,
+    pub book: Arc<Book>,
+    pub wallet: Arc<Wallet>,
+    pub store: Store,
+    pub desk: ApprovalDesk,
+    pub client: ChainClient,
+    pub usdc: Token,
+    pub weth: Token,
+    events: Mutex<Receiver>,
+    fabric: Fabric,
+    folder: tempfile::TempDir,
+    _alone: tokio::sync::OwnedMutexGuard<()>,
+}
+
+impl World {
+    /// A world around the devnet's account of that number, which is given 10,000 USDC.
+    pub async fn new(account: usize) -> Self {
+        let alone = Arc::clone(&ALONE[account]).lock_owned().await;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (network, chain) = SANDBOX.description().networks().into_iter().zip(SANDBOX.chains()).next().unwrap();
+        let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
+        let usdc = token::resolve("USDC", client.network(), client.provider()).await.unwrap();
+        let weth = token::resolve("WETH", client.network(), client.provider()).await.unwrap();
+        let party = Party::development_accounts().unwrap().swap_remove(account);
+        let folder = tempfile::tempdir().unwrap();
+        let fabric = Fabric::in_memory(10_000, clock.clone());
+        let dollars = |text: &str| text.parse::<Usd>().unwrap();
+        let book = Arc::new(Book {
+            version: Mutex::new(keccak256("rules")),
+            stop: Mutex::new(None),
+            limits: Mutex::new(SlippageLimits {
+                max_slippage: BasisPoints::new(200).unwrap(),
+                max_price_impact: BasisPoints::new(200).unwrap(),
+                max_loss: BasisPoints::new(400).unwrap(),
+                max_quote_age: 60_000,
+            }),
+            cap: Mutex::new(dollars("100000")),
+            need: Mutex::new(ApprovalNeed::Instant),
+            hot_lane: Mutex::new(dollars("100000")),
+            on_reserve: Mutex::new(None),
+            ends: Mutex::default(),
+        });
+        let wallet = Arc::new(Wallet {
+            account: DevelopmentAccount::new(account as u32, [&client]).unwrap(),
+            party,
+            falsify: Mutex::new(None),
+            on_sign: Mutex::new(None),
+            signatures: AtomicUsize::new(0),
+        });
+        let store = open(&folder);
+        let events = Mutex::new(fabric.subscribe(10_000));
+        let desk = ApprovalDesk::new(clock.clone(), fabric.clone(), Duration::from_secs(300));
+        let world = Self {
+            pipeline: pipeline(&client, &store, &book, &fabric, &desk),
+            book,
+            wallet,
+            store,
+            desk,
+            client,
+            usdc,
+            weth,
+            events,
+            fabric,
+            folder,
+            _alone: alone,
+        };
+        world.mint(10_000_000_000).await;
+        world.events();
+        world
+    }
+
+    /// The same world after the program was started anew: nothing in memory is left.
+    pub fn restart(&mut self) {
+        self.store = open(&self.folder);
+        self.pipeline = pipeline(&self.client, &self.store, &self.book, &self.fabric, &self.desk);
+    }
+
+    pub fn account(&self) -> Address {
+        self.wallet.address()
+    }
+
+    /// The kinds of all events since this was last asked, leaving out those that only count time.
+    pub fn events(&self) -> Vec<String> {
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        self.events.lock().unwrap().try_receive(&mut events, 10_000);
+        let kind = |event: &Arc<Event>| serde_json::to_value(&event.kind).unwrap()["kind"].as_str().unwrap().to_owned();
+        events.iter().map(kind).collect()
+    }
+
+    /// What the contract itself answers, without any of the code under test between.
+    pub async fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
+        let request = TransactionRequest::default().with_to(to).with_input(call.abi_encode());
+        let output = self.client.provider().call(request).await.unwrap();
+        C::abi_decode_returns(&output).unwrap()
+    }
+
+    pub async fn balance(&self, token: &Token) -> U256 {
+        let contract = token.contract(self.client.network()).unwrap();
+        self.ask(contract, Erc20::balanceOfCall { owner: self.account() }).await
+    }
+
+    pub async fn nonce(&self) -> u64 {
+        self.client.provider().get_transaction_count(self.account()).await.unwrap()
+    }
+
+    pub async fn allowance(&self, spender: Address) -> U256 {
+        let usdc = self.contract_of(&self.usdc);
+        self.ask(usdc, Erc20::allowanceCall { owner: self.account(), spender }).await
+    }
+
+    pub fn contract(&self, contract: Contract) -> Address {
+        self.client.network().book.contract(contract).unwrap()
+    }
+
+    pub fn contract_of(&self, token: &Token) -> Address {
+        token.contract(self.client.network()).unwrap()
+    }
+
+    /// Sends something from the account outside of Bardo.
+    async fn mint(&self, raw: u64) {
+        let call = OpenMint::mintCall { to: self.account(), value: U256::from(raw) };
+        let provider = self.client.provider();
+        let transaction = TxEip1559 {
+            chain_id: 31_337,
+            nonce: self.nonce().await,
+            gas_limit: 300_000,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to: self.contract_of(&self.usdc).into(),
+            value: U256::ZERO,
+            access_list: Default::default(),
+            input: call.abi_encode().into(),
+        };
+        let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&self.wallet.party.sign(transaction).unwrap());
+        assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
+    }
+
+    /// What a pool gives for so much USDC now, by the quoter's own word.
+    pub async fn quote(&self, usdc: U256) -> U256 {
+        let params = QuoterV2::QuoteExactInputSingleParams {
+            tokenIn: self.contract_of(&self.usdc),
+            tokenOut: self.contract_of(&self.weth),
+            amountIn: usdc,
+            fee: U24::from(FEE),
+            sqrtPriceLimitX96: Default::default(),
+        };
+        self.ask(self.contract(Contract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await.amountOut
+    }
+
+    /// A bare proposal of these calls.
+    pub fn proposal(&self, intent: Intent, legs: Vec<Leg>) -> Proposal {
+        Proposal {
+            chain_id: 31_337,
+            tool: TOOL,
+            call_id: CallId::new(SystemClock.now_millis()),
+            golem_id: GolemId::operator(),
+            account: self.account(),
+            intent,
+            legs,
+            outflows: vec![],
+            inflows: vec![],
+            allowances: vec![],
+            trade: None,
+            recipients: vec![],
+            expected_outcome: SafeText::clean("what the test says", 100),
+        }
+    }
+
+    pub fn approve(&self, purpose: Purpose, spender: Address, amount: U256) -> Leg {
+        let call = Erc20::approveCall { spender, value: amount };
+        leg(purpose, self.contract_of(&self.usdc), call.abi_encode().into())
+    }
+
+    /// An exact allowance of USDC for Permit2.
+    pub fn approval(&self, usdc: u64) -> Proposal {
+        let (permit2, amount) = (self.contract(Contract::Permit2), U256::from(usdc));
+        Proposal {
+            allowances: vec![AllowanceBound {
+                token: self.usdc.clone(),
+                spender: permit2,
+                kind: AllowanceKind::Erc20,
+                at_most: amount,
+            }],
+            ..self.proposal(Intent::Approve, vec![self.approve(Purpose::Main, permit2, amount)])
+        }
+    }
+
+    /// USDC for WETH in one pool: an exact allowance for Permit2, then the swap with a signed permit in it.
+    pub async fn swap(&self, usdc: u64) -> Proposal {
+        self.swap_enforcing(usdc, None).await
+    }
+
+    /// The same, with a least output in the calldata that need not be the declared one.
+    pub async fn swap_enforcing(&self, usdc: u64, enforced: Option<U256>) -> Proposal {
+        let amount = U256::from(usdc);
+        let expected = self.quote(amount).await;
+        let slippage = BasisPoints::new(50).unwrap();
+        let least = slippage.minimum_out(expected);
+        let (router, permit2) = (self.contract(Contract::UniversalRouter), self.contract(Contract::Permit2));
+        let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
+        let now = SystemClock.now_millis();
+        let deadline = now / 1_000 + 300;
+        let standing =
+            self.ask(permit2, Permit2::allowanceCall { owner: self.account(), token: from, spender: router });
+        let permit = PermitSingle {
+            details: PermitDetails {
+                token: from,
+                amount: U160::from(usdc),
+                expiration: U48::from(deadline),
+                nonce: standing.await.nonce,
+            },
+            spender: router,
+            sigDeadline: U256::from(deadline),
+        };
+        let execution = Execution {
+            commands: vec![
+                Command::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() },
+                Command::Swap(Swap {
+                    path: Path::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
+                    exact: Exactness::In { amount, out_min: enforced.unwrap_or(least) },
+                    recipient: CALLER,
+                    payer_is_user: true,
+                    min_hop_prices: vec![],
+                }),
+            ],
+            deadline: Some(U256::from(deadline)),
+        };
+        let message = TypedMessage::Permit2Allowance { permit2, permit };
+        let offset = execution.signature_offset(Version::V2_0).unwrap();
+        let main = Leg {
+            slots: vec![SignatureSlot { offset, message }],
+            ..leg(Purpose::Main, router, execution.encode(Version::V2_0))
+        };
+        let bound = |spender, kind| AllowanceBound { token: self.usdc.clone(), spender, kind, at_most: U256::ZERO };
+        Proposal {
+            outflows: vec![Flow { token: self.usdc.clone(), amount }],
+            inflows: vec![Inflow { token: self.weth.clone(), at_least: least, expected, recipient: self.account() }],
+            allowances: vec![
+                bound(permit2, AllowanceKind::Erc20),
+                bound(router, AllowanceKind::Permit2 { expires_at: deadline }),
+            ],
+            trade: Some(Trade {
+                token_in: self.usdc.clone(),
+                token_out: self.weth.clone(),
+                amount_in: amount,
+                expected_out: expected,
+                min_out: least,
+                slippage,
+                price_impact: BasisPoints::new(1).unwrap(),
+                quoted_at: now,
+                deadline,
+                pools: vec![],
+                exact_output: false,
+            }),
+            recipients: vec![self.account()],
+            ..self.proposal(Intent::Swap, vec![self.approve(Purpose::Approve, permit2, amount), main])
+        }
+    }
+
+    pub async fn preview(&self, proposal: Proposal) -> Result<Preview, Refusal> {
+        self.pipeline.preview(proposal, self.wallet.clone(), ASKED).await
+    }
+
+    /// The rules that stand against a proposal.
+    pub async fn refused(&self, proposal: Proposal) -> (ErrorCode, BTreeSet<String>) {
+        let refusal = self.preview(proposal).await.expect_err("nothing stands against it");
+        (refusal.code, refusal.violations.iter().map(|violation| violation.rule.clone()).collect())
+    }
+}
+
+pub fn leg(purpose: Purpose, to: Address, data: Bytes) -> Leg {
+    Leg { purpose, to, value: U256::ZERO, data, gas_limit: 300_000, slots: vec![] }
+}
+
+fn open(folder: &tempfile::TempDir) -> Store {
+    let rooms = [permit::MIGRATIONS, sender::MIGRATIONS, BOOK];
+    Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
+}
+
+fn pipeline(client: &ChainClient, store: &Store, book: &Arc<Book>, fabric: &Fabric, desk: &ApprovalDesk) -> Pipeline {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let network = client.network();
+    let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
+    let rules = SenderRules::for_network(network.kind, network.block_millis);
+    let sender = Sender::new(client.clone(), store.clone(), clock.clone(), None, rules);
+    let ground = Ground::new(client.clone(), prices, "10000".parse().unwrap());
+    Pipeline::new(PipelineConfig {
+        chains: vec![PipelineChain { ground, sender }],
+        store: store.clone(),
+        rules: book.clone(),
+        clock,
+        fabric: fabric.clone(),
+        desk: desk.clone(),
+        guardian: None,
+        permit_ttl: Duration::from_secs(60),
+        patience: Duration::from_secs(60),
+    })
+}
