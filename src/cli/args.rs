@@ -70,6 +70,16 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,
     },
+    /// Make, bring in and list keys, each in an encrypted file of its own
+    #[command(
+        long_about = "Make, bring in and list keys, each in an encrypted file of its own.\n\nSecrets are asked for at a \
+        prompt that shows nothing, or read from a file descriptor up to the first line's end; never from an argument or \
+        the environment. Files are in the form that other wallets read (web3 secret storage, version 3)."
+    )]
+    Keys {
+        #[command(subcommand)]
+        action: KeysAction,
+    },
     /// Show or create the configuration
     Config {
         #[command(subcommand)]
@@ -100,6 +110,40 @@ pub(super) enum ToolsFormat {
     Openai,
     /// As an answer to `tools/list` of the Model Context Protocol
     Mcp,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum KeysAction {
+    /// Make a new key
+    New {
+        /// What it is to be called: letters, digits, - and _
+        name: String,
+        /// Read the password from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+    },
+    /// Bring in a private key, a mnemonic's account or another wallet's key file
+    Import {
+        /// What it is to be called: letters, digits, - and _
+        name: String,
+        /// The secret is a mnemonic of English words, not a private key
+        #[arg(long, conflicts_with = "keystore")]
+        mnemonic: bool,
+        /// Which account of the mnemonic, at m/44'/60'/0'/0/INDEX
+        #[arg(long, default_value_t = 0, requires = "mnemonic")]
+        index: u32,
+        /// The key is in this file of another wallet, whose password is the secret
+        #[arg(long, value_name = "FILE")]
+        keystore: Option<PathBuf>,
+        /// Read the secret from this file descriptor
+        #[arg(long, value_name = "N")]
+        secret_fd: Option<u32>,
+        /// Read the password that the key is encrypted with here from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+    },
+    /// List the keys
+    List,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

@@ -7,7 +7,9 @@ mod call;
 mod config;
 mod devnet;
 mod doctor;
+mod keys;
 mod logs;
+mod secret;
 mod tools;
 
 use std::{error::Error, io::Write, process::ExitCode};
@@ -100,6 +102,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
             tools::run(name.as_deref(), profile, category, format)
         }
+        Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
         None => console(&load(&environment, &flags)?, &flags, cli.theme, cli.no_motion),
     }

@@ -6,6 +6,8 @@ mod config;
 #[cfg(unix)]
 mod devnet;
 mod doctor;
+#[cfg(unix)]
+mod keys;
 mod tools;
 mod usage;
 

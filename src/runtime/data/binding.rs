@@ -39,6 +39,16 @@ pub(super) struct Identity {
 }
 
 impl Identity {
+    /// Of all real networks together; the name is what a new ledger gets.
+    pub(super) fn real() -> Self {
+        Self {
+            kind: LedgerKind::Real,
+            folder: "real".to_owned(),
+            name: format!("real-{}", InstanceId::random()),
+            genesis: BTreeMap::new(),
+        }
+    }
+
     pub(super) async fn of(opened: &OpenWorld) -> Result<Self, DataError> {
         let world = &opened.world;
         let chains = world.chains();
@@ -48,12 +58,7 @@ impl Identity {
             (Some(devnet), Some(other)) => {
                 Err(DataError::Mixed { devnet: devnet.network().to_string(), other: other.network().to_string() })
             }
-            (None, Some(_)) => Ok(Self {
-                kind: LedgerKind::Real,
-                folder: "real".to_owned(),
-                name: format!("real-{}", InstanceId::random()),
-                genesis: BTreeMap::new(),
-            }),
+            (None, Some(_)) => Ok(Self::real()),
             (None, None) => Err(match world.lost().first() {
                 Some(lost) => lost.reason.clone().into(),
                 None => DataError::NoChain,

@@ -174,9 +174,21 @@ impl DataFolder {
     /// # Errors
     /// A [`DataError`] that says which chain or file stands against it.
     pub async fn open_ledger(&self, opened: &OpenWorld) -> Result<Ledger, DataError> {
-        let identity = Identity::of(opened).await?;
+        self.open(Identity::of(opened).await?, opened.world.clock.now_millis()).await
+    }
+
+    /// Opens the ledger that all real networks share, and begins it where there is none: keys belong
+    /// to it, whatever network this run is on. `now_millis` is the time since the Unix epoch.
+    ///
+    /// # Errors
+    /// A [`DataError`] that says which file stands against it.
+    pub async fn open_real_ledger(&self, now_millis: u64) -> Result<Ledger, DataError> {
+        self.open(Identity::real(), now_millis).await
+    }
+
+    async fn open(&self, identity: Identity, now_millis: u64) -> Result<Ledger, DataError> {
         let folder = self.root.join(LEDGERS).join(&identity.folder);
-        let now = Duration::from_millis(opened.world.clock.now_millis());
+        let now = Duration::from_millis(now_millis);
         let root = self.root.clone();
         let opening = {
             let folder = folder.clone();

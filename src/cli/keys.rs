@@ -1,0 +1,143 @@
+//! `bardo keys`: encrypted key files, made, brought in and listed. Secrets come from a prompt that shows nothing or from a
+//! file descriptor, never from an argument or the environment, where others could read them.
+
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::{Exit, Failure, args::KeysAction, load, print, print_json, secret};
+use crate::base::clock::{Clock as _, SystemClock};
+use crate::base::config::{Environment, Flags};
+use crate::base::text::{SafeText, width};
+use crate::custody::{KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, Listed, Password, SecretKey};
+use crate::runtime::data::DataFolder;
+
+/// A key as it is shown.
+#[derive(Debug, Serialize)]
+struct Shown {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ledger: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+}
+
+impl From<KeyEntry> for Shown {
+    fn from(entry: KeyEntry) -> Self {
+        Self {
+            name: entry.name.to_string(),
+            // With its checksum, as people compare it.
+            address: Some(entry.address.to_string()),
+            ledger: Some(entry.ledger.to_string()),
+            file: Some(entry.path.display().to_string()),
+            problem: None,
+        }
+    }
+}
+
+pub(super) fn run(action: &KeysAction, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+    let folder = DataFolder::of(&load(environment, flags)?);
+    let keystore = Keystore::at(folder.keys());
+    match action {
+        KeysAction::New { name, password_fd } => {
+            let name = free_name(&keystore, name)?;
+            let password = secret::new_password(*password_fd, "password for the new key")?;
+            let key = SecretKey::generate()?;
+            create(&folder, &keystore, &name, &key, &password, json)
+        }
+        KeysAction::Import { name, mnemonic, index, keystore: file, secret_fd, password_fd } => {
+            if secret_fd.is_some() && secret_fd == password_fd {
+                return Err(Failure::usage(
+                    "--secret-fd and --password-fd are to be two descriptors, one secret each".into(),
+                ));
+            }
+            let name = free_name(&keystore, name)?;
+            let key = match file {
+                Some(file) => from_file(file, *secret_fd)?,
+                None if *mnemonic => SecretKey::from_mnemonic(&secret::read(*secret_fd, "mnemonic")?, *index)?,
+                None => SecretKey::from_hex(&secret::read(*secret_fd, "private key")?)?,
+            };
+            let password = secret::new_password(*password_fd, "password for the key file")?;
+            create(&folder, &keystore, &name, &key, &password, json)
+        }
+        KeysAction::List => list(&keystore, json),
+    }
+}
+
+/// Before anything is asked, so that nobody types a secret in vain.
+fn free_name(keystore: &Keystore, name: &str) -> Result<KeyName, Failure> {
+    let name: KeyName = name.parse().map_err(|error: KeystoreError| Failure::usage(error.to_string()))?;
+    match keystore.entry(&name) {
+        Err(KeystoreError::NotFound { .. }) => Ok(name),
+        Ok(KeyEntry { path, .. }) => Err(KeystoreError::Exists { name, path }.into()),
+        // Something is there, and it cannot be used; it is not written over either.
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn from_file(file: &Path, secret_fd: Option<u32>) -> Result<SecretKey, Failure> {
+    let password = Password::new(secret::read(secret_fd, "password of that file")?.as_str().to_owned());
+    Ok(Keystore::read_foreign(file, &password)?)
+}
+
+fn create(
+    folder: &DataFolder,
+    keystore: &Keystore,
+    name: &KeyName,
+    key: &SecretKey,
+    password: &Password,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ledger = runtime.block_on(folder.open_real_ledger(SystemClock.now_millis()))?;
+    let ledger: LedgerId = ledger.id().parse()?;
+    let entry = keystore.create(name, key, password, &ledger)?;
+    eprintln!(
+        "Keep a copy of {} and of its password, apart from each other: without both the key is gone.",
+        entry.path.display()
+    );
+    let shown = Shown::from(entry);
+    if json {
+        print_json(&shown)?;
+    } else {
+        print(&table(&[shown]))?;
+    }
+    Ok(Exit::Success)
+}
+
+fn list(keystore: &Keystore, json: bool) -> Result<Exit, Failure> {
+    let mut shown = Vec::new();
+    for Listed { name, entry } in keystore.list()? {
+        shown.push(match entry {
+            Ok(entry) => entry.into(),
+            Err(error) => {
+                let problem = Some(SafeText::clean(&error.to_string(), 400).to_string());
+                Shown { name: name.to_string(), address: None, ledger: None, file: None, problem }
+            }
+        });
+    }
+    if json {
+        print_json(&shown)?;
+    } else if shown.is_empty() {
+        print("no keys yet: `bardo keys new NAME` makes one, `bardo keys import NAME` brings one in\n")?;
+    } else {
+        print(&table(&shown))?;
+    }
+    Ok(Exit::Success)
+}
+
+/// Name, whole address and ledger in columns; a problem in their place.
+fn table(shown: &[Shown]) -> String {
+    let names = shown.iter().map(|one| width(&one.name)).max().unwrap_or(0);
+    shown
+        .iter()
+        .map(|Shown { name, address, ledger, problem, .. }| match (address, problem) {
+            (Some(address), None) => format!("{name:names$}  {address}  {}\n", ledger.as_deref().unwrap_or_default()),
+            (_, problem) => format!("{name:names$}  {}\n", problem.as_deref().unwrap_or_default()),
+        })
+        .collect()
+}

@@ -1,0 +1,113 @@
+//! A secret from a person or another program: a prompt that shows nothing of it, or a file descriptor.
+
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
+
+use crossterm::event::{Event, KeyCode, KeyEventKind, KeyModifiers, read as next_event};
+use crossterm::terminal::{disable_raw_mode, enable_raw_mode};
+use zeroize::Zeroizing;
+
+use super::Failure;
+use crate::custody::{LONGEST_SECRET, Password};
+
+/// A secret: from descriptor `fd` up to the first line's end, or typed at a prompt.
+pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Failure> {
+    match fd {
+        Some(fd) => from_descriptor(fd, what),
+        None => from_prompt(what),
+    }
+}
+
+/// A password to encrypt with; at a prompt it is asked for twice.
+pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, Failure> {
+    let password = password(read(fd, what)?).for_a_new_key()?;
+    if fd.is_none() && !password.is(&self::password(from_prompt("the same again")?)) {
+        return Err("the two passwords differ: nothing was made".into());
+    }
+    Ok(password)
+}
+
+fn password(text: Zeroizing<String>) -> Password {
+    Password::new(text.as_str().to_owned())
+}
+
+fn from_descriptor(fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> {
+    let failed =
+        |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read the {what} from descriptor {fd}: {error}"));
+    // Opening it by its path needs no unsafe code; a pipe or a file opened so is the same pipe or file.
+    let file = File::open(format!("/dev/fd/{fd}")).map_err(|error| failed(&error))?;
+    if file.is_terminal() {
+        return Err(failed(&"it is a terminal, which would show it; leave the option out to be asked"));
+    }
+    let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_SECRET + 1));
+    let mut file = file.take(LONGEST_SECRET as u64 + 1);
+    // A byte at a time: what follows the line is somebody else's.
+    loop {
+        let mut byte = [0u8; 1];
+        match file.read(&mut byte).map_err(|error| failed(&error))? {
+            0 => break,
+            _ if byte == *b"\n" => break,
+            _ => bytes.extend_from_slice(&byte),
+        }
+    }
+    if bytes.len() > LONGEST_SECRET {
+        return Err(failed(&format!("it is longer than {LONGEST_SECRET} bytes")));
+    }
+    if bytes.ends_with(b"\r") {
+        bytes.pop();
+    }
+    if bytes.is_empty() {
+        return Err(failed(&"it is empty"));
+    }
+    let text = std::str::from_utf8(&bytes).map_err(|_| failed(&"it is no text"))?;
+    Ok(Zeroizing::new(text.to_owned()))
+}
+
+/// Gives the terminal back, whatever happens.
+struct Raw;
+
+impl Raw {
+    fn enter() -> io::Result<Self> {
+        enable_raw_mode()?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        // Nothing more could be done about a terminal that does not take it.
+        let _ = disable_raw_mode();
+        let _ = writeln!(io::stderr());
+    }
+}
+
+fn from_prompt(what: &str) -> Result<Zeroizing<String>, Failure> {
+    if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+        let text = format!("there is no terminal to ask for the {what} at: give it by a file descriptor (see --help)");
+        return Err(Failure::usage(text));
+    }
+    // Before the question, or what is typed at once would be shown.
+    let _raw = Raw::enter()?;
+    eprint!("{what}: ");
+    io::stderr().flush()?;
+    // Room for the longest, so that no copy is left behind where it grew.
+    let mut typed = Zeroizing::new(String::with_capacity(LONGEST_SECRET));
+    loop {
+        let Event::Key(key) = next_event()? else { continue };
+        if key.kind != KeyEventKind::Press {
+            continue;
+        }
+        let held = key.modifiers.contains(KeyModifiers::CONTROL);
+        match key.code {
+            KeyCode::Enter => return Ok(typed),
+            KeyCode::Char('c' | 'd') if held => return Err("stopped at the prompt: nothing was made".into()),
+            KeyCode::Esc => return Err("stopped at the prompt: nothing was made".into()),
+            KeyCode::Char('u') if held => typed.clear(),
+            KeyCode::Backspace => {
+                typed.pop();
+            }
+            KeyCode::Char(letter) if !held && typed.len() + letter.len_utf8() <= LONGEST_SECRET => typed.push(letter),
+            _ => {}
+        }
+    }
+}
