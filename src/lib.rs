@@ -12,7 +12,7 @@
 //! | 9 | [`custody`] | keys in encrypted files, and the accounts that sign with them |
 //! | 8 | [`safety`] | what stands between a wish and a signature: frames, checks, simulation, permits, approvals |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
-//! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing |
+//! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing, UniswapX orders |
 //! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation, sender |
 //! | 4 | [`store`] | the SQLite file, its writer thread, the migration runner |
 //! | 3 | [`abi`] | every `sol!` in one place |

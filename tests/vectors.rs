@@ -3,6 +3,8 @@
 
 #[path = "vector_runners/permit2.rs"]
 mod permit2;
+#[path = "vector_runners/uniswapx.rs"]
+mod uniswapx;
 #[path = "vector_runners/universal_router.rs"]
 mod universal_router;
 
@@ -26,8 +28,12 @@ use serde_json::Value;
 type Runner = fn(&Value) -> usize;
 
 /// The vector files and what runs them.
-const RUNNERS: &[(&str, Runner)] =
-    &[("permit2.json", permit2::run), ("universal_router.json", universal_router::run), ("v3_math.json", v3_math)];
+const RUNNERS: &[(&str, Runner)] = &[
+    ("permit2.json", permit2::run),
+    ("uniswapx.json", uniswapx::run),
+    ("universal_router.json", universal_router::run),
+    ("v3_math.json", v3_math),
+];
 
 #[test]
 fn every_case_of_every_vector_file_holds() {

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod discovery;
+pub mod order;
 pub mod pool;
 pub mod quote;
 pub mod ratio;

@@ -1,0 +1,303 @@
+//! Runs `uniswapx.json`: hashes, typed data, signatures, encodings, and every moment as the contract resolved it.
+
+use alloy::dyn_abi::TypedData;
+use alloy::primitives::{Address, B256, Bytes, I256, Signature, U256, keccak256};
+use alloy::signers::SignerSync;
+use alloy::signers::local::PrivateKeySigner;
+use bardo::abi::uniswapx::{
+    DutchInput, DutchOutput, EncodedExclusiveDutchOrder, EncodedPriorityOrder, EncodedV2DutchOrder,
+    EncodedV3DutchOrder, NonlinearDutchDecay, OrderInfo, PriorityCosignerData, PriorityInput, PriorityOutput,
+    V2CosignerData, V3CosignerData, V3DutchInput, V3DutchOutput,
+};
+use bardo::chain::permit2::Domain;
+use bardo::uniswap::order::decay::{curve, points};
+use bardo::uniswap::order::{Amount, At, Order, OrderKind};
+use serde_json::{Value, json};
+
+use super::{list, parse, text};
+
+/// Every top-level array of the file is run; one that appears without code here fails.
+pub fn run(file: &Value) -> usize {
+    for (key, value) in file.as_object().unwrap() {
+        assert!(!value.is_array() || key == "vectors", "no code runs `{key}`");
+    }
+    let resolutions: usize = list(file, "vectors").iter().map(vector).sum();
+    list(file, "vectors").len() + resolutions
+}
+
+/// How many moments were resolved.
+fn vector(case: &Value) -> usize {
+    let id = text(&case["id"]);
+    let chain_id = case["chainId"].as_u64().unwrap();
+    let kind = OrderKind::named(text(&case["type"])).unwrap_or_else(|| panic!("{id}: no kind {}", case["type"]));
+    let order = order_of(kind, &case["order"]);
+    assert_eq!(order.kind(), kind, "{id}");
+    assert_eq!(case["order"]["chainId"].as_u64(), Some(chain_id), "{id}");
+    assert_eq!(order.info().reactor, parse::<Address>(&case["reactor"]), "{id}");
+
+    assert_eq!(order.type_string(), text(&case["orderTypeString"]), "{id}");
+    assert_eq!(keccak256(order.type_string()), parse::<B256>(&case["orderTypeHash"]), "{id}");
+    assert_eq!(order.hash(), parse::<B256>(&case["orderHash"]), "{id}");
+    permit(id, case, &order, Domain { chain_id, permit2: parse(&case["permit2"]) });
+    cosigner(id, case, &order, chain_id);
+    encodings(id, case, &order);
+    curves(id, &order);
+    list(case, "resolved").iter().for_each(|moment| resolved(id, moment, &order, chain_id));
+    list(case, "resolved").len()
+}
+
+fn permit(id: &str, case: &Value, order: &Order, domain: Domain) {
+    let permit = order.permit();
+    assert_eq!(domain.separator(), parse::<B256>(&case["domainSeparator"]), "{id}");
+    assert_eq!(permit.type_string(), text(&case["permitTypeString"]), "{id}");
+    assert_eq!(permit.type_hash(), parse::<B256>(&case["permitTypeHash"]), "{id}");
+    assert_eq!(order.witness().type_string(), text(&case["permit2WitnessTypeString"]), "{id}");
+    assert_eq!(permit.struct_hash(), parse::<B256>(&case["permitStructHash"]), "{id}");
+    let digest = permit.digest(&domain);
+    assert_eq!(digest, parse::<B256>(&case["permitDigest"]), "{id}");
+    let signature: Bytes = parse(&case["signature"]);
+    let signer: PrivateKeySigner = parse(&case["swapperPrivateKey"]);
+    assert_eq!(signer.address(), order.info().swapper, "{id}");
+    assert_eq!(signer.sign_hash_sync(&digest).unwrap().as_bytes()[..], signature[..], "{id}");
+
+    // The same by a reader of typed data that knows none of our types.
+    let stated = &case["permit"];
+    let mut types = stated["types"].clone();
+    types["EIP712Domain"] = json!([
+        {"name": "name", "type": "string"},
+        {"name": "chainId", "type": "uint256"},
+        {"name": "verifyingContract", "type": "address"},
+    ]);
+    let typed: TypedData = serde_json::from_value(json!({
+        "types": types,
+        "primaryType": stated["primaryType"],
+        "domain": stated["domain"],
+        "message": stated["values"],
+    }))
+    .unwrap();
+    assert_eq!(typed.eip712_signing_hash().unwrap(), digest, "{id}");
+}
+
+fn cosigner(id: &str, case: &Value, order: &Order, chain_id: u64) {
+    let digest = order.cosigner_digest(chain_id);
+    assert_eq!(digest, stated(&case["cosignatureDigest"]), "{id}");
+    assert_eq!(order.cosignature().cloned(), stated(&case["cosignature"]), "{id}");
+    assert_eq!(order.cosigner(), stated(&case["order"]["cosigner"]), "{id}");
+    let Some((digest, cosignature)) = digest.zip(order.cosignature()) else { return };
+    assert_eq!(case["cosignerData"], case["order"]["cosignerData"], "{id}");
+    let signer: PrivateKeySigner = parse(&case["cosignerPrivateKey"]);
+    assert_eq!(Some(signer.address()), order.cosigner(), "{id}");
+    let signature = Signature::from_raw(cosignature).unwrap();
+    assert_eq!(signature.recover_address_from_prehash(&digest).unwrap(), signer.address(), "{id}");
+    assert_eq!(signer.sign_hash_sync(&digest).unwrap().as_bytes()[..], cosignature[..], "{id}");
+    assert_eq!(order.cosigner_faults(chain_id), [], "{id}");
+}
+
+fn stated<T: std::str::FromStr>(value: &Value) -> Option<T>
+where
+    T::Err: std::fmt::Debug,
+{
+    (!value.is_null()).then(|| parse(value))
+}
+
+fn encodings(id: &str, case: &Value, order: &Order) {
+    let encoded: Bytes = parse(&case["encoded"]);
+    assert_eq!(order.encode(), encoded, "{id}");
+    assert_eq!(Order::decode(order.kind(), &encoded).as_ref(), Ok(order), "{id}");
+    for other in OrderKind::ALL.into_iter().filter(|kind| *kind != order.kind()) {
+        assert!(Order::decode(other, &encoded).is_err(), "{id} is no {other} order");
+    }
+    if let Some(unsigned) = stated::<Bytes>(&case["encodedUnsigned"]) {
+        assert_eq!(without_cosigner(order.clone()).encode(), unsigned, "{id}");
+    }
+}
+
+/// What an SDK encodes before the cosigner acted.
+fn without_cosigner(mut order: Order) -> Order {
+    match &mut order {
+        Order::Dutch(_) => {}
+        Order::DutchV2(order) => {
+            let none = vec![U256::ZERO; order.baseOutputs.len()];
+            order.cosignerData = V2CosignerData { outputAmounts: none, ..Default::default() };
+        }
+        Order::DutchV3(order) => {
+            let none = vec![U256::ZERO; order.baseOutputs.len()];
+            order.cosignerData = V3CosignerData { outputAmounts: none, ..Default::default() };
+            // The SDK writes the input's blocks into the outputs' curves here; what is signed has the right ones.
+            for output in &mut order.baseOutputs {
+                output.curve.relativeBlocks = order.baseInput.curve.relativeBlocks;
+            }
+        }
+        Order::Priority(order) => order.cosignerData = PriorityCosignerData::default(),
+    }
+    order.with_cosignature(Bytes::new())
+}
+
+/// Packing the points of a curve gives the curve.
+fn curves(id: &str, order: &Order) {
+    let Order::DutchV3(order) = order else { return };
+    for packed in order.baseOutputs.iter().map(|output| &output.curve).chain([&order.baseInput.curve]) {
+        assert_eq!(&curve(&points(packed)), packed, "{id}");
+    }
+}
+
+fn resolved(id: &str, moment: &Value, order: &Order, chain_id: u64) {
+    let at = &moment["at"];
+    let small = |key: &str| u64::try_from(number(&at[key])).unwrap();
+    let at = At {
+        chain_id,
+        timestamp: small("timestamp"),
+        block: small("block"),
+        base_fee: small("baseFee").into(),
+        priority_fee: small("txPriorityFee").into(),
+        filler: parse(&at["filler"]),
+    };
+    let expected = &moment["contract"];
+    let found = order.resolve(&at);
+    if let Some(revert) = expected["revert"].as_str() {
+        let name = revert.split('(').next().unwrap();
+        assert_eq!(format!("{:?}", found.expect_err(id)), name, "{id} at {at:?}");
+        return;
+    }
+    let found = found.unwrap_or_else(|revert| panic!("{id} at {at:?}: {revert:?}"));
+    assert_eq!(found.token_in, parse::<Address>(&expected["input"]["token"]), "{id} at {at:?}");
+    assert_eq!(found.amount_in, number(&expected["input"]["amount"]), "{id} at {at:?}");
+    assert_eq!(found.most_in, number(&expected["input"]["maxAmount"]), "{id} at {at:?}");
+    let amount = |output: &Value| Amount {
+        token: parse(&output["token"]),
+        amount: number(&output["amount"]),
+        recipient: parse(&output["recipient"]),
+    };
+    let outputs: Vec<Amount> = list(expected, "outputs").iter().map(amount).collect();
+    assert_eq!(found.outputs, outputs, "{id} at {at:?}");
+    let bounds = order.bounds();
+    assert!(found.amount_in <= bounds.most_in, "{id} at {at:?}");
+    for (found, least) in found.outputs.iter().zip(&bounds.least_out) {
+        assert!(found.amount >= least.amount, "{id} at {at:?}");
+    }
+}
+
+/// A number, written as one or as a string.
+fn number(value: &Value) -> U256 {
+    value.as_u64().map_or_else(|| parse(value), U256::from)
+}
+
+fn order_of(kind: OrderKind, order: &Value) -> Order {
+    let info = OrderInfo {
+        reactor: parse(&order["reactor"]),
+        swapper: parse(&order["swapper"]),
+        nonce: number(&order["nonce"]),
+        deadline: number(&order["deadline"]),
+        additionalValidationContract: parse(&order["additionalValidationContract"]),
+        additionalValidationData: parse(&order["additionalValidationData"]),
+    };
+    let input = &order["input"];
+    let outputs = list(order, "outputs");
+    let added = &order["cosignerData"];
+    match kind {
+        OrderKind::Dutch => Order::Dutch(EncodedExclusiveDutchOrder {
+            info,
+            decayStartTime: number(&order["decayStartTime"]),
+            decayEndTime: number(&order["decayEndTime"]),
+            exclusiveFiller: parse(&order["exclusiveFiller"]),
+            exclusivityOverrideBps: number(&order["exclusivityOverrideBps"]),
+            input: dutch_input(input),
+            outputs: outputs.iter().map(dutch_output).collect(),
+        }),
+        OrderKind::DutchV2 => Order::DutchV2(EncodedV2DutchOrder {
+            info,
+            cosigner: parse(&order["cosigner"]),
+            baseInput: dutch_input(input),
+            baseOutputs: outputs.iter().map(dutch_output).collect(),
+            cosignerData: V2CosignerData {
+                decayStartTime: number(&added["decayStartTime"]),
+                decayEndTime: number(&added["decayEndTime"]),
+                exclusiveFiller: parse(&added["exclusiveFiller"]),
+                exclusivityOverrideBps: number(&added["exclusivityOverrideBps"]),
+                inputAmount: number(&added["inputOverride"]),
+                outputAmounts: list(added, "outputOverrides").iter().map(number).collect(),
+            },
+            cosignature: parse(&order["cosignature"]),
+        }),
+        OrderKind::DutchV3 => Order::DutchV3(EncodedV3DutchOrder {
+            info,
+            cosigner: parse(&order["cosigner"]),
+            startingBaseFee: number(&order["startingBaseFee"]),
+            baseInput: V3DutchInput {
+                token: parse(&input["token"]),
+                startAmount: number(&input["startAmount"]),
+                curve: decay_curve(&input["curve"]),
+                maxAmount: number(&input["maxAmount"]),
+                adjustmentPerGweiBaseFee: number(&input["adjustmentPerGweiBaseFee"]),
+            },
+            baseOutputs: outputs.iter().map(v3_output).collect(),
+            cosignerData: V3CosignerData {
+                decayStartBlock: number(&added["decayStartBlock"]),
+                exclusiveFiller: parse(&added["exclusiveFiller"]),
+                exclusivityOverrideBps: number(&added["exclusivityOverrideBps"]),
+                inputAmount: number(&added["inputOverride"]),
+                outputAmounts: list(added, "outputOverrides").iter().map(number).collect(),
+            },
+            cosignature: parse(&order["cosignature"]),
+        }),
+        OrderKind::Priority => Order::Priority(EncodedPriorityOrder {
+            info,
+            cosigner: parse(&order["cosigner"]),
+            auctionStartBlock: number(&order["auctionStartBlock"]),
+            baselinePriorityFeeWei: number(&order["baselinePriorityFeeWei"]),
+            input: PriorityInput {
+                token: parse(&input["token"]),
+                amount: number(&input["amount"]),
+                mpsPerPriorityFeeWei: number(&input["mpsPerPriorityFeeWei"]),
+            },
+            outputs: outputs.iter().map(priority_output).collect(),
+            cosignerData: PriorityCosignerData { auctionTargetBlock: number(&added["auctionTargetBlock"]) },
+            cosignature: parse(&order["cosignature"]),
+        }),
+    }
+}
+
+fn dutch_input(input: &Value) -> DutchInput {
+    DutchInput {
+        token: parse(&input["token"]),
+        startAmount: number(&input["startAmount"]),
+        endAmount: number(&input["endAmount"]),
+    }
+}
+
+fn dutch_output(output: &Value) -> DutchOutput {
+    DutchOutput {
+        token: parse(&output["token"]),
+        startAmount: number(&output["startAmount"]),
+        endAmount: number(&output["endAmount"]),
+        recipient: parse(&output["recipient"]),
+    }
+}
+
+fn v3_output(output: &Value) -> V3DutchOutput {
+    V3DutchOutput {
+        token: parse(&output["token"]),
+        startAmount: number(&output["startAmount"]),
+        curve: decay_curve(&output["curve"]),
+        recipient: parse(&output["recipient"]),
+        minAmount: number(&output["minAmount"]),
+        adjustmentPerGweiBaseFee: number(&output["adjustmentPerGweiBaseFee"]),
+    }
+}
+
+fn priority_output(output: &Value) -> PriorityOutput {
+    PriorityOutput {
+        token: parse(&output["token"]),
+        amount: number(&output["amount"]),
+        mpsPerPriorityFeeWei: number(&output["mpsPerPriorityFeeWei"]),
+        recipient: parse(&output["recipient"]),
+    }
+}
+
+fn decay_curve(value: &Value) -> NonlinearDutchDecay {
+    let blocks = list(value, "relativeBlocks").iter().map(|block| u16::try_from(number(block)).unwrap());
+    let amounts = list(value, "relativeAmounts").iter().map(parse::<I256>);
+    let (blocks, amounts): (Vec<_>, Vec<_>) = (blocks.collect(), amounts.collect());
+    assert_eq!(blocks.len(), amounts.len());
+    curve(&blocks.into_iter().zip(amounts).collect::<Vec<_>>())
+}
