@@ -1,0 +1,88 @@
+//! ERC-8004: identity, reputation and validation of agents, as typed data, calls, events and files.
+//!
+//! All of it is pure. Not here: reading a chain, fetching a file, signing, and the tools that do these
+//! (see `tools::identity`).
+
+mod call;
+mod event;
+pub mod file;
+mod wallet;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::str::FromStr;
+
+use alloy::primitives::{Address, U256};
+
+pub use call::{Call, Metadata, RuleError};
+pub use event::{Event, UnknownEvent};
+pub use wallet::{MAX_DEADLINE_SECONDS, WalletChange};
+
+/// An agent on one chain, written `8453:42`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AgentId {
+    /// The registry's chain.
+    pub chain_id: u64,
+    /// The token in the identity registry.
+    pub number: U256,
+}
+
+/// A text that names no agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an agent is named by the chain's id and its number, such as 8453:42")]
+pub struct AgentIdError;
+
+impl fmt::Display for AgentId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.chain_id, self.number)
+    }
+}
+
+impl FromStr for AgentId {
+    type Err = AgentIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (chain_id, number) = text.split_once(':').ok_or(AgentIdError)?;
+        let decimal = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        if !decimal(chain_id) || !decimal(number) {
+            return Err(AgentIdError);
+        }
+        let number = U256::from_str_radix(number, 10).map_err(|_| AgentIdError)?;
+        Ok(Self { chain_id: chain_id.parse().map_err(|_| AgentIdError)?, number })
+    }
+}
+
+/// A registry as registration files name it: `eip155:8453:0x8004…`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Registry {
+    /// Its chain.
+    pub chain_id: u64,
+    /// The identity registry.
+    pub address: Address,
+}
+
+/// A text that names no registry.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a registry is named by namespace, chain and address, such as eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432"
+)]
+pub struct RegistryError;
+
+impl fmt::Display for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "eip155:{}:{}", self.chain_id, self.address)
+    }
+}
+
+impl FromStr for Registry {
+    type Err = RegistryError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let rest = text.strip_prefix("eip155:").ok_or(RegistryError)?;
+        let (chain_id, address) = rest.split_once(':').ok_or(RegistryError)?;
+        let chain_id = chain_id.parse().map_err(|_| RegistryError)?;
+        Ok(Self { chain_id, address: address.parse().map_err(|_| RegistryError)? })
+    }
+}

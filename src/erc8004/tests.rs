@@ -1,0 +1,113 @@
+//! Names, rules and files; hashes, calldata and events are held against vectors in `tests/vectors.rs`.
+
+use alloy::primitives::{B256, Bytes, address};
+
+use super::file::{FileError, ReadRegistration, TYPE};
+use super::*;
+
+const OWNER: Address = address!("0x00000000000000000000000000000000000000a1");
+const CLIENT: Address = address!("0x00000000000000000000000000000000000000a2");
+
+fn feedback(value: i128, decimals: u8) -> Call {
+    let none = String::new;
+    let (endpoint, uri, hash) = (none(), none(), B256::ZERO);
+    Call::GiveFeedback { agent: U256::from(1), value, decimals, tags: [none(), none()], endpoint, uri, hash }
+}
+
+#[test]
+fn agents_and_registries_are_read_as_they_are_written() {
+    let agent = AgentId { chain_id: 8453, number: U256::from(42) };
+    assert_eq!(agent.to_string(), "8453:42");
+    assert_eq!("8453:42".parse(), Ok(agent));
+    for wrong in ["", ":", "8453", "8453:", ":42", "8453:-1", "+8453:1", "8453:0x2a", "8453:42 ", "8453:42:1"] {
+        assert_eq!(wrong.parse::<AgentId>(), Err(AgentIdError), "{wrong:?}");
+    }
+    let text = "eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432";
+    assert_eq!(text.parse::<Registry>().unwrap().to_string(), text);
+    for wrong in
+        ["", "eip155:8453", "solana:1:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432", "eip155:x:0x8004", "8453:42"]
+    {
+        assert_eq!(wrong.parse::<Registry>(), Err(RegistryError), "{wrong:?}");
+    }
+}
+
+#[test]
+fn an_owner_may_not_rate_its_own_agent() {
+    assert_eq!(feedback(5, 0).check(OWNER, &[CLIENT, OWNER]), Err(RuleError::OwnAgent(OWNER)));
+    assert_eq!(feedback(5, 0).check(CLIENT, &[OWNER]), Ok(()));
+}
+
+#[test]
+fn values_beyond_what_the_registries_take_are_refused() {
+    let most = 10_i128.pow(38);
+    assert_eq!(feedback(most, 18).check(CLIENT, &[]), Ok(()));
+    assert_eq!(feedback(-most, 18).check(CLIENT, &[]), Ok(()));
+    assert_eq!(feedback(most + 1, 0).check(CLIENT, &[]), Err(RuleError::Value));
+    assert_eq!(feedback(i128::MIN, 0).check(CLIENT, &[]), Err(RuleError::Value));
+    assert_eq!(feedback(1, 19).check(CLIENT, &[]), Err(RuleError::Decimals(19)));
+    let answer = |response| Call::RespondValidation {
+        request: B256::ZERO,
+        response,
+        uri: String::new(),
+        hash: B256::ZERO,
+        tag: String::new(),
+    };
+    assert_eq!(answer(100).check(CLIENT, &[]), Ok(()));
+    assert_eq!(answer(101).check(CLIENT, &[]), Err(RuleError::Response(101)));
+    let revoke = |index| Call::RevokeFeedback { agent: U256::from(1), index };
+    assert_eq!(revoke(0).check(CLIENT, &[]), Err(RuleError::IndexZero));
+    assert_eq!(revoke(1).check(CLIENT, &[]), Ok(()));
+    let give = Call::Transfer { agent: U256::from(1), from: OWNER, to: Address::ZERO };
+    assert_eq!(give.check(OWNER, &[OWNER]), Err(RuleError::NoRecipient));
+}
+
+#[test]
+fn only_a_signature_sets_the_wallet() {
+    let key = || "agentWallet".to_owned();
+    let value = Bytes::from_static(&[1]);
+    let set = Call::SetMetadata { agent: U256::from(1), key: key(), value: value.clone() };
+    assert_eq!(set.check(OWNER, &[OWNER]), Err(RuleError::ReservedKey));
+    let register = Call::Register { uri: String::new(), metadata: vec![(key(), value)] };
+    assert_eq!(register.check(OWNER, &[]), Err(RuleError::ReservedKey));
+
+    let registry = Registry { chain_id: 1, address: OWNER };
+    let change = WalletChange { registry, agent: U256::from(1), new_wallet: CLIENT, owner: OWNER, deadline: 1_300 };
+    assert_eq!(change.check(1_000), Ok(()));
+    assert_eq!(change.check(1_300), Ok(()));
+    assert_eq!(change.check(1_301), Err(RuleError::DeadlinePassed { deadline: 1_300, now: 1_301 }));
+    assert_eq!(change.check(999), Err(RuleError::DeadlineTooFar { latest: 1_299 }));
+    let nobody = WalletChange { new_wallet: Address::ZERO, ..change };
+    assert_eq!(nobody.check(1_000), Err(RuleError::NoWallet));
+}
+
+#[test]
+fn a_hostile_file_is_read_without_its_hostility() {
+    let file = serde_json::json!({
+        "type": TYPE,
+        "name": "\u{1b}[2Jtrader\u{202e}",
+        "services": [{"name": "MCP\n", "endpoint": "https://mcp.example/"}],
+        "registrations": [
+            {"agentId": 22, "agentRegistry": "eip155:8453:0x8004A169FB4a3325136EB29fA0ceB6D2e539a432"},
+            {"agentId": 1, "agentRegistry": "elsewhere"},
+        ],
+        "unknown": {"deep": [1, 2, 3]},
+    });
+    let read = ReadRegistration::read(&serde_json::to_vec(&file).unwrap()).unwrap();
+    assert!(!read.name.as_str().contains(['\u{1b}', '\u{202e}']) && read.name.altered());
+    assert!(read.services[0].name.altered() && !read.services[0].endpoint.altered());
+    assert_eq!(read.registrations.len(), 1);
+    assert!(!read.active);
+}
+
+#[test]
+fn what_is_no_file_is_told_apart() {
+    let long = vec![b' '; file::MAX_BYTES + 1];
+    assert!(matches!(ReadRegistration::read(&long), Err(FileError::TooLong { .. })));
+    assert!(matches!(ReadRegistration::read(b"[1,"), Err(FileError::NotJson(_))));
+    let other = br#"{"type": "https://example.com/card"}"#;
+    assert!(matches!(ReadRegistration::read(other), Err(FileError::AnotherType(_))));
+    assert_eq!(ReadRegistration::read_data_uri("https://example.com"), Err(FileError::NotData));
+    assert_eq!(ReadRegistration::read_data_uri("data:application/json;base64,%%%"), Err(FileError::NotBase64));
+    let long = format!("data:application/json;base64,{}", "A".repeat(file::MAX_BYTES * 2));
+    assert!(matches!(ReadRegistration::read_data_uri(&long), Err(FileError::TooLong { .. })));
+}
