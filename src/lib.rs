@@ -13,6 +13,7 @@
 //! | 8 | [`safety`] | what stands between a wish and a signature: frames, checks, simulation, permits, approvals |
 //! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing, UniswapX orders |
+//! | 6 | [`intents`] | cross-chain intents after ERC-7683 |
 //! | 6 | [`erc8004`] | identity, reputation and validation of agents |
 //! | 5 | [`chain`] | networks, tokens, prices, provider stack, the bare devnet, fork simulation, sender |
 //! | 4 | [`store`] | the SQLite file, its writer thread, the migration runner |
@@ -30,6 +31,7 @@ pub mod custody;
 pub mod engine;
 pub mod erc8004;
 pub mod fabric;
+pub mod intents;
 pub mod runtime;
 pub mod safety;
 pub mod sandbox;

@@ -1,6 +1,8 @@
 //! Every case of every vector file in the folder `BARDO_VECTORS` names (default: `tests/vectors`).
 //! A file without a runner, and a runner without its file, both fail.
 
+#[path = "vector_runners/erc7683.rs"]
+mod erc7683;
 #[path = "vector_runners/erc8004.rs"]
 mod erc8004;
 #[path = "vector_runners/permit2.rs"]
@@ -31,6 +33,7 @@ type Runner = fn(&Value) -> usize;
 
 /// The vector files and what runs them.
 const RUNNERS: &[(&str, Runner)] = &[
+    ("erc7683.json", erc7683::run),
     ("erc8004.json", erc8004::run),
     ("permit2.json", permit2::run),
     ("uniswapx.json", uniswapx::run),
