@@ -27,12 +27,21 @@ pub enum Role {
     Keeper,
     /// Gives to whoever asks.
     Faucet,
+    /// Tells each chain which of its intents were filled on the other.
+    Messenger,
 }
 
 impl Role {
     /// Everybody.
-    pub const ALL: [Self; 6] =
-        [Self::Treasury, Self::Arbitrageur, Self::FirstTrader, Self::SecondTrader, Self::Keeper, Self::Faucet];
+    pub const ALL: [Self; 7] = [
+        Self::Treasury,
+        Self::Arbitrageur,
+        Self::FirstTrader,
+        Self::SecondTrader,
+        Self::Keeper,
+        Self::Faucet,
+        Self::Messenger,
+    ];
 
     const fn label(self) -> &'static str {
         match self {
@@ -42,6 +51,7 @@ impl Role {
             Self::SecondTrader => "second trader",
             Self::Keeper => "keeper",
             Self::Faucet => "faucet",
+            Self::Messenger => "messenger",
         }
     }
 }
@@ -55,6 +65,7 @@ pub struct Cast {
     second_trader: Party,
     keeper: Party,
     faucet: Party,
+    messenger: Party,
 }
 
 impl Cast {
@@ -68,6 +79,7 @@ impl Cast {
             second_trader: party(Role::SecondTrader)?,
             keeper: party(Role::Keeper)?,
             faucet: party(Role::Faucet)?,
+            messenger: party(Role::Messenger)?,
         })
     }
 
@@ -80,6 +92,7 @@ impl Cast {
             Role::SecondTrader => &self.second_trader,
             Role::Keeper => &self.keeper,
             Role::Faucet => &self.faucet,
+            Role::Messenger => &self.messenger,
         }
     }
 

@@ -176,6 +176,10 @@ bundle! {
     FeedKeeper = "FeedKeeper",
     /// Ours: AggregatorV3 price feed with fault switches.
     PriceFeed = "PriceFeed",
+    /// Ours: fills cross-chain intents on their destination.
+    DestinationSettler = "DestinationSettler",
+    /// Ours: opens cross-chain intents, and repays or refunds them.
+    OriginSettler = "OriginSettler",
 }
 
 /// Arachnid's deterministic deployment proxy: CREATE2 with a salt of the caller's, at one address on every chain.

@@ -11,10 +11,14 @@ use super::cast::Role;
 use super::contracts::{self, Contract};
 use super::error::SandboxError;
 use super::genesis::{Deployment, Pool, TokenAt};
-use super::plan::{ChainPlan, PoolPlan, Token, Venue};
+use super::plan::{CHAINS, ChainPlan, PoolPlan, Token, Venue};
 use super::target::Asset;
 use super::works::Works;
+use crate::abi::erc7683::OriginSettler;
 use crate::abi::uniswap_v3::UniswapV3Factory;
+
+/// How long after an intent's fill deadline its refund must wait, so that a fill in the last block is still reported.
+pub const REFUND_DELAY_SECONDS: u32 = 30;
 
 /// An address without code, given to constructors for what is not on the devnet (Uniswap V4, the bridge).
 const ABSENT: Address = Address::ZERO;
@@ -25,8 +29,8 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
     let keeper = works.cast.address(Role::Keeper);
 
     let weth = works.create(Contract::Weth9, &[])?;
-    works.create2(Contract::Permit2, contracts::PERMIT2_SALT)?;
-    works.create2(Contract::EntryPoint, contracts::ENTRY_POINT_SALT)?;
+    works.create2(Contract::Permit2, &[], contracts::PERMIT2_SALT)?;
+    works.create2(Contract::EntryPoint, &[], contracts::ENTRY_POINT_SALT)?;
 
     let v2_factory = works.create(Contract::UniswapV2Factory, &(treasury,).abi_encode_params())?;
     let v2_router = works.create(Contract::UniswapV2Router02, &(v2_factory, weth).abi_encode_params())?;
@@ -105,6 +109,8 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
     // After the tokens, so that it moves no address that was there before it.
     let cage = works.create(Contract::PolicyCage, &(manager,).abi_encode_params())?;
 
+    let (origin_settler, destination_settler) = settlers(works, plan)?;
+
     let contracts = BTreeMap::from([
         ("wrappedNative", weth),
         ("permit2", contracts::PERMIT2),
@@ -126,6 +132,8 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         ("eip7702StatelessDeleGator", delegator),
         ("policyCage", cage),
         ("feedKeeper", feed_keeper),
+        ("originSettler", origin_settler),
+        ("destinationSettler", destination_settler),
     ]);
     let mut deployment = Deployment {
         plan,
@@ -144,6 +152,20 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         deployment.pools.push(located);
     }
     Ok(deployment)
+}
+
+/// The settlers of cross-chain intents, at one address on both chains, so that each knows the other's.
+fn settlers(works: &mut Works<'_>, plan: &ChainPlan) -> Result<(Address, Address), SandboxError> {
+    let (owner, attester) = (works.cast.address(Role::Treasury), works.cast.address(Role::Messenger));
+    let arguments = (contracts::PERMIT2, owner, attester, REFUND_DELAY_SECONDS).abi_encode_params();
+    let origin = works.create2(Contract::OriginSettler, &arguments, B256::ZERO)?;
+    let destination = works.create2(Contract::DestinationSettler, &[], B256::ZERO)?;
+    for other in CHAINS.into_iter().filter(|other| other.chain_id != plan.chain_id) {
+        let call =
+            OriginSettler::setDestinationCall { chainId: U256::from(other.chain_id), settler: destination.into_word() };
+        works.call(Role::Treasury, origin, call.abi_encode(), 100_000, "naming the destination of intents")?;
+    }
+    Ok((origin, destination))
 }
 
 /// The enforcers, those that others need first.

@@ -55,12 +55,18 @@ impl<'a> Works<'a> {
         Ok(address)
     }
 
-    /// Creates a contract at its canonical address, through the deployment proxy.
-    pub(super) fn create2(&mut self, contract: Contract, salt: B256) -> Result<(), SandboxError> {
-        let code = contract.code()?;
+    /// Creates a contract through the deployment proxy: at an address that depends on its code and arguments only.
+    pub(super) fn create2(
+        &mut self,
+        contract: Contract,
+        arguments: &[u8],
+        salt: B256,
+    ) -> Result<Address, SandboxError> {
+        let code = contract.creation(arguments)?;
         let gas = deployment_gas(code.len());
         let input = [salt.as_slice(), code.as_ref()].concat();
-        self.call(Role::Treasury, contracts::DEPLOYMENT_PROXY, input, gas, contract.name())
+        self.call(Role::Treasury, contracts::DEPLOYMENT_PROXY, input, gas, contract.name())?;
+        Ok(contracts::DEPLOYMENT_PROXY.create2_from_code(salt, code))
     }
 
     /// Makes blocks, one second apart, until all that was sent is in one; fails if any of it failed.

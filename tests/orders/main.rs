@@ -1,7 +1,8 @@
-//! Orders against the real reactors: what Bardo says an order takes and pays, or why it is refused, is what OrderQuoter
-//! answers and what a fill moves, to the wei.
+//! Orders against the real reactors, and intents against our settlers on two chains. What Bardo says an order takes
+//! and pays, or why it is refused, is what OrderQuoter answers and what a fill moves, to the wei.
 
 mod bare;
+mod bridge;
 mod fills;
 mod ground;
 mod quoter;

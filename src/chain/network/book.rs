@@ -76,6 +76,10 @@ pub enum Contract {
     Eip7702Delegator,
     /// Bardo's own: what an owner allows a delegate.
     PolicyCage,
+    /// Bardo's own: opens cross-chain intents, and repays or refunds them.
+    OriginSettler,
+    /// Bardo's own: fills cross-chain intents.
+    DestinationSettler,
 }
 
 impl Contract {
