@@ -4,6 +4,7 @@
 mod bare;
 mod bridge;
 mod fills;
+mod fuzz;
 mod ground;
 mod quoter;
 mod random;

@@ -1,0 +1,79 @@
+//! What is thrown at the decoders: each entry takes any bytes, must not panic, and checks what holds for all of them.
+//!
+//! `cargo fuzz run order` (nightly) drives them without end; `tests/orders` runs them over a bounded number of inputs
+//! on the stable toolchain.
+
+use alloy::primitives::{Address, B256, Bytes, Log};
+use bardo::chain::permit2::Domain;
+use bardo::erc8004::Event;
+use bardo::erc8004::file::ReadRegistration;
+use bardo::intents::{Intent, Opened, read_relay};
+use bardo::uniswap::order::{At, Expectation, Order, OrderKind};
+
+/// An encoded order: the first byte chooses the kind, eight more the moment.
+pub fn order(data: &[u8]) {
+    let Some(([kind, moment @ ..], encoded)) = data.split_first_chunk::<9>() else { return };
+    let kind = OrderKind::ALL[usize::from(*kind) % OrderKind::ALL.len()];
+    let Ok(order) = Order::decode(kind, encoded) else { return };
+    assert_eq!(*order.encode(), *encoded);
+    let _ = order.permit().digest(&Domain { chain_id: 1, permit2: Address::ZERO });
+    let _ = order.cosigner_digest(1);
+    let info = order.info();
+    let expected = Expectation {
+        chain_id: 1,
+        now: 0,
+        reactor: info.reactor,
+        swapper: info.swapper,
+        recipient: info.swapper,
+        cosigner: order.cosigner().unwrap_or_default(),
+    };
+    let _ = (order.faults(&expected), order.cosigner_faults(1));
+    let moment = u64::from_be_bytes(*moment);
+    let at = At {
+        chain_id: 1,
+        timestamp: moment,
+        block: moment,
+        base_fee: moment.into(),
+        priority_fee: moment.into(),
+        filler: Address::ZERO,
+    };
+    let Ok(resolved) = order.resolve(&at) else { return };
+    let bounds = order.bounds();
+    assert!(resolved.amount_in <= bounds.most_in);
+    assert_eq!(resolved.outputs.len(), bounds.least_out.len());
+    for (output, least) in resolved.outputs.iter().zip(&bounds.least_out) {
+        assert!(output.amount >= least.amount);
+        assert_eq!((output.token, output.recipient), (least.token, least.recipient));
+    }
+}
+
+/// An encoded intent, or what a destination is told of one.
+pub fn intent(data: &[u8]) {
+    if let Ok(intent) = Intent::decode(data) {
+        assert_eq!(*intent.encode(), *data);
+        assert_eq!(Intent::read(&intent.order()).as_ref(), Ok(&intent));
+        let _ = (intent.id(), intent.plain_hash(), intent.permit().struct_hash());
+    }
+    let _ = read_relay(data);
+}
+
+/// A log: up to four topics, each 32 bytes behind the count, then its data.
+pub fn log(data: &[u8]) {
+    let Some((count, mut rest)) = data.split_first() else { return };
+    let mut topics = Vec::new();
+    for _ in 0..count % 5 {
+        let Some((topic, behind)) = rest.split_first_chunk::<32>() else { return };
+        topics.push(B256::from(topic));
+        rest = behind;
+    }
+    let Some(log) = Log::new(Address::ZERO, topics, Bytes::copy_from_slice(rest)) else { return };
+    let _ = (Opened::decode(&log), Event::decode(&log));
+}
+
+/// A registration file, or its address.
+pub fn registration(data: &[u8]) {
+    let _ = ReadRegistration::read(data);
+    if let Ok(text) = std::str::from_utf8(data) {
+        let _ = ReadRegistration::read_data_uri(text);
+    }
+}
