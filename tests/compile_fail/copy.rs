@@ -1,4 +1,5 @@
 //! A capability cannot be copied.
+//@ `Capability` does not implement `Clone`
 
 use bardo::safety::Capability;
 

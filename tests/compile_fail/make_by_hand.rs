@@ -1,4 +1,5 @@
 //! Nor can one be put together from its parts.
+//@ error[E0451]: fields `to_sign` and `action` of struct `Capability` are private
 
 use std::marker::PhantomData;
 

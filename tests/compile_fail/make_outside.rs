@@ -1,4 +1,5 @@
 //! Only the pipeline makes a capability.
+//@ error[E0624]: associated function `new` is private
 
 use bardo::safety::pipeline::{Capability, Transaction};
 use bardo::safety::{FeeBound, Framed};

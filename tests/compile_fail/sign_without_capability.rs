@@ -1,4 +1,5 @@
 //! Signing takes a capability, not a frame.
+//@ error[E0308]: mismatched types
 
 use bardo::safety::{Account, Framed};
 

@@ -1,4 +1,5 @@
 //! A capability is used up by reading what is to be signed.
+//@ error[E0382]: use of moved value: `capability`
 
 use bardo::safety::Capability;
 
