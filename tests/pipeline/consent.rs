@@ -1,13 +1,16 @@
 //! Who must say yes, and to what.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::text::SafeText;
-use bardo::safety::approval::{Answer, AnswerError, ApprovalNeed, Consent, Decision};
+use bardo::fabric::Fabric;
+use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision};
 use bardo::safety::pipeline::State;
 
-use crate::world::World;
+use crate::world::{ASKED, World};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -88,4 +91,48 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
     drop(world.desk.ask(Arc::clone(&preview)));
     assert!(world.desk.pending().is_empty());
     assert_eq!(world.desk.answer(preview.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_is_no_refusal_and_no_yes() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let impatient = ApprovalDesk::new(clock.clone(), Fabric::in_memory(10, clock), Duration::ZERO);
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    assert!(matches!(impatient.ask(preview).decision().await, Decision::Lapsed));
+
+    // What only has to wait passes by itself, and is enough for no more than that.
+    *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: 0 };
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = preview.permit.permit_id;
+    let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it did not pass") };
+    needs_a_yes(&world);
+    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::PermitMismatch));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_to_an_expired_permit_does_not_count() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let brief = world.with_permits_of_no_time();
+    let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
+    let first = Arc::new(first);
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let answered = world.desk.answer(first.permit.permit_id, Answer::Once);
+    assert_eq!(answered, Err(AnswerError::Expired));
+    assert!(matches!(ticket.decision().await, Decision::PermitExpired));
+    // Asked anew: the same place, another permit, and what has changed stands beside it.
+    let second = Arc::new(world.preview(world.approval(2 * HUNDRED)).await.unwrap());
+    ticket.replace(Arc::clone(&second));
+    let open = world.desk.pending();
+    assert_eq!((open.len(), open[0].preview.permit.permit_id), (1, second.permit.permit_id));
+    assert!(open[0].changed.iter().any(|text| text.as_str().starts_with("counted as spent")), "{:?}", open[0].changed);
+    assert_eq!(world.desk.answer(first.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
+    world.desk.answer(second.permit.permit_id, Answer::Refuse { reason: SafeText::clean("too much", 20) }).unwrap();
+    let Decision::Refused { reason } = ticket.decision().await else { panic!("no refusal") };
+    assert_eq!(reason.as_str(), "too much");
+    let late = brief.commit(first.permit.permit_id, Consent::None).await;
+    assert_eq!(late.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired));
 }

@@ -1,6 +1,8 @@
 //! The safety pipeline on the embedded devnet: real contracts, real signatures, a real database.
 
 mod consent;
+mod properties;
+mod recovery;
 mod refusals;
 mod stops;
 mod swap;

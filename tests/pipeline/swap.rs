@@ -22,7 +22,7 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     let (usdc, weth) = (world.balance(&world.usdc).await, world.balance(&world.weth).await);
     let nonce = world.nonce().await;
     let proposal = world.swap(HUNDRED).await;
-    let (expected, least) = (proposal.inflows[0].expected, proposal.inflows[0].at_least);
+    let least = proposal.inflows[0].at_least;
     let preview = world.preview(proposal).await.unwrap();
     // Nothing is held before the commit.
     assert_eq!((world.balance(&world.usdc).await, world.nonce().await), (usdc, nonce));
@@ -38,13 +38,13 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     assert_eq!(committed.legs.len(), 2);
     assert_eq!(world.balance(&world.usdc).await, usdc - U256::from(HUNDRED));
     let came = world.balance(&world.weth).await - weth;
-    // Nobody else trades: what comes in is what the quoter said.
-    assert_eq!(came, expected);
     assert!(came >= least);
     assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
     assert_eq!(world.nonce().await, nonce + 2);
     let truth = committed.truth.unwrap();
     assert!(truth.matched(), "{:?}", truth.mismatches);
+    let told = truth.moves.iter().find(|moved| moved.token == world.weth.id).unwrap();
+    assert_eq!((told.before, told.after), (weth, weth + came));
     let ends = world.book.ends.lock().unwrap().clone();
     let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
     assert!((10_000..11_500).contains(&cents(*spent)));

@@ -2,7 +2,7 @@
 //! rulebook small enough to be right at sight.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -25,6 +25,7 @@ use bardo::base::model::{
 };
 use bardo::base::text::SafeText;
 use bardo::base::units::{BasisPoints, Usd};
+use bardo::chain::devnet::{Chain, State};
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
 use bardo::chain::network::Contract;
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
@@ -73,6 +74,9 @@ static ALONE: LazyLock<Vec<Arc<tokio::sync::Mutex<()>>>> = LazyLock::new(|| (0..
 /// The fee of the pool that tests trade in, in hundredths of a basis point.
 const FEE: u32 = 500;
 
+/// How long permits serve here.
+const TTL: Duration = Duration::from_secs(60);
+
 pub const ASKED: Asked = Asked { phase: Phase::Thriving };
 
 /// A tool as the catalog has them; its class is claimed as lax as it can be, so that what is derived
@@ -95,6 +99,22 @@ pub const TOOL: ToolMeta = ToolMeta {
     summary_fields: &[],
     card: None,
 };
+
+/// The machine's clock, set forward or back by a test.
+#[derive(Debug, Default)]
+pub struct Shifted(AtomicI64);
+
+impl Shifted {
+    pub fn shift(&self, millis: i64) {
+        self.0.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Shifted {
+    fn now_millis(&self) -> u64 {
+        SystemClock.now_millis().saturating_add_signed(self.0.load(Ordering::SeqCst))
+    }
+}
 
 /// Something a test does in the middle of something else.
 pub struct Hook(Box<dyn Fn() + Send + Sync>);
@@ -309,6 +329,7 @@ pub struct World {
     pub client: ChainClient,
     pub usdc: Token,
     pub weth: Token,
+    pub clock: Arc<Shifted>,
     events: Mutex<Receiver>,
     fabric: Fabric,
     folder: tempfile::TempDir,
@@ -351,10 +372,11 @@ impl World {
             signatures: AtomicUsize::new(0),
         });
         let store = open(&folder);
+        let shifted = Arc::<Shifted>::default();
         let events = Mutex::new(fabric.subscribe(10_000));
         let desk = ApprovalDesk::new(clock.clone(), fabric.clone(), Duration::from_secs(300));
         let world = Self {
-            pipeline: pipeline(&client, &store, &book, &fabric, &desk),
+            pipeline: pipeline(&client, &store, &book, &fabric, &desk, TTL, shifted.clone()),
             book,
             wallet,
             store,
@@ -362,6 +384,7 @@ impl World {
             client,
             usdc,
             weth,
+            clock: shifted,
             events,
             fabric,
             folder,
@@ -372,10 +395,24 @@ impl World {
         world
     }
 
+    /// A pipeline like this one whose permits are over as soon as they are issued.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn with_permits_of_no_time(&self) -> Pipeline {
+        pipeline(&self.client, &self.store, &self.book, &self.fabric, &self.desk, Duration::ZERO, self.clock.clone())
+    }
+
+    /// The chain's state, the time of its latest block, and its id.
+    #[allow(dead_code)] // For the benchmark that includes this file.
+    pub async fn state(&self) -> (State, u64, u64) {
+        let look = |chain: &mut Chain| (chain.state().clone(), chain.head().header.timestamp, chain.rules().chain_id);
+        SANDBOX.chains()[0].devnet.run(look).await.unwrap()
+    }
+
     /// The same world after the program was started anew: nothing in memory is left.
     pub fn restart(&mut self) {
         self.store = open(&self.folder);
-        self.pipeline = pipeline(&self.client, &self.store, &self.book, &self.fabric, &self.desk);
+        self.pipeline =
+            pipeline(&self.client, &self.store, &self.book, &self.fabric, &self.desk, TTL, self.clock.clone());
     }
 
     pub fn account(&self) -> Address {
@@ -580,8 +617,15 @@ fn open(folder: &tempfile::TempDir) -> Store {
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 
-fn pipeline(client: &ChainClient, store: &Store, book: &Arc<Book>, fabric: &Fabric, desk: &ApprovalDesk) -> Pipeline {
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+fn pipeline(
+    client: &ChainClient,
+    store: &Store,
+    book: &Arc<Book>,
+    fabric: &Fabric,
+    desk: &ApprovalDesk,
+    permit_ttl: Duration,
+    clock: Arc<dyn Clock>,
+) -> Pipeline {
     let network = client.network();
     let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
     let rules = SenderRules::for_network(network.kind, network.block_millis);
@@ -595,7 +639,7 @@ fn pipeline(client: &ChainClient, store: &Store, book: &Arc<Book>, fabric: &Fabr
         fabric: fabric.clone(),
         desk: desk.clone(),
         guardian: None,
-        permit_ttl: Duration::from_secs(60),
+        permit_ttl,
         patience: Duration::from_secs(60),
     })
 }

@@ -1,0 +1,484 @@
+//! What must hold for every value: a permit serves for nothing but what it was issued for, and a
+//! simulation with anything undeclared in it is found out.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use bardo::base::id::{CallId, GolemId};
+use bardo::base::text::SafeText;
+use bardo::base::units::BasisPoints;
+use bardo::chain::fork::{
+    AccountChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap, MultiBalanceChange,
+    NftChange, NonceWordChange, OperatorChange, Outcome, Permit2Allowance, Permit2AllowanceChange, PermitNonceChange,
+    Pinned, Simulation, Status, StorageWrite, Unreadable,
+};
+use bardo::chain::permit2::{PermitDetails, PermitSingle};
+use bardo::chain::token::{Token, TokenId};
+use bardo::safety::account::AccountKind;
+use bardo::safety::permit::{ActionPermit, PermitFault};
+use bardo::safety::proposal::{
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
+};
+use bardo::safety::simulate::{Surroundings, judge};
+use bardo::safety::typed::TypedMessage;
+use bardo::safety::{FeeBound, Frame, Framed, FramedLeg, FramedSlot};
+use proptest::prelude::*;
+use tokio::time::Instant;
+
+use crate::world::TOOL;
+
+const ME: Address = Address::repeat_byte(0x11);
+const ROUTER: Address = Address::repeat_byte(0x22);
+const PERMIT2: Address = Address::repeat_byte(0x33);
+const POOL: Address = Address::repeat_byte(0x44);
+const GIVEN: Address = Address::repeat_byte(0xaa);
+const WANTED: Address = Address::repeat_byte(0xbb);
+const OTHER: Address = Address::repeat_byte(0xcc);
+const NOW: u64 = 1_790_000_000_000;
+
+fn token(address: Address, symbol: &str) -> Token {
+    let text = SafeText::clean(symbol, 10);
+    Token { id: TokenId::Erc20(address), symbol: text.clone(), name: text, decimals: 18, listed: true }
+}
+
+fn number(value: u64) -> U256 {
+    U256::from(value)
+}
+
+/// A swap of 1,000 for at least 900, with a permit signed inside it.
+fn frame() -> Frame {
+    let permit = PermitSingle {
+        details: PermitDetails {
+            token: GIVEN,
+            amount: U160::from(1_000u64),
+            expiration: U48::from(1_790_000_300u64),
+            nonce: U48::from(7u64),
+        },
+        spender: ROUTER,
+        sigDeadline: number(1_790_000_300),
+    };
+    let message = TypedMessage::Permit2Allowance { permit2: PERMIT2, permit };
+    let data = Bytes::from(vec![0x5a; 200]);
+    let leg = Leg {
+        purpose: Purpose::Main,
+        to: ROUTER,
+        value: U256::ZERO,
+        data: data.clone(),
+        gas_limit: 200_000,
+        slots: vec![SignatureSlot { offset: 100, message: message.clone() }],
+    };
+    let bound = |spender, kind| AllowanceBound { token: token(GIVEN, "IN"), spender, kind, at_most: U256::ZERO };
+    let proposal = Proposal {
+        chain_id: 31_337,
+        tool: TOOL,
+        call_id: "01ARZ3NDEKTSV4RRFFQ69G5FAV".parse().unwrap(),
+        golem_id: GolemId::operator(),
+        account: ME,
+        intent: Intent::Swap,
+        legs: vec![leg],
+        outflows: vec![Flow { token: token(GIVEN, "IN"), amount: number(1_000) }],
+        inflows: vec![Inflow {
+            token: token(WANTED, "OUT"),
+            at_least: number(900),
+            expected: number(950),
+            recipient: ME,
+        }],
+        allowances: vec![
+            bound(PERMIT2, AllowanceKind::Erc20),
+            bound(ROUTER, AllowanceKind::Permit2 { expires_at: 1_790_000_300 }),
+        ],
+        trade: Some(Trade {
+            token_in: token(GIVEN, "IN"),
+            token_out: token(WANTED, "OUT"),
+            amount_in: number(1_000),
+            expected_out: number(950),
+            min_out: number(900),
+            slippage: BasisPoints::new(50).unwrap(),
+            price_impact: BasisPoints::new(10).unwrap(),
+            quoted_at: NOW,
+            deadline: 1_790_000_300,
+            pools: vec![POOL],
+            exact_output: false,
+        }),
+        recipients: vec![ME],
+        expected_outcome: SafeText::clean("a swap", 20),
+    };
+    let framed = FramedLeg {
+        purpose: Purpose::Main,
+        from: ME,
+        to: ROUTER,
+        value: U256::ZERO,
+        data,
+        gas_limit: 200_000,
+        slots: vec![FramedSlot { offset: 100, message, signer: ME }],
+    };
+    Frame {
+        proposal,
+        kind: AccountKind::LocalKey,
+        signer: ME,
+        payer: ME,
+        legs: vec![framed],
+        fees: FeeBound { max_fee_per_gas: 1_000, max_priority_fee_per_gas: 10 },
+    }
+}
+
+fn single(message: &mut TypedMessage) -> &mut PermitSingle {
+    match message {
+        TypedMessage::Permit2Allowance { permit, .. } => permit,
+        TypedMessage::Permit2Transfer { .. } => unreachable!("the frame has an allowance"),
+    }
+}
+
+/// The same change in the proposal's slot and in the frame's.
+fn both(frame: &mut Frame, change: impl Fn(&mut PermitSingle)) {
+    change(single(&mut frame.proposal.legs[0].slots[0].message));
+    change(single(&mut frame.legs[0].slots[0].message));
+}
+
+type Mutation = (&'static str, fn(&mut Frame, u64));
+
+/// One mutation of each field that a permit binds. The number is never zero.
+const MUTATIONS: &[Mutation] = &[
+    ("chain", |frame, by| frame.proposal.chain_id ^= by),
+    ("tool", |frame, _| frame.proposal.tool.name = "another_tool"),
+    ("call", |frame, by| frame.proposal.call_id = CallId::new(by & 0xffff_ffff)),
+    ("golem", |frame, _| frame.proposal.golem_id = "ada".parse().unwrap()),
+    ("account", |frame, by| frame.proposal.account.0[12..].copy_from_slice(&by.to_be_bytes())),
+    ("intent", |frame, _| frame.proposal.intent = Intent::Transfer),
+    ("proposed target", |frame, by| frame.proposal.legs[0].to.0[12..].copy_from_slice(&by.to_be_bytes())),
+    ("proposed value", |frame, by| frame.proposal.legs[0].value = number(by)),
+    ("proposed data", |frame, by| {
+        let mut data = frame.proposal.legs[0].data.to_vec();
+        data[(by % 200) as usize] ^= 1;
+        frame.proposal.legs[0].data = data.into();
+    }),
+    ("proposed gas", |frame, by| frame.proposal.legs[0].gas_limit -= 1 + by % 1_000),
+    ("proposed slot", |frame, by| frame.proposal.legs[0].slots[0].offset ^= 1 + (by % 8) as usize),
+    ("signed token", |frame, _| both(frame, |permit| permit.details.token = OTHER)),
+    ("signed amount", |frame, _| both(frame, |permit| permit.details.amount += U160::from(1u8))),
+    ("signed expiry", |frame, _| both(frame, |permit| permit.details.expiration += U48::from(1u8))),
+    ("signed nonce", |frame, _| both(frame, |permit| permit.details.nonce += U48::from(1u8))),
+    ("signed spender", |frame, _| both(frame, |permit| permit.spender = OTHER)),
+    ("signed deadline", |frame, by| both(frame, |permit| permit.sigDeadline ^= number(by))),
+    ("verifier", |frame, _| {
+        for message in [&mut frame.proposal.legs[0].slots[0].message, &mut frame.legs[0].slots[0].message] {
+            if let TypedMessage::Permit2Allowance { permit2, .. } = message {
+                *permit2 = OTHER;
+            }
+        }
+    }),
+    ("outflow", |frame, by| frame.proposal.outflows[0].amount ^= number(by)),
+    ("outflow's token", |frame, _| frame.proposal.outflows[0].token.id = TokenId::Erc20(OTHER)),
+    ("outflow's coin", |frame, _| frame.proposal.outflows[0].token.id = TokenId::Native),
+    ("outflow's symbol", |frame, _| frame.proposal.outflows[0].token.symbol = SafeText::clean("USDC", 10)),
+    ("outflow's name", |frame, _| frame.proposal.outflows[0].token.name = SafeText::clean("USD Coin", 10)),
+    ("outflow's decimals", |frame, by| frame.proposal.outflows[0].token.decimals ^= 1 + (by % 8) as u8),
+    ("outflow's listing", |frame, _| frame.proposal.outflows[0].token.listed = false),
+    ("no outflow", |frame, _| frame.proposal.outflows.clear()),
+    ("inflow", |frame, by| frame.proposal.inflows[0].at_least ^= number(by)),
+    ("expected inflow", |frame, by| frame.proposal.inflows[0].expected ^= number(by)),
+    ("inflow's recipient", |frame, _| frame.proposal.inflows[0].recipient = OTHER),
+    ("no inflow", |frame, _| frame.proposal.inflows.clear()),
+    ("allowance", |frame, by| frame.proposal.allowances[0].at_most ^= number(by)),
+    ("allowance's spender", |frame, _| frame.proposal.allowances[0].spender = OTHER),
+    ("allowance's keeper", |frame, _| {
+        frame.proposal.allowances[0].kind = AllowanceKind::Permit2 { expires_at: 1_790_000_300 };
+    }),
+    ("allowance's end", |frame, by| {
+        frame.proposal.allowances[1].kind = AllowanceKind::Permit2 { expires_at: 1_790_000_300 ^ by };
+    }),
+    ("trade", |frame, _| frame.proposal.trade = None),
+    ("trade in", |frame, by| frame.proposal.trade.as_mut().unwrap().amount_in ^= number(by)),
+    ("trade expects", |frame, by| frame.proposal.trade.as_mut().unwrap().expected_out ^= number(by)),
+    ("trade's least", |frame, by| frame.proposal.trade.as_mut().unwrap().min_out ^= number(by)),
+    ("slippage", |frame, by| {
+        frame.proposal.trade.as_mut().unwrap().slippage = BasisPoints::new(51 + (by % 1_000) as u32).unwrap();
+    }),
+    ("impact", |frame, by| {
+        frame.proposal.trade.as_mut().unwrap().price_impact = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
+    }),
+    ("quote's time", |frame, by| frame.proposal.trade.as_mut().unwrap().quoted_at ^= by),
+    ("deadline", |frame, by| frame.proposal.trade.as_mut().unwrap().deadline ^= by),
+    ("pools", |frame, _| frame.proposal.trade.as_mut().unwrap().pools.push(OTHER)),
+    ("exact side", |frame, _| frame.proposal.trade.as_mut().unwrap().exact_output = true),
+    ("recipients", |frame, _| frame.proposal.recipients.push(OTHER)),
+    ("outcome", |frame, _| frame.proposal.expected_outcome = SafeText::clean("another", 20)),
+    ("kind of account", |frame, _| frame.kind = AccountKind::Embedded),
+    ("signer", |frame, _| {
+        frame.signer = OTHER;
+        frame.legs[0].from = OTHER;
+    }),
+    ("payer", |frame, _| frame.payer = OTHER),
+    ("target", |frame, by| frame.legs[0].to.0[12..].copy_from_slice(&by.to_be_bytes())),
+    ("value", |frame, by| frame.legs[0].value = number(by)),
+    ("data", |frame, by| {
+        let mut data = frame.legs[0].data.to_vec();
+        data[(by % 200) as usize] ^= 1 << (by % 8);
+        frame.legs[0].data = data.into();
+    }),
+    ("gas", |frame, by| frame.legs[0].gas_limit += 1 + by % 1_000_000),
+    ("slot", |frame, by| frame.legs[0].slots[0].offset ^= 1 + (by % 8) as usize),
+    ("slot's signer", |frame, _| frame.legs[0].slots[0].signer = OTHER),
+    ("fee", |frame, by| frame.fees.max_fee_per_gas += 1 + u128::from(by)),
+    ("tip", |frame, by| frame.fees.max_priority_fee_per_gas = 11 + u128::from(by % 900)),
+];
+
+proptest! {
+    #[test]
+    fn a_permit_serves_for_nothing_else(which in 0..MUTATIONS.len(), by in 1u64..) {
+        let policy = keccak256("policy");
+        let framed = Framed::new(frame()).unwrap();
+        let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
+        prop_assert_eq!(permit.verify(&framed, policy, NOW + 59_999, Instant::now()), Ok(()));
+        let (name, mutate) = MUTATIONS[which];
+        let mut other = frame();
+        mutate(&mut other, by);
+        prop_assert_ne!(&other, &frame(), "{} changed nothing", name);
+        // What cannot even be framed cannot be signed.
+        if let Ok(other) = Framed::new(other) {
+            let answer = permit.verify(&other, policy, NOW, Instant::now());
+            prop_assert_eq!(answer, Err(PermitFault::Mismatch), "{}", name);
+        }
+    }
+
+    #[test]
+    fn a_permit_serves_for_its_time_and_its_rules_only(late in 60_000u64.., early in 1..=NOW, rules in any::<[u8; 32]>()) {
+        let policy = keccak256("policy");
+        let framed = Framed::new(frame()).unwrap();
+        let permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
+        let at = |now| permit.verify(&framed, policy, now, Instant::now());
+        prop_assert_eq!(at(NOW.saturating_add(late)), Err(PermitFault::Expired));
+        // A clock that shows a time before it was issued tells nothing of its age.
+        prop_assert_eq!(at(NOW - early), Err(PermitFault::Expired));
+        let other_rules = permit.verify(&framed, B256::from(rules), NOW, Instant::now());
+        prop_assert_eq!(other_rules, Err(PermitFault::Mismatch));
+        let by_the_other_clock = permit.verify(&framed, policy, NOW, permit.expires);
+        prop_assert_eq!(by_the_other_clock, Err(PermitFault::Expired));
+    }
+
+    #[test]
+    fn a_permit_that_was_rewritten_does_not_serve(by in 1u64.., which in 0..6usize) {
+        let policy = keccak256("policy");
+        let framed = Framed::new(frame()).unwrap();
+        let mut permit = ActionPermit::issue(&framed, policy, NOW, 60_000);
+        match which {
+            0 => permit.simulation_hash.0[(by % 32) as usize] ^= 1,
+            1 => permit.bounds.outflows[0].amount ^= number(by),
+            2 => permit.bounds.inflows[0].at_least ^= number(by),
+            3 => permit.bounds.allowances[0].at_most ^= number(by),
+            4 => permit.bounds.worst_gas ^= number(by),
+            _ => permit.expected_outcome = SafeText::clean("another", 20),
+        }
+        prop_assert_eq!(permit.verify(&framed, policy, NOW, Instant::now()), Err(PermitFault::Mismatch));
+    }
+}
+
+fn change<T>(before: T, after: T) -> Change<T> {
+    Change { before, after }
+}
+
+/// What the swap does when it does what it says: 100,000 gas at the bound of base 500 and tip 10.
+fn honest() -> Changes {
+    let account = |account, before: u64, after: u64, nonces: (u64, u64)| AccountChange {
+        account,
+        balance: change(number(before), number(after)),
+        nonce: change(nonces.0, nonces.1),
+        code_hash: change(B256::ZERO, B256::ZERO),
+        delegation: change(None, None),
+    };
+    let balance = |token, holder, before: u64, after: u64| BalanceChange {
+        token,
+        holder,
+        balance: change(number(before), number(after)),
+    };
+    let signed = |amount: u64, expiration, nonce| Permit2Allowance { amount: number(amount), expiration, nonce };
+    Changes {
+        accounts: vec![account(ME, 1_000_000_000, 1_000_000_000 - 100_000 * 510, (3, 4))],
+        balances: vec![
+            balance(GIVEN, ME, 5_000, 4_000),
+            balance(GIVEN, POOL, 0, 1_000),
+            balance(WANTED, ME, 0, 950),
+            balance(WANTED, POOL, 9_000, 8_050),
+        ],
+        allowances: vec![AllowanceChange {
+            token: GIVEN,
+            owner: ME,
+            spender: PERMIT2,
+            allowance: change(number(1_000), U256::ZERO),
+        }],
+        permit2_allowances: vec![Permit2AllowanceChange {
+            permit2: PERMIT2,
+            owner: ME,
+            token: GIVEN,
+            spender: ROUTER,
+            allowance: change(signed(0, 0, 7), signed(0, 1_790_000_300, 8)),
+        }],
+        ..Changes::default()
+    }
+}
+
+fn faults(changes: Changes) -> Vec<&'static str> {
+    let outcome = Outcome {
+        status: Status::Success,
+        gas_used: 100_000,
+        output: Bytes::new(),
+        created: None,
+        logs: vec![],
+        changes: None,
+    };
+    let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
+    let simulation = Simulation { pinned, outcomes: vec![outcome], changes };
+    let around = Surroundings { permit2: Some(PERMIT2), wrapped: None, stables: BTreeSet::new() };
+    let framed = Framed::new(frame()).unwrap();
+    judge(&framed, 0, simulation, 500, &around).1.iter().map(|fault| fault.rule).collect()
+}
+
+type Undeclared = (&'static str, fn(&mut Changes, u64));
+
+/// One undeclared change of each kind. The number is never zero.
+const UNDECLARED: &[Undeclared] = &[
+    ("more goes out", |changes, by| changes.balances[0].balance.after = number(4_000 - 1 - by % 4_000)),
+    ("less comes in", |changes, by| changes.balances[2].balance.after = number(by % 900)),
+    ("another token goes out", |changes, by| {
+        changes.balances.push(BalanceChange { token: OTHER, holder: ME, balance: change(number(by), number(by - 1)) })
+    }),
+    ("another token comes in", |changes, by| {
+        changes.balances.push(BalanceChange { token: OTHER, holder: ME, balance: change(U256::ZERO, number(by)) })
+    }),
+    ("coin goes out", |changes, by| changes.accounts[0].balance.after -= number(1 + by % 900_000_000)),
+    ("coin comes in", |changes, by| changes.accounts[0].balance.after += number(by)),
+    ("nonce", |changes, by| changes.accounts[0].nonce.after += by % 1_000 + 1),
+    ("no nonce", |changes, _| changes.accounts.clear()),
+    ("code", |changes, by| changes.accounts[0].code_hash.after = B256::from(number(by))),
+    ("delegation", |changes, _| changes.accounts[0].delegation.after = Some(OTHER)),
+    ("allowance for a stranger", |changes, by| {
+        changes.allowances.push(AllowanceChange {
+            token: GIVEN,
+            owner: ME,
+            spender: OTHER,
+            allowance: change(U256::ZERO, number(by)),
+        })
+    }),
+    ("allowance that stays", |changes, by| changes.allowances[0].allowance.after = number(1_000) + number(by)),
+    ("allowance of another token", |changes, by| {
+        changes.allowances.push(AllowanceChange {
+            token: OTHER,
+            owner: ME,
+            spender: PERMIT2,
+            allowance: change(U256::ZERO, number(by)),
+        })
+    }),
+    ("allowance taken back", |changes, by| {
+        changes.allowances.push(AllowanceChange {
+            token: OTHER,
+            owner: ME,
+            spender: POOL,
+            allowance: change(number(by), U256::ZERO),
+        })
+    }),
+    ("allowance in Permit2 that stays", |changes, by| {
+        changes.permit2_allowances[0].allowance.after.amount = number(by);
+    }),
+    ("allowance in Permit2 for a stranger", |changes, by| {
+        changes.permit2_allowances.push(Permit2AllowanceChange {
+            spender: OTHER,
+            allowance: change(
+                Permit2Allowance::default(),
+                Permit2Allowance { amount: number(by), expiration: u64::MAX, nonce: 0 },
+            ),
+            ..changes.permit2_allowances[0]
+        });
+    }),
+    ("another Permit2", |changes, _| changes.permit2_allowances[0].permit2 = OTHER),
+    ("nonce in Permit2", |changes, by| changes.permit2_allowances[0].allowance.after.nonce += 1 + by % 1_000),
+    ("signed nonce not used", |changes, _| changes.permit2_allowances[0].allowance.after.nonce = 7),
+    ("unordered nonce", |changes, by| {
+        changes.permit2_nonces.push(NonceWordChange {
+            permit2: PERMIT2,
+            owner: ME,
+            word: number(by),
+            bits: change(U256::ZERO, number(by)),
+        })
+    }),
+    ("permit of a token", |changes, by| {
+        changes.permit_nonces.push(PermitNonceChange { token: GIVEN, owner: ME, nonce: change(U256::ZERO, number(by)) })
+    }),
+    ("operator", |changes, _| {
+        changes.operators.push(OperatorChange {
+            collection: OTHER,
+            owner: ME,
+            operator: POOL,
+            approved: change(false, true),
+        })
+    }),
+    ("single token leaves", |changes, by| {
+        changes.nft_owners.push(NftChange { collection: OTHER, id: number(by), who: change(ME, POOL) })
+    }),
+    ("single token comes", |changes, by| {
+        changes.nft_owners.push(NftChange { collection: OTHER, id: number(by), who: change(POOL, ME) })
+    }),
+    ("single token may be taken", |changes, by| {
+        changes.nft_approvals.push(NftChange { collection: OTHER, id: number(by), who: change(Address::ZERO, POOL) })
+    }),
+    ("token of many kinds", |changes, by| {
+        changes.multi_balances.push(MultiBalanceChange {
+            collection: OTHER,
+            holder: ME,
+            id: number(by),
+            balance: change(number(by), U256::ZERO),
+        })
+    }),
+    ("write about the account", |changes, by| {
+        changes.writes.push(StorageWrite {
+            account: OTHER,
+            slot: number(by) << 200usize,
+            value: change(U256::ZERO, number(by)),
+            keys: vec![U256::from_be_bytes(ME.into_word().0)],
+            explained: if by % 2 == 0 { Explained::No } else { Explained::Partly },
+        })
+    }),
+    ("write into the account", |changes, by| {
+        changes.writes.push(StorageWrite {
+            account: ME,
+            slot: number(by),
+            value: change(U256::ZERO, number(by)),
+            keys: vec![],
+            explained: Explained::No,
+        })
+    }),
+    ("a bound was hit", |changes, by| changes.gaps.push(Gap::Questions(by as usize))),
+    ("a token is silent", |changes, _| {
+        changes.unreadable.push(Unreadable {
+            contract: GIVEN,
+            question: "balanceOf".to_owned(),
+            failure: Failure::Reverted,
+        })
+    }),
+];
+
+proptest! {
+    #[test]
+    fn anything_undeclared_is_found(which in 0..UNDECLARED.len(), by in 1u64..) {
+        prop_assert_eq!(faults(honest()), Vec::<&str>::new());
+        let (name, add) = UNDECLARED[which];
+        let mut changes = honest();
+        add(&mut changes, by);
+        prop_assert_ne!(&changes, &honest(), "{} changed nothing", name);
+        prop_assert!(!faults(changes).is_empty(), "{} by {} was not found", name, by);
+    }
+}
+
+#[test]
+fn every_kind_of_change_is_tried() {
+    for (name, add) in UNDECLARED {
+        let mut changes = honest();
+        add(&mut changes, 12_345);
+        assert!(!faults(changes).is_empty(), "{name} was not found");
+    }
+    for (name, mutate) in MUTATIONS {
+        let mut other = frame();
+        mutate(&mut other, 12_345);
+        assert_ne!(other, frame(), "{name} changed nothing");
+    }
+}

@@ -1,0 +1,51 @@
+//! Crashes and clocks: what was begun is ended once, and no clock gives a permit more time.
+
+use bardo::base::error::ErrorCode;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::{Recovered, State};
+use bardo::safety::rulebook::End;
+
+use crate::world::{Hook, World};
+
+const HUNDRED: u64 = 100_000_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
+    let mut world = World::new(8).await;
+    let nonce = world.nonce().await;
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(|| panic!("the program ends here")).into_inner().unwrap();
+    let ended = world.pipeline.commit(permit, Consent::None).await;
+    assert_eq!(ended.err().map(|refusal| refusal.code), Some(ErrorCode::ToolPanicked));
+    world.wallet.on_sign.clear_poison();
+    *world.wallet.on_sign.lock().unwrap() = None;
+
+    world.restart();
+    // Somebody else may be at it: what is so young is left alone.
+    assert_eq!(world.pipeline.recover().await.unwrap(), []);
+    world.clock.shift(31_000);
+    let recovered = world.pipeline.recover().await.unwrap();
+    assert_eq!(recovered, [Recovered { permit_id: permit, hash: None, end: End::Withdrawn }]);
+    assert_eq!(world.pipeline.recover().await.unwrap(), []);
+    assert_eq!(world.nonce().await, nonce);
+    // Its nonce is there again, and the permit is not.
+    let again = world.pipeline.commit(permit, Consent::None).await;
+    assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
+    assert_eq!((committed.state, committed.legs[0].nonce), (State::Done, nonce));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_jumps_ends_a_permit_and_never_lengthens_one() {
+    let world = World::new(7).await;
+    let nonce = world.nonce().await;
+    for jump in [60_000, -3_600_000] {
+        let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+        world.clock.shift(jump);
+        let refused = world.pipeline.commit(permit, Consent::None).await;
+        assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired), "{jump}");
+        world.clock.shift(-jump);
+    }
+    assert_eq!(world.nonce().await, nonce);
+}
