@@ -3,7 +3,7 @@
 use alloy::eips::eip7702::Authorization;
 use alloy::primitives::{
     Address, B256, KECCAK256_EMPTY, U256,
-    aliases::{U48, U160},
+    aliases::{I24, U24, U48, U160},
     keccak256,
 };
 use alloy::sol;
@@ -11,6 +11,7 @@ use alloy::sol_types::SolValue;
 use bardo::abi::erc20::{Erc20, OpenMint, Weth9};
 use bardo::abi::nft::Erc721;
 use bardo::abi::permit2::Permit2;
+use bardo::abi::uniswap_v3::NonfungiblePositionManager;
 use bardo::chain::devnet::State;
 use bardo::chain::evm::{self, Checks};
 use bardo::chain::fork::{
@@ -33,6 +34,11 @@ sol! {
         function divide() external;
         function custom() external;
         function loop() external;
+        function lend(address owner, address to, uint256 value) external;
+        function entitle(address owner, address token, address to, uint256 value) external;
+        function hold(address owner, uint256 id, uint256 value) external;
+        function deposit(address owner, uint256 value) external;
+        function transferNoted(address to, uint256 value) external;
     }
 }
 
@@ -246,6 +252,123 @@ fn a_token_that_does_not_answer_makes_the_report_incomplete() {
         assert!(asked.contains(&format!("balanceOf({BOB})")), "{asked:?}");
         assert!(changes.unreadable.iter().all(|entry| entry.contract == token && entry.failure == failure));
     }
+}
+
+/// A contract's answer to a simulation of one call: whether the report is complete, and what was not answered.
+fn silence(world: &World, call: Call) -> (bool, Vec<String>) {
+    let simulation = world.simulate(&[call]);
+    assert!(simulation.succeeded(), "{:?}", simulation.failure());
+    let changes = simulation.changes;
+    (changes.complete(), changes.unreadable.into_iter().map(|entry| entry.question).collect())
+}
+
+#[test]
+fn a_write_about_an_account_that_its_contract_does_not_speak_of_makes_the_report_incomplete() {
+    let mut world = World::new();
+    let register = world.deploy(odd!("MuteRegister", []));
+    let token = token(&mut world);
+    // Whoever sends, and whoever of the keys is the contract: an allowance by another name may stand in any slot.
+    let lend = Odd::lendCall { owner: ALICE, to: BOB, value: number(5) };
+    let expected = (false, vec![format!("allowance({ALICE}, {BOB})")]);
+    assert_eq!(silence(&world, call(ALICE, register, lend.clone())), expected);
+    assert_eq!(silence(&world, call(CAROL, register, lend)), expected);
+    let entitle = Odd::entitleCall { owner: ALICE, token, to: BOB, value: number(5) };
+    let expected = (false, vec![format!("allowance({ALICE}, {token}, {BOB})")]);
+    assert_eq!(silence(&world, call(ALICE, register, entitle)), expected);
+    let hold = Odd::holdCall { owner: BOB, id: number(3), value: number(5) };
+    let expected = (false, vec![format!("balanceOf({BOB}, 3)")]);
+    assert_eq!(silence(&world, call(ALICE, register, hold)), expected);
+    let deposit = Odd::depositCall { owner: BOB, value: number(5) };
+    assert_eq!(silence(&world, call(ALICE, register, deposit)), (false, vec![format!("balanceOf({BOB})")]));
+    // What contracts are to each other is nobody's asset.
+    let lend = Odd::lendCall { owner: token, to: BOB, value: number(5) };
+    assert_eq!(silence(&world, call(ALICE, register, lend)), (true, vec![]));
+    // A declared owner is an owner even if it is a contract.
+    let lend = call(ALICE, register, Odd::lendCall { owner: token, to: BOB, value: number(5) });
+    let watch = Watch { owners: vec![token], ..Watch::default() };
+    assert!(!world.simulate_with(&[lend], &Options { watch, ..Options::default() }).changes.complete());
+    // An account that delegates its code is still a person's.
+    world.state.set_code(CAROL, [&[0xef, 0x01, 0x00], token.as_slice()].concat().into()).expect("a designator");
+    let lend = Odd::lendCall { owner: CAROL, to: BOB, value: number(5) };
+    assert!(!silence(&world, call(ALICE, register, lend)).0);
+}
+
+#[test]
+fn each_call_is_incomplete_by_its_own_writes_only() {
+    let mut world = World::new();
+    let register = world.deploy(odd!("MuteRegister", []));
+    let token = token(&mut world);
+    let simulation = world.simulate(&[
+        call(ALICE, token, Erc20::transferCall { to: BOB, value: number(30) }),
+        call(ALICE, register, Odd::lendCall { owner: ALICE, to: BOB, value: number(5) }),
+    ]);
+    assert!(simulation.changes_of(0).expect("two calls").complete());
+    assert!(!simulation.changes_of(1).expect("two calls").complete());
+    assert!(!simulation.changes.complete());
+}
+
+#[test]
+fn an_approval_that_a_collection_does_not_speak_of_makes_the_report_incomplete() {
+    let mut world = World::new();
+    let collection = world.deploy(odd!("MuteCollection", (ALICE, number(7)).abi_encode_params()));
+    let approve = Odd::approveCall { to: CAROL, id: number(7) };
+    assert_eq!(silence(&world, call(ALICE, collection, approve)), (false, vec!["getApproved(7)".to_owned()]));
+    // Nobody owns this one, so nobody's token can be taken.
+    let approve = Odd::approveCall { to: CAROL, id: number(8) };
+    assert_eq!(silence(&world, call(ALICE, collection, approve)), (true, vec![]));
+}
+
+#[test]
+fn what_a_token_notes_beside_balances_leaves_the_report_complete() {
+    let mut world = World::new();
+    let token = world.deploy(odd!("VotingToken", (ALICE, number(10)).abi_encode_params()));
+    let transfer = Odd::transferNotedCall { to: BOB, value: number(4) };
+    let simulation = world.simulate(&[call(ALICE, token, transfer)]);
+    assert_eq!(simulation.changes.balance(token, BOB), Some(moved(number(0), number(4))));
+    assert!(simulation.changes.unexplained().count() > 0, "the checkpoints");
+    assert!(simulation.changes.complete(), "{:?}", simulation.changes.unreadable);
+}
+
+#[test]
+fn pools_and_positions_leave_the_report_complete() {
+    let (world, market) = World::with_market();
+    let positions = market.positions;
+    let [token0, token1] = market.tokens;
+    let create = NonfungiblePositionManager::createAndInitializePoolIfNecessaryCall {
+        token0,
+        token1,
+        fee: U24::from(500),
+        sqrtPriceX96: U160::from(1) << 96,
+    };
+    let params = |fee: u32| NonfungiblePositionManager::MintParams {
+        token0,
+        token1,
+        fee: U24::from(fee),
+        tickLower: I24::try_from(-1_200).expect("a tick"),
+        tickUpper: I24::try_from(1_200).expect("a tick"),
+        amount0Desired: ether(100),
+        amount1Desired: ether(100),
+        amount0Min: U256::ZERO,
+        amount1Min: U256::ZERO,
+        recipient: ALICE,
+        deadline: U256::MAX,
+    };
+    let plan = [
+        market.swap(ALICE, market.deep()),
+        call(ALICE, positions, create).with_gas_limit(10_000_000),
+        call(ALICE, positions, NonfungiblePositionManager::mintCall { params: params(500) }),
+        call(ALICE, positions, NonfungiblePositionManager::mintCall { params: params(3_000) }),
+        call(ALICE, positions, Odd::approveCall { to: BOB, id: number(1) }),
+        call(ALICE, positions, Erc721::transferFromCall { from: ALICE, to: CAROL, tokenId: number(2) }),
+    ];
+    let simulation = world.simulate(&plan);
+    assert!(simulation.succeeded(), "{:?}", simulation.failure());
+    for step in 0..plan.len() {
+        let changes = simulation.changes_of(step).expect("a step");
+        assert!(changes.complete(), "call {step}: {:?} {:?}", changes.gaps, changes.unreadable);
+    }
+    assert!(simulation.changes.complete());
+    assert_eq!(simulation.changes.balance(positions, ALICE), Some(moved(number(3), number(4))));
 }
 
 #[test]

@@ -116,6 +116,7 @@ impl World {
 pub struct Market {
     pub weth: Address,
     pub router: Address,
+    pub positions: Address,
     pub pool: Address,
     /// The two tokens, in the pool's order.
     pub tokens: [Address; 2],
@@ -182,7 +183,7 @@ impl World {
         let find = UniswapV3Factory::getPoolCall { tokenA: token0, tokenB: token1, fee };
         let found = world.simulate(&[Call::new(ALICE, factory, find.abi_encode())]);
         let pool = Address::abi_decode(&found.outcomes[0].output).expect("an address");
-        (world, Market { weth, router, pool, tokens })
+        (world, Market { weth, router, positions, pool, tokens })
     }
 }
 

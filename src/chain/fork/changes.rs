@@ -1,13 +1,11 @@
 //! Finds what a simulation changed for owners, without taking a token's events at their word.
 //!
-//! Which questions to ask comes from the storage slots that changed (through the hashes that lead
-//! to them), from events, and from what the caller declares. What counts is only what the contracts
-//! answer before and after. A storage write that no answer accounts for is reported as such.
+//! Which questions to ask is the matter of [`candidates`](super::candidates). What counts is only
+//! what the contracts answer before and after. A storage write that no answer accounts for is
+//! reported as such; if it names an account and the contract refused to speak about it, the whole
+//! report is incomplete.
 
-use alloy::{
-    primitives::{Address, B256, KECCAK256_EMPTY, Log, U256, map::HashSet},
-    sol_types::{SolEvent, SolEventInterface as _},
-};
+use alloy::primitives::{Address, B256, KECCAK256_EMPTY, Log, U256, map::HashSet};
 use revm::state::AccountInfo;
 
 use super::{
@@ -18,17 +16,10 @@ use super::{
         NftChange, NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange, StorageWrite,
         SupplyChange, Unreadable,
     },
-    question::{Question, Reading},
-    trail::{Trails, address_in, looks_hashed},
+    question::{Question, Reading, Value},
+    trail::{Trails, address_in},
 };
-use crate::{
-    abi::{
-        erc20::Erc20,
-        nft::{Erc721, Erc1155},
-        permit2::Permit2,
-    },
-    chain::evm::EvmError,
-};
+use crate::chain::evm::EvmError;
 
 /// What a caller wants to know about in any case: every declared token's balance of every declared
 /// owner, and its allowance to every declared spender, whether they change or not.
@@ -75,6 +66,7 @@ pub(super) fn find(
         survey.ask(machine)?;
         survey.explain();
     }
+    survey.find_silence(machine, calls, watch)?;
     let steps = calls.len();
     let mut found = Vec::with_capacity(steps + 1);
     if steps > 1 {
@@ -84,19 +76,21 @@ pub(super) fn find(
     Ok(found)
 }
 
-struct Survey<'l> {
+/// Everything known about one simulation while its changes are being looked for.
+pub(super) struct Survey<'l> {
     limits: &'l Limits,
     /// Points in time: before the first call, and after each.
-    points: usize,
+    pub(super) points: usize,
     caller: Address,
-    accounts: Vec<(Address, Vec<AccountInfo>)>,
-    writes: Vec<Write>,
-    asked: Vec<Asked>,
+    pub(super) accounts: Vec<(Address, Vec<AccountInfo>)>,
+    pub(super) writes: Vec<Write>,
+    pub(super) asked: Vec<Asked>,
     /// Questions known, asked or not, to ask none twice.
-    known: HashSet<Question>,
-    /// Contracts that a caller or an event names as tokens, or that answered a balance question.
-    tokens: HashSet<Address>,
-    answering: HashSet<Address>,
+    pub(super) known: HashSet<Question>,
+    /// Contracts that a caller or an event names as tokens.
+    pub(super) tokens: HashSet<Address>,
+    /// Contracts that named a balance other than zero.
+    pub(super) answering: HashSet<Address>,
     /// How many of `asked` have been asked and looked at.
     answered: usize,
     explained_up_to: usize,
@@ -104,23 +98,37 @@ struct Survey<'l> {
     gaps: Vec<Gap>,
 }
 
-struct Write {
-    account: Address,
-    slot: U256,
-    values: Vec<U256>,
-    keys: Vec<U256>,
+/// A slot that some call left with another value.
+pub(super) struct Write {
+    pub(super) account: Address,
+    pub(super) slot: U256,
+    /// One per point in time.
+    pub(super) values: Vec<U256>,
+    /// Mapping keys that lead here, outermost first.
+    pub(super) keys: Vec<U256>,
     /// Questions whose moving answer is computed from this slot.
-    read_by: Vec<usize>,
+    pub(super) read_by: Vec<usize>,
+    /// The question this slot suggests that its contract does not answer, if it is about an account.
+    silent: Option<usize>,
 }
 
-struct Asked {
+/// A question and what came of it.
+pub(super) struct Asked {
     question: Question,
     /// Whether no answer is worth a report even from a contract not known to be a token.
     insist: bool,
     /// The caller wants the answer even if nothing moved.
     declared: bool,
+    /// One per point in time.
     readings: Vec<Reading>,
     reads: Vec<(Address, U256)>,
+}
+
+impl Asked {
+    /// A question to be asked at `points` points in time.
+    pub(super) fn new(question: Question, insist: bool, declared: bool, points: usize) -> Self {
+        Self { question, insist, declared, readings: Vec::with_capacity(points), reads: Vec::new() }
+    }
 }
 
 impl<'l> Survey<'l> {
@@ -167,6 +175,7 @@ impl<'l> Survey<'l> {
                 values: Vec::with_capacity(points),
                 keys: Vec::new(),
                 read_by: Vec::new(),
+                silent: None,
             })
             .collect();
         for point in 0..points {
@@ -184,221 +193,6 @@ impl<'l> Survey<'l> {
         }
         survey.writes = writes;
         Ok(survey)
-    }
-
-    /// Questions from declarations, slots and events.
-    fn first_round(&mut self, calls: &[Call], logs: &[Log], watch: &Watch) {
-        for &token in &watch.tokens {
-            self.tokens.insert(token);
-            for &owner in &watch.owners {
-                self.declare(Question::Balance { token, holder: owner });
-                for &spender in &watch.spenders {
-                    self.declare(Question::Allowance { token, owner, spender });
-                }
-            }
-        }
-        for log in logs {
-            self.suggest_from(log);
-        }
-        let mut senders: Vec<Address> = Vec::new();
-        for call in calls {
-            if !senders.contains(&call.from) {
-                senders.push(call.from);
-            }
-        }
-        let mut contract = None;
-        for index in 0..self.writes.len() {
-            let Some(write) = self.writes.get(index) else { break };
-            let account = write.account;
-            let questions = from_keys(account, &write.keys);
-            if contract != Some(account) {
-                contract = Some(account);
-                for &holder in &senders {
-                    self.consider(Question::Balance { token: account, holder }, false);
-                }
-            }
-            if let Some(question) = questions {
-                self.consider(question, false);
-            }
-        }
-    }
-
-    /// Other readings of what the first round left unexplained; false if there is nothing to ask.
-    fn second_round(&mut self, calls: &[Call]) -> bool {
-        let before = self.asked.len();
-        let mut involved: Option<Vec<Address>> = None;
-        let answering: Vec<Address> = {
-            let mut answering: Vec<Address> = self.answering.iter().copied().collect();
-            answering.sort_unstable();
-            answering
-        };
-        for index in 0..self.writes.len() {
-            let Some(write) = self.writes.get(index) else { break };
-            if !moved(&write.values) || !write.read_by.is_empty() {
-                continue;
-            }
-            let (account, slot, keys) = (write.account, write.slot, write.keys.clone());
-            let answers = self.answering.contains(&account);
-            let addresses: Vec<Address> = keys.iter().filter_map(|key| address_in(*key)).collect();
-            match (addresses.as_slice(), keys.as_slice()) {
-                (&[owner, other], _) => {
-                    self.consider(Question::Operator { collection: account, owner, operator: other }, false);
-                    self.consider(Question::Operator { collection: account, owner: other, operator: owner }, false);
-                    self.consider(Question::Allowance { token: account, owner: other, spender: owner }, false);
-                    if !answers {
-                        // A token that keeps its books in another contract.
-                        for &token in &answering {
-                            self.consider(Question::Allowance { token, owner, spender: other }, false);
-                        }
-                    }
-                }
-                (&[holder], &[_]) => {
-                    self.consider(Question::PermitNonce { token: account, owner: holder }, false);
-                    if !answers {
-                        for &token in &answering {
-                            self.consider(Question::Balance { token, holder }, false);
-                        }
-                    }
-                }
-                (&[holder], &[first, second]) => {
-                    let id = if address_in(first).is_some() { second } else { first };
-                    self.consider(Question::MultiBalance { collection: account, holder, id }, false);
-                }
-                (&[], &[id]) if answers => {
-                    self.consider(Question::NftOwner { collection: account, id }, false);
-                    self.consider(Question::NftApproved { collection: account, id }, false);
-                }
-                (&[], &[]) if answers && !looks_hashed(slot) => {
-                    self.consider(Question::Supply { token: account }, false);
-                }
-                (&[], &[]) if answers => {
-                    let involved = involved.get_or_insert_with(|| self.involved(calls));
-                    for holder in involved.clone() {
-                        self.consider(Question::Balance { token: account, holder }, false);
-                    }
-                }
-                _ => {}
-            }
-        }
-        self.asked.len() > before
-    }
-
-    /// Every account that took part, and every address in the calldata.
-    fn involved(&self, calls: &[Call]) -> Vec<Address> {
-        let mut involved: Vec<Address> = self.accounts.iter().map(|(address, _)| *address).collect();
-        for call in calls {
-            let words = call.data.get(4..).unwrap_or_default().chunks_exact(32);
-            involved.extend(words.filter_map(U256::try_from_be_slice).filter_map(address_in));
-        }
-        involved.sort_unstable();
-        involved.dedup();
-        involved
-    }
-
-    /// Questions that an event suggests. Its claims are not used, only its addresses.
-    fn suggest_from(&mut self, log: &Log) {
-        let contract = log.address;
-        let topics = log.topics();
-        match topics {
-            [Erc20::Transfer::SIGNATURE_HASH, rest @ ..] => {
-                self.tokens.insert(contract);
-                match rest {
-                    [from, to, id @ ..] => {
-                        self.insist_on_balance(contract, Address::from_word(*from));
-                        self.insist_on_balance(contract, Address::from_word(*to));
-                        if let [id] = id {
-                            let id = U256::from_be_bytes(id.0);
-                            self.consider(Question::NftOwner { collection: contract, id }, true);
-                            self.consider(Question::NftApproved { collection: contract, id }, true);
-                        }
-                    }
-                    // From before topics were agreed on: both addresses stand in the data.
-                    _ => {
-                        let words = log.data.data.chunks_exact(32).take(2).filter_map(U256::try_from_be_slice);
-                        for holder in words.filter_map(address_in) {
-                            self.insist_on_balance(contract, holder);
-                        }
-                    }
-                }
-            }
-            [Erc20::Approval::SIGNATURE_HASH, owner, spender, id @ ..] => {
-                self.tokens.insert(contract);
-                match id {
-                    [id] => {
-                        let id = U256::from_be_bytes(id.0);
-                        self.consider(Question::NftApproved { collection: contract, id }, true);
-                    }
-                    _ => {
-                        let (owner, spender) = (Address::from_word(*owner), Address::from_word(*spender));
-                        self.consider(Question::Allowance { token: contract, owner, spender }, true);
-                    }
-                }
-            }
-            [Erc721::ApprovalForAll::SIGNATURE_HASH, owner, operator, ..] => {
-                let (owner, operator) = (Address::from_word(*owner), Address::from_word(*operator));
-                self.consider(Question::Operator { collection: contract, owner, operator }, true);
-            }
-            [Erc1155::TransferSingle::SIGNATURE_HASH | Erc1155::TransferBatch::SIGNATURE_HASH, ..] => {
-                let (from, to, ids) = match Erc1155::Erc1155Events::decode_log(log).map(|log| log.data) {
-                    Ok(Erc1155::Erc1155Events::TransferSingle(event)) => (event.from, event.to, vec![event.id]),
-                    Ok(Erc1155::Erc1155Events::TransferBatch(event)) => (event.from, event.to, event.ids),
-                    Err(_) => return,
-                };
-                for id in ids {
-                    for holder in [from, to].into_iter().filter(|holder| !holder.is_zero()) {
-                        self.consider(Question::MultiBalance { collection: contract, holder, id }, true);
-                    }
-                }
-            }
-            _ => self.suggest_from_permit2(log),
-        }
-    }
-
-    fn suggest_from_permit2(&mut self, log: &Log) {
-        let permit2 = log.address;
-        let Ok(event) = Permit2::Permit2Events::decode_log(log) else { return };
-        let (owner, token, spender) = match event.data {
-            Permit2::Permit2Events::Approval(event) => (event.owner, event.token, event.spender),
-            Permit2::Permit2Events::Permit(event) => (event.owner, event.token, event.spender),
-            Permit2::Permit2Events::Lockdown(event) => (event.owner, event.token, event.spender),
-            Permit2::Permit2Events::NonceInvalidation(event) => (event.owner, event.token, event.spender),
-            Permit2::Permit2Events::UnorderedNonceInvalidation(event) => {
-                self.consider(Question::NonceWord { permit2, owner: event.owner, word: event.word }, true);
-                return;
-            }
-        };
-        self.consider(Question::Permit2Allowance { permit2, owner, token, spender }, true);
-    }
-
-    fn insist_on_balance(&mut self, token: Address, holder: Address) {
-        // The zero address stands for minting and burning; many tokens refuse to speak of it.
-        if !holder.is_zero() {
-            self.consider(Question::Balance { token, holder }, true);
-        }
-    }
-
-    fn consider(&mut self, question: Question, insist: bool) {
-        if self.known.insert(question) {
-            self.asked.push(Asked {
-                question,
-                insist,
-                declared: false,
-                readings: Vec::with_capacity(self.points),
-                reads: Vec::new(),
-            });
-        }
-    }
-
-    fn declare(&mut self, question: Question) {
-        if self.known.insert(question) {
-            self.asked.push(Asked {
-                question,
-                insist: true,
-                declared: true,
-                readings: Vec::with_capacity(self.points),
-                reads: Vec::new(),
-            });
-        }
     }
 
     /// Asks what has not been asked yet, at every point in time, within the limits.
@@ -427,6 +221,7 @@ impl<'l> Survey<'l> {
                 self.gap(Gap::Gas(left));
             }
         }
+        self.settle_approvals();
         for asked in self.asked.iter().skip(self.answered) {
             if let Question::Balance { token, .. } = asked.question
                 && asked
@@ -438,6 +233,53 @@ impl<'l> Survey<'l> {
             }
         }
         self.answered = self.asked.len();
+        Ok(())
+    }
+
+    /// `getApproved` of a token that nobody owns reverts, and then nobody may take it. That it reverts
+    /// for a token with an owner is a refusal to answer.
+    fn settle_approvals(&mut self) {
+        for index in self.answered..self.asked.len() {
+            let Some(Asked { question: Question::NftApproved { collection, id }, .. }) = self.asked.get(index) else {
+                continue;
+            };
+            let ownership = Question::NftOwner { collection: *collection, id: *id };
+            let owners = self.asked.iter().find(|asked| asked.question == ownership);
+            let owners = owners.map(|asked| asked.readings.clone()).unwrap_or_default();
+            let Some(asked) = self.asked.get_mut(index) else { continue };
+            for (reading, owner) in asked.readings.iter_mut().zip(owners) {
+                if *reading == Reading::Failed(Failure::Reverted) && owner == Reading::Value(Value::default()) {
+                    *reading = owner;
+                }
+            }
+        }
+    }
+
+    /// Finds the writes that nothing accounts for although their keys name an account: if the
+    /// contract does not answer what such a write suggests, somebody's assets may have changed and
+    /// nobody can say how.
+    fn find_silence(&mut self, machine: &mut Machine<'_>, calls: &[Call], watch: &Watch) -> Result<(), EvmError> {
+        machine.turn_to(0);
+        for write in &mut self.writes {
+            if !write.read_by.is_empty() || !moved(&write.values) {
+                continue;
+            }
+            let answering = self.answering.contains(&write.account);
+            let silent = self.asked.iter().position(|asked| {
+                asked.readings.iter().any(|reading| matches!(reading, Reading::Failed(_)))
+                    && asked.question.contract() == write.account
+                    && asked.question.is_suggested_by(&write.keys, answering)
+            });
+            let Some(silent) = silent else { continue };
+            let concerns = match write.keys.iter().find_map(|key| address_in(*key)) {
+                // A single token of an owner who is not in the keys.
+                None => true,
+                Some(owner) if calls.iter().any(|call| call.from == owner) || watch.owners.contains(&owner) => true,
+                // Registries keep contracts by their addresses: pools by tokens, stakes by managers.
+                Some(owner) => machine.account(owner)?.is_none_or(|info| !is_contract(&info)),
+            };
+            write.silent = concerns.then_some(silent);
+        }
         Ok(())
     }
 
@@ -495,16 +337,32 @@ impl<'l> Survey<'l> {
         for write in &self.writes {
             let (Some(&before), Some(&after)) = (write.values.get(from), write.values.get(to)) else { continue };
             if before != after {
+                let explained = self.explanation(write, after.wrapping_sub(before), from, to);
+                if explained == Explained::No {
+                    self.report_silence(write, from, to, &mut changes);
+                }
                 changes.writes.push(StorageWrite {
                     account: write.account,
                     slot: write.slot,
                     value: Change { before, after },
                     keys: write.keys.clone(),
-                    explained: self.explanation(write, after.wrapping_sub(before), from, to),
+                    explained,
                 });
             }
         }
         changes
+    }
+
+    fn report_silence(&self, write: &Write, from: usize, to: usize, changes: &mut Changes) {
+        let Some(asked) = write.silent.and_then(|silent| self.asked.get(silent)) else { return };
+        for reading in [asked.readings.get(from), asked.readings.get(to)].into_iter().flatten() {
+            let Reading::Failed(failure) = *reading else { continue };
+            let entry = Unreadable { contract: write.account, question: asked.question.describe(), failure };
+            if !changes.unreadable.contains(&entry) {
+                changes.unreadable.push(entry);
+            }
+            return;
+        }
     }
 
     fn explanation(&self, write: &Write, delta: U256, from: usize, to: usize) -> Explained {
@@ -585,34 +443,19 @@ impl<'l> Survey<'l> {
     }
 }
 
-/// The question that mapping keys suggest at first sight.
-fn from_keys(contract: Address, keys: &[U256]) -> Option<Question> {
-    match *keys {
-        [holder] => Some(Question::Balance { token: contract, holder: address_in(holder)? }),
-        [owner, second] => {
-            let owner = address_in(owner)?;
-            Some(match address_in(second) {
-                Some(spender) => Question::Allowance { token: contract, owner, spender },
-                None => Question::NonceWord { permit2: contract, owner, word: second },
-            })
-        }
-        [owner, token, spender] => Some(Question::Permit2Allowance {
-            permit2: contract,
-            owner: address_in(owner)?,
-            token: address_in(token)?,
-            spender: address_in(spender)?,
-        }),
-        _ => None,
-    }
-}
-
-fn moved<T: PartialEq>(values: &[T]) -> bool {
+/// Whether any two neighbouring points in time differ.
+pub(super) fn moved<T: PartialEq>(values: &[T]) -> bool {
     values.windows(2).any(|pair| pair.first() != pair.last())
 }
 
 /// An account that does not exist has the hash of no code, as one without code has.
 fn code_hash(info: &AccountInfo) -> B256 {
     if info.code_hash.is_zero() { KECCAK256_EMPTY } else { info.code_hash }
+}
+
+/// Whether an account is code and not a person's: one that delegates is still its owner's.
+fn is_contract(info: &AccountInfo) -> bool {
+    code_hash(info) != KECCAK256_EMPTY && delegation(info).is_none()
 }
 
 fn delegation(info: &AccountInfo) -> Option<Address> {

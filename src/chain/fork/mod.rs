@@ -12,12 +12,14 @@
 //! | `outcome` | what comes out |
 //! | `revert` | reasons in words |
 //! | `machine` | revm over layers of state |
-//! | `changes`, `question`, `trail` | how changes are found |
+//! | `candidates`, `question`, `trail` | what to ask about changes |
+//! | `changes` | the answers, and what they account for |
 //! | `source`, `remote` | blocks to pin, state over JSON-RPC |
 //!
 //! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
 
 mod call;
+mod candidates;
 mod changes;
 mod machine;
 mod outcome;

@@ -85,7 +85,8 @@ pub struct Changes {
     pub multi_balances: Vec<MultiBalanceChange>,
     /// Every storage slot that ended with another value, explained or not.
     pub writes: Vec<StorageWrite>,
-    /// Questions a token did not answer.
+    /// Questions a token did not answer, and those that a storage write suggests about an account
+    /// and its contract does not answer.
     pub unreadable: Vec<Unreadable>,
     /// Why this list may be incomplete. Empty: every bound was kept.
     pub gaps: Vec<Gap>,
@@ -263,7 +264,7 @@ pub enum Explained {
     No,
 }
 
-/// A token that did not answer.
+/// A contract that did not answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unreadable {
     /// The contract asked.
@@ -321,8 +322,8 @@ impl Simulation {
 }
 
 impl Changes {
-    /// Whether no bound was hit and no token refused to answer. Only then is the absence of an
-    /// entry a statement.
+    /// Whether no bound was hit, no token refused to answer, and no write keyed by an account is left
+    /// that its contract will not speak about. Only then is the absence of an entry a statement.
     pub fn complete(&self) -> bool {
         self.gaps.is_empty() && self.unreadable.is_empty()
     }

@@ -8,6 +8,7 @@ use alloy::{
 use super::{
     machine::Answer,
     outcome::{Failure, Permit2Allowance},
+    trail::word_of,
 };
 use crate::abi::{
     erc20::{Erc20, Erc2612},
@@ -133,15 +134,33 @@ impl Question {
         }
     }
 
+    /// Whether a slot with these mapping keys may hold the answer, so that no answer leaves a change
+    /// of it in the dark. `answering` contracts name balances, so what they keep per holder and number is
+    /// something else: checkpoints of votes, an index of tokens.
+    pub(super) fn is_suggested_by(&self, keys: &[U256], answering: bool) -> bool {
+        match *self {
+            Self::Balance { holder, .. } => keys == [word_of(holder)],
+            Self::Allowance { owner, spender, .. } => keys == [word_of(owner), word_of(spender)],
+            Self::Operator { owner, operator, .. } => keys == [word_of(owner), word_of(operator)],
+            Self::Permit2Allowance { owner, token, spender, .. } => {
+                keys == [word_of(owner), word_of(token), word_of(spender)]
+            }
+            Self::NftOwner { id, .. } | Self::NftApproved { id, .. } => keys == [id],
+            Self::MultiBalance { holder, id, .. } => {
+                !answering && (keys == [word_of(holder), id] || keys == [id, word_of(holder)])
+            }
+            // A number used up moves nothing by itself.
+            Self::NonceWord { .. } | Self::PermitNonce { .. } | Self::Supply { .. } => false,
+        }
+    }
+
     /// Reads an answer strictly: enough bytes, and every number within its width.
     pub(super) fn read(&self, answer: &Answer) -> Reading {
         let output = match answer {
             Answer::Returned(output) => output,
             Answer::NoCode => return Reading::Value(Value::default()),
             // Minted later or burnt: a token that nobody owns has no owner to name.
-            Answer::Reverted if matches!(self, Self::NftOwner { .. } | Self::NftApproved { .. }) => {
-                return Reading::Value(Value::default());
-            }
+            Answer::Reverted if matches!(self, Self::NftOwner { .. }) => return Reading::Value(Value::default()),
             Answer::Reverted => return Reading::Failed(Failure::Reverted),
             Answer::OutOfGas => return Reading::Failed(Failure::OutOfGas),
             Answer::Halted => return Reading::Failed(Failure::Halted),

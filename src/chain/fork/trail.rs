@@ -47,6 +47,9 @@ impl<'a> Trails<'a> {
             let (first, second) = (word(preimage, 0), word(preimage, 32));
             if self.follow(second, keys, depth + 1) {
                 keys.push(first);
+            } else if self.preimage(first).is_some_and(|packed| packed.len() < 64) && second.bit_len() <= 64 {
+                // A mapping by the hash of packed values, as pools keep positions: what was packed is the key.
+                self.follow(first, keys, depth + 1);
             } else if self.follow(first, keys, depth + 1)
                 || (address_in(second).is_some() && address_in(first).is_none())
             {
@@ -147,6 +150,15 @@ mod tests {
         assert_eq!(trails.keys(outer), [word_of(OWNER), word_of(SPENDER)]);
         assert_eq!(trails.keys(reversed), [word_of(OWNER)]);
         assert_eq!(trails.keys(reversed_outer), [word_of(OWNER), word_of(SPENDER)]);
+    }
+
+    #[test]
+    fn a_mapping_by_the_hash_of_packed_values_gives_their_address() {
+        let mut recorder = Recorder::default();
+        // `positions[keccak256(abi.encodePacked(owner, int24(-60), int24(60)))]` at slot 7, as V3 pools have it.
+        let packed = seen(&mut recorder, &[OWNER.as_slice(), &[0xff, 0xff, 0xc4], &[0, 0, 0x3c]]);
+        let position = seen(&mut recorder, &[&packed.to_be_bytes::<32>(), &slot(7)]);
+        assert_eq!(Trails::new(&recorder).keys(position), [word_of(OWNER)]);
     }
 
     #[test]
