@@ -49,6 +49,8 @@ struct Shared {
     fault: Fault,
     /// The block is replaced after this many more packets.
     reorg_in: Option<usize>,
+    /// The packet after this many more is never answered.
+    hang_in: Option<usize>,
     packets: usize,
     methods: Vec<String>,
 }
@@ -74,6 +76,7 @@ impl Endpoint {
             header: Header::new(inner),
             fault: Fault::None,
             reorg_in: None,
+            hang_in: None,
             packets: 0,
             methods: Vec::new(),
         };
@@ -96,6 +99,10 @@ impl Endpoint {
         self.shared.lock().unwrap().reorg_in = Some(packets);
     }
 
+    pub fn hang_in(&self, packets: usize) {
+        self.shared.lock().unwrap().hang_in = Some(packets);
+    }
+
     /// Packets answered, and the methods in them.
     pub fn seen(&self) -> (usize, Vec<String>) {
         let shared = self.shared.lock().unwrap();
@@ -104,6 +111,12 @@ impl Endpoint {
 }
 
 impl Shared {
+    fn hangs(&mut self) -> bool {
+        let left = self.hang_in;
+        self.hang_in = left.and_then(|left| left.checked_sub(1));
+        left == Some(0)
+    }
+
     fn answer(&mut self, packet: RequestPacket) -> Result<String, TransportError> {
         self.packets += 1;
         if let Some(left) = self.reorg_in.as_mut() {
@@ -194,7 +207,11 @@ impl Service<RequestPacket> for Endpoint {
     }
 
     fn call(&mut self, packet: RequestPacket) -> Self::Future {
-        let answer = self.shared.lock().unwrap().answer(packet);
+        let mut shared = self.shared.lock().unwrap();
+        if shared.hangs() {
+            return Box::pin(std::future::pending());
+        }
+        let answer = shared.answer(packet);
         let parsed: Ready<_> = ready(answer.map(|text| serde_json::from_str(&text).expect("a response packet")));
         Box::pin(parsed)
     }

@@ -3,13 +3,21 @@
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
+use alloy::sol;
 use alloy::sol_types::SolValue;
 use bardo::abi::erc20::Erc20;
 use bardo::chain::fork::{Call, Fork, ForkError, Hints, NextBlock, Options, Remote, RemoteLimits, Simulation};
+use futures::FutureExt as _;
 use std::sync::Arc;
 
 use crate::endpoint::{Endpoint, Fault};
 use crate::world::{ALICE, BOB, RULES, World, block_on, call, odd};
+
+sol! {
+    interface Ancestor {
+        function look(uint256 back) external;
+    }
+}
 
 fn remote(endpoint: &Endpoint) -> Arc<Remote> {
     Remote::new(endpoint.provider(), RULES, RemoteLimits::default())
@@ -116,6 +124,73 @@ fn a_reorganisation_under_the_pin_is_an_error() {
             assert!(simulation.succeeded());
         });
     }
+}
+
+#[test]
+fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
+    let (world, market) = World::with_market();
+    let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::NoBlockHashes);
+    // How many packets a simulation takes, the last being the check.
+    let packets = block_on(async {
+        let fork = pin(&remote(&endpoint)).await.expect("a fork");
+        let (before, _) = endpoint.seen();
+        fork.simulate(&swap).await.expect("a simulation");
+        endpoint.seen().0 - before
+    });
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        endpoint.hang_in(packets - 1);
+        assert!(fork.simulate(&swap).now_or_never().is_none(), "given up while the check is not answered");
+        // Everything is cached now, and all of it may be another block's.
+        endpoint.reorg_in(0);
+        let error = fork.simulate(&swap).await.expect_err("the block is gone");
+        assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+    });
+}
+
+#[test]
+fn a_check_speaks_for_everything_read_before_it_and_for_nothing_after() {
+    let (world, market) = World::with_market();
+    let endpoint = Endpoint::new(&world);
+    endpoint.fail(Fault::NoBlockHashes);
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        let swap = [market.swap(ALICE, U256::from(1_000_000_000_u64))];
+        fork.simulate(&swap).await.expect("a simulation");
+        let after_first = remote.round_trips();
+        fork.simulate(&swap).await.expect("a simulation");
+        assert_eq!(remote.round_trips(), after_first, "checked already");
+        // Another one reads more, of a block that is another by now.
+        endpoint.reorg_in(0);
+        let error = fork.simulate(&[Call::new(ALICE, BOB, [])]).await.expect_err("the block is gone");
+        assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+    });
+}
+
+#[test]
+fn hashes_of_earlier_blocks_are_checked_too() {
+    let mut world = World::new();
+    let ancestor = world.deploy(odd!("Ancestor", []));
+    let endpoint = Endpoint::new(&world);
+    let look = [call(ALICE, ancestor, Ancestor::lookCall { back: U256::from(5) })];
+    let packets = block_on(async {
+        let fork = pin(&remote(&endpoint)).await.expect("a fork");
+        let (before, _) = endpoint.seen();
+        fork.simulate(&look).await.expect("a simulation");
+        endpoint.seen().0 - before
+    });
+    // State is read by hash here; the hash of an ancestor can only be asked for by number.
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        endpoint.reorg_in(packets - 1);
+        let error = fork.simulate(&look).await.expect_err("the block is gone");
+        assert!(matches!(error, ForkError::Reorganised { .. }), "{error}");
+    });
 }
 
 #[test]

@@ -14,7 +14,7 @@
 //! | `machine` | revm over layers of state |
 //! | `candidates`, `question`, `trail` | what to ask about changes |
 //! | `changes` | the answers, and what they account for |
-//! | `source`, `remote` | blocks to pin, state over JSON-RPC |
+//! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
 //!
 //! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
 
@@ -23,6 +23,7 @@ mod candidates;
 mod changes;
 mod machine;
 mod outcome;
+mod pinned;
 mod question;
 mod remote;
 mod revert;
@@ -51,7 +52,7 @@ use crate::{
     },
 };
 use machine::Machine;
-use remote::{PinnedState, Wanted};
+use pinned::{PinnedState, Wanted};
 
 /// A plan that may use this much gas at most runs where it is called: it ends within a few
 /// milliseconds. Anything larger moves to a thread that may block.
