@@ -21,6 +21,8 @@ use bardo::chain::fork::{
 use bardo::sandbox::contracts::Contract;
 use revm::context::TxEnv;
 
+use futures::FutureExt as _;
+
 use crate::world::{ALICE, BOB, CAROL, RULES, World, block_on, call, ether, odd};
 
 sol! {
@@ -587,6 +589,30 @@ fn bounds_are_never_silent() {
     let changes = world.simulate_with(&[transfer], &Options { limits: poor, ..Options::default() }).changes;
     assert!(changes.gaps.iter().any(|gap| matches!(gap, Gap::Gas(_))), "{:?}", changes.gaps);
     assert!(!changes.complete());
+}
+
+#[test]
+fn questions_that_take_long_are_not_asked_on_the_callers_thread() {
+    let mut world = World::new();
+    let token = token(&mut world);
+    let mute = world.deploy(odd!("MuteToken", (number(1),).abi_encode_params()));
+    let transfer =
+        |token| [call(ALICE, token, Erc20::transferCall { to: BOB, value: number(4) }).with_gas_limit(200_000)];
+    let fork = world.fork();
+    block_on(async {
+        // Ready at once: nothing was handed to another thread.
+        let simulation = fork.simulate(&transfer(token)).now_or_never().expect("small").expect("a simulation");
+        assert!(simulation.changes.complete());
+        // The plan is as small, but its token burns what it is given: two holders, each asked twice for a million.
+        let plan = transfer(mute);
+        let waiting = fork.simulate(&plan);
+        tokio::pin!(waiting);
+        assert!((&mut waiting).now_or_never().is_none());
+        let changes = waiting.await.expect("a simulation").changes;
+        // Moving cost nothing of what may be asked.
+        assert!(changes.gaps.is_empty(), "{:?}", changes.gaps);
+        assert_eq!(changes.unreadable.len(), 2);
+    });
 }
 
 #[test]

@@ -6,7 +6,9 @@ use alloy::primitives::{Address, B256, U256};
 use alloy::sol;
 use alloy::sol_types::SolValue;
 use bardo::abi::erc20::Erc20;
-use bardo::chain::fork::{Call, Fork, ForkError, Hints, NextBlock, Options, Remote, RemoteLimits, Simulation};
+use bardo::chain::fork::{
+    Call, Fork, ForkError, Gap, Hints, Limits, NextBlock, Options, Remote, RemoteLimits, Simulation,
+};
 use futures::FutureExt as _;
 use std::sync::Arc;
 
@@ -253,6 +255,26 @@ fn a_chase_through_storage_ends_in_an_error() {
         let fork = Remote::new(endpoint.provider(), RULES, RemoteLimits::default());
         let fork = pin(&fork).await.expect("a fork");
         assert!(fork.simulate(&follow(5)).await.expect("a simulation").succeeded());
+    });
+}
+
+#[test]
+fn questions_share_one_budget_over_all_rounds() {
+    let mut world = World::new();
+    let mute = world.deploy(odd!("MuteToken", (U256::from(1),).abi_encode_params()));
+    let endpoint = Endpoint::new(&world);
+    let transfer = [call(ALICE, mute, Erc20::transferCall { to: BOB, value: U256::from(4) })];
+    // Two holders are asked about before and after, and each answer burns a million: four million a run.
+    let limits = Limits { total_gas: 5_000_000, ..Limits::default() };
+    let options = Options { limits, ..Options::default() };
+    let remote = remote(&endpoint);
+    block_on(async {
+        let fork = pin(&remote).await.expect("a fork");
+        let cold = fork.simulate_with(&transfer, &options).await.expect("a simulation").changes;
+        assert!(cold.gaps.iter().any(|gap| matches!(gap, Gap::Gas(_))), "{:?}", cold.gaps);
+        // With everything cached one run is enough, and the budget is another simulation's.
+        let warm = fork.simulate_with(&transfer, &options).await.expect("a simulation").changes;
+        assert!(warm.gaps.is_empty(), "{:?}", warm.gaps);
     });
 }
 

@@ -9,6 +9,7 @@ use alloy::primitives::{Address, B256, KECCAK256_EMPTY, Log, U256, map::HashSet}
 use revm::state::AccountInfo;
 
 use super::{
+    Options,
     call::Call,
     machine::Machine,
     outcome::{
@@ -17,6 +18,7 @@ use super::{
         SupplyChange, Unreadable,
     },
     question::{Question, Reading, Value},
+    run::{Effort, Place},
     trail::{Trails, address_in},
 };
 use crate::chain::evm::EvmError;
@@ -40,7 +42,7 @@ pub struct Limits {
     pub questions: usize,
     /// Gas one question may use.
     pub question_gas: u64,
-    /// Gas all questions may use together.
+    /// Gas all questions may use together, over RPC those of every speculative run too.
     pub total_gas: u64,
 }
 
@@ -50,15 +52,34 @@ impl Default for Limits {
     }
 }
 
+/// Why a run did not come to its end.
+#[derive(Debug)]
+pub(super) enum Unfinished {
+    /// The machine failed at this call, or at the questions after the last.
+    Failed {
+        /// Which call of the plan, from 0.
+        index: usize,
+        /// How.
+        error: EvmError,
+    },
+    /// Nobody waits for it any more.
+    Cancelled,
+    /// The questions take too long to be asked in this place.
+    TooLong,
+}
+
 /// Changes of each call, and of all together as the last element.
 pub(super) fn find(
     machine: &mut Machine<'_>,
     calls: &[Call],
     logs: &[Log],
-    watch: &Watch,
-    limits: &Limits,
-) -> Result<Vec<Changes>, EvmError> {
-    let mut survey = Survey::new(machine, calls, limits)?;
+    options: &Options,
+    effort: &Effort,
+    place: Place,
+) -> Result<Vec<Changes>, Unfinished> {
+    let Options { watch, limits, .. } = options;
+    let failed = |error| Unfinished::Failed { index: calls.len(), error };
+    let mut survey = Survey::new(machine, calls, limits, effort, place).map_err(failed)?;
     survey.first_round(calls, logs, watch);
     survey.ask(machine)?;
     survey.explain();
@@ -66,7 +87,8 @@ pub(super) fn find(
         survey.ask(machine)?;
         survey.explain();
     }
-    survey.find_silence(machine, calls, watch)?;
+    survey.find_silence(machine, calls, watch).map_err(failed)?;
+    effort.spend(survey.gas);
     let steps = calls.len();
     let mut found = Vec::with_capacity(steps + 1);
     if steps > 1 {
@@ -79,6 +101,8 @@ pub(super) fn find(
 /// Everything known about one simulation while its changes are being looked for.
 pub(super) struct Survey<'l> {
     limits: &'l Limits,
+    effort: &'l Effort,
+    place: Place,
     /// Points in time: before the first call, and after each.
     pub(super) points: usize,
     caller: Address,
@@ -132,7 +156,13 @@ impl Asked {
 }
 
 impl<'l> Survey<'l> {
-    fn new(machine: &mut Machine<'_>, calls: &[Call], limits: &'l Limits) -> Result<Self, EvmError> {
+    fn new(
+        machine: &mut Machine<'_>,
+        calls: &[Call],
+        limits: &'l Limits,
+        effort: &'l Effort,
+        place: Place,
+    ) -> Result<Self, EvmError> {
         let mut touched: Vec<Address> = Vec::new();
         let mut slots: Vec<(Address, U256)> = Vec::new();
         for (address, account) in machine.calls().iter().flatten() {
@@ -148,6 +178,8 @@ impl<'l> Survey<'l> {
         let points = calls.len() + 1;
         let mut survey = Self {
             limits,
+            effort,
+            place,
             points,
             caller: calls.first().map(|call| call.from).unwrap_or_default(),
             accounts: touched.into_iter().map(|address| (address, Vec::with_capacity(points))).collect(),
@@ -196,23 +228,34 @@ impl<'l> Survey<'l> {
     }
 
     /// Asks what has not been asked yet, at every point in time, within the limits.
-    fn ask(&mut self, machine: &mut Machine<'_>) -> Result<(), EvmError> {
+    fn ask(&mut self, machine: &mut Machine<'_>) -> Result<(), Unfinished> {
+        let total_gas = self.effort.question_gas();
+        let gas_here = self.place.question_gas();
+        let index = self.points - 1;
         if self.asked.len() > self.limits.questions {
             self.gap(Gap::Questions(self.asked.len() - self.limits.questions));
             self.asked.truncate(self.limits.questions);
         }
         let calldata: Vec<_> = self.asked.iter().skip(self.answered).map(|asked| asked.question.calldata()).collect();
         for point in 0..self.points {
+            if self.effort.is_cancelled() {
+                return Err(Unfinished::Cancelled);
+            }
             machine.turn_to(point);
             let mut left = 0;
             for (asked, calldata) in self.asked.iter_mut().skip(self.answered).zip(&calldata) {
-                if self.gas >= self.limits.total_gas {
+                if self.gas >= total_gas {
                     asked.readings.push(Reading::Failed(Failure::OutOfGas));
                     left += 1;
                     continue;
                 }
+                if self.gas >= gas_here {
+                    return Err(Unfinished::TooLong);
+                }
                 let contract = asked.question.contract();
-                let (answer, gas) = machine.ask(self.caller, contract, calldata.clone(), self.limits.question_gas)?;
+                let (answer, gas) = machine
+                    .ask(self.caller, contract, calldata.clone(), self.limits.question_gas)
+                    .map_err(|error| Unfinished::Failed { index, error })?;
                 self.gas = self.gas.saturating_add(gas);
                 asked.reads.extend_from_slice(machine.reads());
                 asked.readings.push(asked.question.read(&answer));

@@ -12,6 +12,7 @@
 //! | `outcome` | what comes out |
 //! | `revert` | reasons in words |
 //! | `machine` | revm over layers of state |
+//! | `run` | one run of a plan, and what it may spend |
 //! | `candidates`, `question`, `trail` | what to ask about changes |
 //! | `changes` | the answers, and what they account for |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
@@ -27,13 +28,13 @@ mod pinned;
 mod question;
 mod remote;
 mod revert;
+mod run;
 mod source;
 mod trail;
 
 use std::sync::{Arc, LazyLock};
 
 use alloy::{eips::BlockId, primitives::B256};
-use revm::context::result::{EVMError, ExecutionResult, Output};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 pub use call::{Call, CallError, Delegation, Fees, Payment};
@@ -47,16 +48,12 @@ use crate::{
     base::text::SafeText,
     chain::{
         devnet::{Snapshot, State},
-        evm::{BlockContext, ChainRules, DynDatabase, EvmError, StandIn},
+        evm::{BlockContext, ChainRules, StandIn},
         provider::ProviderError,
     },
 };
-use machine::Machine;
 use pinned::{PinnedState, Wanted};
-
-/// A plan that may use this much gas at most runs where it is called: it ends within a few
-/// milliseconds. Anything larger moves to a thread that may block.
-const DIRECT_GAS: u64 = 3_000_000;
+use run::{Effort, Place, run};
 
 /// How many simulations of this process run at once: one per processor.
 static RUNNING: LazyLock<Semaphore> =
@@ -195,115 +192,65 @@ impl Fork {
     /// # Errors
     /// See [`ForkError`].
     pub async fn simulate_with(&self, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
+        let effort = Effort::of(&options.limits);
+        // Whoever stops waiting takes this away, and the work ends soon after.
+        let _awaited = effort.awaited();
         match &self.state {
-            PinnedOn::Devnet(state) if runs_here(calls) => {
-                let _running = permit().await?;
-                run(self, &**state, calls, options)
-            }
             PinnedOn::Devnet(state) => {
                 let state = Arc::clone(state);
-                self.elsewhere(calls, options, move |fork, calls, options| run(fork, &*state, calls, options)).await?
+                self.attempt(calls, options, &effort, move |fork, calls, options, effort, place| {
+                    run(fork, &*state, calls, options, effort, place)
+                })
+                .await?
             }
-            PinnedOn::Remote(state) => state.simulate(self, calls, options).await,
+            PinnedOn::Remote(state) => state.simulate(self, calls, options, &effort).await,
         }
     }
 
     /// One speculative run on a remote state.
-    async fn attempt(
+    async fn speculate(
         &self,
         state: &Arc<PinnedState>,
         calls: &[Call],
         options: &Options,
+        effort: &Arc<Effort>,
     ) -> Result<(Result<Simulation, ForkError>, Wanted), ForkError> {
-        if runs_here(calls) {
-            let _running = permit().await?;
-            return Ok(state.run(self, calls, options));
-        }
         let state = Arc::clone(state);
-        self.elsewhere(calls, options, move |fork, calls, options| state.run(fork, calls, options)).await
+        self.attempt(calls, options, effort, move |fork, calls, options, effort, place| {
+            state.run(fork, calls, options, effort, place)
+        })
+        .await
     }
 
-    /// Runs `work` on a thread that may block.
-    async fn elsewhere<T: Send + 'static>(
+    /// Does `work` where it is called if it is small, and otherwise on a thread that may block: a plan by its gas
+    /// limits, questions by what they turn out to use.
+    async fn attempt<T: Send + 'static>(
         &self,
         calls: &[Call],
         options: &Options,
-        work: impl FnOnce(&Self, &[Call], &Options) -> T + Send + 'static,
+        effort: &Arc<Effort>,
+        work: impl Fn(&Self, &[Call], &Options, &Effort, Place) -> Option<T> + Send + 'static,
     ) -> Result<T, ForkError> {
+        if run::may_run_here(calls, &options.limits) {
+            let _running = permit().await?;
+            if let Some(done) = work(self, calls, options, effort, Place::Here) {
+                return Ok(done);
+            }
+        }
         let running = permit().await?;
-        let (fork, calls, options) = (self.clone(), calls.to_vec(), options.clone());
+        let (fork, calls, options, effort) = (self.clone(), calls.to_vec(), options.clone(), Arc::clone(effort));
         tokio::task::spawn_blocking(move || {
             // Held until the work is done, even if nobody waits for it any more.
             let _running = running;
-            work(&fork, &calls, &options)
+            work(&fork, &calls, &options, &effort, Place::Elsewhere)
         })
         .await
-        .map_err(|_| ForkError::Stopped)
+        .ok()
+        .flatten()
+        .ok_or(ForkError::Stopped)
     }
-}
-
-/// Whether a plan is small enough to run where it is called.
-fn runs_here(calls: &[Call]) -> bool {
-    calls.iter().fold(0, |sum: u64, call| sum.saturating_add(call.gas_limit)) <= DIRECT_GAS
 }
 
 async fn permit() -> Result<SemaphorePermit<'static>, ForkError> {
     RUNNING.acquire().await.map_err(|_| ForkError::Stopped)
-}
-
-/// Runs `calls` on `state` and finds what they changed.
-fn run(fork: &Fork, state: &DynDatabase<'_>, calls: &[Call], options: &Options) -> Result<Simulation, ForkError> {
-    let Fork { pinned, rules, next, .. } = fork;
-    let mut machine = Machine::new(*rules, next, pinned.hash, state, &options.signatures);
-    let mut outcomes = Vec::with_capacity(calls.len());
-    let mut logs = Vec::new();
-    for (index, call) in calls.iter().enumerate() {
-        let nonce = match call.payment {
-            Payment::Exact { nonce, .. } => nonce,
-            Payment::Free => {
-                machine.turn_to(index);
-                machine.account(call.from).map_err(|error| fork_error(index, error))?.unwrap_or_default().nonce
-            }
-        };
-        let result = machine
-            .execute(call.environment(rules.chain_id, nonce), call.checks())
-            .map_err(|error| fork_error(index, error))?;
-        let outcome = outcome(result);
-        logs.extend_from_slice(&outcome.logs);
-        outcomes.push(outcome);
-    }
-    let mut found = changes::find(&mut machine, calls, &logs, &options.watch, &options.limits)
-        .map_err(|error| fork_error(calls.len(), error))?;
-    // `find` always ends with the changes of all calls together.
-    let changes = found.pop().unwrap_or_default();
-    for (outcome, changes) in outcomes.iter_mut().zip(found) {
-        outcome.changes = Some(changes);
-    }
-    Ok(Simulation { pinned: *pinned, outcomes, changes })
-}
-
-fn outcome(result: ExecutionResult) -> Outcome {
-    let gas_used = result.tx_gas_used();
-    let (status, output, created, logs) = match result {
-        ExecutionResult::Success { output: Output::Call(output), logs, .. } => (Status::Success, output, None, logs),
-        ExecutionResult::Success { output: Output::Create(output, created), logs, .. } => {
-            (Status::Success, output, created, logs)
-        }
-        ExecutionResult::Revert { output, .. } => (Status::Reverted(Reason::decode(&output)), output, None, Vec::new()),
-        ExecutionResult::Halt { reason, .. } => {
-            let reason = SafeText::clean(&reason.to_string(), MAX_TEXT);
-            (Status::Halted(reason), Default::default(), None, Vec::new())
-        }
-    };
-    Outcome { status, gas_used, output, created, logs, changes: None }
-}
-
-fn fork_error(index: usize, error: EvmError) -> ForkError {
-    match error {
-        EVMError::Transaction(reason) => {
-            ForkError::Rejected { index, reason: SafeText::clean(&reason.to_string(), MAX_TEXT) }
-        }
-        EVMError::Database(error) => ForkError::State(SafeText::clean(&error.to_string(), MAX_TEXT)),
-        other => ForkError::Machine(SafeText::clean(&other.to_string(), MAX_TEXT)),
-    }
 }

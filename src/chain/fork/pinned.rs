@@ -32,6 +32,7 @@ use super::{
     Fork, ForkError, Options, Simulation,
     call::Call,
     remote::{Remote, decoded, locked, not_of_its_type, quantity},
+    run::{Effort, Place, run},
 };
 use crate::chain::{
     evm::{BlockContext, DatabaseError},
@@ -135,6 +136,7 @@ impl PinnedState {
         fork: &Fork,
         calls: &[Call],
         options: &Options,
+        effort: &Arc<Effort>,
     ) -> Result<Simulation, ForkError> {
         let mut wanted = self.foreseen(&fork.next, calls, options);
         let rounds = self.remote.limits().rounds;
@@ -143,7 +145,7 @@ impl PinnedState {
                 return Err(ForkError::Reorganised { number: self.header.number, hash: self.header.hash });
             }
             self.fetch(wanted).await?;
-            let (result, missed) = fork.attempt(self, calls, options).await?;
+            let (result, missed) = fork.speculate(self, calls, options, effort).await?;
             if missed.is_empty() {
                 if self.is_unchecked() {
                     self.check_still_there().await?;
@@ -156,26 +158,28 @@ impl PinnedState {
     }
 
     /// Runs once on what is cached. If anything was missing the result is worthless, and a second
-    /// run with a brighter guess finds more of what to fetch.
+    /// run with a brighter guess finds more of what to fetch. `None` if that takes too long for this place.
     pub(super) fn run(
         &self,
         fork: &Fork,
         calls: &[Call],
         options: &Options,
-    ) -> (Result<Simulation, ForkError>, Wanted) {
+        effort: &Effort,
+        place: Place,
+    ) -> Option<(Result<Simulation, ForkError>, Wanted)> {
         let data = locked(&self.data).clone();
         let reads = self.remote.limits().reads;
         let view = Speculation { data: &data, guess: U256::ZERO, missed: RefCell::default(), limit: reads };
-        let result = super::run(fork, &view, calls, options);
+        let result = run(fork, &view, calls, options, effort, place)?;
         let mut missed = view.missed.into_inner();
         if !missed.is_empty() {
             let view = Speculation { data: &data, guess: OPTIMISTIC, missed: RefCell::new(missed), limit: reads };
             // What this run comes to is of no interest, only what it reads.
-            let _ = super::run(fork, &view, calls, options);
+            let _ = run(fork, &view, calls, options, effort, place)?;
             missed = view.missed.into_inner();
             missed.guess_slots();
         }
-        (result, missed)
+        Some((result, missed))
     }
 
     /// What is read in any case: accounts of the calls and their data, the coinbase, declarations, hints.
