@@ -2,8 +2,20 @@
 
 use super::error::{Malformed, ProviderError, TEXT_LIMIT};
 use crate::base::text::SafeText;
-use alloy::rpc::json_rpc::{Id, RequestPacket, Response, ResponsePacket, ResponsePayload};
+use alloy::rpc::json_rpc::{ErrorPayload, Id, RequestPacket, Response, ResponsePacket, ResponsePayload};
 use std::collections::HashSet;
+
+/// The code nodes give a call that reverted.
+const EXECUTION_REVERTED: i64 = 3;
+/// How providers word that they were asked too often, in lower case.
+const RATE_WORDS: [&str; 6] = [
+    "rate limit",
+    "rate exceeded",
+    "too many requests",
+    "credits limited",
+    "request limit reached",
+    "maximum number of concurrent requests",
+];
 
 /// The packet if it answers the question, with error messages cleaned.
 ///
@@ -50,9 +62,25 @@ pub(super) fn check(
     }
 }
 
-/// The first error in the packet that means "too many requests".
+/// Whether some answer in the packet means "too many requests".
 pub(super) fn is_rate_limited(packet: &ResponsePacket) -> bool {
-    packet.iter_errors().any(|error| error.is_retry_err())
+    packet.iter_errors().any(means_rate_limited)
+}
+
+/// Whether an error is about how often the endpoint is asked. Asking again, or elsewhere, helps only then; what a
+/// call came to, reverts above all, is the answer however its contract worded it.
+fn means_rate_limited(error: &ErrorPayload) -> bool {
+    let message = error.message.to_lowercase();
+    if error.code == EXECUTION_REVERTED || error.data.is_some() || message.contains("execution reverted") {
+        return false;
+    }
+    match error.code {
+        // As in HTTP; and providers' own codes for it (Cloudflare, WebSocket policy).
+        429 | -32055 | 1008 => true,
+        // EIP-1474's "limit exceeded": of requests, or of results, which asking again does not change.
+        -32005 => !message.contains("query returned more than"),
+        _ => RATE_WORDS.iter().any(|words| message.contains(words)),
+    }
 }
 
 /// An error that is about the packet, not about a call in it.
@@ -70,4 +98,45 @@ fn cleaned(mut response: Response) -> Response {
 
 fn id_text(id: &Id) -> SafeText {
     SafeText::clean(&id.to_string(), 40)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn limited(error: &str) -> bool {
+        let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
+        is_rate_limited(&serde_json::from_str(&answer).expect("a response"))
+    }
+
+    #[test]
+    fn what_providers_say_when_asked_too_often_is_a_rate_limit() {
+        for error in [
+            r#"{"code":429,"message":"Your app has exceeded its compute units per second capacity"}"#,
+            r#"{"code":-32005,"message":"project ID request rate exceeded"}"#,
+            r#"{"code":-32005,"message":"daily request count exceeded, request rate limited"}"#,
+            r#"{"code":-32016,"message":"Your IP has exceeded its requests per second: over rate limit"}"#,
+            r#"{"code":-32012,"message":"credits limited to 6000/sec"}"#,
+            r#"{"code":-32007,"message":"100/second request limit reached - reduce calls per second"}"#,
+            r#"{"code":-32000,"message":"Too Many Requests"}"#,
+            r#"{"code":1008,"message":"You have exceeded the maximum number of concurrent requests"}"#,
+        ] {
+            assert!(limited(error), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_a_call_came_to_is_no_rate_limit_whatever_its_words() {
+        for error in [
+            r#"{"code":3,"message":"execution reverted: mint rate limit exceeded"}"#,
+            r#"{"code":3,"message":"rate limit"}"#,
+            r#"{"code":-32000,"message":"execution reverted: too many requests"}"#,
+            r#"{"code":-32000,"message":"VM: rate limit","data":"0x08c379a0"}"#,
+            r#"{"code":-32005,"message":"query returned more than 10000 results"}"#,
+            r#"{"code":-32000,"message":"header not found"}"#,
+            r#"{"code":-32602,"message":"invalid argument"}"#,
+        ] {
+            assert!(!limited(error), "{error}");
+        }
+    }
 }
