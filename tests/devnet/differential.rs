@@ -5,24 +5,23 @@
 //! most ways to fail, come up. Left out is what must differ: block hashes and `PREVRANDAO`.
 
 use std::collections::BTreeSet;
-use std::net::TcpListener;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use alloy::consensus::{SignableTransaction, TxEip1559, TxEip2930, TxEip7702, TxEnvelope, TxLegacy};
 use alloy::eips::Encodable2718;
 use alloy::eips::eip2930::{AccessList, AccessListItem};
 use alloy::eips::eip7702::{Authorization, SignedAuthorization};
 use alloy::primitives::{Address, B256, Bytes, Signature, TxKind, U256};
-use alloy::providers::{DynProvider, Provider, ProviderBuilder};
+use alloy::providers::{DynProvider, Provider};
 use alloy::rpc::client::BatchRequest;
 use alloy::signers::SignerSync;
 use alloy::signers::local::PrivateKeySigner;
-use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
+use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig, State};
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use serde_json::{Value, json};
+
+use crate::support::start;
 
 const GENESIS_TIME: u64 = 1_800_000_000;
 const GWEI: u128 = 1_000_000_000;
@@ -32,39 +31,6 @@ const BLOCKS: u64 = 130;
 const SLOTS: u64 = 6;
 const LEAST_TRANSACTIONS: usize = 500;
 const COINBASE: Address = Address::repeat_byte(0xc0);
-
-/// anvil, ended with the test.
-struct Anvil(Child);
-
-impl Drop for Anvil {
-    fn drop(&mut self) {
-        // It may have ended by itself; either way it is gone.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-async fn start_anvil() -> (Anvil, DynProvider) {
-    let binary = std::env::var("BARDO_ANVIL").unwrap_or_else(|_| "anvil".to_owned());
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-    let anvil = Command::new(&binary)
-        .args(["--hardfork", "osaka", "--no-mining", "--silent", "--gas-limit", "30000000"])
-        .args(["--chain-id", &CHAIN_ID.to_string(), "--port", &port.to_string()])
-        .args(["--timestamp", &GENESIS_TIME.to_string()])
-        .stdout(Stdio::null())
-        .spawn()
-        .map(Anvil)
-        .unwrap_or_else(|error| panic!("cannot start {binary}: {error}"));
-    let url = format!("http://127.0.0.1:{port}").parse().expect("a URL");
-    let provider = ProviderBuilder::default().connect_http(url).erased();
-    for _ in 0..200 {
-        if provider.get_chain_id().await.is_ok() {
-            return (anvil, provider);
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
-    panic!("anvil does not answer");
-}
 
 /// Everything random about the test.
 struct World {
@@ -397,7 +363,7 @@ async fn the_same_transactions_do_the_same_on_anvil() {
     let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
     let devnet = Devnet::spawn(DevnetConfig { chain, running }).expect("spawns");
     let ours = devnet.provider();
-    let (_anvil, theirs) = start_anvil().await;
+    let (_anvil, theirs) = start(&State::default(), GENESIS_TIME, CHAIN_ID).await;
     for provider in [&ours, &theirs] {
         ask(provider, "anvil_setCoinbase", json!([COINBASE])).await;
         for key in &world.keys {

@@ -2,6 +2,8 @@
 
 mod differential;
 mod server;
+#[path = "../support/anvil.rs"]
+mod support;
 
 use alloy::primitives::{Address, U256, address, bytes};
 use bardo::chain::devnet::{ChainConfig, Devnet, DevnetConfig, Mining, RunningConfig};
