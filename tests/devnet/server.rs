@@ -17,10 +17,19 @@ use crate::{LOGGER, devnet};
 
 /// Sends one HTTP request as given and returns status and body.
 async fn post(addr: SocketAddr, host: &str, body: String) -> (u16, String) {
+    post_from(addr, &format!("Host: {host}\r\n"), body).await
+}
+
+/// [`post`] with header lines of the caller's own.
+async fn post_from(addr: SocketAddr, headers: &str, body: String) -> (u16, String) {
     let head = format!(
-        "POST / HTTP/1.1\r\nHost: {host}\r\nContent-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "POST / HTTP/1.1\r\n{headers}Content-Type: application/json\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
         body.len()
     );
+    exchange(addr, head, body).await
+}
+
+async fn exchange(addr: SocketAddr, head: String, body: String) -> (u16, String) {
     tokio::task::spawn_blocking(move || {
         let mut stream = TcpStream::connect(addr).expect("connects");
         stream.write_all(head.as_bytes()).expect("writes");
@@ -117,6 +126,44 @@ async fn strangers_and_floods_are_refused() {
     let request = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" });
     let (_, text) = post(server.addr(), &host, Value::from(vec![request; 1_001]).to_string()).await;
     assert!(text.contains("-32010"), "{text}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_other_machines_are_refused() {
+    let server = serve(devnet(Mining::Manual), 0).await.expect("serves");
+    let addr = server.addr();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": "eth_chainId" }).to_string();
+    let asked = async |origins: &[&str]| {
+        let mut headers = format!("Host: {addr}\r\n");
+        origins.iter().for_each(|origin| headers.push_str(&format!("Origin: {origin}\r\n")));
+        let (status, _) = post_from(addr, &headers, body.clone()).await;
+        // A socket that stays open is read to its end when the server closes it, so the upgrade is asked without a key:
+        // whoever may ask is told that the key is missing.
+        let upgrade = format!(
+            "GET / HTTP/1.1\r\n{headers}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        );
+        let (upgraded, _) = exchange(addr, upgrade, String::new()).await;
+        (status, upgraded)
+    };
+    for page in ["http://localhost:3000", "https://127.0.0.1", "http://127.9.9.9:80", "http://[::1]:8080"] {
+        let (status, upgraded) = asked(&[page]).await;
+        assert_eq!(status, 200, "{page}");
+        assert_ne!(upgraded, 403, "{page}");
+    }
+    let strangers = [
+        "https://attacker.example",
+        "http://localhost.attacker.example",
+        "http://192.168.1.4:3000",
+        "http://[::2]",
+        "null",
+        "not an origin",
+    ];
+    for page in strangers {
+        assert_eq!(asked(&[page]).await, (403, 403), "{page}");
+    }
+    assert_eq!(asked(&["http://localhost", "https://attacker.example"]).await, (403, 403));
+    // No page, no origin.
+    assert_eq!(asked(&[]).await.0, 200);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

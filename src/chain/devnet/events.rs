@@ -17,6 +17,9 @@ pub enum ChainEvent {
     Removed(Arc<Block>),
     /// A transaction began to wait.
     Pending(Arc<ChainTransaction>),
+    /// So many events happened at once that the first of them, this many, are not told of. Only
+    /// whoever is told of events gets this; the journal never holds it.
+    Missed(u64),
 }
 
 /// The last events, each with a sequence number.

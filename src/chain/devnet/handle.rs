@@ -21,8 +21,9 @@ use super::filters::Filters;
 use super::state::InvalidCode;
 use crate::base::clock::{Clock, SystemClock};
 
-/// How many events a slow subscriber may be behind before it misses some.
-const EVENT_BACKLOG: usize = 4_096;
+/// How many events a slow subscriber may be behind before it misses some: twice what the journal
+/// keeps, so that all one command can tell of fits beside as much that is still unread.
+const EVENT_BACKLOG: usize = 8_192;
 
 /// How many blocks in a row are made on transaction before the next command gets its turn.
 const MAX_BLOCKS_AT_ONCE: usize = 256;
@@ -376,12 +377,14 @@ impl Engine {
         if end == self.published {
             return;
         }
-        // One command can make more than the journal keeps; then the newest are told of.
-        if let Some(events) = self.chain.journal().since(self.published.max(self.chain.journal().first())) {
-            for event in events {
-                // Nobody listening is no error.
-                let _ = self.events.send(event.clone());
-            }
+        // One command can make more than the journal keeps; then it is said how many are missing.
+        let first = self.chain.journal().first();
+        let missed = first.saturating_sub(self.published);
+        let missed = (missed > 0).then_some(ChainEvent::Missed(missed));
+        let events = self.chain.journal().since(self.published.max(first)).into_iter().flatten().cloned();
+        for event in missed.into_iter().chain(events) {
+            // Nobody listening is no error.
+            let _ = self.events.send(event);
         }
         self.published = end;
         self.head.send_replace(Arc::clone(self.chain.head()));

@@ -1,21 +1,29 @@
 //! A devnet chain on a loopback port: HTTP and WebSocket on the same one, batches and
-//! subscriptions included. Nothing else of the network can reach it, and a web page that resolves
-//! its own name to this machine is refused by the `Host` header.
+//! subscriptions included. Nothing else of the network can reach it. A web page of somebody else is
+//! refused: by the `Host` header if it resolves its own name to this machine, by the `Origin` header
+//! if it names this machine as it is.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 
 use alloy::rpc::types::Filter;
+use alloy::transports::http::reqwest::StatusCode;
+use futures::future::Either;
+use jsonrpsee::core::SubscriptionError;
 use jsonrpsee::core::SubscriptionResult;
 use jsonrpsee::core::server::{SubscriptionMessage, SubscriptionSink};
 use jsonrpsee::core::traits::IdProvider;
 use jsonrpsee::server::middleware::http::HostFilterLayer;
 use jsonrpsee::server::{
-    BatchRequestConfig, PendingSubscriptionSink, RpcModule, Server as JsonRpcServer, ServerConfig, ServerHandle,
+    BatchRequestConfig, HttpBody, HttpRequest, HttpResponse, PendingSubscriptionSink, RpcModule,
+    Server as JsonRpcServer, ServerConfig, ServerHandle,
 };
 use jsonrpsee::types::{ErrorObjectOwned, Params, SubscriptionId};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::broadcast::error::RecvError;
+use tower::Service;
+use url::{Host, Url};
 
 use super::events::ChainEvent;
 use super::handle::Devnet;
@@ -93,13 +101,51 @@ pub async fn serve(devnet: Devnet, port: u16) -> Result<Server, ServeError> {
         .map_err(|error| ServeError::Methods(error.to_string()))?;
     let server = JsonRpcServer::builder()
         .set_config(config)
-        .set_http_middleware(tower::ServiceBuilder::new().layer(hosts))
+        .set_http_middleware(tower::ServiceBuilder::new().layer(hosts).layer_fn(Origins))
         .build(SocketAddr::from((Ipv4Addr::LOCALHOST, port)))
         .await
         .map_err(failed)?;
     let addr = server.local_addr().map_err(failed)?;
     let handle = server.start(module(devnet)?);
     Ok(Server { addr, handle })
+}
+
+/// Refuses what a page of another machine asks for. Browsers say in `Origin` whose page asks, in
+/// WebSocket upgrades too, which no same-origin rule holds back; programs say nothing there.
+#[derive(Debug, Clone)]
+struct Origins<S>(S);
+
+impl<S, B> Service<HttpRequest<B>> for Origins<S>
+where
+    S: Service<HttpRequest<B>, Response = HttpResponse>,
+{
+    type Response = HttpResponse;
+    type Error = S::Error;
+    type Future = Either<S::Future, std::future::Ready<Result<HttpResponse, S::Error>>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.0.poll_ready(context)
+    }
+
+    fn call(&mut self, request: HttpRequest<B>) -> Self::Future {
+        let mut origins = request.headers().get_all("origin").iter();
+        if origins.all(|origin| origin.to_str().is_ok_and(is_of_this_machine)) {
+            return Either::Left(self.0.call(request));
+        }
+        let mut refusal = HttpResponse::new(HttpBody::from("Pages of other machines are not served here.\n"));
+        *refusal.status_mut() = StatusCode::FORBIDDEN;
+        Either::Right(std::future::ready(Ok(refusal)))
+    }
+}
+
+/// Whether an origin is a page served by this machine. `null`, said by sandboxed pages and files, is nobody's.
+fn is_of_this_machine(origin: &str) -> bool {
+    match Url::parse(origin).ok().as_ref().and_then(Url::host) {
+        Some(Host::Domain(name)) => name == "localhost",
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
 }
 
 /// Hex ids in the order they were given out, as clients expect them.
@@ -174,6 +220,7 @@ async fn subscribe(params: Params<'static>, pending: PendingSubscriptionSink, de
         tokio::select! {
             () = sink.closed() => return Ok(()),
             event = events.recv() => match event {
+                Ok(ChainEvent::Missed(missed)) => return Err(behind(missed)),
                 Ok(event) => {
                     for message in messages(&topic, &event) {
                         if !deliver(&sink, message).await {
@@ -183,12 +230,14 @@ async fn subscribe(params: Params<'static>, pending: PendingSubscriptionSink, de
                 }
                 Err(RecvError::Closed) => return Ok(()),
                 // Going on with a gap would be a lie. An error is told to the client; a plain end would not be.
-                Err(RecvError::Lagged(missed)) => {
-                    return Err(format!("{missed} events were missed; subscribe again").into());
-                }
+                Err(RecvError::Lagged(missed)) => return Err(behind(missed)),
             },
         }
     }
+}
+
+fn behind(missed: u64) -> SubscriptionError {
+    format!("{missed} events were missed; subscribe again").into()
 }
 
 fn topic(params: &Params<'static>) -> Result<Topic, String> {
@@ -223,4 +272,29 @@ fn messages(topic: &Topic, event: &ChainEvent) -> Vec<Box<RawValue>> {
 
 async fn deliver(sink: &SubscriptionSink, message: Box<RawValue>) -> bool {
     sink.send(SubscriptionMessage::from(message)).await.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::devnet::{ChainConfig, DevnetConfig, Mining, RunningConfig};
+    use serde_json::Value;
+
+    #[tokio::test]
+    async fn a_subscription_ends_with_an_error_when_more_happened_at_once_than_is_kept() {
+        let running = RunningConfig { mining: Mining::Manual, clock: None, hook: None };
+        let devnet = Devnet::spawn(DevnetConfig { chain: ChainConfig::default(), running }).expect("spawns");
+        let module = module(devnet.clone()).expect("methods");
+        let mut events = devnet.events();
+        let subscribe = r#"{"jsonrpc":"2.0","id":1,"method":"eth_subscribe","params":["newHeads"]}"#;
+        let (_, mut told) = module.raw_json_request(subscribe, 16_384).await.expect("subscribed");
+        // The journal keeps 4,096 events: of these blocks, the first four are gone before anybody is told.
+        let mine = |blocks: usize| devnet.run(move |chain| (0..blocks).for_each(|_| drop(chain.mine())));
+        mine(4_100).await.expect("alive");
+        assert!(matches!(events.recv().await, Ok(ChainEvent::Missed(4))));
+        let Some(last) = told.recv().await else { panic!("an end without a word") };
+        let last: Value = serde_json::from_str(last.get()).expect("JSON");
+        assert_eq!(last["params"]["error"], "4 events were missed; subscribe again");
+        assert!(told.recv().await.is_none());
+    }
 }

@@ -376,7 +376,7 @@ fn a_reorganisation_replaces_blocks_and_returns_what_it_dropped() {
         .filter_map(|event| match event {
             ChainEvent::Removed(block) => Some((true, block.number())),
             ChainEvent::Added(block) => Some((false, block.number())),
-            ChainEvent::Pending(_) => None,
+            ChainEvent::Pending(_) | ChainEvent::Missed(_) => None,
         })
         .collect();
     assert_eq!(numbers, [(true, 3), (true, 2), (false, 2), (false, 3)]);

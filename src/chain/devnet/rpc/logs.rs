@@ -78,7 +78,7 @@ pub(in super::super) fn event_logs(filter: &Filter, event: &ChainEvent) -> Vec<L
     let (block, removed) = match event {
         ChainEvent::Added(block) => (block, false),
         ChainEvent::Removed(block) => (block, true),
-        ChainEvent::Pending(_) => return Vec::new(),
+        ChainEvent::Pending(_) | ChainEvent::Missed(_) => return Vec::new(),
     };
     let within = match filter.block_option {
         FilterBlockOption::AtBlockHash(hash) => hash == block.hash,
