@@ -17,9 +17,9 @@ use super::{
         NftChange, NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange, StorageWrite,
         SupplyChange, Unreadable,
     },
-    question::{Question, Reading, Value},
+    question::{Question, Reading},
     run::{Effort, Place},
-    trail::{Trails, address_in},
+    trail::Trails,
 };
 use crate::chain::evm::EvmError;
 
@@ -116,7 +116,7 @@ pub(super) struct Survey<'l> {
     /// Contracts that named a balance other than zero.
     pub(super) answering: HashSet<Address>,
     /// How many of `asked` have been asked and looked at.
-    answered: usize,
+    pub(super) answered: usize,
     explained_up_to: usize,
     gas: u64,
     gaps: Vec<Gap>,
@@ -133,18 +133,18 @@ pub(super) struct Write {
     /// Questions whose moving answer is computed from this slot.
     pub(super) read_by: Vec<usize>,
     /// The question this slot suggests that its contract does not answer, if it is about an account.
-    silent: Option<usize>,
+    pub(super) silent: Option<usize>,
 }
 
 /// A question and what came of it.
 pub(super) struct Asked {
-    question: Question,
+    pub(super) question: Question,
     /// Whether no answer is worth a report even from a contract not known to be a token.
     insist: bool,
     /// The caller wants the answer even if nothing moved.
     declared: bool,
     /// One per point in time.
-    readings: Vec<Reading>,
+    pub(super) readings: Vec<Reading>,
     reads: Vec<(Address, U256)>,
 }
 
@@ -279,53 +279,6 @@ impl<'l> Survey<'l> {
         Ok(())
     }
 
-    /// `getApproved` of a token that nobody owns reverts, and then nobody may take it. That it reverts
-    /// for a token with an owner is a refusal to answer.
-    fn settle_approvals(&mut self) {
-        for index in self.answered..self.asked.len() {
-            let Some(Asked { question: Question::NftApproved { collection, id }, .. }) = self.asked.get(index) else {
-                continue;
-            };
-            let ownership = Question::NftOwner { collection: *collection, id: *id };
-            let owners = self.asked.iter().find(|asked| asked.question == ownership);
-            let owners = owners.map(|asked| asked.readings.clone()).unwrap_or_default();
-            let Some(asked) = self.asked.get_mut(index) else { continue };
-            for (reading, owner) in asked.readings.iter_mut().zip(owners) {
-                if *reading == Reading::Failed(Failure::Reverted) && owner == Reading::Value(Value::default()) {
-                    *reading = owner;
-                }
-            }
-        }
-    }
-
-    /// Finds the writes that nothing accounts for although their keys name an account: if the
-    /// contract does not answer what such a write suggests, somebody's assets may have changed and
-    /// nobody can say how.
-    fn find_silence(&mut self, machine: &mut Machine<'_>, calls: &[Call], watch: &Watch) -> Result<(), EvmError> {
-        machine.turn_to(0);
-        for write in &mut self.writes {
-            if !write.read_by.is_empty() || !moved(&write.values) {
-                continue;
-            }
-            let answering = self.answering.contains(&write.account);
-            let silent = self.asked.iter().position(|asked| {
-                asked.readings.iter().any(|reading| matches!(reading, Reading::Failed(_)))
-                    && asked.question.contract() == write.account
-                    && asked.question.is_suggested_by(&write.keys, answering)
-            });
-            let Some(silent) = silent else { continue };
-            let concerns = match write.keys.iter().find_map(|key| address_in(*key)) {
-                // A single token of an owner who is not in the keys.
-                None => true,
-                Some(owner) if calls.iter().any(|call| call.from == owner) || watch.owners.contains(&owner) => true,
-                // Registries keep contracts by their addresses: pools by tokens, stakes by managers.
-                Some(owner) => machine.account(owner)?.is_none_or(|info| !is_contract(&info)),
-            };
-            write.silent = concerns.then_some(silent);
-        }
-        Ok(())
-    }
-
     /// Notes a bound that was hit; one of a kind, with the larger number.
     fn gap(&mut self, gap: Gap) {
         for known in &mut self.gaps {
@@ -394,18 +347,6 @@ impl<'l> Survey<'l> {
             }
         }
         changes
-    }
-
-    fn report_silence(&self, write: &Write, from: usize, to: usize, changes: &mut Changes) {
-        let Some(asked) = write.silent.and_then(|silent| self.asked.get(silent)) else { return };
-        for reading in [asked.readings.get(from), asked.readings.get(to)].into_iter().flatten() {
-            let Reading::Failed(failure) = *reading else { continue };
-            let entry = Unreadable { contract: write.account, question: asked.question.describe(), failure };
-            if !changes.unreadable.contains(&entry) {
-                changes.unreadable.push(entry);
-            }
-            return;
-        }
     }
 
     fn explanation(&self, write: &Write, delta: U256, from: usize, to: usize) -> Explained {
@@ -492,15 +433,11 @@ pub(super) fn moved<T: PartialEq>(values: &[T]) -> bool {
 }
 
 /// An account that does not exist has the hash of no code, as one without code has.
-fn code_hash(info: &AccountInfo) -> B256 {
+pub(super) fn code_hash(info: &AccountInfo) -> B256 {
     if info.code_hash.is_zero() { KECCAK256_EMPTY } else { info.code_hash }
 }
 
-/// Whether an account is code and not a person's: one that delegates is still its owner's.
-fn is_contract(info: &AccountInfo) -> bool {
-    code_hash(info) != KECCAK256_EMPTY && delegation(info).is_none()
-}
-
-fn delegation(info: &AccountInfo) -> Option<Address> {
+/// Where an account delegates to.
+pub(super) fn delegation(info: &AccountInfo) -> Option<Address> {
     info.code.as_ref().and_then(|code| code.eip7702_address())
 }

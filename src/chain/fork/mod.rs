@@ -14,7 +14,7 @@
 //! | `machine` | revm over layers of state |
 //! | `run` | one run of a plan, and what it may spend |
 //! | `candidates`, `question`, `trail` | what to ask about changes |
-//! | `changes` | the answers, and what they account for |
+//! | `changes`, `silence` | the answers, what they account for, and what nobody answers |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
 //!
 //! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
@@ -29,6 +29,7 @@ mod question;
 mod remote;
 mod revert;
 mod run;
+mod silence;
 mod source;
 mod trail;
 
