@@ -145,7 +145,9 @@ fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
     block_on(async {
         let fork = pin(&remote).await.expect("a fork");
         endpoint.hang_in(packets - 1);
-        assert!(fork.simulate(&swap).now_or_never().is_none(), "given up while the check is not answered");
+        // Polled once, to where nothing more is answered.
+        let given_up = tokio::task::unconstrained(fork.simulate(&swap)).now_or_never();
+        assert!(given_up.is_none(), "given up while the check is not answered");
         // Everything is cached now, and all of it may be another block's.
         endpoint.reorg_in(0);
         let error = fork.simulate(&swap).await.expect_err("the block is gone");
@@ -262,18 +264,27 @@ fn a_chase_through_storage_ends_in_an_error() {
 fn questions_share_one_budget_over_all_rounds() {
     let mut world = World::new();
     let mute = world.deploy(odd!("MuteToken", (U256::from(1),).abi_encode_params()));
+    let chase = world.deploy(odd!("Chase", []));
+    let first = U256::from_be_bytes(alloy::primitives::keccak256("elsewhere").0);
+    world.state.set_storage_at(chase, U256::ZERO, first);
+    world.state.set_storage_at(chase, first, first + U256::from(1_000));
     let endpoint = Endpoint::new(&world);
-    let transfer = [call(ALICE, mute, Erc20::transferCall { to: BOB, value: U256::from(4) })];
-    // Two holders are asked about before and after, and each answer burns a million: four million a run.
-    let limits = Limits { total_gas: 5_000_000, ..Limits::default() };
+    let follow = [alloy::primitives::keccak256("follow(uint256)")[..4].to_vec(), U256::from(3).abi_encode()].concat();
+    let plan = [
+        call(ALICE, mute, Erc20::transferCall { to: BOB, value: U256::from(4) }),
+        // What is read here is not known before it is read, so that one run is not enough.
+        Call::new(ALICE, chase, follow),
+    ];
+    // Two holders are asked about at three points in time, and each answer burns a million: six million a run.
+    let limits = Limits { total_gas: 10_000_000, ..Limits::default() };
     let options = Options { limits, ..Options::default() };
     let remote = remote(&endpoint);
     block_on(async {
         let fork = pin(&remote).await.expect("a fork");
-        let cold = fork.simulate_with(&transfer, &options).await.expect("a simulation").changes;
+        let cold = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
         assert!(cold.gaps.iter().any(|gap| matches!(gap, Gap::Gas(_))), "{:?}", cold.gaps);
         // With everything cached one run is enough, and the budget is another simulation's.
-        let warm = fork.simulate_with(&transfer, &options).await.expect("a simulation").changes;
+        let warm = fork.simulate_with(&plan, &options).await.expect("a simulation").changes;
         assert!(warm.gaps.is_empty(), "{:?}", warm.gaps);
     });
 }
