@@ -16,6 +16,8 @@ const RATE_WORDS: [&str; 6] = [
     "request limit reached",
     "maximum number of concurrent requests",
 ];
+/// How nodes word that they do not have a block that was named, in lower case.
+const BEHIND_WORDS: [&str; 4] = ["header not found", "header for hash not found", "block not found", "unknown block"];
 
 /// The packet if it answers the question, with error messages cleaned.
 ///
@@ -67,11 +69,25 @@ pub(super) fn is_rate_limited(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(means_rate_limited)
 }
 
-/// Whether an error is about how often the endpoint is asked. Asking again, or elsewhere, helps only then; what a
-/// call came to, reverts above all, is the answer however its contract worded it.
+/// Whether some answer in the packet means that the endpoint lacks the block it was asked about, as one does that is
+/// behind the endpoint that named it.
+pub(super) fn is_behind(packet: &ResponsePacket) -> bool {
+    packet.iter_errors().any(|error| {
+        let message = error.message.to_lowercase();
+        !is_of_a_call(error, &message) && BEHIND_WORDS.iter().any(|words| message.contains(words))
+    })
+}
+
+/// Whether an error is what a call came to, reverts above all: that is the answer, however its contract worded it,
+/// and asking again or elsewhere does not help. `message` is the error's in lower case.
+fn is_of_a_call(error: &ErrorPayload, message: &str) -> bool {
+    error.code == EXECUTION_REVERTED || error.data.is_some() || message.contains("execution reverted")
+}
+
+/// Whether an error is about how often the endpoint is asked.
 fn means_rate_limited(error: &ErrorPayload) -> bool {
     let message = error.message.to_lowercase();
-    if error.code == EXECUTION_REVERTED || error.data.is_some() || message.contains("execution reverted") {
+    if is_of_a_call(error, &message) {
         return false;
     }
     match error.code {
@@ -104,9 +120,33 @@ fn id_text(id: &Id) -> SafeText {
 mod tests {
     use super::*;
 
-    fn limited(error: &str) -> bool {
+    fn answer(error: &str) -> ResponsePacket {
         let answer = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
-        is_rate_limited(&serde_json::from_str(&answer).expect("a response"))
+        serde_json::from_str(&answer).expect("a response")
+    }
+
+    fn limited(error: &str) -> bool {
+        is_rate_limited(&answer(error))
+    }
+
+    #[test]
+    fn an_endpoint_that_lacks_the_block_is_behind_and_a_call_that_says_so_is_not() {
+        for error in [
+            r#"{"code":-32000,"message":"header not found"}"#,
+            r#"{"code":-32000,"message":"header for hash not found"}"#,
+            r#"{"code":-32001,"message":"Block not found"}"#,
+        ] {
+            assert!(is_behind(&answer(error)), "{error}");
+        }
+        for error in [
+            r#"{"code":3,"message":"execution reverted: header not found"}"#,
+            r#"{"code":-32000,"message":"execution reverted: unknown block"}"#,
+            r#"{"code":-32000,"message":"VM: block not found","data":"0x08c379a0"}"#,
+            r#"{"code":-32601,"message":"the method was not found"}"#,
+            r#"{"code":-32000,"message":"missing trie node"}"#,
+        ] {
+            assert!(!is_behind(&answer(error)), "{error}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! | matter | alloy | here |
 //! |---|---|---|
 //! | failover | `FallbackLayer` asks several endpoints at once; a method missing from its short sequential list (`eth_sendRawTransaction` is missing) goes to all of them | [`EndpointStack`] asks one endpoint at a time; what is not a known read goes to exactly one, once |
-//! | retry | `RetryBackoffLayer` replays whole packets, sends included, when an answer looks like a rate limit | reads only, jittered, bounded in rounds and in time |
+//! | retry | `RetryBackoffLayer` replays whole packets, sends included, when an answer looks like a rate limit | reads only, jittered, bounded in rounds and in time; an endpoint that lacks the block in question may be behind, so the others are asked, and it again |
 //! | lost answers | a plain transport error, indistinguishable from one where nothing left | [`ProviderError::OutcomeUnknown`], which a sender settles by receipt and nonce |
 //! | size | the HTTP transport reads a body whole before it looks at it | [`CappedHttp`] stops reading at a limit |
 //! | answers | ids are not compared; a missing batch member fails its own call only | ids, doubles and missing members are checked before anyone sees the packet |

@@ -74,10 +74,12 @@ impl Inner {
     }
 
     /// A read: round after round over the endpoints until one answers. A batch is answered whole
-    /// by one endpoint, so that its members speak of one view of the chain.
+    /// by one endpoint, so that its members speak of one view of the chain. An endpoint that lacks the block in
+    /// question may be behind: the others are asked, and it again, before its refusal counts.
     async fn read(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
         let deadline = Instant::now() + self.rules.total;
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
+        let mut behind = None;
         for round in 0..self.rules.rounds.max(1) {
             for (index, endpoint) in self.by_preference() {
                 let Some(slot) = failures.get_mut(index) else { continue };
@@ -85,11 +87,15 @@ impl Inner {
                     continue;
                 }
                 match endpoint.ask(packet.clone()).await {
-                    Ok(answer) if !answer::is_rate_limited(&answer) => return Ok(answer),
-                    Ok(_) => {
+                    Ok(answer) if answer::is_rate_limited(&answer) => {
                         let endpoint = endpoint.label().clone();
                         *slot = Some(ProviderError::RateLimited { endpoint, retry_after: None });
                     }
+                    Ok(answer) if answer::is_behind(&answer) => {
+                        *slot = None;
+                        behind = Some(answer);
+                    }
+                    Ok(answer) => return Ok(answer),
                     Err(failure) => *slot = Some(failure.into_error()),
                 }
             }
@@ -99,7 +105,8 @@ impl Inner {
                 _ => break,
             }
         }
-        Err(self.summary(failures))
+        // That nobody has the block is an answer.
+        behind.ok_or_else(|| self.summary(failures))
     }
 
     /// How long to wait for another round, or `None` if none can help.

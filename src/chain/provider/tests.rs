@@ -105,6 +105,38 @@ async fn a_read_moves_on_from_every_kind_of_bad_answer() {
     }
 }
 
+fn no_header(question: &Value) -> Reaction {
+    let error = json!({"code": -32000, "message": "header not found"});
+    Reaction::Body(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string())
+}
+
+#[tokio::test]
+async fn a_read_moves_on_from_an_endpoint_that_lacks_the_block_and_comes_back_to_it() {
+    let behind = Server::start(CHAIN_ID, |_, question| no_header(question)).await;
+    let good = Server::good().await;
+    let both = stack(vec![endpoint(&behind.url), endpoint(&good.url)], 3);
+    assert_eq!(results(&ask(&both, call(1, READ)).await.unwrap()), ["\"eth_gasPrice\""]);
+    assert_eq!((behind.count(), good.count()), (1, 1));
+    // Alone, it is given time to catch up.
+    let catching_up = Server::start(CHAIN_ID, |index, question| match index {
+        0 | 1 => no_header(question),
+        _ => Reaction::Body(good_answer(question)),
+    })
+    .await;
+    let answer = ask(&stack(vec![endpoint(&catching_up.url)], 3), call(1, READ)).await.unwrap();
+    assert_eq!((results(&answer), catching_up.count()), (vec!["\"eth_gasPrice\"".to_owned()], 3));
+}
+
+#[tokio::test]
+async fn a_block_that_nobody_has_is_refused_in_the_endpoints_own_words() {
+    let behind = Server::start(CHAIN_ID, |_, question| no_header(question)).await;
+    let broken = Server::start(CHAIN_ID, |_, _| Reaction::Close).await;
+    let stack = stack(vec![endpoint(&behind.url), endpoint(&broken.url)], 3);
+    let answer = ask(&stack, call(1, READ)).await.unwrap();
+    let error = answer.first_error_message().expect("a refusal");
+    assert_eq!((error, behind.count(), broken.count()), ("header not found", 3, 3));
+}
+
 #[tokio::test]
 async fn each_bad_answer_has_an_error_of_its_own() {
     type Bad = fn(&Value) -> Reaction;
