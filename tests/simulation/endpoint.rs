@@ -13,6 +13,7 @@ use alloy::rpc::types::Header;
 use alloy::transports::{TransportError, TransportErrorKind, TransportFut};
 use bardo::chain::devnet::State;
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use tower::Service;
 
 use crate::world::{RULES, World};
@@ -40,6 +41,7 @@ pub enum Fault {
 #[derive(Debug, Clone)]
 pub struct Endpoint {
     shared: Arc<Mutex<Shared>>,
+    hanging: Arc<Notify>,
 }
 
 #[derive(Debug)]
@@ -80,7 +82,7 @@ impl Endpoint {
             packets: 0,
             methods: Vec::new(),
         };
-        Self { shared: Arc::new(Mutex::new(shared)) }
+        Self { shared: Arc::new(Mutex::new(shared)), hanging: Arc::new(Notify::new()) }
     }
 
     pub fn provider(&self) -> DynProvider {
@@ -101,6 +103,11 @@ impl Endpoint {
 
     pub fn hang_in(&self, packets: usize) {
         self.shared.lock().unwrap().hang_in = Some(packets);
+    }
+
+    /// Waits until a packet has come that is never answered.
+    pub async fn hanging(&self) {
+        self.hanging.notified().await;
     }
 
     /// Packets answered, and the methods in them.
@@ -209,6 +216,7 @@ impl Service<RequestPacket> for Endpoint {
     fn call(&mut self, packet: RequestPacket) -> Self::Future {
         let mut shared = self.shared.lock().unwrap();
         if shared.hangs() {
+            self.hanging.notify_one();
             return Box::pin(std::future::pending());
         }
         let answer = shared.answer(packet);

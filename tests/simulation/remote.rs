@@ -9,7 +9,6 @@ use bardo::abi::erc20::Erc20;
 use bardo::chain::fork::{
     Call, Fork, ForkError, Gap, Hints, Limits, NextBlock, Options, Remote, RemoteLimits, Simulation,
 };
-use futures::FutureExt as _;
 use std::sync::Arc;
 
 use crate::endpoint::{Endpoint, Fault};
@@ -145,9 +144,11 @@ fn what_a_cancelled_simulation_read_by_number_is_checked_by_the_next_one() {
     block_on(async {
         let fork = pin(&remote).await.expect("a fork");
         endpoint.hang_in(packets - 1);
-        // Polled once, to where nothing more is answered.
-        let given_up = tokio::task::unconstrained(fork.simulate(&swap)).now_or_never();
-        assert!(given_up.is_none(), "given up while the check is not answered");
+        // Given up while the check is not answered.
+        tokio::select! {
+            result = fork.simulate(&swap) => panic!("ended before it was given up: {result:?}"),
+            () = endpoint.hanging() => {}
+        }
         // Everything is cached now, and all of it may be another block's.
         endpoint.reorg_in(0);
         let error = fork.simulate(&swap).await.expect_err("the block is gone");
