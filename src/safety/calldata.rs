@@ -34,7 +34,7 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (at, leg) in proposal.legs.iter().enumerate() {
         match bound_by(leg, proposal, book) {
-            Ok(Some(binding)) if leg.purpose == Purpose::Main => held_to(proposal, &binding, &mut faults),
+            Ok(binding) if leg.purpose == Purpose::Main => held_to(proposal, &binding, &mut faults),
             Ok(_) => {}
             Err(why) => faults.push(Fault::new(
                 "calldata",
@@ -46,31 +46,59 @@ pub fn read(proposal: &Proposal, book: &AddressBook) -> Vec<Fault> {
     faults
 }
 
-/// `None` for a call whose whole effect the simulation shows, whenever it is included.
-fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Option<Binding>, String> {
+/// What a call binds the chain to. One that binds it to bring nothing is no trade, however it looks
+/// today: whoever is called could do otherwise tomorrow.
+fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
     let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
     if let Some(version) = router {
         let execution = Execution::decode(&leg.data, version).map_err(|error| error.to_string())?;
-        return routed(&execution, leg, proposal).map(Some);
+        return routed(&execution, leg, proposal);
     }
     let data = &leg.data;
     let exact = |encoded: Vec<u8>| encoded == data.as_ref();
-    let plain = if book.contract(Contract::Permit2) == Some(leg.to) {
-        Permit2::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
-            || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
-            || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
-    } else if data.is_empty() {
+    let mut binding = Binding::default();
+    if !leg.value.is_zero() {
+        binding.out.insert(TokenId::Native, leg.value);
+    }
+    if data.is_empty() {
         // Coin, sent.
-        true
-    } else {
-        let wraps = book.contract(Contract::WrappedNative) == Some(leg.to)
-            && (Weth9::depositCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
-                || Weth9::withdrawCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())));
-        wraps
-            || Erc20::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
-            || Erc20::transferCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
-    };
-    if plain { Ok(None) } else { Err("this program does not know this call".to_owned()) }
+        return Ok(binding);
+    }
+    if book.contract(Contract::Permit2) == Some(leg.to) {
+        let known = Permit2::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+            || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
+            || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
+        return if known { Ok(binding) } else { Err("this program does not know this call of Permit2".to_owned()) };
+    }
+    let token = TokenId::Erc20(leg.to);
+    if book.contract(Contract::WrappedNative) == Some(leg.to) {
+        if Weth9::depositCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
+            binding.into.insert(token, leg.value);
+            return Ok(binding);
+        }
+        if let Ok(call) = Weth9::withdrawCall::abi_decode(data)
+            && exact(call.abi_encode())
+        {
+            binding.out.insert(token, call.wad);
+            binding.into.insert(TokenId::Native, call.wad);
+            return Ok(binding);
+        }
+    }
+    let outflows = proposal.outflows.iter().map(|flow| flow.token.id);
+    let mut named = outflows.chain(proposal.allowances.iter().map(|bound| bound.token.id));
+    if !named.any(|id| id == token) {
+        return Err("it calls a contract that is none of the tokens named".to_owned());
+    }
+    if Erc20::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
+        return Ok(binding);
+    }
+    match Erc20::transferCall::abi_decode(data) {
+        Ok(call) if exact(call.abi_encode()) => {
+            binding.out.insert(token, call.value);
+            Ok(binding)
+        }
+        _ => Err("this program does not know this call".to_owned()),
+    }
 }
 
 /// What the router is bound to do for the account.

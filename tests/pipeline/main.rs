@@ -1,5 +1,6 @@
 //! The safety pipeline on the embedded devnet: real contracts, real signatures, a real database.
 
+mod calldata;
 mod consent;
 mod properties;
 mod recovery;
