@@ -2,10 +2,12 @@
 
 use std::path::PathBuf;
 
+use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
-use crate::base::model::{Category, Profile};
+use crate::base::id::CallId;
+use crate::base::model::{Category, Profile, StopLevel};
 use crate::sandbox::Pace;
 
 /// A terminal from which a person runs an on-chain trading agent.
@@ -80,6 +82,38 @@ pub(super) enum Command {
         #[command(subcommand)]
         action: KeysAction,
     },
+    /// Show what an agent may do here, or what each field of a policy means
+    Policy {
+        #[command(subcommand)]
+        action: PolicyAction,
+    },
+    /// Stop signing, from any terminal
+    Halt {
+        /// Why, for whoever finds it stopped
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        /// How much: pause, exit-only, flatten, halt or revoke; a higher one that is in force stays
+        #[arg(long, value_name = "LEVEL", default_value = "halt")]
+        level: StopLevel,
+    },
+    /// Lower the stop ladder, or lift the stop; asks for your yes on the terminal
+    Resume {
+        /// Lower it only so far
+        #[arg(long, value_name = "LEVEL")]
+        level: Option<StopLevel>,
+    },
+    /// Read the audit trail: what was asked, found, agreed, signed, and how it ended
+    #[command(args_conflicts_with_subcommands = true)]
+    Log {
+        /// Go on as entries are made
+        #[arg(long)]
+        follow: bool,
+        /// Only the entries of this call
+        #[arg(long, value_name = "ID")]
+        call: Option<CallId>,
+        #[command(subcommand)]
+        action: Option<LogAction>,
+    },
     /// Show or create the configuration
     Config {
         #[command(subcommand)]
@@ -144,6 +178,27 @@ pub(super) enum KeysAction {
     },
     /// List the keys
     List,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum PolicyAction {
+    /// Print every field, its value, who set it and who enforces it
+    Show,
+    /// Print the policy as a documented file, or what one field means
+    Explain {
+        /// Which field
+        field: Option<String>,
+    },
+}
+
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(super) enum LogAction {
+    /// Check that nothing in the trail was changed, taken out, moved or cut off
+    Verify {
+        /// A head that an earlier check printed: it must still be in the trail
+        #[arg(long, value_name = "HASH")]
+        head: Option<B256>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

@@ -7,8 +7,11 @@ mod call;
 mod config;
 mod devnet;
 mod doctor;
+mod halt;
 mod keys;
+mod log;
 mod logs;
+mod policy;
 mod secret;
 mod tools;
 
@@ -20,7 +23,7 @@ use crate::base::config::{Config, ConfigError, DEFAULT_NETWORK, Environment, Fla
 use crate::chain::network::PlanError;
 use crate::console::ConsoleOptions;
 use crate::runtime::OpenError;
-use args::{Cli, Command, ToolsFormat};
+use args::{Cli, Command, LogAction, ToolsFormat};
 
 /// How a command ended, as the process says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -103,6 +106,13 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             tools::run(name.as_deref(), profile, category, format)
         }
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
+        Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),
+        Some(Command::Halt { reason, level }) => halt::halt(level, reason.as_deref(), &environment, &flags, cli.json),
+        Some(Command::Resume { level }) => halt::resume(level, &environment, &flags, cli.json),
+        Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {
+            log::check(head, &environment, &flags, cli.json)
+        }
+        Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
         None => console(&load(&environment, &flags)?, &flags, cli.theme, cli.no_motion),
     }

@@ -2,6 +2,7 @@
 //! see, and the data folder that belongs to it. It makes no decision of its own.
 
 pub mod data;
+pub mod policy;
 mod world;
 
 pub use world::{OpenError, OpenWorld, open};

@@ -18,6 +18,7 @@
 //! | `value` | dollars: out at the highest, in at the lowest |
 //! | `simulate` | what the bytes do, against what was declared |
 //! | `permit`, `approval`, `guardian` | consent |
+//! | `policy` | what the operator allows: file, presets, comparison, limits |
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
 //! | `stop` | the stop file and what each step of the ladder lets through |
 //! | `audit` | the hash-chained trail and its anchor |
@@ -38,6 +39,7 @@ pub mod guardian;
 pub mod ledger;
 pub mod permit;
 pub mod pipeline;
+pub mod policy;
 pub mod proposal;
 pub mod rulebook;
 pub mod simulate;

@@ -8,6 +8,8 @@ mod devnet;
 mod doctor;
 #[cfg(unix)]
 mod keys;
+mod halt;
+mod policy;
 mod tools;
 mod usage;
 

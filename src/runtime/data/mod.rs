@@ -23,13 +23,14 @@ use crate::base::config::Config;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::chain::provider::{ConnectError, ProviderError};
 use crate::engine;
+use crate::safety::{audit, ledger};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
 
 use super::OpenWorld;
 use binding::Identity;
 
 /// The tables of every room that keeps something in a ledger.
-pub const ROOMS: &[Migrations] = &[binding::MIGRATIONS, engine::MIGRATIONS];
+pub const ROOMS: &[Migrations] = &[binding::MIGRATIONS, engine::MIGRATIONS, ledger::MIGRATIONS, audit::MIGRATIONS];
 
 const LEDGERS: &str = "ledger";
 const DATABASE: &str = "ledger.db";

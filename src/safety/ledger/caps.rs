@@ -155,10 +155,11 @@ impl Caps {
         found
     }
 
-    /// Every limit on how often that stands against `request`.
-    pub fn against_rate(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+    /// Every limit on how often that stands against an action: a trade or none, exempt from the
+    /// cooldown or not.
+    pub fn against_rate(&self, usage: &Usage, trade: bool, exempt: bool) -> Vec<Violation> {
         let mut found = Vec::new();
-        if request.trade && usage.trades_hour >= self.trades_per_hour {
+        if trade && usage.trades_hour >= self.trades_per_hour {
             let would_pass = match usage.trade_frees_at {
                 Some(at) if self.trades_per_hour > 0 => format!("the next one in {}", seconds_until(at, usage.now)),
                 _ => "none: the policy allows no trade".to_owned(),
@@ -178,7 +179,7 @@ impl Caps {
                 would_pass: "the same call within a minute".to_owned(),
             });
         }
-        if let Some(last) = usage.last_trade.filter(|_| request.trade && !request.exempt) {
+        if let Some(last) = usage.last_trade.filter(|_| trade && !exempt) {
             let free = last.saturating_add(self.cooldown);
             if usage.now < free {
                 found.push(Violation {
@@ -231,7 +232,7 @@ impl Caps {
     /// Everything that stands against `request`.
     pub fn against(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
         let mut found = self.against_spending(usage, request);
-        found.extend(self.against_rate(usage, request));
+        found.extend(self.against_rate(usage, request.trade, request.exempt));
         found.extend(self.against_losses(usage, request));
         found
     }

@@ -27,6 +27,7 @@ use crate::base::error::Violation;
 use crate::base::id::{CallId, GolemId};
 use crate::store::StoreError;
 
+pub(crate) use caps::percent;
 pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
 pub use micros::{Micros, TooMuch, sum};
 pub use tables::MIGRATIONS;
@@ -232,6 +233,20 @@ pub fn settle(
     }
     transaction.prepare_cached("UPDATE ledger_reservation_token SET held = 0 WHERE reservation = ?1")?.execute([id])?;
     breaker::learn(transaction, now, id, success, most_failures)
+}
+
+/// On whose behalf something was reserved, and by which call.
+///
+/// # Errors
+/// [`LedgerError::Unknown`], or [`LedgerError::Damaged`] for names that are none.
+pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(CallId, GolemId), LedgerError> {
+    let found: Option<(String, String)> = connection
+        .prepare_cached("SELECT call_id, golem_id FROM ledger_reservation WHERE id = ?1")?
+        .query_row([reservation.get()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let (call, golem) = found.ok_or(LedgerError::Unknown(reservation.get()))?;
+    let call = call.parse().map_err(|_| LedgerError::Damaged("a call's id that is none"))?;
+    Ok((call, golem.parse().map_err(|_| LedgerError::Damaged("a Golem's name that is none"))?))
 }
 
 /// Remembers to whom a reserved action gives something; they are known once it is done.

@@ -1,0 +1,109 @@
+//! `bardo halt` and `bardo resume`: the stop ladder by hand, from any terminal.
+
+use std::io::{BufRead, IsTerminal, Write};
+use std::path::PathBuf;
+
+use super::{Exit, Failure, load, print, print_json};
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::config::{Environment, Flags, Paths};
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::safety::stop::{InForce, StopFile, meaning};
+
+/// The word that lowers the ladder.
+const YES: &str = "resume";
+
+pub(super) fn halt(
+    level: StopLevel,
+    reason: Option<&str>,
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let file = StopFile::in_folder(&data_folder(environment, flags)?);
+    let reason = reason.unwrap_or("stopped by hand");
+    let by = format!("bardo halt, process {}", std::process::id());
+    let in_force = file.raise(level, reason, &by, SystemClock.now_millis())?;
+    tell(&file, &in_force, json)
+}
+
+pub(super) fn resume(
+    level: Option<StopLevel>,
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let file = StopFile::in_folder(&data_folder(environment, flags)?);
+    let before = file.read();
+    let Some(standing) = before.level() else {
+        return tell(&file, &before, json);
+    };
+    if level.is_some_and(|level| level >= standing) {
+        return Err(Failure::usage(format!("{standing} is in force; to go up, use `bardo halt --level`")));
+    }
+    eprint!("{}", words(&before));
+    if !std::io::stdin().is_terminal() {
+        let error = "going down the ladder needs your yes on a terminal: run `bardo resume` there yourself";
+        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+    }
+    let to = level.map_or("signing goes on".to_owned(), |level| format!("{level}: {}", meaning(level)));
+    eprint!("After this, {to}.\nType `{YES}` to do it: ");
+    std::io::stderr().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    if answer.trim() != YES {
+        let error = "not resumed; everything stays as it was";
+        return Err(Failure { exit: Exit::Rejected, error: error.into() });
+    }
+    // The yes was to what was shown, and to nothing set since.
+    if file.read() != before {
+        let error = "another stop was set meanwhile; look at it and run `bardo resume` again";
+        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+    }
+    let by = format!("bardo resume, process {}", std::process::id());
+    let in_force = file.lower(level, "lowered by hand", &by, SystemClock.now_millis())?;
+    tell(&file, &in_force, json)
+}
+
+/// The data folder, found even where the configuration is broken: stopping must not fail for that.
+fn data_folder(environment: &Environment, flags: &Flags) -> Result<PathBuf, Failure> {
+    match load(environment, flags) {
+        Ok(config) => Ok(config.data_dir.value),
+        Err(Failure { error, .. }) => {
+            let folder = environment.get("BARDO_DATA_DIR").map(PathBuf::from);
+            let folder = folder.map_or_else(|| Paths::find(environment).map(|paths| paths.data_dir), Ok)?;
+            eprintln!(
+                "bardo: {error}\nbardo: using the data folder {}; if the configuration names another, put the stop there too",
+                folder.display()
+            );
+            Ok(folder)
+        }
+    }
+}
+
+fn words(in_force: &InForce) -> String {
+    match in_force {
+        InForce::None => "no stop is in force\n".to_owned(),
+        InForce::Stop(stop) => {
+            format!("{} is in force: {}\n  why  {}\n  by   {}\n", stop.level, meaning(stop.level), stop.reason, stop.by)
+        }
+        InForce::Garbled { why } => {
+            let why = SafeText::clean(why, 200);
+            format!("halt is in force, because the stop file cannot be relied on: {why}\n")
+        }
+    }
+}
+
+fn tell(file: &StopFile, in_force: &InForce, json: bool) -> Result<Exit, Failure> {
+    if !json {
+        print(&words(in_force))?;
+        return Ok(Exit::Success);
+    }
+    let stop = match in_force {
+        InForce::Stop(stop) => serde_json::to_value(stop)?,
+        InForce::None => serde_json::Value::Null,
+        InForce::Garbled { why } => serde_json::json!({ "garbled": SafeText::clean(why, 200) }),
+    };
+    print_json(&serde_json::json!({ "level": in_force.level(), "file": file.path(), "stop": stop }))?;
+    Ok(Exit::Success)
+}

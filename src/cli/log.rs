@@ -1,0 +1,153 @@
+//! `bardo log`: the audit trail of the ledger that was written last, readable whatever is stopped.
+
+use std::path::Path;
+use std::time::Duration;
+
+use alloy::primitives::B256;
+use rusqlite::{Connection, OpenFlags};
+
+use super::{Exit, Failure, load, print, print_json};
+use crate::base::config::{Environment, Flags};
+use crate::base::id::CallId;
+use crate::base::text::SafeText;
+use crate::runtime::data::DataFolder;
+use crate::safety::audit::{Anchor, Recorded, entries, verify};
+
+/// Entries read in one go.
+const BATCH: u32 = 500;
+/// How often a followed trail is looked at.
+const LOOK: Duration = Duration::from_millis(200);
+/// The longest body on a line for people, in characters.
+const MOST_BODY: usize = 400;
+
+pub(super) fn show(
+    follow: bool,
+    call: Option<CallId>,
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let Some((connection, _)) = newest(environment, flags)? else {
+        eprintln!("bardo: nothing has been recorded yet");
+        return Ok(Exit::Success);
+    };
+    let mut after = 0;
+    loop {
+        let found = entries(&connection, after, call, BATCH)?;
+        let mut text = String::new();
+        for entry in &found {
+            after = entry.seq;
+            if json {
+                text.push_str(&serde_json::to_string(&whole(entry))?);
+                text.push('\n');
+            } else {
+                text.push_str(&line(entry));
+            }
+        }
+        if !text.is_empty() {
+            print(&text)?;
+        } else if !follow {
+            return Ok(Exit::Success);
+        } else {
+            std::thread::sleep(LOOK);
+        }
+    }
+}
+
+pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+    let Some((connection, database)) = newest(environment, flags)? else {
+        if head.is_some() {
+            return Err("there is no audit trail, and so none with that head".into());
+        }
+        eprintln!("bardo: nothing has been recorded yet");
+        return Ok(Exit::Success);
+    };
+    let report = verify(&connection, &Anchor::beside(&database), head)?;
+    if json {
+        print_json(&serde_json::json!({ "good": report.good(), "database": database, "report": report }))?;
+    } else if report.good() {
+        print(&format!(
+            "good: {} entries, in order and as they were written\nhead  {}\nKeep the head elsewhere; `bardo log verify --head` holds a later trail against it.\n",
+            report.entries, report.head.hash
+        ))?;
+    } else {
+        let faults: String = report.faults.iter().map(|fault| format!("  {fault}\n")).collect();
+        print(&format!("NOT GOOD: {}\n{faults}", database.display()))?;
+    }
+    Ok(if report.good() { Exit::Success } else { Exit::Error })
+}
+
+/// The trail that was written last, opened so that nothing can be changed through it.
+fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection, std::path::PathBuf)>, Failure> {
+    let config = load(environment, flags)?;
+    let Some(database) = DataFolder::of(&config).newest_ledger()? else { return Ok(None) };
+    Ok(Some((read_only(&database)?, database)))
+}
+
+fn read_only(database: &Path) -> Result<Connection, Failure> {
+    let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let opened = Connection::open_with_flags(database, access).and_then(|connection| {
+        connection.busy_timeout(Duration::from_secs(5))?;
+        Ok(connection)
+    });
+    opened.map_err(|error| format!("cannot read {}: {error}", database.display()).into())
+}
+
+/// An entry for a program: its body as JSON, not as text in it.
+fn whole(entry: &Recorded) -> serde_json::Value {
+    let mut value = serde_json::to_value(entry).unwrap_or_default();
+    if let (Some(fields), Ok(body)) = (value.as_object_mut(), serde_json::from_str(&entry.body)) {
+        fields.insert("body".to_owned(), body);
+    }
+    value
+}
+
+fn line(entry: &Recorded) -> String {
+    // From a file that somebody may have written into, and about to meet a terminal.
+    let clean = |text: &str| SafeText::clean(text, MOST_BODY);
+    let call = entry.call_id.as_deref().unwrap_or("-");
+    format!(
+        "{:>6}  {}  {}  {}  {}  {}\n",
+        entry.seq,
+        utc(entry.at),
+        clean(&entry.kind),
+        clean(call),
+        clean(&entry.golem_id),
+        clean(&entry.body)
+    )
+}
+
+/// Milliseconds since the Unix epoch as `2026-11-22 01:19:10Z`, by Howard Hinnant's `civil_from_days`
+/// (<https://howardhinnant.github.io/date_algorithms.html>).
+fn utc(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::utc;
+
+    #[test]
+    fn times_are_those_of_the_calendar() {
+        // By `date -u -d @SECONDS`.
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00Z"),
+            (951_782_399, "2000-02-28 23:59:59Z"),
+            (951_782_400, "2000-02-29 00:00:00Z"),
+            (1_795_310_350, "2026-11-22 01:19:10Z"),
+            (4_107_542_400, "2100-03-01 00:00:00Z"),
+        ] {
+            assert_eq!(utc(seconds * 1_000), text);
+        }
+    }
+}

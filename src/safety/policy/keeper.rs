@@ -1,0 +1,169 @@
+//! Keeps the policy in force and follows its file: what is tighter holds at once, what is looser
+//! waits for a decision, and a file that cannot be read changes nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use alloy::primitives::B256;
+
+use super::{Change, Policy, PolicyError, Preset, read};
+
+/// A policy in force.
+#[derive(Debug, Clone)]
+pub struct Adopted {
+    /// What holds.
+    pub policy: Arc<Policy>,
+    /// Counts every change of what holds in this process, from 1.
+    pub version: u64,
+}
+
+/// A looser policy that waits for a decision.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Pending {
+    /// What the file says.
+    pub policy: Arc<Policy>,
+    /// What differs from what holds now.
+    pub changes: Vec<Change>,
+}
+
+/// What following the file came to.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Followed {
+    /// The file is as it was.
+    Unchanged,
+    /// It is tighter, and holds.
+    Tightened(Vec<Change>),
+    /// Some of it is looser. What is tighter holds; the rest waits.
+    Waits(Pending),
+    /// It cannot be read. What held goes on holding.
+    Broken(PolicyError),
+}
+
+/// Holds the policy in force.
+#[derive(Debug)]
+pub struct Keeper {
+    path: PathBuf,
+    absent: Preset,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    adopted: Adopted,
+    /// What the file says, whether it holds or waits.
+    written: Arc<Policy>,
+    stamp: Option<Stamp>,
+    broken: Option<PolicyError>,
+}
+
+/// How a file is told from its successor without reading it.
+type Stamp = (SystemTime, u64);
+
+impl Keeper {
+    /// Takes the policy at `path`, or `absent` where there is no such file.
+    ///
+    /// # Errors
+    /// [`PolicyError`]: at the start there is nothing to fall back on.
+    pub fn open(path: PathBuf, absent: Preset) -> Result<Self, PolicyError> {
+        // Looked at before it is read: a change in between is then seen as one.
+        let stamp = stamp(&path);
+        let policy = Arc::new(read(&path)?.unwrap_or_else(|| Policy::preset(absent)));
+        let adopted = Adopted { policy: policy.clone(), version: 1 };
+        Ok(Self { path, absent, state: Mutex::new(State { adopted, written: policy, stamp, broken: None }) })
+    }
+
+    /// One that follows no file.
+    pub fn fixed(policy: Policy) -> Self {
+        let policy = Arc::new(policy);
+        let adopted = Adopted { policy: policy.clone(), version: 1 };
+        let state = State { adopted, written: policy, stamp: None, broken: None };
+        Self { path: PathBuf::new(), absent: Preset::ReadOnly, state: Mutex::new(state) }
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What holds now. Does not look at the file.
+    pub fn current(&self) -> Adopted {
+        self.lock().adopted.clone()
+    }
+
+    /// Looks at the file. To be called before every preview and every commit: it costs one look at
+    /// the folder while nothing has changed.
+    pub fn follow(&self) -> Followed {
+        if self.path.as_os_str().is_empty() {
+            return Followed::Unchanged;
+        }
+        let mut state = self.lock();
+        let stamp = stamp(&self.path);
+        if stamp == state.stamp {
+            return Followed::Unchanged;
+        }
+        let next = match read(&self.path) {
+            Ok(next) => Arc::new(next.unwrap_or_else(|| Policy::preset(self.absent))),
+            Err(error) => {
+                // Looked at again next time: it may be half written.
+                if state.broken.as_ref() == Some(&error) {
+                    return Followed::Unchanged;
+                }
+                state.broken = Some(error.clone());
+                return Followed::Broken(error);
+            }
+        };
+        state.stamp = stamp;
+        state.broken = None;
+        if next.hash() == state.written.hash() {
+            return Followed::Unchanged;
+        }
+        state.written = next.clone();
+        let now = state.adopted.policy.clone();
+        let changes = now.changes(&next);
+        if changes.iter().all(|change| change.tighter) {
+            state.adopt(next);
+            return Followed::Tightened(changes);
+        }
+        let between = Arc::new(now.stricter(&next));
+        if between.hash() != now.hash() {
+            state.adopt(between);
+        }
+        let changes = state.adopted.policy.changes(&next);
+        Followed::Waits(Pending { policy: next, changes })
+    }
+
+    /// The looser policy that waits for a decision, if one does.
+    pub fn pending(&self) -> Option<Pending> {
+        let state = self.lock();
+        let waits = state.written.hash() != state.adopted.policy.hash();
+        waits.then(|| Pending { policy: state.written.clone(), changes: state.adopted.policy.changes(&state.written) })
+    }
+
+    /// Takes the waiting policy, by the operator's yes to exactly the one with this hash. `None` where
+    /// another one, or none, is waiting by now.
+    pub fn accept(&self, hash: B256) -> Option<Adopted> {
+        let mut state = self.lock();
+        let written = state.written.clone();
+        if written.hash() != hash || hash == state.adopted.policy.hash() {
+            return None;
+        }
+        state.adopt(written);
+        Some(state.adopted.clone())
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn adopt(&mut self, policy: Arc<Policy>) {
+        self.adopted = Adopted { policy, version: self.adopted.version.saturating_add(1) };
+    }
+}
+
+fn stamp(path: &Path) -> Option<Stamp> {
+    let about = std::fs::metadata(path).ok()?;
+    Some((about.modified().ok()?, about.len()))
+}

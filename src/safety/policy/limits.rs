@@ -1,0 +1,129 @@
+//! From a policy's fields to what the ledger enforces, and to how much consent an action takes.
+
+use super::rules::MaxUsd;
+use super::{Policy, Rules, ToolRule};
+use crate::base::model::Phase;
+use crate::base::text::SafeText;
+use crate::base::units::{BasisPoints, Rounding, Usd};
+use crate::safety::approval::ApprovalNeed;
+use crate::safety::ledger::{Caps, Micros, Span, SpendCap, TokenCaps, TooMuch};
+
+/// Characters kept of one reason.
+const MAX_REASON: usize = 200;
+
+impl Policy {
+    /// What the ledger is to enforce in this phase. `whole` leaves the limits per action as they are:
+    /// an exit is not made smaller by a phase that wants exits.
+    pub fn caps(&self, phase: Phase, whole: bool) -> Caps {
+        let rules = self.rules();
+        let factor = rules.phases.of(phase).size_factor_bps.0;
+        let scaled = (!whole && factor.get() < 10_000).then_some(factor);
+        let mut spend = Vec::new();
+        for (rule, span, most) in spend_caps(rules) {
+            let Some(most) = most.0 else { continue };
+            let limit = down(most);
+            let scaled = scaled.filter(|_| span == Span::Once);
+            let limit = scaled.map_or(limit, |factor| limit.share(factor));
+            spend.push(SpendCap { rule, span, limit, scaled });
+        }
+        let tokens = rules.token_caps.0.iter().map(|(token, rule)| {
+            let once = rule.max_single_usd.0.map(down);
+            let once = scaled.map_or(once, |factor| once.map(|once| once.share(factor)));
+            ((token.chain.0, token.token), TokenCaps { once, day: rule.max_daily_usd.0.map(down) })
+        });
+        Caps {
+            spend,
+            tokens: tokens.collect(),
+            trades_per_hour: rules.max_trades_per_hour.0,
+            calls_per_minute: rules.max_tool_calls_per_minute.0,
+            cooldown: rules.cooldown_seconds.0.saturating_mul(1_000),
+            failures: rules.max_consecutive_failures.0,
+            cool_off: rules.breaker_cool_off_seconds.0.saturating_mul(1_000),
+            stop_loss: rules.stop_loss_pct.0,
+        }
+    }
+
+    /// How much consent an action of `tool` that counts for `spent` dollars takes, by its value alone.
+    /// Whatever else asks for the operator is added by whoever finds it.
+    pub fn consent(&self, tool: &str, spent: Usd) -> ApprovalNeed {
+        let rules = self.rules();
+        let mut reasons = Vec::new();
+        let mut ask = |threshold: MaxUsd, field: &str| {
+            if let Some(most) = threshold.0.filter(|most| spent > *most) {
+                let text = format!("{} is above {} ({field})", up(spent), down(most));
+                reasons.push(SafeText::clean(&text, MAX_REASON));
+            }
+        };
+        ask(rules.require_human_approval_above_usd, "require_human_approval_above_usd");
+        if let Some(ToolRule { requires_approval_above_usd }) = rules.tools.0.get(tool) {
+            ask(*requires_approval_above_usd, &format!("tools.{tool}.requires_approval_above_usd"));
+        }
+        ask(rules.spending_limits.hot_lane, "spending_limits.hot_lane");
+        let above = |threshold: MaxUsd| threshold.0.is_some_and(|most| spent > most);
+        if !reasons.is_empty() {
+            ApprovalNeed::Approval { reasons }
+        } else if above(rules.delay_above_usd) {
+            ApprovalNeed::Delay { millis: rules.delay_seconds.0.saturating_mul(1_000) }
+        } else if above(rules.notify_above_usd) {
+            ApprovalNeed::Notify
+        } else {
+            ApprovalNeed::Instant
+        }
+    }
+
+    /// Whether the safety-guardian must agree.
+    pub fn above_hot_lane(&self, spent: Usd) -> bool {
+        self.rules().spending_limits.hot_lane.0.is_some_and(|most| spent > most)
+    }
+
+    /// The most slippage a trade may ask for in this phase.
+    pub fn max_slippage(&self, phase: Phase) -> BasisPoints {
+        self.rules().max_slippage_bps.0.min(self.rules().phases.of(phase).max_slippage_bps.0)
+    }
+
+    /// How far a trade may move the price in this phase.
+    pub fn max_price_impact(&self, phase: Phase) -> BasisPoints {
+        self.rules().max_price_impact_bps.0.min(self.rules().phases.of(phase).max_price_impact_bps.0)
+    }
+
+    /// What a trade may lose of its value.
+    pub fn max_loss(&self) -> BasisPoints {
+        self.rules().max_loss_bps.0
+    }
+
+    /// The oldest quote a trade may rest on, in seconds.
+    pub fn max_quote_age_seconds(&self) -> u64 {
+        self.rules().max_quote_age_seconds.0
+    }
+
+    /// Whether a transaction of this value on a public main network goes to a private endpoint only.
+    pub fn wants_private_rpc(&self, spent: Usd) -> bool {
+        self.rules().private_rpc_above_usd.0.is_some_and(|most| spent > most)
+    }
+
+    /// Whether a tool may be called at all.
+    pub fn allows_tool(&self, tool: &str) -> bool {
+        self.rules().allowed_tools.allows_by(false, |listed| listed.iter().any(|word| word.0 == tool))
+    }
+}
+
+/// The caps on dollars, by field.
+fn spend_caps(rules: &Rules) -> [(&'static str, Span, MaxUsd); 6] {
+    [
+        ("max_single_trade_usd", Span::Once, rules.max_single_trade_usd),
+        ("spending_limits.per_transaction", Span::Once, rules.spending_limits.per_transaction),
+        ("max_hourly_spend_usd", Span::Hour, rules.max_hourly_spend_usd),
+        ("max_daily_spend_usd", Span::Day, rules.max_daily_spend_usd),
+        ("spending_limits.per_day", Span::Day, rules.spending_limits.per_day),
+        ("max_monthly_spend_usd", Span::Month, rules.max_monthly_spend_usd),
+    ]
+}
+
+/// A limit as the ledger counts it. One too large to count is as good as the most that can be.
+fn down(most: Usd) -> Micros {
+    Micros::of(most, Rounding::Down).unwrap_or_else(|TooMuch| Micros::MAX)
+}
+
+fn up(spent: Usd) -> Micros {
+    Micros::of(spent, Rounding::Up).unwrap_or_else(|TooMuch| Micros::MAX)
+}

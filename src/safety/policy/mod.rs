@@ -1,0 +1,182 @@
+//! The policy: what an agent may do, as one documented file over one of four presets. Everything it
+//! says is a field of one table ([`Rules`]); a field that nothing installed can break is shown as
+//! such, never silently carried.
+//!
+//! Not here: what has been used of a limit (see `ledger`), and the judgement of an action (see
+//! `checks`).
+
+mod fields;
+mod file;
+mod hours;
+mod items;
+mod keeper;
+mod limits;
+mod preset;
+mod rules;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use alloy::primitives::{B256, Keccak256};
+
+use crate::base::model::Category;
+
+pub use fields::{Enforced, Field, PhaseRules, Phases, Rules, SpendingLimits};
+pub use file::{PolicyError, parse, read};
+pub use hours::Hours;
+pub use items::{ChainId, ContractRef, Recipient, Scope, Spender, TokenRef, Wallet, Word};
+pub use keeper::{Adopted, Followed, Keeper, Pending};
+pub use preset::Preset;
+pub use rules::{
+    Leave, MaxBps, MaxCount, MaxGwei, MaxPercent, MaxSeconds, MaxUsd, MinSeconds, MinUsd, Require, TokenRule,
+    TokenRules, ToolRule, ToolRules,
+};
+
+/// A policy that is ready to be enforced. Does not change once made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Policy {
+    rules: Rules,
+    origin: Origin,
+    hash: B256,
+}
+
+/// Where a policy comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Origin {
+    /// The program itself.
+    Preset(Preset),
+    /// A file.
+    File {
+        /// Which.
+        path: PathBuf,
+        /// What it was laid over.
+        preset: Preset,
+        /// The fields it sets, with their lines.
+        set: BTreeMap<String, usize>,
+    },
+    /// The stricter of two, field by field, while the looser waits for a decision.
+    Between,
+}
+
+/// One field that differs between two policies.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Change {
+    /// Which.
+    pub field: String,
+    /// What it was.
+    pub from: String,
+    /// What it is to be.
+    pub to: String,
+    /// Whether nothing passes that did not pass before.
+    pub tighter: bool,
+}
+
+impl Policy {
+    fn new(rules: Rules, origin: Origin) -> Self {
+        let mut hasher = Keccak256::new();
+        hasher.update(b"bardo policy 1");
+        rules.walk("", &mut |field| {
+            for text in [&field.name, &field.value] {
+                hasher.update((text.len() as u64).to_be_bytes());
+                hasher.update(text);
+            }
+        });
+        Self { rules, origin, hash: hasher.finalize() }
+    }
+
+    /// One that comes with the program.
+    pub fn preset(preset: Preset) -> Self {
+        Self::new(preset.rules(), Origin::Preset(preset))
+    }
+
+    /// What it says.
+    pub fn rules(&self) -> &Rules {
+        &self.rules
+    }
+
+    /// Where it comes from.
+    pub fn origin(&self) -> &Origin {
+        &self.origin
+    }
+
+    /// Names exactly these rules: two policies that differ in anything differ in this.
+    pub fn hash(&self) -> B256 {
+        self.hash
+    }
+
+    /// Its name for people: the preset's, with a mark where a file has changed something.
+    pub fn name(&self) -> String {
+        match &self.origin {
+            Origin::Preset(preset) => preset.as_str().to_owned(),
+            Origin::File { preset, .. } => format!("{}*", preset.as_str()),
+            Origin::Between => "stricter of two".to_owned(),
+        }
+    }
+
+    /// Every field, in order.
+    pub fn fields(&self) -> Vec<Field> {
+        let mut fields = Vec::new();
+        self.rules.walk("", &mut |field| fields.push(field));
+        fields
+    }
+
+    /// Where a field was set.
+    pub fn set_by(&self, field: &str) -> String {
+        match &self.origin {
+            Origin::Preset(preset) => format!("preset {}", preset.as_str()),
+            Origin::File { preset, set, .. } => match set.get(field) {
+                Some(line) => format!("line {line}"),
+                None => format!("preset {}", preset.as_str()),
+            },
+            Origin::Between => "the stricter of two".to_owned(),
+        }
+    }
+
+    /// What differs in `next`.
+    pub fn changes(&self, next: &Self) -> Vec<Change> {
+        let both = Self::new(self.rules.stricter_fields(&next.rules), Origin::Between);
+        let fields = self.fields().into_iter().zip(next.fields()).zip(both.fields());
+        fields
+            .filter(|((from, to), _)| from.value != to.value)
+            .map(|((from, to), both)| Change {
+                tighter: both.value == to.value,
+                field: from.name,
+                from: from.value,
+                to: to.value,
+            })
+            .collect()
+    }
+
+    /// Field by field the stricter of the two.
+    #[must_use]
+    pub fn stricter(&self, other: &Self) -> Self {
+        Self::new(self.rules.stricter_fields(&other.rules), Origin::Between)
+    }
+}
+
+impl Field {
+    /// Who enforces it among tools of these categories, in words; `Err` where nobody does, because
+    /// nothing installed could break it.
+    pub fn enforced_with(&self, installed: &[Category]) -> Result<String, String> {
+        match self.enforced {
+            Enforced::By(check) => Ok(check.to_string()),
+            Enforced::Approval => Ok("approval".to_owned()),
+            Enforced::Sending => Ok("sender".to_owned()),
+            Enforced::Load => Ok("this file's reader".to_owned()),
+            Enforced::ToolsOf(category) if installed.contains(&category) => {
+                Err(format!("NOT ENFORCED although {category} tools are installed"))
+            }
+            Enforced::ToolsOf(category) => Err(format!("not enforced: no {category} tool is installed")),
+        }
+    }
+}
+
+/// The first field that tools of these categories could break and nothing enforces.
+pub fn unenforced(installed: &[Category]) -> Option<Field> {
+    let fields = Policy::preset(Preset::ReadOnly).fields();
+    fields
+        .into_iter()
+        .find(|field| matches!(field.enforced, Enforced::ToolsOf(category) if installed.contains(&category)))
+}

@@ -1,0 +1,75 @@
+use serde_json::Value;
+
+use crate::{bardo, run};
+
+#[test]
+fn halting_goes_up_at_once_and_resuming_takes_a_terminal() {
+    let home = tempfile::tempdir().unwrap();
+    let json = |arguments: &[&str]| {
+        let (out, err, code) = run(bardo(home.path()).args(arguments).arg("--json"));
+        assert_eq!((err.as_str(), code), ("", 0), "{arguments:?}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let first = json(&["halt", "--level", "exit-only", "--reason", "odd prices"]);
+    assert_eq!((first["level"].as_str(), first["stop"]["reason"].as_str()), (Some("exit-only"), Some("odd prices")));
+    let file = home.path().join("data/STOP");
+    assert_eq!(first["file"].as_str(), file.to_str());
+    let written: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    assert_eq!(written, first["stop"]);
+    assert_eq!(json(&["halt", "--level", "pause"])["level"], "exit-only");
+    assert_eq!(json(&["halt"])["level"], "halt");
+
+    // Not a terminal: nothing is lowered.
+    let (out, err, code) = run(bardo(home.path()).arg("resume").write_stdin("resume\n"));
+    assert_eq!((out.as_str(), code), ("", 3));
+    assert!(err.contains("needs your yes on a terminal"), "{err}");
+    assert!(file.exists());
+    std::fs::write(&file, "no stop at all").unwrap();
+    assert_eq!(json(&["halt", "--level", "exit-only"])["level"], "halt");
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(json(&["resume"])["level"], Value::Null);
+}
+
+#[test]
+fn a_broken_configuration_does_not_keep_anybody_from_halting() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), "nonsense = 1\n").unwrap();
+    let (_, err, code) = run(bardo(home.path()).args(["halt"]));
+    assert_eq!(code, 0);
+    assert!(err.contains("put the stop there too"), "{err}");
+    assert!(home.path().join("data/STOP").exists());
+}
+
+/// Answers `bardo resume` on a terminal of its own; the exit code.
+#[cfg(unix)]
+fn resume_on_a_terminal(home: &std::path::Path, answer: &str) -> u32 {
+    use std::io::{Read, Write};
+
+    use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+
+    let pty = native_pty_system().openpty(PtySize::default()).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear();
+    command.env("BARDO_HOME", home);
+    command.arg("resume");
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    pty.master.take_writer().unwrap().write_all(answer.as_bytes()).unwrap();
+    // Read to its end, so that the program is never held up by a full terminal; the end of one is an error on Linux.
+    let mut shown = Vec::new();
+    let _ended = screen.read_to_end(&mut shown);
+    child.wait().unwrap().exit_code()
+}
+
+#[cfg(unix)]
+#[test]
+fn on_a_terminal_the_right_word_resumes_and_no_other() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("data/STOP");
+    run(bardo(home.path()).args(["halt"]));
+    assert_eq!(resume_on_a_terminal(home.path(), "yes\n"), 4);
+    assert!(file.exists());
+    assert_eq!(resume_on_a_terminal(home.path(), "resume\n"), 0);
+    assert!(!file.exists());
+}

@@ -1,0 +1,70 @@
+use serde_json::Value;
+
+use crate::{bardo, run};
+
+#[test]
+fn a_devnet_has_the_demos_figures_and_elsewhere_nothing_is_signed() {
+    let home = tempfile::tempdir().unwrap();
+    let show = |network: &str| {
+        let (out, err, code) = run(bardo(home.path()).args(["policy", "show", "--json", "--network", network]));
+        assert_eq!((err.as_str(), code), ("", 0));
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let field = |policy: &Value, name: &str, what: &str| {
+        let fields = policy["fields"].as_array().unwrap();
+        fields.iter().find(|field| field["field"] == name).unwrap_or_else(|| panic!("no {name}"))[what].clone()
+    };
+    let demo = show("devnet");
+    assert_eq!((demo["policy"].as_str(), demo["exists"].as_bool()), (Some("demo"), Some(false)));
+    assert_eq!(field(&demo, "max_single_trade_usd", "value"), "\"2500\"");
+    assert_eq!(field(&demo, "max_single_trade_usd", "enforced_by"), "spending_limit");
+    assert_eq!(field(&demo, "require_rebalance_check", "enforced"), false);
+    let (out, _, code) = run(bardo(home.path()).env("BARDO_RPC_SEPOLIA", "http://127.0.0.1:1").args([
+        "policy",
+        "show",
+        "--network",
+        "sepolia",
+    ]));
+    assert_eq!(code, 0);
+    assert!(out.starts_with("read-only"), "{out}");
+
+    std::fs::write(home.path().join("policy-devnet.toml"), "preset = \"paranoid\"\nmax_gas_usd = \"3\"\n").unwrap();
+    let own = show("devnet");
+    assert_eq!(own["policy"], "paranoid*");
+    assert_eq!(field(&own, "max_gas_usd", "set_by"), "line 2");
+    assert_ne!(own["hash"], demo["hash"]);
+}
+
+#[test]
+fn a_mistake_in_the_file_is_named_with_its_line() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\n\nmax_gass_usd = \"3\"\n").unwrap();
+    let (out, err, code) = run(bardo(home.path()).args(["policy", "show"]));
+    assert_eq!((out.as_str(), code), ("", 1));
+    assert!(
+        err.contains("policy-devnet.toml, line 3: unknown field `max_gass_usd`; did you mean `max_gas_usd`?"),
+        "{err}"
+    );
+}
+
+#[test]
+fn explain_prints_a_file_that_can_be_used() {
+    let home = tempfile::tempdir().unwrap();
+    let (out, _, code) = run(bardo(home.path()).args(["policy", "explain"]));
+    assert_eq!(code, 0);
+    // With everything in it uncommented, but for the sentences.
+    let file: String = out
+        .lines()
+        .map(|line| line.strip_prefix('#').filter(|rest| !rest.starts_with(' ')).unwrap_or(line))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    std::fs::write(home.path().join("policy-devnet.toml"), file.replace("\"paranoid\"", "\"demo\"")).unwrap();
+    let (out, err, code) = run(bardo(home.path()).args(["policy", "show"]));
+    assert_eq!((err.as_str(), code), ("", 0));
+    assert!(out.starts_with("demo*"), "{out}");
+    let (out, _, _) = run(bardo(home.path()).args(["policy", "explain", "stop_loss_pct"]));
+    assert!(out.contains("balance_circuit_breaker") && out.contains("#stop_loss_pct = \"10\""), "{out}");
+    let (_, err, code) = run(bardo(home.path()).args(["policy", "explain", "stop_los_pct"]));
+    assert_eq!(code, 2);
+    assert!(err.contains("did you mean 'stop_loss_pct'?"), "{err}");
+}
