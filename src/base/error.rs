@@ -123,6 +123,9 @@ codes! {
     /// A token is not on the allowlist.
     SafetyTokenNotAllowed, "SAFETY_TOKEN_NOT_ALLOWED", RiskBlocked, Safety,
         "Use a token of the allowlist, or ask the operator to add this one to the policy.";
+    /// A tool, chain, contract, wallet, spender or recipient is not on its list.
+    SafetyNotAllowed, "SAFETY_NOT_ALLOWED", PermissionDenied, Safety,
+        "Stay with what the policy lists, or ask the operator to add this; `bardo policy show` has the lists.";
     /// Above a cap.
     SafetySpendingLimitExceeded, "SAFETY_SPENDING_LIMIT_EXCEEDED", RiskBlocked, Safety,
         "Reduce the amount to what the limit leaves, or wait until the window frees some.";

@@ -14,7 +14,7 @@
 //! | `facts`, `verdict` | what checks decide on, and how they answer |
 //! | `ground` | what is read of the chain before anything is decided |
 //! | `checks` | one file each |
-//! | `rulebook` | the seam to policy, stop ladder and ledger |
+//! | `rulebook`, `operator` | the seam to policy, stop ladder and ledger, and what stands behind it |
 //! | `value` | dollars: out at the highest, in at the lowest |
 //! | `simulate` | what the bytes do, against what was declared |
 //! | `permit`, `approval`, `guardian` | consent |
@@ -37,6 +37,7 @@ pub mod framed;
 pub mod ground;
 pub mod guardian;
 pub mod ledger;
+pub mod operator;
 pub mod permit;
 pub mod pipeline;
 pub mod policy;

@@ -1,0 +1,31 @@
+//! Is a stop in force that this action does not pass?
+
+use crate::base::error::{ErrorCode, Violation};
+use crate::base::model::Check;
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::stop::{self, Passage};
+use crate::safety::verdict::Verdict;
+
+/// The stop ladder.
+pub fn check(framed: &Framed, facts: &Facts) -> Verdict {
+    let class = facts.class(framed.proposal().tool.action_class);
+    let passage = stop::passage(facts.takes_back(), facts.reduce_only(), class);
+    let Some(level) = facts.stop else {
+        return Verdict::passed(Check::Halt, "no stop is in force");
+    };
+    if stop::lets_through(Some(level), passage) {
+        return Verdict::warned(Check::Halt, format_args!("{level} is in force; this passes it"));
+    }
+    let would_pass = match (stop::lets_through(Some(level), Passage::Exit), passage) {
+        (true, _) => "an exit to an exit asset, or taking back allowances and orders",
+        (false, _) => "taking back allowances and orders; everything else once the operator resumes",
+    };
+    let violation = Violation {
+        rule: "stop".to_owned(),
+        limit: format!("{level}: {}", stop::meaning(level)),
+        value: format!("{class}{}", if facts.reduce_only() { ", an exit" } else { "" }),
+        would_pass: would_pass.to_owned(),
+    };
+    Verdict::blocked(Check::Halt, ErrorCode::Halted, format_args!("{level} is in force"), vec![violation])
+}

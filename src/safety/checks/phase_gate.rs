@@ -1,0 +1,88 @@
+//! Does the phase allow this class of action?
+//!
+//! | class | Thriving | Cautious | Defensive | Survival | Terminal |
+//! |---|---|---|---|---|---|
+//! | new-position | yes | yes | no | no | no |
+//! | increase-position | yes | yes | no | no | no |
+//! | rebalance | yes | yes | yes | no | no |
+//! | decrease-position | yes | yes | yes | yes | no |
+//! | close-position | yes | yes | yes | yes | yes |
+//! | read-only | yes | yes | yes | yes | yes |
+//!
+//! Over this stands what the policy says of the phase: where it allows exits only, a rebalance is
+//! none. What only takes back allowances or orders passes in every phase.
+
+use alloy::primitives::{U256, U512};
+
+use super::standing::Standing;
+use crate::base::error::{ErrorCode, Violation};
+use crate::base::model::{ActionClass, Check, Phase};
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::ledger::percent;
+use crate::safety::verdict::Verdict;
+
+/// Whether a phase allows a class at all.
+pub const fn allows(phase: Phase, class: ActionClass) -> bool {
+    use ActionClass as C;
+    match (class, phase) {
+        (C::NewPosition | C::IncreasePosition, Phase::Thriving | Phase::Cautious) => true,
+        (C::NewPosition | C::IncreasePosition, Phase::Defensive | Phase::Survival | Phase::Terminal) => false,
+        (C::Rebalance, Phase::Thriving | Phase::Cautious | Phase::Defensive) => true,
+        (C::Rebalance, Phase::Survival | Phase::Terminal) => false,
+        (C::DecreasePosition, Phase::Terminal) => false,
+        (C::DecreasePosition, Phase::Thriving | Phase::Cautious | Phase::Defensive | Phase::Survival) => true,
+        (C::ClosePosition | C::ReadOnly, _) => true,
+    }
+}
+
+/// The phase gate.
+pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
+    let phase = facts.phase;
+    let class = facts.class(framed.proposal().tool.action_class);
+    if facts.takes_back() {
+        return Verdict::passed(Check::PhaseGate, format_args!("{phase}: taking back passes in every phase"));
+    }
+    let rules = standing.policy.rules().phases.of(phase);
+    let name = phase.as_str().to_ascii_lowercase();
+    let mut violations = Vec::new();
+    if !allows(phase, class) {
+        let allowed: Vec<_> =
+            ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|one| one.as_str()).collect();
+        violations.push(Violation {
+            rule: format!("phase {phase}"),
+            limit: allowed.join(", "),
+            value: class.to_string(),
+            would_pass: "an action of one of these classes, or the same in a better phase".to_owned(),
+        });
+    }
+    if rules.exit_only.0 && !facts.reduce_only() && class != ActionClass::ReadOnly {
+        violations.push(Violation {
+            rule: format!("phases.{name}.exit_only"),
+            limit: "exits only: to an exit asset, to the wallet itself, at a fair price, leaving no allowance"
+                .to_owned(),
+            value: class.to_string(),
+            would_pass: "selling what is held for a stable coin or the chain's own coin".to_owned(),
+        });
+    }
+    let share = rules.max_position_share_bps.0;
+    let sells = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition);
+    let moves = facts.simulation.iter().flat_map(|simulated| &simulated.moves);
+    for one in moves.filter(|one| sells && share.get() < 10_000 && one.after < one.before) {
+        let sold = one.before.saturating_sub(one.after);
+        if U512::from(sold) * U512::from(10_000) > U512::from(one.before) * U512::from(share.get()) {
+            let most: U256 = share.of(one.before, crate::base::units::Rounding::Down);
+            violations.push(Violation {
+                rule: format!("phases.{name}.max_position_share_bps"),
+                limit: format!("{} % of a holding in one trade", percent(share)),
+                value: format!("{sold} of {} smallest units", one.before),
+                would_pass: format!("at most {most} smallest units now, and more in another trade"),
+            });
+        }
+    }
+    if violations.is_empty() {
+        return Verdict::passed(Check::PhaseGate, format_args!("{phase} allows {class}"));
+    }
+    let detail = format!("{phase} does not allow this {class}");
+    Verdict::blocked(Check::PhaseGate, ErrorCode::SafetyPhaseBlocked, detail, violations)
+}

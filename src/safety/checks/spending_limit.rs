@@ -1,0 +1,153 @@
+//! Is it inside every cap on dollars: one action, sliding windows, single tokens, positions, gas,
+//! and what allowances may still let others take?
+
+use super::standing::Standing;
+use crate::base::error::{ErrorCode, Violation};
+use crate::base::model::{ActionClass, Check};
+use crate::base::units::Usd;
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::ledger::{Micros, Span};
+use crate::safety::policy::MaxUsd;
+use crate::safety::proposal::{AllowanceBound, AllowanceKind};
+use crate::safety::value::{Doubt, Values};
+use crate::safety::verdict::Verdict;
+
+/// From here on an allowance is one without limit: what Permit2 never counts down.
+const UNLIMITED_BITS: usize = 160;
+
+/// The spending limits.
+pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
+    let (values, wish) = match (&facts.values, &standing.wish) {
+        (Ok(values), Ok(wish)) => (values, wish),
+        (Err(doubt), _) | (Ok(_), Err(doubt)) => return unknown(doubt),
+    };
+    let usage = match standing.usage {
+        Ok(usage) => usage,
+        Err(why) => return no_ledger(Check::SpendingLimit, why),
+    };
+    let caps = &standing.caps;
+    let mut violations = caps.against_spending(usage, wish);
+    position(framed, facts, values, standing, &mut violations);
+    gas(framed, values, standing, &mut violations);
+    if !facts.takes_back() {
+        let takeable = values.takeable.iter().map(|one| (one.token.symbol.as_str(), one.usd));
+        for (symbol, usd) in takeable {
+            let most = standing.policy.rules().max_allowance_usd;
+            above(most, usd, "max_allowance_usd", &format!("of {symbol} left to be taken"), &mut violations);
+        }
+        for bound in &framed.proposal().allowances {
+            allowance(bound, facts, standing, &mut violations);
+        }
+    }
+    if violations.is_empty() {
+        let day = caps.spend.iter().filter(|cap| cap.span == Span::Day).map(|cap| cap.limit).min();
+        let after = usage.spent(Span::Day).plus(wish.spend).unwrap_or(Micros::MAX);
+        let of = day.map(|day| format!(" of {day}")).unwrap_or_default();
+        return Verdict::passed(
+            Check::SpendingLimit,
+            format_args!("{} now, {after}{of} in 24 hours after it", wish.spend),
+        );
+    }
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, detail, violations)
+}
+
+fn unknown(doubt: &Doubt) -> Verdict {
+    let violation = Violation {
+        rule: "price".to_owned(),
+        limit: "every value must be told before a limit can be checked".to_owned(),
+        value: doubt.to_string(),
+        would_pass: "the same once every price can be told".to_owned(),
+    };
+    Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyPriceUnknown, doubt, vec![violation])
+}
+
+/// Without the ledger nothing is known of what was spent.
+pub(super) fn no_ledger(check: Check, why: &str) -> Verdict {
+    let violation = Violation {
+        rule: "ledger".to_owned(),
+        limit: "what was spent before must be known".to_owned(),
+        value: why.to_owned(),
+        would_pass: "the same once the ledger can be read".to_owned(),
+    };
+    Verdict::blocked(check, ErrorCode::StoreUnavailable, why, vec![violation])
+}
+
+fn above(most: MaxUsd, usd: Usd, rule: &str, of_what: &str, violations: &mut Vec<Violation>) {
+    let Some(most) = most.0.filter(|most| usd > *most) else { return };
+    violations.push(Violation {
+        rule: rule.to_owned(),
+        limit: format!("${most}"),
+        value: format!("${usd} {of_what}"),
+        would_pass: format!("at most ${most}"),
+    });
+}
+
+/// What a holding is worth after an action that adds to it. What comes in is counted at what was
+/// given for it, at the highest price: it is worth no more than that where the price was fair.
+fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let rules = standing.policy.rules();
+    let class = facts.class(framed.proposal().tool.action_class);
+    let adds = matches!(class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
+    let Some(most) = rules.max_position_size_usd.0.filter(|_| adds && !facts.takes_back()) else { return };
+    let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
+    for inflow in framed.proposal().inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
+        let held = facts.portfolio.as_ref().map(|portfolio| {
+            portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.value)
+        });
+        let after = held.ok().zip(given.ok()).and_then(|(held, given)| held.checked_add(given).ok());
+        match after {
+            Some(after) => {
+                let what = format!("of {} held afterwards", inflow.token.symbol);
+                above(MaxUsd(Some(most)), after, "max_position_size_usd", &what, violations);
+            }
+            None => violations.push(Violation {
+                rule: "max_position_size_usd".to_owned(),
+                limit: format!("${most}"),
+                value: format!("what is held of {} cannot be told", inflow.token.symbol),
+                would_pass: "the same once it can, or an exit now".to_owned(),
+            }),
+        }
+    }
+}
+
+fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let rules = standing.policy.rules();
+    above(rules.max_gas_usd, values.gas, "max_gas_usd", "of gas at most", violations);
+    let fee = framed.fees().max_fee_per_gas;
+    if let Some(most) = rules.max_fee_per_gas_gwei.wei().filter(|most| fee > *most) {
+        violations.push(Violation {
+            rule: "max_fee_per_gas_gwei".to_owned(),
+            limit: format!("{most} wei per unit of gas"),
+            value: format!("{fee} wei"),
+            would_pass: "the same when blocks are emptier".to_owned(),
+        });
+    }
+}
+
+fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let rules = standing.policy.rules();
+    // 2^160 − 1 is what Permit2 never counts down; 160 bits set are the least of these.
+    let unlimited = bound.at_most.bit_len() > UNLIMITED_BITS || bound.at_most.count_ones() == UNLIMITED_BITS;
+    if unlimited && !rules.allow_unlimited_allowance.0 {
+        violations.push(Violation {
+            rule: "allow_unlimited_allowance".to_owned(),
+            limit: "exact amounts".to_owned(),
+            value: format!("an allowance of {} without limit for {}", bound.token.symbol, bound.spender),
+            would_pass: "the exact amount the action needs".to_owned(),
+        });
+    }
+    if let AllowanceKind::Permit2 { expires_at } = bound.kind {
+        let most = rules.max_allowance_seconds.0;
+        let lasts = expires_at.saturating_sub(facts.block_time);
+        if lasts > most && !bound.at_most.is_zero() {
+            violations.push(Violation {
+                rule: "max_allowance_seconds".to_owned(),
+                limit: format!("{most} s"),
+                value: format!("{lasts} s"),
+                would_pass: format!("an allowance that ends within {most} s"),
+            });
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! What the operator's checks look at beside the frame and the facts, and what an action wants of
+//! the limits.
+
+use std::collections::BTreeMap;
+
+use crate::base::units::{Rounding, Usd};
+use crate::chain::network::Network;
+use crate::chain::token::TokenId;
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::ledger::{Caps, Micros, Request, TokenKey, Usage};
+use crate::safety::policy::Policy;
+use crate::safety::value::Doubt;
+
+/// The policy, what has been used of it, what is wanted of it, and the network. Made once for all checks.
+#[derive(Debug, Clone)]
+pub struct Standing<'a> {
+    /// What holds.
+    pub policy: &'a Policy,
+    /// What has been used; an error where the ledger does not tell.
+    pub usage: Result<&'a Usage, &'a str>,
+    /// The chain the frame is for; `None` where it is not one that is configured.
+    pub network: Option<&'a Network>,
+    /// The policy's limits in this phase.
+    pub caps: Caps,
+    /// What the frame wants of them.
+    pub wish: Result<Request, Doubt>,
+}
+
+impl<'a> Standing<'a> {
+    /// How a frame stands to the policy.
+    pub fn new(
+        policy: &'a Policy,
+        usage: Result<&'a Usage, &'a str>,
+        network: Option<&'a Network>,
+        framed: &Framed,
+        facts: &Facts,
+    ) -> Self {
+        let caps = policy.caps(facts.phase, facts.reduce_only());
+        Self { policy, usage, network, caps, wish: request(framed, facts) }
+    }
+}
+
+/// What the frame wants of the limits.
+///
+/// # Errors
+/// [`Doubt`] where a figure cannot be told.
+pub fn request(framed: &Framed, facts: &Facts) -> Result<Request, Doubt> {
+    let values = facts.values.as_ref().map_err(Clone::clone)?;
+    let chain_id = framed.proposal().chain_id;
+    let takes_back = facts.takes_back();
+    let exempt = takes_back || facts.reduce_only();
+    let mut tokens: BTreeMap<TokenKey, Micros> = BTreeMap::new();
+    let parts = values.outflows.iter().chain(&values.takeable).map(|one| (one.token.id, one.usd));
+    for (token, usd) in parts.chain([(TokenId::Native, values.gas)]) {
+        let part = up(usd)?;
+        if part == Micros::ZERO {
+            continue;
+        }
+        let sum = tokens.entry((chain_id, token)).or_default();
+        *sum = sum.plus(part).map_err(Doubt::because)?;
+    }
+    // What cannot be told of the portfolio holds up nothing that only leaves it.
+    let equity = match &facts.portfolio {
+        Ok(portfolio) => Micros::of(portfolio.equity, Rounding::Down).map_err(Doubt::because)?,
+        Err(_) if exempt => Micros::ZERO,
+        Err(doubt) => return Err(doubt.clone()),
+    };
+    Ok(Request { spend: up(values.spent)?, tokens, trade: !takes_back, takes_back, exempt, equity })
+}
+
+pub(super) fn up(usd: Usd) -> Result<Micros, Doubt> {
+    Micros::of(usd, Rounding::Up).map_err(Doubt::because)
+}

@@ -1,0 +1,268 @@
+//! The operator's rules as the pipeline asks for them: policy file, stop file, ledger and checks
+//! behind the one seam.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256};
+use rusqlite::Transaction;
+use serde_json::json;
+
+use super::approval::ApprovalNeed;
+use super::audit::{self, Anchor, AuditError, Entry, Head};
+use super::checks::operators;
+use super::checks::slippage::SlippageLimits;
+use super::checks::standing::{Standing, request};
+use super::facts::Facts;
+use super::framed::Framed;
+use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, TooMuch, Usage};
+use super::policy::{Keeper, Policy, Word};
+use super::rulebook::{End, Reservation, ReserveError, Rulebook};
+use super::stop::StopFile;
+use super::verdict::Verdict;
+use crate::base::error::{ErrorCode, Violation};
+use crate::base::model::{CapabilityTier, Check, Phase, StopLevel};
+use crate::base::text::SafeText;
+use crate::base::units::{Rounding, Usd};
+use crate::chain::network::{Network, NetworkKind};
+use crate::store::Store;
+
+/// What the pipeline asks before it lets anything pass.
+///
+/// What is reserved and how it ended goes on the audit trail in the same transaction. The trail's
+/// anchor follows at the next question, and when the last of the rules' holders is gone.
+#[derive(Debug)]
+pub struct OperatorRules {
+    keeper: Arc<Keeper>,
+    stop: StopFile,
+    store: Store,
+    networks: Vec<Network>,
+    anchor: Anchor,
+}
+
+impl OperatorRules {
+    /// The rules of this data folder for these chains.
+    pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
+        let anchor = Anchor::beside(store.path());
+        Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor }
+    }
+
+    /// The policy in force, after a look at its file.
+    pub fn policy(&self) -> Arc<Policy> {
+        self.keeper.follow();
+        self.keeper.current().policy
+    }
+
+    /// Moves the anchor to where the trail ends on disk. It may lag; that it could not be moved is for
+    /// the log, since what it witnesses is there all the same.
+    fn anchor(&self) {
+        let moved = self.store.read(audit::head).map_err(|error: AuditError| error.to_string());
+        let moved = moved.and_then(|head| match head {
+            Head::EMPTY => Ok(()),
+            head => self.anchor.advance(head).map_err(|error| error.to_string()),
+        });
+        if let Err(error) = moved {
+            tracing::warn!("{error}");
+        }
+    }
+
+    fn network(&self, chain_id: u64) -> Option<&Network> {
+        self.networks.iter().find(|network| network.chain_id == chain_id)
+    }
+
+    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<Usage, String> {
+        let tokens = request(framed, facts).map(|wish| wish.tokens).unwrap_or_default();
+        let cool_off = policy.caps(facts.phase, false).cool_off;
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        self.store
+            .read(|connection| ledger::usage(connection, facts.now_millis, chain_id, account, tokens.keys(), cool_off))
+            .map_err(|error: LedgerError| error.to_string())
+    }
+}
+
+/// What counts as spent, or more than anything where that cannot be told.
+fn spent(facts: &Facts) -> Option<Usd> {
+    facts.values.as_ref().ok().map(|values| values.spent)
+}
+
+impl Rulebook for OperatorRules {
+    fn version(&self) -> B256 {
+        self.policy().hash()
+    }
+
+    fn stop(&self) -> Option<StopLevel> {
+        self.stop.read().level()
+    }
+
+    fn slippage(&self, phase: Phase) -> SlippageLimits {
+        let policy = self.policy();
+        SlippageLimits {
+            max_slippage: policy.max_slippage(phase),
+            max_price_impact: policy.max_price_impact(phase),
+            max_loss: policy.max_loss(),
+            max_quote_age: policy.max_quote_age_seconds().saturating_mul(1_000),
+        }
+    }
+
+    fn check(&self, framed: &Framed, facts: &Facts) -> Vec<Verdict> {
+        let policy = self.policy();
+        let usage = self.usage(&policy, framed, facts);
+        let network = self.network(framed.proposal().chain_id);
+        let usage = usage.as_ref().map_err(String::as_str);
+        self.anchor();
+        operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts))
+    }
+
+    fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
+        match spent(facts) {
+            Some(spent) => self.policy().consent(framed.proposal().tool.name, spent),
+            // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
+            None => ApprovalNeed::Approval { reasons: vec![SafeText::clean("its value cannot be told", 60)] },
+        }
+    }
+
+    fn above_hot_lane(&self, _framed: &Framed, facts: &Facts) -> bool {
+        spent(facts).is_none_or(|spent| self.policy().above_hot_lane(spent))
+    }
+
+    fn always_covers(&self, framed: &Framed, facts: &Facts) -> bool {
+        let tool = &framed.proposal().tool;
+        let devnet =
+            self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet);
+        let named = self.policy().rules().always_approve.allows(&Word(tool.name.to_owned()), false);
+        match tool.capability {
+            CapabilityTier::Read => true,
+            CapabilityTier::Write => named && (devnet || !self.above_hot_lane(framed, facts)),
+            CapabilityTier::Privileged => false,
+        }
+    }
+
+    fn goes_private(&self, framed: &Framed, facts: &Facts) -> bool {
+        let mainnet = framed.proposal().chain_id == 1;
+        mainnet && spent(facts).is_none_or(|spent| self.policy().wants_private_rpc(spent))
+    }
+
+    fn reserve(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        framed: &Framed,
+        facts: &Facts,
+    ) -> Result<Reservation, ReserveError> {
+        let policy = self.policy();
+        let wish =
+            request(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+        let proposal = framed.proposal();
+        let party = Party {
+            call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
+            chain_id: proposal.chain_id,
+            account: proposal.account,
+        };
+        let caps = policy.caps(facts.phase, facts.reduce_only());
+        match ledger::reserve(transaction, now, &caps, &party, &wish) {
+            Ok(id) => {
+                ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
+                let body = json!({
+                    "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
+                    "chain_id": proposal.chain_id, "account": proposal.account, "recipients": proposal.recipients,
+                    "spend": wish.spend.dollars(), "class": facts.class(proposal.tool.action_class).as_str(),
+                    "phase": facts.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
+                });
+                let entry = Entry {
+                    kind: "action:reserved",
+                    call_id: Some(proposal.call_id),
+                    golem_id: &proposal.golem_id,
+                    body: &body,
+                };
+                audit::append(transaction, now, &entry).map_err(unrecorded)?;
+                Ok(Reservation(id.get()))
+            }
+            Err(LedgerError::Exceeded(violations)) => {
+                let rate = |rule: &str| {
+                    matches!(rule, "max_trades_per_hour" | "max_tool_calls_per_minute" | "cooldown_seconds")
+                };
+                let loss = |rule: &str| matches!(rule, "stop_loss_pct" | "max_consecutive_failures");
+                let code = match violations.first().map(|one| one.rule.as_str()) {
+                    Some(rule) if rate(rule) => ErrorCode::SafetyRateLimited,
+                    Some(rule) if loss(rule) => ErrorCode::SafetyBalanceBreaker,
+                    _ => ErrorCode::SafetySpendingLimitExceeded,
+                };
+                let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>();
+                Err(refused(code, &detail.join("; "), violations))
+            }
+            Err(other) => Err(failed(other)),
+        }
+    }
+
+    fn settle(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+        end: End,
+    ) -> Result<(), ReserveError> {
+        // What is too much to count is counted as the most that can be.
+        let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or_else(|TooMuch| Micros::MAX);
+        let outcome = match end {
+            End::Done { spent } => Outcome::Done { spent: micros(spent) },
+            End::Reverted { gas } => Outcome::Reverted { gas: micros(gas) },
+            End::NotSent => Outcome::NotSent,
+            End::Withdrawn => Outcome::Withdrawn,
+            End::Unclear => Outcome::Unclear,
+        };
+        let failures = self.keeper.current().policy.rules().max_consecutive_failures.0;
+        let id = ReservationId::stored(reservation.0);
+        ledger::settle(transaction, now, id, outcome, failures).map_err(failed)?;
+        let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
+        let (state, spent) = match outcome {
+            Outcome::Done { spent } => ("done", Some(spent)),
+            Outcome::Reverted { gas } => ("reverted", Some(gas)),
+            Outcome::NotSent => ("not_sent", None),
+            Outcome::Withdrawn => ("withdrawn", None),
+            Outcome::Unclear => ("unclear", None),
+        };
+        let body = json!({ "reservation": id.get(), "state": state, "spent": spent.map(Micros::dollars) });
+        let entry = Entry { kind: "action:settled", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        audit::append(transaction, now, &entry).map_err(unrecorded)?;
+        Ok(())
+    }
+
+    fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool {
+        let policy = self.policy();
+        if !policy.rules().approve_first_seen.0 {
+            return true;
+        }
+        let named = policy.rules().allowed_recipients.listed.as_ref();
+        if named.is_some_and(|listed| listed.iter().any(|one| one.0 == recipient)) {
+            return true;
+        }
+        // Where the ledger does not tell, nobody is known.
+        let paid: Result<bool, LedgerError> =
+            self.store.read(|connection| ledger::knows_recipient(connection, chain_id, recipient));
+        paid.unwrap_or(false)
+    }
+}
+
+impl Drop for OperatorRules {
+    fn drop(&mut self) {
+        self.anchor();
+    }
+}
+
+fn unrecorded(error: AuditError) -> ReserveError {
+    match error {
+        AuditError::Store(error) => ReserveError::Store(error),
+        other => ReserveError::Ledger(other.to_string()),
+    }
+}
+
+fn refused(code: ErrorCode, detail: &dyn std::fmt::Display, violations: Vec<Violation>) -> ReserveError {
+    ReserveError::Refused(vec![Verdict::blocked(Check::SpendingLimit, code, detail, violations)])
+}
+
+fn failed(error: LedgerError) -> ReserveError {
+    match error {
+        LedgerError::Store(error) => ReserveError::Store(error),
+        other => ReserveError::Ledger(other.to_string()),
+    }
+}
