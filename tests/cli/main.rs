@@ -6,9 +6,9 @@ mod config;
 #[cfg(unix)]
 mod devnet;
 mod doctor;
+mod halt;
 #[cfg(unix)]
 mod keys;
-mod halt;
 mod policy;
 mod tools;
 mod usage;

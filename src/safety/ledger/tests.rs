@@ -460,8 +460,9 @@ proptest! {
                         _ => (Outcome::Unclear, None, None),
                     };
                     file.settle(wall, entry.id, outcome).unwrap();
-                    let Some((spent, weth, left)) = end else { continue };
+                    // The ledger's clock moves on with whatever is written.
                     model.now = model.now.max(wall);
+                    let Some((spent, weth, left)) = end else { continue };
                     model.entries[*at].settled = Some((model.now, spent, weth, left));
                     let own_trial = model.trial == Some(entry.id);
                     match (model.opened_at.is_some(), success) {
