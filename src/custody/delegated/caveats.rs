@@ -4,7 +4,7 @@
 use alloy::primitives::{Address, Bytes, U256};
 
 use crate::abi::delegation::Caveat;
-use crate::chain::network::AddressBook;
+use crate::chain::network::{AddressBook, Contract};
 
 /// The longest list of targets or methods.
 const LONGEST_LIST: usize = 64;
@@ -37,6 +37,8 @@ pub enum Limit {
         /// How much.
         amount: U256,
     },
+    /// Whatever the owner's policy contract lets through, by the rules that the owner keeps there.
+    PolicyCage,
 }
 
 /// Where the enforcers stand on one chain.
@@ -48,6 +50,8 @@ pub struct Enforcers {
     time: Address,
     calls: Address,
     token_loss: Address,
+    /// The policy contract, which not every chain has.
+    cage: Option<Address>,
 }
 
 /// The limits of one delegation.
@@ -112,10 +116,11 @@ impl Enforcers {
             time: find("timestampEnforcer")?,
             calls: find("limitedCallsEnforcer")?,
             token_loss: find("erc20BalanceChangeEnforcer")?,
+            cage: book.contract(Contract::PolicyCage),
         })
     }
 
-    fn encode(&self, limit: &Limit) -> Caveat {
+    fn encode(&self, limit: &Limit) -> Result<Caveat, LimitsError> {
         let (enforcer, terms) = match limit {
             Limit::Targets(targets) => (self.targets, targets.iter().flat_map(|target| target.0.0).collect()),
             Limit::Methods(methods) => (self.methods, methods.iter().flatten().copied().collect()),
@@ -130,8 +135,10 @@ impl Enforcers {
                 let packed = [&[1][..], token.as_slice(), owner.as_slice(), &amount.to_be_bytes::<32>()];
                 (self.token_loss, packed.concat())
             }
+            // Its rules are in the contract, not in the terms.
+            Limit::PolicyCage => (self.cage.ok_or(LimitsError::NoEnforcer("policyCage"))?, Vec::new()),
         };
-        Caveat { enforcer, terms: Bytes::from(terms), args: Bytes::new() }
+        Ok(Caveat { enforcer, terms: Bytes::from(terms), args: Bytes::new() })
     }
 
     fn decode(&self, at: usize, caveat: &Caveat) -> Result<Limit, LimitsError> {
@@ -169,6 +176,12 @@ impl Enforcers {
                     _ => return Err(wrong),
                 }
             }
+            enforcer if Some(enforcer) == self.cage => {
+                if !terms.is_empty() {
+                    return Err(wrong);
+                }
+                Limit::PolicyCage
+            }
             enforcer => return Err(LimitsError::Unknown { at, enforcer }),
         };
         Ok(limit)
@@ -196,7 +209,10 @@ impl Limits {
     }
 
     /// As caveats of a delegation.
-    pub(super) fn encode(&self, enforcers: &Enforcers) -> Vec<Caveat> {
+    ///
+    /// # Errors
+    /// [`LimitsError::NoEnforcer`] for one that this chain has no contract for.
+    pub(super) fn encode(&self, enforcers: &Enforcers) -> Result<Vec<Caveat>, LimitsError> {
         self.0.iter().map(|limit| enforcers.encode(limit)).collect()
     }
 
@@ -220,7 +236,7 @@ impl Limits {
                 }
                 Limit::Value(most) if value > *most => return Err(LimitsError::Value { most: *most, value }),
                 Limit::Targets(_) | Limit::Methods(_) | Limit::Value(_) => {}
-                Limit::Time { .. } | Limit::Calls(_) | Limit::TokenLoss { .. } => {}
+                Limit::Time { .. } | Limit::Calls(_) | Limit::TokenLoss { .. } | Limit::PolicyCage => {}
             }
         }
         Ok(())

@@ -101,7 +101,7 @@ impl Grant {
         limits: &Limits,
         salt: U256,
     ) -> Result<(Delegation, B256), GrantError> {
-        let caveats = limits.encode(&Enforcers::of(&network.book)?);
+        let caveats = limits.encode(&Enforcers::of(&network.book)?)?;
         let signature = Bytes::new();
         let delegation = Delegation { delegate: session, delegator: owner, authority: ROOT, caveats, salt, signature };
         let (manager, _) = framework(network)?;

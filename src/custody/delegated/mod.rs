@@ -37,6 +37,10 @@ const REDEEM_GAS: u64 = 120_000;
 /// Gas of one caveat's hooks; those that read balances take the most.
 const CAVEAT_GAS: u64 = 60_000;
 
+/// Gas of the policy contract's hooks: it keeps balances and prices of up to about eight assets from before to
+/// after the call.
+const CAGE_GAS: u64 = 1_000_000;
+
 /// An owner's account, worked through a session key.
 pub struct DelegatedAccount {
     session: LocalAccount,
@@ -81,8 +85,9 @@ impl DelegatedAccount {
             modes: vec![SINGLE],
             executionCallDatas: vec![execution.into()],
         };
-        let caveats = self.grant.delegation().caveats.len() as u64;
-        let around = REDEEM_GAS.saturating_add(CAVEAT_GAS.saturating_mul(caveats));
+        let around = self.grant.limits().all().iter().fold(REDEEM_GAS, |sum, limit| {
+            sum.saturating_add(if *limit == Limit::PolicyCage { CAGE_GAS } else { CAVEAT_GAS })
+        });
         Ok(FramedLeg {
             purpose: leg.purpose,
             from: self.session.address(),

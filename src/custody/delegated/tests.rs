@@ -256,6 +256,63 @@ async fn time_count_method_and_value_are_limits_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owners_policy_contract_judges_every_call_of_the_session_key() {
+    use crate::abi::policy_cage::PolicyCage::{self, AssetRule, CallRule, Rules};
+    let world = World::new().await;
+    world.as_owner(world.session.address(), U256::from(10).pow(U256::from(17)), Bytes::new()).await;
+    let book = &world.network().book;
+    let (cage, permit2) = (book.contract(Contract::PolicyCage).unwrap(), book.contract(Contract::Permit2).unwrap());
+    let feed = book.feeds().iter().find(|feed| feed.pair == "USDC / USD").unwrap().address;
+    let set = Rules {
+        assets: vec![AssetRule {
+            token: world.usdc,
+            feed,
+            exit: true,
+            maxPerTransaction: 100 * u128::from(USDC),
+            maxPerDay: 1_000 * u128::from(USDC),
+            maxPosition: u128::MAX,
+        }],
+        calls: [Erc20::approveCall::SELECTOR, Erc20::transferCall::SELECTOR]
+            .map(|selector| CallRule { target: world.usdc, selector: selector.into() })
+            .to_vec(),
+        spenders: vec![permit2],
+        maxDrawdownBps: 1_000,
+        maxLossBps: 10_000,
+        minInterval: 0,
+        maxPriceAge: 86_400,
+    };
+    let limits = vec![
+        Limit::Targets(vec![world.usdc, cage]),
+        Limit::Time { after: 0, before: 4_102_444_800 },
+        Limit::PolicyCage,
+    ];
+    let account = world.account(limits);
+    let friend = Address::repeat_byte(0x42);
+    // An owner who has said nothing allows nothing.
+    let framed = world.frame(&account, world.transfer(friend, 1)).unwrap();
+    assert_eq!(world.as_session(framed).await, TxState::Reverted);
+    world.as_owner(cage, U256::ZERO, PolicyCage::configureCall { set }.abi_encode().into()).await;
+
+    let approve = |amount: u64| {
+        let call = Erc20::approveCall { spender: permit2, value: U256::from(amount * USDC) };
+        leg(world.usdc, U256::ZERO, call.abi_encode().into(), 80_000)
+    };
+    let clear = leg(cage, U256::ZERO, PolicyCage::clearCall {}.abi_encode().into(), 80_000);
+    for (what, leg, end) in [
+        ("a transfer inside the rules", world.transfer(friend, 100), TxState::Included),
+        ("an approval inside the rules", approve(100), TxState::Included),
+        ("more than one transaction may move", world.transfer(friend, 101), TxState::Reverted),
+        ("more than may be approved", approve(101), TxState::Reverted),
+        ("the rules themselves", clear, TxState::Reverted),
+        ("a transfer inside the rules, again", world.transfer(friend, 100), TxState::Included),
+    ] {
+        let framed = world.frame(&account, leg).unwrap();
+        assert_eq!(world.as_session(framed).await, end, "{what}");
+    }
+    assert_eq!(world.usdc_of(friend).await, U256::from(200 * USDC));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_delegation_that_is_not_wholly_understood_is_none() {
     let world = World::new().await;
     let good = world.delegation(world.limits());
