@@ -253,6 +253,7 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
             recipient: Recipient::Account(trader),
             permit: permit.clone().map(|permit| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
             portion: None,
+            one_bound: true,
             deadline: Some(U256::from(1_800_001_000_u64)),
         })
         .expect("a plan");
@@ -292,6 +293,13 @@ async fn every_shape_of_trade_does_what_was_quoted_and_simulated() {
         assert_eq!(outcome.gas_used, receipt.gas_used + 12 * zeros, "{name}");
         assert_eq!(outcome.logs.as_slice(), receipt.logs(), "{name}");
 
+        // What the swap tool gives as the limit holds with room.
+        assert!(
+            receipt.gas_used < route.gas_units * 2 + 100_000,
+            "{name}: {} of {}",
+            receipt.gas_used,
+            route.gas_units
+        );
         let gas = U256::from(receipt.gas_used) * U256::from(receipt.effective_gas_price);
         let gas_of = |native: bool| if native { gas } else { U256::ZERO };
         let paid = before[0] - after[0] - gas_of(token_in.is_none());
@@ -357,4 +365,73 @@ async fn a_placeholder_is_worth_nothing_on_a_chain() {
     let options = Options { signatures: vec![floor.stand_in(&permit)], ..Options::default() };
     let simulation = fork.simulate_with(&[Call::new(thief, permit2, stolen)], &options).await.expect("a simulation");
     assert!(matches!(simulation.outcomes[0].status, Status::Reverted(_)));
+}
+
+/// What a token that misbehaves does to a swap: a refusal with its reason, or exactly what arrived.
+#[tokio::test(flavor = "multi_thread")]
+async fn swaps_of_bad_tokens_are_refused_or_told_as_they_are() {
+    let floor = Floor::open().await;
+    let trader = floor.trader.address();
+    let router = floor.contract("universalRouter");
+    let weth = floor.token(Token::Weth);
+    floor.approve_permit2(weth).await;
+    let mut nonce = 0;
+    let mut buy = async |token: Token, slippage: u32| {
+        let asked = RouteRequest::new(weth, floor.token(token), Exact::In(units(1, 16)));
+        let route = floor.route(&asked, |_| true).await;
+        let permit = floor.permit(weth, route.amount_in, nonce);
+        let trade = floor.trade(&route, &permit, slippage);
+        let data = trade.execution.encode(Version::V2_0);
+        let simulated = floor.simulate(&trade, data.clone(), vec![floor.stand_in(&permit)]).await;
+        let at = trade.execution.signature_offset(Version::V2_0).expect("a permit");
+        let digest = floor.stand_in(&permit).digest;
+        let signature = floor.trader.sign_hash_sync(&digest).expect("signs").as_bytes();
+        let before = floor.balance(Some(floor.token(token)), trader).await;
+        let block = floor.send(router, U256::ZERO, signed(&data, at, &signature)).await;
+        let got = floor.balance(Some(floor.token(token)), trader).await - before;
+        let done = block.receipts[0].is_success();
+        nonce += u64::from(done);
+        let status = simulated.outcomes[0].status.clone();
+        assert_eq!(done, status == Status::Success, "{token:?}: {status:?}");
+        let foreseen = simulated.changes.balance(floor.token(token), trader);
+        assert_eq!(foreseen.map_or(U256::ZERO, |change| change.after - change.before), got, "{token:?}");
+        (status, got, route.amount_out)
+    };
+
+    // It delivers one percent less than the pool sends: refused within half a percent, and told as it is within two.
+    let (status, got, _) = buy(Token::FeeOnTransfer, 50).await;
+    assert!(format!("{status:?}").contains("V2TooLittleReceived"), "{status:?}");
+    assert_eq!(got, U256::ZERO);
+    let (status, got, quoted) = buy(Token::FeeOnTransfer, 200).await;
+    assert_eq!(status, Status::Success);
+    assert_eq!(got, quoted - quoted / U256::from(100));
+
+    // It returns no bool, or has a name that lies: it trades like any other.
+    for token in [Token::NoReturn, Token::HostileSymbol, Token::Lookalike] {
+        let (status, got, quoted) = buy(token, 50).await;
+        assert_eq!((status, got), (Status::Success, quoted), "{token:?}");
+    }
+
+    // It cannot be bought, and says why.
+    let (status, got, _) = buy(Token::Reverting, 50).await;
+    assert!(matches!(status, Status::Reverted(_)), "{status:?}");
+    assert_eq!(got, U256::ZERO);
+}
+
+impl Floor {
+    /// The call that trades `route` for the trader, with the allowance signed in it.
+    fn trade(&self, route: &Route, permit: &PermitSingle, slippage: u32) -> Trade {
+        plan(&SwapRequest {
+            route,
+            native_in: false,
+            native_out: false,
+            slippage: BasisPoints::new(slippage).expect("a share"),
+            recipient: Recipient::Account(self.trader.address()),
+            permit: Some((permit.clone(), Bytes::from(PLACEHOLDER_SIGNATURE))),
+            portion: None,
+            one_bound: true,
+            deadline: Some(U256::from(1_800_001_000_u64)),
+        })
+        .expect("a plan")
+    }
 }

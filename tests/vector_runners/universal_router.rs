@@ -69,6 +69,7 @@ fn vector(case: &Value, key: &PrivateKeySigner) {
             recipient: parse(&case["fee"]["recipient"]),
             share: BasisPoints::new(parse::<u32>(&case["fee"]["bps"]) / 100).unwrap(),
         }),
+        one_bound: false,
         deadline: case["deadline"].as_str().map(|deadline| deadline.parse().unwrap()),
     })
     .unwrap_or_else(|error| panic!("{id}: {error}"));

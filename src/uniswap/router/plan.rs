@@ -50,6 +50,9 @@ pub struct SwapRequest<'a> {
     pub permit: Option<(PermitSingle, alloy::primitives::Bytes)>,
     /// A share of the output for somebody else.
     pub portion: Option<Portion>,
+    /// Whether an exact input over two paths is bounded once, over both, as one over more always is:
+    /// then the least is exact to the unit, for the price of one more transfer.
+    pub one_bound: bool,
     /// Second since the Unix epoch after which the router refuses.
     pub deadline: Option<U256>,
 }
@@ -129,7 +132,8 @@ pub fn plan(request: &SwapRequest<'_>) -> Result<Trade, PlanError> {
     // the router, where the sweep bounds it.
     let v2_exact_output =
         exact_output && route.legs.iter().flat_map(|leg| &leg.hops).any(|hop| hop.version == PoolVersion::V2);
-    let bounded_together = !exact_output && route.legs.len() >= BOUND_TOGETHER_FROM;
+    let together_from = if request.one_bound { 2 } else { BOUND_TOGETHER_FROM };
+    let bounded_together = !exact_output && route.legs.len() >= together_from;
     let through_router = bounded_together || request.native_out || request.portion.is_some() || v2_exact_output;
     let mut bounded_by_leg = U256::ZERO;
     for leg in &route.legs {

@@ -71,6 +71,7 @@ fn request(route: &Route) -> SwapRequest<'_> {
         recipient: Recipient::Account(ME),
         permit: None,
         portion: None,
+        one_bound: false,
         deadline: Some(number(1_800_000_000)),
     }
 }
@@ -125,6 +126,10 @@ fn splits_are_bounded_in_all() {
     let trade = plan(&request(&two)).unwrap();
     assert_eq!(trade.amount_out_min, number(198 + 199));
     assert_eq!(trade.execution.commands.len(), 2);
+    let trade = plan(&SwapRequest { one_bound: true, ..request(&two) }).unwrap();
+    assert_eq!(trade.amount_out_min, number(398));
+    let sweep = Command::Sweep { token: C, recipient: ME, amount_min: number(398) };
+    assert_eq!(trade.execution.commands.last(), Some(&sweep));
 
     let three = route(Exact::In, vec![one(100, 199), one(100, 201), one(100, 200)]);
     let trade = plan(&request(&three)).unwrap();
