@@ -17,6 +17,7 @@
 //! | `rulebook`, `operator` | the seam to policy, stop ladder and ledger, and what stands behind it |
 //! | `value` | dollars: out at the highest, in at the lowest |
 //! | `simulate` | what the bytes do, against what was declared |
+//! | `cage` | the owner's policy contract, read and asked first |
 //! | `permit`, `approval`, `guardian` | consent |
 //! | `policy` | what the operator allows: file, presets, comparison, limits |
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
@@ -30,6 +31,7 @@ pub mod account;
 pub mod approval;
 pub mod audit;
 mod binding;
+pub mod cage;
 pub mod calldata;
 pub mod checks;
 pub mod facts;

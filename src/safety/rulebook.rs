@@ -26,7 +26,7 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
     /// How much a trade may lose in `phase`.
     fn slippage(&self, phase: Phase) -> SlippageLimits;
 
-    /// Every check but the slippage guard and the simulation, each with its verdict.
+    /// Every check but the slippage guard, the policy contract and the simulation, each with its verdict.
     fn check(&self, framed: &Framed, facts: &Facts) -> Vec<Verdict>;
 
     /// How much consent it takes.

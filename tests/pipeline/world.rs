@@ -456,17 +456,21 @@ impl World {
         token.contract(self.client.network()).unwrap()
     }
 
-    /// Sends something from the account outside of Bardo.
     async fn mint(&self, raw: u64) {
-        let call = OpenMint::mintCall { to: self.account(), value: U256::from(raw) };
+        self.send(self.contract_of(&self.usdc), OpenMint::mintCall { to: self.account(), value: U256::from(raw) })
+            .await;
+    }
+
+    /// Sends something from the account outside of Bardo.
+    pub async fn send(&self, to: Address, call: impl SolCall) {
         let provider = self.client.provider();
         let transaction = TxEip1559 {
             chain_id: 31_337,
             nonce: self.nonce().await,
-            gas_limit: 300_000,
+            gas_limit: 1_000_000,
             max_fee_per_gas: 100_000_000_000,
             max_priority_fee_per_gas: 1_000_000_000,
-            to: self.contract_of(&self.usdc).into(),
+            to: to.into(),
             value: U256::ZERO,
             access_list: Default::default(),
             input: call.abi_encode().into(),

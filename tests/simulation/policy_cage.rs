@@ -399,3 +399,120 @@ fn rules_that_make_no_sense_are_refused() {
         refuses!(refusal(refused), Refused::BadRules(_));
     }
 }
+
+/// The contract's judgement and the one made off chain before it, on random plans: the same.
+#[test]
+fn off_chain_the_same_plans_pass_and_fail() {
+    use rand::{Rng, SeedableRng};
+    let seed = crate::execution::seed(11);
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
+    let (mut passed, mut refused) = (0, 0);
+    for round in 0..400 {
+        let mut cage = Cage::new();
+        cage.changed(|rules| {
+            rules.minInterval = 600;
+            rules.assets[0].maxPosition = raw(usdc(11_000));
+        });
+        if random.random_bool(0.5) {
+            assert!(cage.buy(random.random_range(1..=50) * 20).is_ok());
+        }
+        if random.random_bool(0.5) {
+            cage.pass(random.random_range(1..40) * HOUR / 2);
+        }
+        if random.random_bool(0.9) {
+            cage.price(1, random.random_range(1_500..2_300));
+        }
+        let other = cage.feeds[0];
+        let targets = [ROUTER, ROUTER, ROUTER, ROUTER, cage.usdc, PERMIT2, cage.cage, OWNER, other];
+        let target = targets[random.random_range(0..targets.len())];
+        let spender = [PERMIT2, ROUTER, OUTSIDE][random.random_range(0..3)];
+        let value = usdc(random.random_range(0..2_000));
+        let token = [cage.usdc, cage.weth, other][random.random_range(0..3)];
+        let permit2 =
+            Permit2::approveCall { token, spender, amount: value.to(), expiration: Default::default() }.abi_encode();
+        let data = match random.random_range(0..8) {
+            0..=4 => SWAP.to_vec(),
+            5 => Erc20::approveCall { spender, value }.abi_encode(),
+            6 => permit2,
+            _ => Vec::new(),
+        };
+        // What really happens, in both directions, near every bound.
+        let buys = random.random_bool(0.5);
+        let dollars = random.random_range(1..1_100_u64);
+        let hundredths = dollars * random.random_range(80..120_u64) / 2_000;
+        let (out, into) = if target != ROUTER || data.as_slice() != SWAP.as_slice() {
+            ((cage.usdc, U256::ZERO), (cage.weth, U256::ZERO))
+        } else if buys {
+            ((cage.usdc, usdc(dollars)), (cage.weth, weth(hundredths)))
+        } else {
+            ((cage.weth, weth(hundredths.max(1))), (cage.usdc, usdc(dollars)))
+        };
+        let judged = cage.off_chain(target, &data, out, into);
+        let kept = cage.world.state.clone();
+        let done = cage.before(target, U256::ZERO, &data).and_then(|execution| {
+            cage.world.send(OWNER, out.0, Erc20::transferCall { to: OUTSIDE, value: out.1 });
+            cage.mint(into.0, OWNER, into.1);
+            cage.after(execution)
+        });
+        cage.world.state = kept;
+        let on_chain = done.map_err(|error| error.abi_encode());
+        assert_eq!(on_chain.is_ok(), judged.is_empty(), "round {round}, seed {seed}: {on_chain:?} {judged:?}");
+        if on_chain.is_ok() { passed += 1 } else { refused += 1 }
+    }
+    assert!(passed > 40 && refused > 40, "{passed} passed, {refused} refused: the plans are too much alike");
+}
+
+impl Cage {
+    /// What is said off chain of a plan with these flows, on the state as it is.
+    fn off_chain(
+        &self,
+        target: Address,
+        data: &[u8],
+        out: (Address, U256),
+        into: (Address, U256),
+    ) -> Vec<bardo::base::error::Violation> {
+        use bardo::chain::token::TokenId;
+        use bardo::safety::cage::{Cage as Judge, CagedAsset, Plan};
+        let rules: Rules = self.ask(self.cage, PolicyCage::rulesOfCall { owner: OWNER });
+        let standing = self.ask(self.cage, PolicyCage::standingCall { owner: OWNER });
+        let assets = rules.assets.iter().map(|rule| {
+            let round = self.ask(rule.feed, bardo::abi::feed::Aggregator::latestRoundDataCall {});
+            let fresh = U256::from(self.world.block.timestamp) - round.updatedAt <= U256::from(rules.maxPriceAge);
+            // 8 decimals of the feed and those of the token, to 18.
+            let decimals: u8 = self.ask(rule.token, Erc20::decimalsCall {});
+            let answer = U256::try_from(round.answer).expect("above zero");
+            let price = answer * U256::from(10).pow(U256::from(36 - 8 - decimals));
+            CagedAsset {
+                rule: rule.clone(),
+                balance: self.ask(rule.token, Erc20::balanceOfCall { owner: OWNER }),
+                left_in_day: self.ask(self.cage, PolicyCage::leftInDayCall { owner: OWNER, token: rule.token }),
+                price: fresh.then_some(price),
+            }
+        });
+        let judge = Judge {
+            contract: self.cage,
+            manager: MANAGER,
+            owner: OWNER,
+            assets: assets.collect(),
+            highest: standing.highest,
+            last_action: standing.lastAction,
+            rules,
+        };
+        let some = |(_, amount): &(Address, U256)| !amount.is_zero();
+        let plan = Plan {
+            calls: vec![(target, U256::ZERO, data)],
+            out: Some(out).filter(some).map(|(token, amount)| (TokenId::Erc20(token), amount)).into_iter().collect(),
+            into: Some(into)
+                .filter(some)
+                .map(|(token, amount)| (TokenId::Erc20(token), amount, amount))
+                .into_iter()
+                .collect(),
+        };
+        judge.judge(&plan, self.world.block.timestamp)
+    }
+
+    fn ask<C: SolCall>(&self, to: Address, call: C) -> C::Return {
+        let simulation = self.world.simulate(&[bardo::chain::fork::Call::new(BOB, to, call.abi_encode())]);
+        C::abi_decode_returns(&simulation.outcomes[0].output).expect("an answer")
+    }
+}

@@ -7,6 +7,7 @@ pub mod halt;
 mod model;
 pub mod phase_gate;
 pub mod rate_limit;
+pub mod policy_cage;
 pub mod slippage;
 pub mod spending_limit;
 pub mod standing;

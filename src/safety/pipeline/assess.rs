@@ -16,8 +16,9 @@ use crate::chain::network::Contract;
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::EventKind;
+use crate::safety::cage;
 use crate::safety::calldata;
-use crate::safety::checks::slippage;
+use crate::safety::checks::{policy_cage, slippage};
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ground::{Ground, portfolio};
@@ -70,8 +71,11 @@ impl Pipeline {
         };
         let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
         let named: Vec<TokenId> = tokens.keys().copied().collect();
-        let (spreads, balances) =
-            futures::join!(ground.spreads(&named, traded), ground.balances(framed.account(), &tokens, block));
+        let (spreads, balances, cage) = futures::join!(
+            ground.spreads(&named, traded),
+            ground.balances(framed.account(), &tokens, block),
+            cage::read(ground, framed.account(), block, fork.next_block().timestamp)
+        );
         let told = match (&unknown, &balances) {
             (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
             (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances)),
@@ -111,6 +115,7 @@ impl Pipeline {
         };
         let mut verdicts = self.inner.rules.check(framed, &facts);
         verdicts.push(slippage::check(framed, &facts, &self.inner.rules.slippage(phase)));
+        verdicts.push(policy_cage::check(framed, &facts, &cage));
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         if !verdicts.iter().any(Verdict::blocks) {

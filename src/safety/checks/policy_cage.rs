@@ -1,0 +1,45 @@
+//! Would the owner's policy contract let it pass? Decided on the rules read on chain; an account that
+//! has set none is not caged.
+
+use crate::base::error::{ErrorCode, Violation};
+use crate::base::model::Check;
+use crate::safety::cage::{Cage, Plan};
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::value::Doubt;
+use crate::safety::verdict::Verdict;
+
+/// The check.
+pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>) -> Verdict {
+    let cage = match cage {
+        Ok(Some(cage)) => cage,
+        Ok(None) => return Verdict::passed(Check::PolicyCage, "the account has set no rules in a policy contract"),
+        Err(doubt) => {
+            let violation = Violation {
+                rule: "policy_cage".to_owned(),
+                limit: "rules that can be read".to_owned(),
+                value: doubt.to_string(),
+                would_pass: "the same once the policy contract can be read".to_owned(),
+            };
+            return Verdict::blocked(Check::PolicyCage, ErrorCode::SafetyCageViolation, doubt, vec![violation]);
+        }
+    };
+    let proposal = framed.proposal();
+    let plan = Plan {
+        // What the delegation manager hands on to the contract is the proposed call, however it is wrapped.
+        calls: proposal.legs.iter().map(|leg| (leg.to, leg.value, leg.data.as_ref())).collect(),
+        out: proposal.outflows.iter().map(|flow| (flow.token.id, flow.amount)).collect(),
+        into: proposal
+            .inflows
+            .iter()
+            .filter(|inflow| inflow.recipient == proposal.account)
+            .map(|inflow| (inflow.token.id, inflow.at_least, inflow.expected.max(inflow.at_least)))
+            .collect(),
+    };
+    let violations = cage.judge(&plan, facts.block_time);
+    if violations.is_empty() {
+        return Verdict::passed(Check::PolicyCage, format_args!("inside the rules of {}", cage.contract));
+    }
+    let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
+    Verdict::blocked(Check::PolicyCage, ErrorCode::SafetyCageViolation, detail, violations)
+}
