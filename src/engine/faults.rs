@@ -2,6 +2,7 @@
 
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::units::AmountError;
+use crate::chain::fork::ForkError;
 use crate::chain::network::UnknownChain;
 use crate::chain::price::PriceUnknown;
 use crate::chain::provider::{ConnectError, ProviderError};
@@ -120,6 +121,23 @@ impl From<QuoteError> for ToolError {
             QuoteError::Discovery(error) => error.into(),
             QuoteError::Absent { .. } => Self::new(ErrorCode::SdkFallbackUnavailable, error),
         }
+    }
+}
+
+impl From<ForkError> for ToolError {
+    fn from(error: ForkError) -> Self {
+        let code = match error {
+            ForkError::Endpoint(error) => return error.into(),
+            ForkError::Malformed { .. }
+            | ForkError::UnknownBlock { .. }
+            | ForkError::WrongChain { .. }
+            | ForkError::Reorganised { .. } => ErrorCode::ChainInconsistent,
+            ForkError::State(_) | ForkError::Stopped => ErrorCode::ChainUnreachable,
+            ForkError::Rejected { .. } | ForkError::NotConverging { .. } | ForkError::Machine(_) => {
+                ErrorCode::SafetySimulationFailed
+            }
+        };
+        Self::new(code, error)
     }
 }
 

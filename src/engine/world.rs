@@ -7,6 +7,7 @@ use alloy::primitives::Address;
 
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
+use crate::chain::fork::{Fork, NextBlock, Source};
 use crate::chain::multicall::{Answers, Calls};
 use crate::chain::network::{Contract, Network, resolve};
 use crate::chain::price::PriceChain;
@@ -37,6 +38,8 @@ pub struct WorldChain {
     pub client: ChainClient,
     /// What its tokens are worth.
     pub prices: PriceChain,
+    /// Where simulations read from; keeps what it read.
+    source: Source,
     /// Its pools, where the address book knows how to find them.
     pools: Result<Arc<PoolReader>, DiscoveryError>,
 }
@@ -120,7 +123,8 @@ impl WorldChain {
     /// A chain with its prices.
     pub fn new(client: ChainClient, prices: PriceChain) -> Self {
         let pools = PoolReader::new(client.provider().clone(), client.network()).map(Arc::new);
-        Self { client, prices, pools }
+        let source = Source::of(&client);
+        Self { client, prices, source, pools }
     }
 
     /// The reader of its pools, which keeps what it read.
@@ -129,6 +133,19 @@ impl WorldChain {
     /// `CHAIN_UNSUPPORTED` where the address book has not what reading takes.
     pub fn pools(&self) -> Result<&Arc<PoolReader>, ToolError> {
         self.pools.as_ref().map_err(|error| error.clone().into())
+    }
+
+    /// Where simulations read from.
+    pub fn source(&self) -> &Source {
+        &self.source
+    }
+
+    /// A fork of the chain at `block`.
+    ///
+    /// # Errors
+    /// The chain's own failure, as a tool's error.
+    pub async fn fork(&self, block: BlockId) -> Result<Fork, ToolError> {
+        Ok(Fork::pin(&self.source, block, NextBlock::default()).await?)
     }
 
     /// The chain's name, id and address book.

@@ -2,6 +2,8 @@
 //! its parameters, what to read and how to say it; how it is called belongs to the engine.
 
 pub mod data;
+pub mod intelligence;
+pub mod safety;
 mod swap_ask;
 #[cfg(test)]
 mod tests;
@@ -16,6 +18,8 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_pool_info::TOOL_DEF,
     &data::get_token_price::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
+    &intelligence::intel_assess_mev_risk::TOOL_DEF,
+    &safety::simulate_transaction::TOOL_DEF,
     &trading::uniswap_check_allowance::TOOL_DEF,
     &trading::uniswap_get_quote::TOOL_DEF,
 ];

@@ -11,6 +11,7 @@ pub mod quote;
 pub mod ratio;
 pub mod router;
 pub mod routing;
+pub mod sandwich;
 pub mod twap;
 pub mod v2;
 pub mod v3;

@@ -162,6 +162,20 @@ impl Pool {
         }
     }
 
+    /// As [`Pool::quote`], with the pool as the swap leaves it.
+    pub fn after(&self, zero_for_one: bool, exact: Exact) -> Result<(PoolQuote, Self), PoolError> {
+        match self {
+            Self::V2(pool) => {
+                let quote = pool.quote(zero_for_one, exact)?;
+                Ok((quote, pool.after(zero_for_one, &quote)?.into()))
+            }
+            Self::V3(pool) => {
+                let (quote, after) = pool.after(zero_for_one, exact)?;
+                Ok((quote, after.into()))
+            }
+        }
+    }
+
     /// Raw units out per raw unit in at the current price, before fee and impact. Nothing when the
     /// pool has no price (an empty pair).
     pub fn mid_price(&self, zero_for_one: bool) -> Option<Ratio> {

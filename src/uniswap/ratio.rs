@@ -77,6 +77,16 @@ impl Ratio {
         U256::try_from_le_slice(&scaled.to_bytes_le())
     }
 
+    /// The value rounded up to a whole number; nothing below zero or from 2^256 on.
+    pub fn ceil(&self) -> Option<U256> {
+        let (sign, magnitude) = self.numerator.clone().into_parts();
+        if sign == Sign::Minus {
+            return None;
+        }
+        let one_less = BigUint::from(1u8);
+        U256::try_from_le_slice(&((magnitude + &self.denominator - one_less) / &self.denominator).to_bytes_le())
+    }
+
     /// The value in decimal with `decimals` places, half rounded away from zero; for display.
     pub fn to_fixed(&self, decimals: usize) -> String {
         let (sign, magnitude) = self.numerator.clone().into_parts();

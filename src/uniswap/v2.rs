@@ -62,6 +62,21 @@ impl V2Pool {
         Ok(PoolQuote { amount_in, amount_out, ticks_crossed: 0 })
     }
 
+    /// The pair after a swap that it quoted.
+    pub(super) fn after(&self, zero_for_one: bool, quote: &PoolQuote) -> Result<Self, PoolError> {
+        let exhausted = || PoolError::InsufficientLiquidity { pool: self.address };
+        let raw = |amount: U256| u128::try_from(amount).map_err(|_| exhausted());
+        let (paid, given) = (raw(quote.amount_in)?, raw(quote.amount_out)?);
+        let grown = |reserve: u128| reserve.checked_add(paid).ok_or_else(exhausted);
+        let shrunk = |reserve: u128| reserve.checked_sub(given).ok_or_else(exhausted);
+        let (reserve0, reserve1) = if zero_for_one {
+            (grown(self.reserve0)?, shrunk(self.reserve1)?)
+        } else {
+            (shrunk(self.reserve0)?, grown(self.reserve1)?)
+        };
+        Ok(Self { reserve0, reserve1, ..self.clone() })
+    }
+
     /// Reserve out over reserve in; nothing for an empty pair.
     pub fn mid_price(&self, zero_for_one: bool) -> Option<Ratio> {
         let (reserve_in, reserve_out) =

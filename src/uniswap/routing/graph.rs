@@ -57,6 +57,11 @@ impl PoolSet {
         &self.pools
     }
 
+    /// The pool at this address.
+    pub fn get(&self, address: Address) -> Option<&Pool> {
+        self.pools.binary_search_by_key(&address, Pool::address).ok().and_then(|at| self.pools.get(at))
+    }
+
     /// The tokens any pool trades, by address.
     pub fn tokens(&self) -> &[Address] {
         &self.tokens

@@ -93,6 +93,22 @@ impl V3Pool {
         self.ladder(zero_for_one).swap(exact).ok_or_else(|| self.refusal(exact))
     }
 
+    /// As [`V3Pool::quote`], with the pool as the swap leaves it.
+    pub(super) fn after(&self, zero_for_one: bool, exact: Exact) -> Result<(PoolQuote, Self), PoolError> {
+        let swap = self.swap(zero_for_one, exact)?;
+        let pool = self.state.address;
+        let tick =
+            swap.tick_after().map_err(|_| PoolError::InvalidState { pool, what: "its price is out of range" })?;
+        let after = V3State {
+            sqrt_price_x96: swap.sqrt_price_after,
+            liquidity: swap.liquidity_after,
+            tick,
+            ..self.state.clone()
+        };
+        let Swap { amount_in, amount_out, ticks_crossed, .. } = swap;
+        Ok((PoolQuote { amount_in, amount_out, ticks_crossed }, Self::new(after)?))
+    }
+
     /// As the pool contract does it with a price limit: fills what it can up to the limit and
     /// stops there. The limit must lie ahead of the price, within the bounds of ticks.
     pub fn swap_to_limit(&self, zero_for_one: bool, exact: Exact, limit_x96: U256) -> Result<Swap, PoolError> {
