@@ -223,6 +223,11 @@ async fn answer(
         "price_out_per_in": price_between(&amount_in, &amount_out).map(|price| price.to_fixed(8)),
         "price_in_per_out": price_between(&amount_out, &amount_in).map(|price| price.to_fixed(8)),
         bound: bound_amount,
+        "legs": route.legs.iter().map(|leg| json!({
+            "share_bps": leg.share_bps,
+            "amount_in_raw": leg.amount_in.to_string(),
+            "amount_out_raw": leg.amount_out.to_string(),
+        })).collect::<Vec<_>>(),
         "slippage_bps": slippage.get(),
         "warnings": warning.map(|(code, _)| code).into_iter().collect::<Vec<_>>(),
         "price_impact_with_fee_pct": route.price_impact_with_fee.to_percent(4),
