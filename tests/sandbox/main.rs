@@ -2,6 +2,7 @@
 //! Prices come from the specification, amounts from the protocols' own contracts.
 
 mod boot;
+mod execution;
 mod feeds;
 mod genesis;
 mod market;
