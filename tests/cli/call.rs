@@ -306,6 +306,99 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
 }
 
 #[test]
+fn an_amount_far_beyond_depth_is_quoted_with_a_warning() {
+    let desk = Desk::new();
+    // The devnet's ether pools are tens of millions of dollars deep; this is three billion.
+    let (ruinous, exit) = desk.quote(json!({"amount": "1000000"}));
+    assert_eq!((&ruinous["status"], exit), (&json!("success"), 0), "{ruinous}");
+    assert!(ruinous["data"]["price_impact_pct"].as_f64().unwrap() > 50.0, "{ruinous}");
+    assert_eq!(ruinous["decision_hints"]["warnings"], json!(["BEYOND_DEPTH"]));
+    assert!(ruinous["explanation"].as_str().unwrap().contains("WARNING"), "{ruinous}");
+    let (small, _) = desk.quote(json!({"amount": "0.1"}));
+    assert_eq!(small["decision_hints"]["warnings"], json!([]));
+    assert!(!small["explanation"].as_str().unwrap().contains("WARNING"), "{small}");
+}
+
+#[test]
+fn the_risk_of_a_sandwich_follows_size_and_slippage() {
+    let desk = Desk::new();
+    let assess = |amount: &str, slippage_bps: u32| {
+        let params = json!({
+            "token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum",
+            "slippage_bps": slippage_bps,
+        });
+        desk.data("intel_assess_mev_risk", params)
+    };
+    let small = assess("0.1", 50);
+    assert!(["none", "low"].contains(&small["risk"].as_str().unwrap()), "{small}");
+    assert_eq!((&small["split_recommended"], &small["parts"]), (&json!(false), &json!(1)));
+    assert_eq!(small["safe_slippage_bps"], 50);
+
+    // 1.7 million dollars at five percent: well above a hundredth of any pool.
+    let large = assess("500", 500);
+    assert_eq!(large["risk"], "high", "{large}");
+    assert_eq!(large["split_recommended"], true);
+    let share: f64 = large["liquidity_share_pct"].as_str().unwrap().parse().unwrap();
+    let parts = large["parts"].as_u64().unwrap();
+    assert!(share > 1.0 && (parts - 1) as f64 <= share && share <= parts as f64, "{large}");
+    let sandwich = &large["sandwich"];
+    let number = |value: &Value| value.as_str().unwrap().parse::<f64>().unwrap();
+    assert!(number(&sandwich["gain"]) > 0.0 && number(&sandwich["net_gain_usd"]) > 0.0, "{large}");
+    assert!(number(&sandwich["amount_out"]) >= number(&large["minimum_out"]), "the swap still passes: {large}");
+    assert!(number(&large["minimum_out"]) < number(&large["amount_out"]));
+    assert!(!large["advice"].as_array().unwrap().is_empty());
+    // The slippage it calls safe is one, and the next looser one is not.
+    let safe = u32::try_from(large["safe_slippage_bps"].as_u64().unwrap()).unwrap();
+    assert!(safe < 500, "{large}");
+
+    for (amount, code) in [("0", "VALIDATION_FAILED"), ("1e3", "VALIDATION_FAILED")] {
+        let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum"});
+        expect(desk.call("intel_assess_mev_risk", &params.to_string()), code, "amount", amount);
+    }
+}
+
+#[test]
+fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
+    let desk = Desk::new();
+    let usdc = desk.devnet.described["chains"][0]["tokens"]["USDC"]["address"].as_str().unwrap();
+    let owner = desk.devnet.described["chains"][0]["accounts"][0].as_str().unwrap();
+    let to = "000000000000000000000000000000000000beef";
+    // transfer(address,uint256) of 5 and of 5,001 dollars; the wallet holds 5,000.
+    let transfer = |raw: u64| format!("0xa9059cbb{to:0>64}{raw:064x}");
+    let call = |data: &str| json!({"chain": "ethereum", "to": usdc, "data": data});
+    let data = desk.data("simulate_transaction", call(&transfer(5_000_000)));
+    assert_eq!((&data["outcome"], &data["complete"]), (&json!("success"), &json!(true)), "{data}");
+    let moved = |account: &str| {
+        let balances = data["balances"].as_array().unwrap().iter();
+        balances.filter(|one| one["account"].as_str().unwrap().eq_ignore_ascii_case(account)).collect::<Vec<_>>()
+    };
+    let (own, theirs) = (moved(owner), moved(&format!("0x{to}")));
+    assert_eq!((own.len(), theirs.len()), (1, 1), "{data}");
+    assert_eq!((&own[0]["token"], &own[0]["change"]), (&json!("USDC"), &json!("-5")));
+    assert_eq!((&own[0]["before_raw"], &theirs[0]["after_raw"]), (&json!("5000000000"), &json!("5000000")));
+
+    let failed = desk.data("simulate_transaction", call(&transfer(5_001_000_000)));
+    assert_eq!(failed["outcome"], "reverted", "{failed}");
+    assert!(!failed["reason"].as_str().unwrap().is_empty() && failed["balances"] == json!([]), "{failed}");
+    // approve(address,uint256) of everything.
+    let approved = desk.data("simulate_transaction", call(&format!("0x095ea7b3{to:0>64}{:f>64}", "")));
+    let allowance = &approved["allowances"][0];
+    assert_eq!((&allowance["token"], &allowance["kept_by"]), (&json!("USDC"), &json!("token")), "{approved}");
+    assert!(allowance["spender"].as_str().unwrap().eq_ignore_ascii_case(&format!("0x{to}")));
+
+    let balances = desk.data("get_balances", json!({"chain": "ethereum", "tokens": ["USDC"]}));
+    assert_eq!(balances["chains"][0]["balances"][0]["amount"], "5000", "nothing was sent");
+    for (params, says) in [
+        (call("0xabc"), "hexadecimal"),
+        (json!({"chain": "ethereum", "to": "0x12"}), "40 hexadecimal digits"),
+        (json!({"chain": "ethereum"}), "neither a target"),
+        (json!({"chain": "ethereum", "to": usdc, "value": "-1"}), "without a sign"),
+    ] {
+        expect(desk.call("simulate_transaction", &params.to_string()), "VALIDATION_FAILED", says, &params.to_string());
+    }
+}
+
+#[test]
 fn a_key_makes_a_call_once_for_as_long_as_the_devnet_lives() {
     let desk = Desk::new();
     let keyed = |given: &str, key: &str, params: &str| {

@@ -10,6 +10,7 @@ mod halt;
 #[cfg(unix)]
 mod keys;
 mod policy;
+mod schemas;
 mod tools;
 mod usage;
 

@@ -18,7 +18,7 @@ fn json(text: &str) -> Value {
 }
 
 /// The number at the start of a line such as `3401209331 [3.401e9]`.
-fn number(line: &str) -> u128 {
+pub fn number(line: &str) -> u128 {
     line.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or_else(|| panic!("no number in {line:?}"))
 }
 
@@ -26,23 +26,28 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_else(|| panic!("no text: {value}"))
 }
 
-struct Chain<'a>(&'a Value);
+pub struct Chain<'a>(pub &'a Value);
 
 impl Chain<'_> {
     fn rpc(&self) -> &str {
         text(&self.0["rpc"])
     }
 
-    fn contract(&self, key: &str) -> &str {
+    pub fn contract(&self, key: &str) -> &str {
         text(&self.0["contracts"][key])
     }
 
-    fn token(&self, symbol: &str) -> &str {
+    pub fn token(&self, symbol: &str) -> &str {
         text(&self.0["tokens"][symbol]["address"])
     }
 
     fn call(&self, to: &str, signature: &str, arguments: &[&str]) -> Vec<String> {
-        let all = [&["call", "--rpc-url", self.rpc(), to, signature], arguments].concat();
+        self.call_at(to, signature, arguments, "latest")
+    }
+
+    /// What a contract answers on the state of a block.
+    pub fn call_at(&self, to: &str, signature: &str, arguments: &[&str], block: &str) -> Vec<String> {
+        let all = [&["call", "--rpc-url", self.rpc(), "--block", block, to, signature], arguments].concat();
         cast(&all).lines().map(str::to_owned).collect()
     }
 

@@ -4,4 +4,5 @@
 
 mod cast;
 mod process;
+mod quotes;
 mod viem;

@@ -1,0 +1,26 @@
+//! A JSON Schema validator that is not ours against the schemas of all tools.
+
+use std::process::{Command, Stdio};
+
+use crate::{bardo, run};
+
+#[test]
+#[ignore = "needs node and ajv: run by .ci/run"]
+fn ajv_accepts_every_schema_and_every_example() {
+    let home = tempfile::tempdir().unwrap();
+    let (tools, _, code) = run(bardo(home.path()).args(["tools", "--format", "json"]));
+    assert_eq!(code, 0);
+    let listed = home.path().join("tools.json");
+    std::fs::write(&listed, tools).unwrap();
+    let modules = std::env::var("BARDO_NODE_MODULES")
+        .expect("BARDO_NODE_MODULES is not set: run eval \"$(.ci/tools/install)\" first");
+    let output = Command::new("node")
+        .arg(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/schemas/validate.mjs"))
+        .env("BARDO_NODE_MODULES", modules)
+        .stdin(Stdio::from(std::fs::File::open(&listed).unwrap()))
+        .output()
+        .expect("node runs");
+    let (out, errors) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{out}\n{errors}");
+    assert!(out.contains("tools have sound schemas"), "{out}\n{errors}");
+}
