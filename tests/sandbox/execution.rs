@@ -11,7 +11,7 @@ use bardo::abi::uniswap_v2::UniswapV2Router02;
 use bardo::abi::uniswap_v3::SwapRouter02;
 use bardo::chain::devnet::{Devnet, Mining, RunningConfig};
 use bardo::chain::fork::{Call, Fork, NextBlock, Source};
-use bardo::chain::network::{AddressBook, DEVNET_ETHEREUM, Network};
+use bardo::chain::network::{AddressBook, BookToken, DEVNET_ETHEREUM, Network};
 use bardo::sandbox::genesis::Deployment;
 use bardo::sandbox::plan::{ETHEREUM, Token};
 use bardo::uniswap::discovery::{DiscoveryError, PoolReader, Reach};
@@ -49,6 +49,11 @@ impl Ground {
         let mut book = AddressBook::default();
         for (name, address) in &deployment.contracts {
             book.set(name, *address);
+        }
+        for (token, address) in deployment.tokens.iter().filter(|(token, _)| !token.is_bad()) {
+            let plan = token.plan();
+            let (symbol, name) = (plan.key.to_owned(), plan.name.to_owned());
+            book.set_token(BookToken { symbol, name, decimals: plan.decimals, address: *address });
         }
         let network = Network::devnet("ethereum", DEVNET_ETHEREUM, book);
         let reader = PoolReader::new(devnet.provider(), &network).unwrap();

@@ -1,18 +1,21 @@
 //! `intel_assess_mev_risk`: what a sandwich around a swap could take, and what would leave it nothing.
 
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::abi::erc20::Erc20;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
 use crate::chain::token;
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
 use crate::tools::swap_ask::SwapAsk;
 use crate::uniswap::discovery::PoolSnapshot;
 use crate::uniswap::pool::minimum_out;
@@ -23,7 +26,7 @@ use crate::uniswap::sandwich::{Sandwich, sandwiches};
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<AssessMevRisk>();
 
-/// A part of a pool's depth above which a trade should be split, in basis points.
+/// A part of what a pool holds above which a trade should be split, in basis points.
 const SPLIT_ABOVE: u64 = 100;
 /// From these shares of the trade on, in hundredths of a basis point, what can be taken is a medium or a high risk.
 const MEDIUM_FROM: u64 = 500;
@@ -72,7 +75,7 @@ pub struct Output {
     sandwich: Option<SandwichFound>,
     /// The largest slippage tolerance in basis points that leaves a sandwich no gain after its gas.
     safe_slippage_bps: Option<u32>,
-    /// The largest part of a pool's depth that the trade takes, in percent.
+    /// The largest part of what a pool holds of a token that the trade takes out of it, in percent.
     liquidity_share_pct: String,
     /// Whether it should be split, since that part is above 1 %.
     split_recommended: bool,
@@ -176,6 +179,8 @@ struct Assessment<'a> {
     /// Tokens that a sandwich can be paid in, each with its price.
     paid: Vec<(token::Token, Address, Option<Usd>)>,
     price_out: Option<Usd>,
+    /// The largest part of what a pool holds of a token that the trade takes out of it.
+    share: Ratio,
     /// Gas of the attacker's two trades in dollars.
     gas: Option<Usd>,
 }
@@ -207,7 +212,8 @@ impl<'a> Assessment<'a> {
         let wei = U256::from(units).saturating_mul(U256::from(gas_price));
         let coin = wrapped.and_then(|_| price(paid.len() + 1));
         let gas = coin.and_then(|price| Usd::value_of(TokenAmount::ether(wei), price, Rounding::Up).ok());
-        Ok(Self { ask, route, snapshot, paid: known, price_out: price(paid.len()), gas })
+        let share = liquidity_share(ask.chain, route, snapshot).await?;
+        Ok(Self { ask, route, snapshot, paid: known, price_out: price(paid.len()), share, gas })
     }
 
     /// The sandwich that takes the largest part of the trade at this slippage, that part, and its gain in dollars.
@@ -265,16 +271,6 @@ impl<'a> Assessment<'a> {
         Some(low)
     }
 
-    /// The largest part of a pool's depth that the trade takes.
-    fn liquidity_share(&self) -> Option<Ratio> {
-        let shares = self.route.legs.iter().flat_map(|leg| &leg.hops).filter_map(|hop| {
-            let pool = self.snapshot.pools.get(hop.pool)?;
-            let depth = pool.virtual_reserve(pool.zero_for_one(hop.token_in).ok()?);
-            Ratio::of(hop.amount_in, depth)
-        });
-        shares.max()
-    }
-
     fn answer(&self, slippage: BasisPoints) -> Result<Reply<Output>, ToolError> {
         let (token_in, token_out) = (&self.ask.token_in, &self.ask.token_out);
         let amount_in = TokenAmount::new(self.route.amount_in, token_in.decimals)?;
@@ -285,9 +281,7 @@ impl<'a> Assessment<'a> {
         let worst = self.worst(slippage.get());
         let risk = self.risk(worst.as_ref());
         let safe_slippage_bps = self.safe_slippage(slippage.get());
-        let share = self.liquidity_share();
-        let bps = |share: &Ratio| share.times(&Ratio::whole(U256::from(10_000))).ceil();
-        let share_bps = share.as_ref().and_then(bps).unwrap_or(U256::MAX);
+        let share_bps = self.share.times(&Ratio::whole(U256::from(10_000))).ceil().unwrap_or(U256::MAX);
         let split = share_bps > U256::from(SPLIT_ABOVE);
         let parts = if split { share_bps.div_ceil(U256::from(SPLIT_ABOVE)).saturating_to() } else { 1 };
         let sandwich = match &worst {
@@ -336,7 +330,7 @@ impl<'a> Assessment<'a> {
             exposed_usd: exposed_usd.map(|usd| usd.to_string()),
             sandwich,
             safe_slippage_bps,
-            liquidity_share_pct: share.map_or_else(|| "unknown".to_owned(), |share| share.to_percent(4)),
+            liquidity_share_pct: self.share.to_percent(4),
             split_recommended: split,
             parts,
             advice,
@@ -363,6 +357,27 @@ impl<'a> Assessment<'a> {
             amount_out: TokenAmount::new(found.amount_out, self.ask.token_out.decimals)?.to_string(),
         })
     }
+}
+
+/// Depth in the protocol's own sense is virtual, and far above what a narrow position holds: what counts here is what
+/// the pools hold of what the trade takes out of them.
+async fn liquidity_share(chain: &WorldChain, route: &Route, snapshot: &PoolSnapshot) -> Result<Ratio, ToolError> {
+    let mut calls = Calls::default();
+    let hops: Vec<_> = route.legs.iter().flat_map(|leg| &leg.hops).collect();
+    let held: Vec<_> =
+        hops.iter().map(|hop| calls.push(hop.token_out, &Erc20::balanceOfCall { owner: hop.pool })).collect();
+    let answers = chain.ask(calls, BlockId::from(snapshot.block_hash)).await?;
+    let mut largest = Ratio::whole(U256::ZERO);
+    for (hop, held) in hops.into_iter().zip(held) {
+        let held = held.take(&answers).and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::TokenInvalid,
+                format_args!("{} does not tell what {} holds", hop.token_out, hop.pool),
+            )
+        })?;
+        largest = largest.max(held);
+    }
+    Ok(largest)
 }
 
 fn advice(risk: Risk, slippage_bps: u32, safe_slippage_bps: Option<u32>, parts: u64) -> Vec<String> {
