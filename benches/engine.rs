@@ -82,6 +82,7 @@ fn engine(criterion: &mut Criterion) {
         calls_per_minute: u32::MAX,
         hooks: Vec::new(),
         store: None,
+        acting: None,
     });
     let text = Nothing::example().to_string();
     criterion.bench_function("a call without the tool", |bencher| {

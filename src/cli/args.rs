@@ -7,7 +7,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
 use crate::base::id::CallId;
-use crate::base::model::{Category, Profile, StopLevel};
+use crate::base::model::{Category, Phase, Profile, StopLevel};
+use crate::engine::ApprovalMode;
 use crate::sandbox::Pace;
 
 /// A terminal from which a person runs an on-chain trading agent.
@@ -57,6 +58,16 @@ pub(super) enum Command {
         /// Make the call once, however often it is asked for under this key
         #[arg(long, value_name = "KEY")]
         idempotency_key: Option<String>,
+        /// Go as far as a signature, and stop before it
+        #[arg(long)]
+        dry_run: bool,
+        /// What needs your yes: never is blocked, ask asks here, always passes where the policy lets it
+        /// [default: ask on a terminal, else never]
+        #[arg(long, value_name = "never|ask|always")]
+        approve: Option<ApprovalMode>,
+        /// Decide as in this phase, if it is the stricter one
+        #[arg(long, value_name = "PHASE")]
+        phase: Option<Phase>,
     },
     /// List the tools, or tell all about one
     Tools {

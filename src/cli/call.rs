@@ -9,9 +9,9 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Environment, Flags};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
-use crate::base::model::{CapabilityTier, Category};
+use crate::base::model::{CapabilityTier, Category, Phase};
 use crate::chain::network::PlanError;
-use crate::engine::{Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
+use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
 use crate::fabric::{EventKind, Fabric};
 use crate::runtime::data::DataFolder;
 use crate::runtime::{self, OpenError};
@@ -24,13 +24,22 @@ const MOST_BYTES: u64 = 64 << 20;
 /// Calls a minute; one process makes one.
 const CALLS_PER_MINUTE: u32 = 60;
 
+/// What a call wants beside its parameters.
+pub(super) struct Wishes {
+    pub(super) idempotency_key: Option<String>,
+    pub(super) dry_run: bool,
+    pub(super) approve: Option<ApprovalMode>,
+    pub(super) phase: Option<Phase>,
+}
+
 pub(super) fn run(
     tool: &str,
     params: Option<&str>,
-    idempotency_key: Option<String>,
+    wishes: Wishes,
     environment: &Environment,
     flags: &Flags,
 ) -> Result<Exit, Failure> {
+    let Wishes { idempotency_key, dry_run, approve, phase } = wishes;
     let input = Input::Text(read(params)?);
     let config = load(environment, flags)?;
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
@@ -62,8 +71,10 @@ pub(super) fn run(
             calls_per_minute: CALLS_PER_MINUTE,
             hooks: Vec::new(),
             store: ledger.as_ref().map(|ledger| ledger.store.clone()),
+            acting: None,
         });
-        let call = Call { idempotency_key, ..Call::new(tool, input) };
+        let approve = Some(approve.unwrap_or_else(as_attended));
+        let call = Call { idempotency_key, dry_run, approve, phase, ..Call::new(tool, input) };
         let response = executor.call(call).await;
         if let Some(telling) = telling {
             telling.abort();
@@ -86,6 +97,15 @@ fn needs_ledger(entry: Option<&Arc<Entry>>, idempotency_key: Option<&str>) -> bo
         meta.capability != CapabilityTier::Read || meta.category == Category::Safety
     };
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
+}
+
+/// A person at a terminal can be asked; nobody else can.
+fn as_attended() -> ApprovalMode {
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        ApprovalMode::Ask
+    } else {
+        ApprovalMode::Never
+    }
 }
 
 /// The answer to a call that never reached the executor.

@@ -98,8 +98,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
-        Some(Command::Call { tool, params, idempotency_key }) => {
-            call::run(&tool, params.as_deref(), idempotency_key, &environment, &flags)
+        Some(Command::Call { tool, params, idempotency_key, dry_run, approve, phase }) => {
+            let wishes = call::Wishes { idempotency_key, dry_run, approve, phase };
+            call::run(&tool, params.as_deref(), wishes, &environment, &flags)
         }
         Some(Command::Tools { name, profile, category, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };

@@ -227,8 +227,11 @@ fn take_in(def: &'static ToolDef) -> Result<Entry, CatalogError> {
     let mut secret_fields = Vec::new();
     collect_secrets(&input_schema, &mut secret_fields);
     let example = (def.example)();
-    let Handler::Read(bind) = def.handler;
-    let _fits = bind(&example, &parameters).map_err(|error| fault(format!("it refuses its own example: {error}")))?;
+    match def.handler {
+        Handler::Read(bind) => bind(&example, &parameters).map(drop),
+        Handler::Write(bind) => bind(&example, &parameters).map(drop),
+    }
+    .map_err(|error| fault(format!("it refuses its own example: {error}")))?;
     Ok(Entry { def, input_schema, output_schema, example, parameters, secret_fields })
 }
 

@@ -37,6 +37,16 @@ impl CallContext {
         self.call.call_id
     }
 
+    /// On whose behalf it is made.
+    pub fn golem_id(&self) -> &GolemId {
+        &self.call.golem_id
+    }
+
+    /// What is fixed about the tool.
+    pub fn meta(&self) -> &ToolMeta {
+        &self.call.meta
+    }
+
     /// Says that a step begins. The name is one of the tool's `progress_steps`; another one is told
     /// with the index 0.
     pub fn step(&self, name: &'static str) {

@@ -9,13 +9,14 @@ use rusqlite::{OptionalExtension, params};
 use super::envelope::ToolResponse;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
-use crate::base::model::ToolMeta;
+use crate::base::model::{CapabilityTier, ToolMeta};
 use crate::store::{Migrations, Store, StoreError};
 
 /// The engine's tables.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "engine",
-    steps: &["CREATE TABLE engine_idempotency (
+    steps: &[
+        "CREATE TABLE engine_idempotency (
         golem_id TEXT NOT NULL,
         key TEXT NOT NULL,
         tool TEXT NOT NULL,
@@ -25,11 +26,16 @@ pub const MIGRATIONS: Migrations = Migrations {
         response TEXT,
         PRIMARY KEY (golem_id, key)
     ) STRICT;
-    CREATE INDEX engine_idempotency_started ON engine_idempotency (started_at)"],
+    CREATE INDEX engine_idempotency_started ON engine_idempotency (started_at)",
+        // Set before anything is signed: such a call is never taken for abandoned.
+        "ALTER TABLE engine_idempotency ADD COLUMN acting INTEGER NOT NULL DEFAULT 0",
+    ],
 };
 
 /// How long an answer is kept, in milliseconds: a day.
 const KEPT: u64 = 24 * 3_600 * 1_000;
+/// How long a write may wait for the operator before its key counts as abandoned, in milliseconds: an hour.
+const ASKING: u64 = 3_600 * 1_000;
 
 /// A key and the call it stands for.
 #[derive(Debug, Clone)]
@@ -69,8 +75,10 @@ impl Claim {
         }
         let claim =
             Self { store: store.clone(), golem_id: golem_id.to_string(), key, tool: meta.name, params_hash, call_id };
-        // A read that has not answered by then was cancelled or its process is gone.
-        let abandoned_after = u64::try_from(meta.tick_budget.cancel_after().as_millis()).unwrap_or(u64::MAX);
+        // A call that has not answered by then, and has signed nothing, was cancelled or its process is gone.
+        let running = u64::try_from(meta.tick_budget.cancel_after().as_millis()).unwrap_or(u64::MAX);
+        let asking = if meta.capability == CapabilityTier::Read { 0 } else { ASKING };
+        let abandoned_after = running.saturating_add(asking);
         let mine = claim.clone();
         let found = store.write(move |tx| mine.enter(tx, now, abandoned_after)).await.map_err(unavailable)?;
         match found {
@@ -82,10 +90,15 @@ impl Claim {
                     format_args!("the answer kept under this key cannot be read: {error}"),
                 )),
             },
-            Found::Running => Err(ToolError::new(
+            Found::Running(first) => Err(ToolError::new(
                 ErrorCode::CallInProgress,
-                format_args!("a call of {} with the key `{}` is still running", claim.tool, claim.key),
-            )),
+                format_args!(
+                    "a call of {} with the key `{}` is still running, or ended without an answer while it acted",
+                    claim.tool, claim.key
+                ),
+            )
+            .suggest(format_args!("Look at what call {first} did before calling again under another key."))
+            .detail("first_call_id", first)),
             Found::Other(tool) => Err(ToolError::new(
                 ErrorCode::IdempotencyConflict,
                 format_args!("the key `{}` was used for another call, of {tool}", claim.key),
@@ -109,6 +122,25 @@ impl Claim {
         kept.await.map_err(unavailable)
     }
 
+    /// Notes that something is about to be signed: from now on the key is not given back by time alone.
+    pub(super) async fn begin_acting(&self) -> Result<(), ToolError> {
+        let Self { store, golem_id, key, call_id, .. } = self.clone();
+        let noted = store.write(move |tx| {
+            let rows = tx.execute(
+                "UPDATE engine_idempotency SET acting = 1 WHERE golem_id = ?1 AND key = ?2 AND call_id = ?3",
+                params![golem_id, key, call_id.to_string()],
+            )?;
+            Ok::<_, StoreError>(rows)
+        });
+        match noted.await.map_err(unavailable)? {
+            1 => Ok(()),
+            _ => Err(ToolError::new(
+                ErrorCode::CallInProgress,
+                "another call has taken the key meanwhile; nothing was signed",
+            )),
+        }
+    }
+
     /// Gives the key back.
     pub(super) async fn release(self) -> Result<(), ToolError> {
         let Self { store, golem_id, key, call_id, .. } = self;
@@ -127,20 +159,22 @@ impl Claim {
         tx.execute("DELETE FROM engine_idempotency WHERE started_at < ?1", [signed(now.saturating_sub(KEPT))])?;
         tx.execute(
             "DELETE FROM engine_idempotency
-             WHERE golem_id = ?1 AND key = ?2 AND response IS NULL AND started_at < ?3",
+             WHERE golem_id = ?1 AND key = ?2 AND response IS NULL AND acting = 0 AND started_at < ?3",
             params![self.golem_id, self.key, signed(now.saturating_sub(abandoned_after))],
         )?;
-        let found: Option<(String, Vec<u8>, Option<String>)> = tx
+        let found: Option<(String, Vec<u8>, Option<String>, String)> = tx
             .query_row(
-                "SELECT tool, params_hash, response FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2",
+                "SELECT tool, params_hash, response, call_id FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2",
                 params![self.golem_id, self.key],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
             )
             .optional()?;
         match found {
-            Some((tool, hash, _)) if tool != self.tool || hash != self.params_hash.as_slice() => Ok(Found::Other(tool)),
-            Some((_, _, Some(response))) => Ok(Found::Answer(response)),
-            Some(_) => Ok(Found::Running),
+            Some((tool, hash, ..)) if tool != self.tool || hash != self.params_hash.as_slice() => {
+                Ok(Found::Other(tool))
+            }
+            Some((_, _, Some(response), _)) => Ok(Found::Answer(response)),
+            Some((.., first)) => Ok(Found::Running(first)),
             None => {
                 tx.execute(
                     "INSERT INTO engine_idempotency (golem_id, key, tool, params_hash, call_id, started_at)
@@ -163,7 +197,7 @@ impl Claim {
 /// What the table had under a key.
 enum Found {
     Nothing,
-    Running,
+    Running(String),
     Answer(String),
     Other(String),
 }

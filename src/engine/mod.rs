@@ -4,6 +4,7 @@
 //! A call always ends in a [`ToolResponse`]: input that does not fit, a rule in the way, a fault in
 //! the tool, a chain that does not answer, none of them is a panic or a wait without end.
 
+mod acting;
 mod catalog;
 mod context;
 mod envelope;
@@ -19,6 +20,7 @@ mod tests;
 mod tool;
 mod world;
 
+pub use acting::{Acting, ApprovalMode, UnknownMode};
 pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
 pub use context::CallContext;
 pub use envelope::{Status, ToolResponse};
@@ -27,5 +29,5 @@ pub use export::{mcp_list, openai_list};
 pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
 pub use keys::MIGRATIONS;
 pub use profiles::categories_of;
-pub use tool::{ReadTool, Reply, ToolDef};
+pub use tool::{ReadTool, Reply, ToolDef, WriteTool};
 pub use world::{LostChain, World, WorldChain, address};

@@ -215,6 +215,7 @@ fn bench_with(calls_per_minute: u32, hooks: Vec<Arc<dyn Hook>>, store: Option<st
         calls_per_minute,
         hooks,
         store,
+        acting: None,
     });
     Bench { executor, events, clock, _fabric: fabric }
 }

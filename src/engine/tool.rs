@@ -1,11 +1,13 @@
 //! What a tool is: typed inside, uniform outside.
 //!
-//! A tool is a type with an implementation of [`ReadTool`]. [`ToolDef::read`] erases the type into
-//! one static, which is all that catalog, executor and exports see:
+//! A tool is a type with an implementation of [`ReadTool`] or [`WriteTool`]. [`ToolDef::read`] and
+//! [`ToolDef::write`] erase the type into one static, which is all that catalog, executor and exports see:
 //!
 //! ```ignore
 //! pub static TOOL_DEF: ToolDef = ToolDef::read::<GetChainStatus>();
 //! ```
+//!
+//! A write never signs: it proposes, and is told what became of the proposal.
 
 use std::fmt;
 use std::future::Future;
@@ -21,6 +23,8 @@ use super::context::CallContext;
 use super::input;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{ActionClass, CapabilityTier, ToolMeta};
+use crate::safety::pipeline::Committed;
+use crate::safety::proposal::Proposal;
 
 /// A tool that changes nothing.
 pub trait ReadTool: 'static {
@@ -39,6 +43,37 @@ pub trait ReadTool: 'static {
         context: &CallContext,
         params: Self::Params,
     ) -> impl Future<Output = Result<Reply<Self::Output>, ToolError>> + Send;
+}
+
+/// A tool that changes something: it says what it wants, and the executor takes that through the safety pipeline.
+pub trait WriteTool: 'static {
+    /// What is fixed about it.
+    const META: ToolMeta;
+    /// Its parameters; must refuse unknown fields. Where the operator may make an action smaller, the amount is
+    /// called `amount`.
+    type Params: DeserializeOwned + JsonSchema + Send + 'static;
+    /// Its result.
+    type Output: Serialize + JsonSchema + Send + 'static;
+    /// What it remembers of preparing, for its result.
+    type Plan: Send + 'static;
+
+    /// Parameters that work on the embedded devnet, as a caller would write them.
+    fn example() -> Value;
+
+    /// Says what is to be done. Who asks, for which call and with which tool is filled in by the executor. May run
+    /// several times for one call, and is dropped at any await when the call is cancelled or takes too long.
+    fn prepare(
+        context: &CallContext,
+        params: Self::Params,
+    ) -> impl Future<Output = Result<(Proposal, Self::Plan), ToolError>> + Send;
+
+    /// Sums up what became of it: rehearsed only, done, reverted, under way, or stopped half-way. By then it has
+    /// happened: an error here takes nothing back.
+    ///
+    /// # Errors
+    /// Whatever keeps it from telling.
+    fn output(context: &CallContext, plan: Self::Plan, committed: &Committed)
+    -> Result<Reply<Self::Output>, ToolError>;
 }
 
 /// A tool's result and what it says about it.
@@ -80,10 +115,24 @@ pub struct ToolDef {
 pub(super) enum Handler {
     /// A read: parameters in, a job out that may be dropped at any time.
     Read(fn(&Value, &[String]) -> Result<ReadJob, ToolError>),
+    /// A write: parameters in, a job out that prepares and may be dropped at any time.
+    Write(fn(&Value, &[String]) -> Result<WriteJob, ToolError>),
 }
 
 /// A read whose parameters fit, ready to run.
 pub(super) type ReadJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<Reply<Value>, ToolError>> + Send>;
+
+/// A write whose parameters fit, ready to prepare.
+pub(super) type WriteJob = Box<dyn FnOnce(CallContext) -> BoxFuture<'static, Result<Prepared, ToolError>> + Send>;
+
+/// What a write wants, and what makes its answer of what becomes of that.
+pub(super) struct Prepared {
+    pub(super) proposal: Proposal,
+    pub(super) deliver: Deliver,
+}
+
+/// Makes a write's answer.
+pub(super) type Deliver = Box<dyn FnOnce(&CallContext, &Committed) -> Result<Reply<Value>, ToolError> + Send>;
 
 impl ToolDef {
     /// Erases a read tool. A tool that claims to do more than read does not compile.
@@ -98,6 +147,22 @@ impl ToolDef {
             output_schema: || schema_of::<T::Output>(SchemaSettings::draft2020_12().for_serialize()),
             example: T::example,
             handler: Handler::Read(bind_read::<T>),
+        }
+    }
+
+    /// Erases a write tool. A tool that claims to read only does not compile.
+    pub const fn write<T: WriteTool>() -> Self {
+        assert!(
+            !matches!(T::META.capability, CapabilityTier::Read)
+                && !matches!(T::META.action_class, ActionClass::ReadOnly),
+            "a WriteTool has the capability Write or Privileged and a class of its own"
+        );
+        Self {
+            meta: T::META,
+            input_schema: || schema_of::<T::Params>(SchemaSettings::draft2020_12().for_deserialize()),
+            output_schema: || schema_of::<T::Output>(SchemaSettings::draft2020_12().for_serialize()),
+            example: T::example,
+            handler: Handler::Write(bind_write::<T>),
         }
     }
 }
@@ -115,13 +180,24 @@ fn schema_of<T: JsonSchema>(settings: SchemaSettings) -> Value {
 
 fn bind_read<T: ReadTool>(params: &Value, names: &[String]) -> Result<ReadJob, ToolError> {
     let params: T::Params = input::typed(params, names)?;
+    Ok(Box::new(move |context| Box::pin(async move { erased(T::run(&context, params).await?) })))
+}
+
+fn bind_write<T: WriteTool>(params: &Value, names: &[String]) -> Result<WriteJob, ToolError> {
+    let params: T::Params = input::typed(params, names)?;
     Ok(Box::new(move |context| {
         Box::pin(async move {
-            let Reply { output, decision_hints, explanation } = T::run(&context, params).await?;
-            let output = serde_json::to_value(output).map_err(|error| {
-                ToolError::new(ErrorCode::ToolPanicked, format_args!("the result cannot be written as JSON: {error}"))
-            })?;
-            Ok(Reply { output, decision_hints, explanation })
+            let (proposal, plan) = T::prepare(&context, params).await?;
+            let deliver: Deliver = Box::new(move |context, committed| erased(T::output(context, plan, committed)?));
+            Ok(Prepared { proposal, deliver })
         })
     }))
+}
+
+fn erased<T: Serialize>(reply: Reply<T>) -> Result<Reply<Value>, ToolError> {
+    let Reply { output, decision_hints, explanation } = reply;
+    let output = serde_json::to_value(output).map_err(|error| {
+        ToolError::new(ErrorCode::ToolPanicked, format_args!("the result cannot be written as JSON: {error}"))
+    })?;
+    Ok(Reply { output, decision_hints, explanation })
 }

@@ -63,6 +63,7 @@ fn desk(account: Option<usize>) -> Desk {
         calls_per_minute: 10_000,
         hooks: vec![],
         store: None,
+        acting: None,
     });
     Desk { executor, events, world, _fabric: fabric }
 }
@@ -268,6 +269,7 @@ fn desk_of(account: Address) -> Desk {
         calls_per_minute: 100,
         hooks: vec![],
         store: None,
+        acting: None,
     });
     desk
 }
@@ -463,6 +465,7 @@ async fn what_cannot_be_quoted_is_said_with_its_code() {
         calls_per_minute: 100,
         hooks: vec![],
         store: None,
+        acting: None,
     });
     let response = executor.call(Call::new("uniswap_get_quote", Input::Json(quote("1")))).await;
     assert_eq!(response.error.unwrap().code(), ErrorCode::SdkFallbackUnavailable);

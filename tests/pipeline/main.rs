@@ -9,3 +9,4 @@ mod refusals;
 mod stops;
 mod swap;
 mod world;
+mod writes;

@@ -22,15 +22,23 @@ use std::time::Duration;
 use crate::base::config::Config;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::chain::provider::{ConnectError, ProviderError};
+use crate::chain::sender;
 use crate::engine;
-use crate::safety::{audit, ledger};
+use crate::safety::{audit, ledger, permit};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
 
 use super::OpenWorld;
 use binding::Identity;
 
 /// The tables of every room that keeps something in a ledger.
-pub const ROOMS: &[Migrations] = &[binding::MIGRATIONS, engine::MIGRATIONS, ledger::MIGRATIONS, audit::MIGRATIONS];
+pub const ROOMS: &[Migrations] = &[
+    binding::MIGRATIONS,
+    engine::MIGRATIONS,
+    sender::MIGRATIONS,
+    ledger::MIGRATIONS,
+    audit::MIGRATIONS,
+    permit::MIGRATIONS,
+];
 
 const LEDGERS: &str = "ledger";
 const DATABASE: &str = "ledger.db";

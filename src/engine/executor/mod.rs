@@ -1,34 +1,47 @@
 //! The one way to call a tool: every call takes the same steps and ends in an envelope.
 //!
-//! known → rate → input → parameters → hooks → idempotency key → run within its budget → hooks → envelope. The events
+//! rate → known → input → parameters → hooks → idempotency key → run → hooks → envelope. The events
 //! of a call are one `tool:start`, what the tool says of its steps, `tool:error` if it failed, and
 //! one `tool:end`, also when the caller went away.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `reading` | reads, within their budget |
+//! | `writing` | writes: prepared by the tool, then through the safety pipeline |
+//! | `told` | previews and transactions as JSON |
+//! | `ending` | envelopes and last events |
 
-use std::any::Any;
+mod ending;
+mod reading;
+mod told;
+mod writing;
+
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use serde_json::{Map, Value};
-use tokio::task::{AbortHandle, JoinError, JoinHandle};
-use tokio::time::{Instant, timeout};
+use serde_json::Value;
+use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
+use self::ending::{Refusal, millis, panicked};
+use self::writing::{Leave, Wishes};
+use super::acting::{Acting, ApprovalMode};
 use super::catalog::{Catalog, Entry};
 use super::context::CallContext;
 use super::envelope::{Status, ToolResponse};
 use super::input::Input;
 use super::keys::{Claim, Claimed};
 use super::rate::CallRate;
-use super::tool::{Handler, ReadJob, Reply};
+use super::tool::{Handler, ReadJob, WriteJob};
 use super::world::World;
-use crate::base::error::{ErrorCategory, ErrorCode, ToolError, Violation};
+use crate::base::error::{ErrorCode, ToolError, Violation};
 use crate::base::id::{CallId, GolemId};
-use crate::base::model::ToolMeta;
+use crate::base::model::{Phase, ToolMeta};
 use crate::base::text::SafeText;
-use crate::fabric::{Card, EventKind, Fabric, Redacted, ToolEnd, ToolFailed, ToolOverrun, ToolStart, params_hash};
+use crate::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolStart, params_hash};
 use crate::store::Store;
 
 /// How an executor is made.
@@ -48,6 +61,8 @@ pub struct ExecutorConfig {
     pub hooks: Vec<Arc<dyn Hook>>,
     /// Where idempotency keys are kept; without it a call with a key is refused.
     pub store: Option<Store>,
+    /// With whose hands writes act; without it they are refused.
+    pub acting: Option<Acting>,
 }
 
 /// One call, as its caller wants it.
@@ -63,12 +78,27 @@ pub struct Call {
     pub idempotency_key: Option<String>,
     /// The heartbeat it belongs to, where one runs.
     pub tick: Option<u64>,
+    /// A write is only rehearsed.
+    pub dry_run: bool,
+    /// How consent is come by; the executor's own way if absent.
+    pub approve: Option<ApprovalMode>,
+    /// Decide as in this phase, if it is the stricter one.
+    pub phase: Option<Phase>,
 }
 
 impl Call {
     /// A plain call.
     pub fn new(tool: impl Into<String>, input: Input) -> Self {
-        Self { tool: tool.into(), input, call_id: None, idempotency_key: None, tick: None }
+        Self {
+            tool: tool.into(),
+            input,
+            call_id: None,
+            idempotency_key: None,
+            tick: None,
+            dry_run: false,
+            approve: None,
+            phase: None,
+        }
     }
 }
 
@@ -111,31 +141,33 @@ struct Shared {
     calls_per_minute: u32,
     hooks: Vec<Arc<dyn Hook>>,
     store: Option<Store>,
+    acting: Option<Acting>,
     rate: Mutex<CallRate>,
-    running: Mutex<HashMap<CallId, AbortHandle>>,
+    running: Mutex<HashMap<CallId, Running>>,
 }
 
-/// Why there is no result.
-struct Refusal {
-    status: Status,
-    error: ToolError,
+/// A call on a task of its own, and how to end it.
+#[derive(Debug, Clone)]
+enum Running {
+    /// At any time.
+    Read(AbortHandle),
+    /// As long as nothing is being signed.
+    Write(AbortHandle, Arc<Leave>),
 }
 
-impl From<ToolError> for Refusal {
-    /// What a rule stands against is blocked; all else failed.
-    fn from(error: ToolError) -> Self {
-        let blocked = error.code().category() == ErrorCategory::RiskBlocked;
-        Self { status: if blocked { Status::Blocked } else { Status::Error }, error }
-    }
+/// A call whose parameters fit, ready to run.
+enum Job {
+    Read(ReadJob),
+    Write(WriteJob),
 }
 
 impl Executor {
     /// An executor over a catalog.
     pub fn new(config: ExecutorConfig) -> Self {
-        let ExecutorConfig { catalog, world, fabric, golem_id, calls_per_minute, hooks, store } = config;
+        let ExecutorConfig { catalog, world, fabric, golem_id, calls_per_minute, hooks, store, acting } = config;
         let rate = Mutex::new(CallRate::new(calls_per_minute));
         let running = Mutex::new(HashMap::new());
-        let shared = Shared { catalog, world, fabric, golem_id, calls_per_minute, hooks, store, rate, running };
+        let shared = Shared { catalog, world, fabric, golem_id, calls_per_minute, hooks, store, acting, rate, running };
         Self { shared: Arc::new(shared) }
     }
 
@@ -149,12 +181,13 @@ impl Executor {
         CallId::new(self.shared.world.clock.now_millis())
     }
 
-    /// Calls a tool. Needs a tokio runtime with time; dropping the future cancels a read.
+    /// Calls a tool. Needs a tokio runtime with time. Dropping the future cancels a read, and a write as long as
+    /// nothing is being signed; what is being signed goes on in the background to its end.
     pub async fn call(&self, call: Call) -> ToolResponse {
         let shared = &*self.shared;
         let started = Instant::now();
         let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
-        let entry = shared.catalog.get(&call.tool).map(|entry| &**entry);
+        let entry = shared.catalog.get(&call.tool);
         let (entry, params, job) = match shared.prepare(entry, &call.tool, call.input) {
             Ok((entry, params, job)) => {
                 shared.say_start(call_id, entry, &params, call.tick);
@@ -178,9 +211,18 @@ impl Executor {
             Ok(None) => None,
             Err(error) => return shared.refuse_early(call_id, started, error.into()),
         };
-        let result = shared.run(&context, &meta, started, job).await;
-        let response = shared.answer(&context, &meta, started, result);
-        let response = shared.settle(claim, response).await;
+        let response = match job {
+            Job::Read(job) => {
+                let ended = shared.read(&context, &meta, started, job).await.unwrap_or_else(Into::into);
+                let response = shared.answer(&context, &meta, started, ended);
+                let keep = response.status == Status::Success;
+                settle(claim, response, keep).await
+            }
+            Job::Write(job) => {
+                let wishes = Wishes { dry_run: call.dry_run, approve: call.approve, phase: call.phase };
+                self.write(&context, entry, started, (job, params.clone(), wishes), claim).await
+            }
+        };
         for hook in &shared.hooks {
             // The call is over and answered; a hook that panics afterwards changes nothing of it.
             let _told = catch_unwind(AssertUnwindSafe(|| hook.after(hook_call, &response)));
@@ -188,18 +230,28 @@ impl Executor {
         response
     }
 
-    /// Cancels a running read; false if no such call runs.
+    /// Cancels a running call; false if none of that id runs, or it is being signed already.
     pub fn cancel(&self, call_id: CallId) -> bool {
-        let handle = self.shared.running().get(&call_id).cloned();
-        handle.is_some_and(|handle| {
-            handle.abort();
-            true
-        })
+        let running = self.shared.running().get(&call_id).cloned();
+        match running {
+            Some(Running::Read(handle)) => {
+                handle.abort();
+                true
+            }
+            Some(Running::Write(handle, leave)) => {
+                let free = leave.cancel();
+                if free {
+                    handle.abort();
+                }
+                free
+            }
+            None => false,
+        }
     }
 }
 
 impl Shared {
-    fn running(&self) -> MutexGuard<'_, HashMap<CallId, AbortHandle>> {
+    fn running(&self) -> MutexGuard<'_, HashMap<CallId, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -221,7 +273,14 @@ impl Shared {
     }
 
     /// Of parameters that were never understood, only the names are told: any value may be a secret.
-    fn say_not_started(&self, call_id: CallId, entry: Option<&Entry>, name: &str, seen: &Value, tick: Option<u64>) {
+    fn say_not_started(
+        &self,
+        call_id: CallId,
+        entry: Option<&Arc<Entry>>,
+        name: &str,
+        seen: &Value,
+        tick: Option<u64>,
+    ) {
         let tool_name = match entry {
             Some(entry) => Cow::Borrowed(entry.def.meta.name),
             None => Cow::Owned(SafeText::clean(name, 64).to_string()),
@@ -267,10 +326,10 @@ impl Shared {
     /// as was read.
     fn prepare<'e>(
         &self,
-        entry: Option<&'e Entry>,
+        entry: Option<&'e Arc<Entry>>,
         name: &str,
         input: Input,
-    ) -> Result<(&'e Entry, Value, ReadJob), (Value, Refusal)> {
+    ) -> Result<(&'e Arc<Entry>, Value, Job), (Value, Refusal)> {
         self.admit().map_err(|refusal| (Value::Null, refusal))?;
         let params = input.into_object();
         let Some(entry) = entry else {
@@ -278,8 +337,7 @@ impl Shared {
         };
         let wrong = |error: ToolError| error.suggest(format_args!("Send parameters such as {}", entry.example)).into();
         let params = params.map_err(|error| (Value::Null, wrong(error)))?;
-        let Handler::Read(bind) = entry.def.handler;
-        match bind(&params, &entry.parameters) {
+        match bound(entry, &params) {
             Ok(job) => Ok((entry, params, job)),
             Err(error) => Err((params, wrong(error))),
         }
@@ -309,21 +367,6 @@ impl Shared {
         Claim::take(store, &self.golem_id, key, &entry.def.meta, hash, call_id, now).await.map(Some)
     }
 
-    /// Keeps a success under its key and gives the key of a failure back. A success that cannot be
-    /// kept is still one: the key is then free again once the call counts as abandoned.
-    async fn settle(&self, claim: Option<Claim>, mut response: ToolResponse) -> ToolResponse {
-        let Some(claim) = claim else { return response };
-        let settled = match response.status {
-            Status::Success => claim.keep(&response).await,
-            _ => claim.release().await,
-        };
-        if let Err(error) = settled {
-            let said = response.explanation.take().unwrap_or_default();
-            response.explanation = Some(format!("{said} (The idempotency key was not kept: {})", error.message()));
-        }
-        response
-    }
-
     /// Gives the first answer again.
     fn answer_again(&self, context: &CallContext, started: Instant, response: ToolResponse) -> ToolResponse {
         context.finish([EventKind::ToolEnd(ToolEnd {
@@ -334,160 +377,24 @@ impl Shared {
         })]);
         response
     }
+}
 
-    /// Runs a read on a task of its own, so that neither a panic nor a tool that never yields
-    /// reaches the caller: past its budget it is said to overrun, at three times it is cancelled.
-    async fn run(
-        &self,
-        context: &CallContext,
-        meta: &ToolMeta,
-        started: Instant,
-        job: ReadJob,
-    ) -> Result<Reply<Value>, Refusal> {
-        let mut task = Guard::new(self, context.clone(), started, tokio::spawn(job(context.clone())));
-        let budget = meta.tick_budget;
-        let joined = match timeout(budget.limit(), &mut task.handle).await {
-            Ok(joined) => Some(joined),
-            Err(_) => {
-                context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
-                timeout(budget.cancel_after() - budget.limit(), &mut task.handle).await.ok()
-            }
-        };
-        task.over = true;
-        let Some(joined) = joined else {
-            task.handle.abort();
-            return Err(ToolError::new(
-                ErrorCode::ToolTimeout,
-                format_args!(
-                    "{} was cancelled after {} s, three times its budget",
-                    meta.name,
-                    budget.cancel_after().as_secs()
-                ),
-            )
-            .detail("budget_ms", budget.limit_millis())
-            .into());
-        };
-        joined.map_err(|error| ended_badly(meta, error))?.map_err(Refusal::from)
+/// The parameters as the tool's own type, in a job.
+fn bound(entry: &Entry, params: &Value) -> Result<Job, ToolError> {
+    Ok(match entry.def.handler {
+        Handler::Read(bind) => Job::Read(bind(params, &entry.parameters)?),
+        Handler::Write(bind) => Job::Write(bind(params, &entry.parameters)?),
+    })
+}
+
+/// Keeps an answer under its key, or gives the key back. An answer that cannot be kept is still one: the key is
+/// then free again once the call counts as abandoned.
+async fn settle(claim: Option<Claim>, mut response: ToolResponse, keep: bool) -> ToolResponse {
+    let Some(claim) = claim else { return response };
+    let settled = if keep { claim.keep(&response).await } else { claim.release().await };
+    if let Err(error) = settled {
+        let said = response.explanation.take().unwrap_or_default();
+        response.explanation = Some(format!("{said} (The idempotency key was not kept: {})", error.message()));
     }
-
-    /// Says how a call ended and makes its envelope.
-    fn answer(
-        &self,
-        context: &CallContext,
-        meta: &ToolMeta,
-        started: Instant,
-        result: Result<Reply<Value>, Refusal>,
-    ) -> ToolResponse {
-        let call_id = context.call_id();
-        match result {
-            Ok(Reply { output, decision_hints, explanation }) => {
-                context.finish([EventKind::ToolEnd(ToolEnd {
-                    success: true,
-                    duration_ms: millis(started.elapsed()),
-                    result_summary: summary(meta, &output),
-                    card: meta.card.map(|widget| Card { widget, data: output.clone(), hints: decision_hints.clone() }),
-                })]);
-                ToolResponse {
-                    call_id,
-                    status: Status::Success,
-                    data: Some(output),
-                    error: None,
-                    decision_hints,
-                    explanation: Some(explanation),
-                }
-            }
-            Err(Refusal { status, error }) => {
-                context.finish(failure(started, &error));
-                ToolResponse::failed(call_id, status, error)
-            }
-        }
-    }
-
-    /// Answers a call that never ran.
-    fn refuse_early(&self, call_id: CallId, started: Instant, refusal: Refusal) -> ToolResponse {
-        for kind in failure(started, &refusal.error) {
-            self.say(call_id, kind);
-        }
-        ToolResponse::failed(call_id, refusal.status, refusal.error)
-    }
-}
-
-/// A running task: cancelled, and its end said, when its caller goes away.
-struct Guard<'a> {
-    shared: &'a Shared,
-    context: CallContext,
-    started: Instant,
-    handle: JoinHandle<Result<Reply<Value>, ToolError>>,
-    over: bool,
-}
-
-impl<'a> Guard<'a> {
-    fn new(
-        shared: &'a Shared,
-        context: CallContext,
-        started: Instant,
-        handle: JoinHandle<Result<Reply<Value>, ToolError>>,
-    ) -> Self {
-        shared.running().insert(context.call_id(), handle.abort_handle());
-        Self { shared, context, started, handle, over: false }
-    }
-}
-
-impl Drop for Guard<'_> {
-    fn drop(&mut self) {
-        self.shared.running().remove(&self.context.call_id());
-        if !self.over {
-            self.handle.abort();
-            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller went away");
-            self.context.finish(failure(self.started, &error));
-        }
-    }
-}
-
-/// The two last events of a call that failed.
-fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
-    [
-        EventKind::ToolError(ToolFailed {
-            error_code: error.code(),
-            error_message: SafeText::clean(error.message(), 400),
-        }),
-        EventKind::ToolEnd(ToolEnd {
-            success: false,
-            duration_ms: millis(started.elapsed()),
-            result_summary: Value::Null,
-            card: None,
-        }),
-    ]
-}
-
-/// The fields of a result that are worth a line.
-fn summary(meta: &ToolMeta, output: &Value) -> Value {
-    let fields: Map<_, _> = meta
-        .summary_fields
-        .iter()
-        .filter_map(|name| output.get(*name).map(|value| ((*name).to_owned(), value.clone())))
-        .collect();
-    Value::Object(fields)
-}
-
-fn ended_badly(meta: &ToolMeta, error: JoinError) -> Refusal {
-    if error.is_cancelled() {
-        return ToolError::new(ErrorCode::ToolCancelled, format_args!("{} was cancelled", meta.name)).into();
-    }
-    match error.try_into_panic() {
-        Ok(panic) => panicked(meta.name, &*panic).into(),
-        Err(error) => ToolError::new(ErrorCode::ToolPanicked, format_args!("{} ended: {error}", meta.name)).into(),
-    }
-}
-
-fn panicked(who: &str, panic: &(dyn Any + Send)) -> ToolError {
-    let said = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    ToolError::new(
-        ErrorCode::ToolPanicked,
-        format_args!("{who} panicked: {}", SafeText::clean(said.unwrap_or("without a word"), 300)),
-    )
-}
-
-fn millis(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+    response
 }

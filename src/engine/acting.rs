@@ -1,0 +1,56 @@
+//! With whose hands writes act: the pipeline they go through, the account that signs, and how the operator's
+//! consent is come by. The engine decides nothing of it: the pipeline does.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use crate::base::model::Phase;
+use crate::base::text::SafeText;
+use crate::safety::account::Account;
+use crate::safety::pipeline::Pipeline;
+
+/// What an executor needs to act, rather than to read only.
+#[derive(Debug, Clone)]
+pub struct Acting {
+    /// The only way to a signature.
+    pub pipeline: Pipeline,
+    /// Whose money it is, and who signs.
+    pub account: Arc<dyn Account>,
+    /// The phase of whoever acts, as it stands at each call. A call may tighten it, never loosen it.
+    pub phase: watch::Receiver<Phase>,
+    /// How consent is come by where a call does not say.
+    pub approve: ApprovalMode,
+    /// Whether everything is only rehearsed.
+    pub paper: bool,
+}
+
+/// What happens to an action that needs the operator's yes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ApprovalMode {
+    /// It is blocked, with its whole preview.
+    Never,
+    /// The operator is asked, and the call waits for the answer.
+    Ask,
+    /// The operator has said yes beforehand. Off devnets it counts only where the policy says so.
+    Always,
+}
+
+/// A word that is no approval mode.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no way to approve; known: never, ask, always")]
+pub struct UnknownMode(SafeText);
+
+impl FromStr for ApprovalMode {
+    type Err = UnknownMode;
+
+    fn from_str(given: &str) -> Result<Self, UnknownMode> {
+        match given {
+            "never" => Ok(Self::Never),
+            "ask" => Ok(Self::Ask),
+            "always" => Ok(Self::Always),
+            other => Err(UnknownMode(SafeText::clean(other, 40))),
+        }
+    }
+}

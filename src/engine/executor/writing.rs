@@ -1,0 +1,389 @@
+//! Writes: the tool proposes, the pipeline previews, the operator consents where that is needed, the pipeline
+//! commits. All of it on a task of its own. Until something is being signed the caller can cancel it, by a word or by
+//! going away; from then on it runs to its end, and its answer is kept under its key even if nobody waits.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde_json::Value;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::ending::{Ended, Refusal, ended_badly, failure};
+use super::{Executor, Job, Running, Shared, bound, settle, told};
+use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::model::{Phase, ToolMeta};
+use crate::engine::acting::{Acting, ApprovalMode};
+use crate::engine::catalog::Entry;
+use crate::engine::context::CallContext;
+use crate::engine::envelope::{Status, ToolResponse};
+use crate::engine::keys::Claim;
+use crate::engine::tool::{Deliver, Reply, WriteJob};
+use crate::fabric::{EventKind, ToolOverrun};
+use crate::safety::approval::{ApprovalNeed, Consent, Decision};
+use crate::safety::pipeline::{Asked, Committed, Preview, State};
+
+/// What a call wants beside its parameters.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wishes {
+    pub(super) dry_run: bool,
+    pub(super) approve: Option<ApprovalMode>,
+    pub(super) phase: Option<Phase>,
+}
+
+/// Whether a write may still be called off.
+#[derive(Debug, Default)]
+pub(super) struct Leave(Mutex<Stage>);
+
+/// How far a write is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stage {
+    /// Prepared, checked, simulated: bounded by the tool's budget.
+    #[default]
+    Preparing,
+    /// The operator is asked: takes the time it takes.
+    Asking,
+    /// Being signed: nothing ends it.
+    Committing,
+    /// Called off before anything was signed.
+    Cancelled,
+}
+
+impl Leave {
+    fn stage(&self) -> MutexGuard<'_, Stage> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on to a stage, unless it was called off.
+    fn advance(&self, to: Stage) -> Result<(), Refusal> {
+        let mut stage = self.stage();
+        if *stage == Stage::Cancelled {
+            return Err(ToolError::new(ErrorCode::ToolCancelled, "it was cancelled before anything was signed").into());
+        }
+        *stage = to;
+        Ok(())
+    }
+
+    /// Calls it off; false if it is too late.
+    pub(super) fn cancel(&self) -> bool {
+        let mut stage = self.stage();
+        let free = *stage != Stage::Committing;
+        if free {
+            *stage = Stage::Cancelled;
+        }
+        free
+    }
+
+    fn preparing(&self) -> bool {
+        *self.stage() == Stage::Preparing
+    }
+}
+
+impl Executor {
+    /// Runs a write and waits for its answer, which it gives and keeps even if nobody waits.
+    pub(super) async fn write(
+        &self,
+        context: &CallContext,
+        entry: &Arc<Entry>,
+        started: Instant,
+        (job, params, wishes): (WriteJob, Value, Wishes),
+        claim: Option<Claim>,
+    ) -> ToolResponse {
+        let leave = Arc::new(Leave::default());
+        let meta = entry.def.meta;
+        let act = Act {
+            shared: Arc::clone(&self.shared),
+            context: context.clone(),
+            entry: Arc::clone(entry),
+            wishes,
+            leave: Arc::clone(&leave),
+            claim,
+        };
+        let handle = tokio::spawn(act.run(job, params, started));
+        let mut guard = Guard::new(&self.shared, context.clone(), started, handle, Arc::clone(&leave));
+        let budget = meta.tick_budget;
+        let joined = match timeout(budget.limit(), &mut guard.handle).await {
+            Ok(joined) => joined,
+            Err(_) => {
+                if leave.preparing() {
+                    context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
+                }
+                tokio::select! {
+                    joined = &mut guard.handle => joined,
+                    () = sleep_until(started + budget.cancel_after()) => {
+                        if leave.preparing() && leave.cancel() {
+                            guard.over = true;
+                            guard.handle.abort();
+                            return self.shared.answer(context, &meta, started, timed_out(&meta).into());
+                        }
+                        (&mut guard.handle).await
+                    }
+                }
+            }
+        };
+        guard.over = true;
+        match joined {
+            Ok(response) => response,
+            Err(error) => self.shared.answer(context, &meta, started, ended_badly(&meta, error).into()),
+        }
+    }
+}
+
+fn timed_out(meta: &ToolMeta) -> Refusal {
+    let seconds = meta.tick_budget.cancel_after().as_secs();
+    ToolError::new(
+        ErrorCode::ToolTimeout,
+        format_args!("{} was cancelled after {seconds} s, before anything was signed", meta.name),
+    )
+    .detail("budget_ms", meta.tick_budget.limit_millis())
+    .into()
+}
+
+/// A running write. When its caller goes away it is called off, unless it is being signed.
+struct Guard<'a> {
+    shared: &'a Shared,
+    context: CallContext,
+    started: Instant,
+    handle: JoinHandle<ToolResponse>,
+    leave: Arc<Leave>,
+    over: bool,
+}
+
+impl<'a> Guard<'a> {
+    fn new(
+        shared: &'a Shared,
+        context: CallContext,
+        started: Instant,
+        handle: JoinHandle<ToolResponse>,
+        leave: Arc<Leave>,
+    ) -> Self {
+        let running = Running::Write(handle.abort_handle(), Arc::clone(&leave));
+        shared.running().insert(context.call_id(), running);
+        Self { shared, context, started, handle, leave, over: false }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if self.over {
+            self.shared.running().remove(&self.context.call_id());
+        } else if self.leave.cancel() {
+            self.shared.running().remove(&self.context.call_id());
+            self.handle.abort();
+            let error = ToolError::new(ErrorCode::ToolCancelled, "the caller went away before anything was signed");
+            self.context.finish(failure(self.started, &error));
+        }
+    }
+}
+
+/// One write, with all that its task needs.
+struct Act {
+    shared: Arc<Shared>,
+    context: CallContext,
+    entry: Arc<Entry>,
+    wishes: Wishes,
+    leave: Arc<Leave>,
+    claim: Option<Claim>,
+}
+
+/// A preview, and what makes the tool's answer of what becomes of it.
+struct Previewed {
+    preview: Arc<Preview>,
+    deliver: Deliver,
+}
+
+impl Act {
+    async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
+        let ended = self.attempt(job, params).await.unwrap_or_else(Into::into);
+        // What was signed must never be signed again under the same key, however it ended.
+        let keep = *self.leave.stage() == Stage::Committing && ended.reply.is_some();
+        let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
+        let response = settle(self.claim.take(), response, keep).await;
+        self.shared.running().remove(&self.context.call_id());
+        response
+    }
+
+    async fn attempt(&mut self, job: WriteJob, mut params: Value) -> Result<Ended, Refusal> {
+        let shared = Arc::clone(&self.shared);
+        let Some(acting) = &shared.acting else {
+            let error =
+                ToolError::new(ErrorCode::WalletNotConfigured, "nothing can be signed here: no account is set up");
+            return Err(error.into());
+        };
+        let mut previewed = self.preview(acting, job).await?;
+        if self.wishes.dry_run || acting.paper {
+            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
+            return self.ended(
+                &previewed.preview,
+                previewed.deliver,
+                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
+            );
+        }
+        let consent = loop {
+            match self.consent(acting, &mut previewed, &params).await? {
+                Answered::Consent(consent) => break consent,
+                Answered::Edit(amount) => {
+                    match params.get_mut("amount") {
+                        Some(old) => *old = Value::from(amount),
+                        None => {
+                            return Err(ToolError::new(
+                                ErrorCode::ValidationFailed,
+                                "the operator wants another amount, and this call has none to change",
+                            )
+                            .into());
+                        }
+                    }
+                    self.leave.advance(Stage::Preparing)?;
+                    previewed = self.preview(acting, self.bind(&params)?).await?;
+                }
+            }
+        };
+        self.leave.advance(Stage::Committing)?;
+        if let Some(claim) = &self.claim {
+            claim.begin_acting().await?;
+        }
+        let permit_id = previewed.preview.permit.permit_id;
+        match acting.pipeline.commit(permit_id, consent).await {
+            Ok(committed) => self.ended(&previewed.preview, previewed.deliver, &committed),
+            Err(refusal) => Err(refused(refusal.error())),
+        }
+    }
+
+    fn bind(&self, params: &Value) -> Result<WriteJob, Refusal> {
+        match bound(&self.entry, params)? {
+            Job::Write(job) => Ok(job),
+            Job::Read(_) => Err(ToolError::new(ErrorCode::ToolPanicked, "a write turned into a read").into()),
+        }
+    }
+
+    /// Lets the tool propose and the pipeline look.
+    async fn preview(&self, acting: &Acting, job: WriteJob) -> Result<Previewed, Refusal> {
+        let prepared = job(self.context.clone()).await?;
+        let mut proposal = prepared.proposal;
+        // Who asks is not the tool's to say.
+        proposal.tool = self.entry.def.meta;
+        proposal.call_id = self.context.call_id();
+        proposal.golem_id = self.shared.golem_id.clone();
+        let own = *acting.phase.borrow();
+        let phase = self.wishes.phase.map_or(own, |asked| asked.max(own));
+        let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), Asked { phase }).await;
+        let preview = preview.map_err(|refusal| refused(refusal.error()))?;
+        Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver })
+    }
+
+    /// Comes by the consent that the preview takes.
+    async fn consent(&self, acting: &Acting, previewed: &mut Previewed, params: &Value) -> Result<Answered, Refusal> {
+        let desk = acting.pipeline.desk();
+        let needs_yes = match &previewed.preview.needs {
+            ApprovalNeed::Instant | ApprovalNeed::Notify => return Ok(Answered::Consent(Consent::None)),
+            ApprovalNeed::Delay { .. } => false,
+            ApprovalNeed::Approval { .. } => true,
+        };
+        if let Some(yes) = desk.granted(&previewed.preview) {
+            return Ok(Answered::Consent(Consent::Yes(yes)));
+        }
+        match self.wishes.approve.unwrap_or(acting.approve) {
+            ApprovalMode::Always if needs_yes => return Ok(Answered::Consent(Consent::Always)),
+            ApprovalMode::Never if needs_yes => return Err(unapproved(&previewed.preview)),
+            ApprovalMode::Always | ApprovalMode::Never | ApprovalMode::Ask => {}
+        }
+        self.leave.advance(Stage::Asking)?;
+        let mut ticket = desk.ask(Arc::clone(&previewed.preview));
+        loop {
+            match ticket.decision().await {
+                Decision::Approved(yes) => return Ok(Answered::Consent(Consent::Yes(yes))),
+                Decision::Edit { amount } => return Ok(Answered::Edit(amount)),
+                Decision::PermitExpired => {
+                    *previewed = self.preview(acting, self.bind(params)?).await?;
+                    ticket.replace(Arc::clone(&previewed.preview));
+                }
+                Decision::Refused { reason } | Decision::RefusedAndHalted { reason } => {
+                    let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                    let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused{said}"));
+                    return Err(rejected(error));
+                }
+                Decision::Lapsed => {
+                    let error =
+                        ToolError::new(ErrorCode::ApprovalLapsed, "nobody answered in time; nothing was signed");
+                    return Err(rejected(error));
+                }
+                Decision::Withdrawn { reason } => {
+                    let error = ToolError::new(
+                        ErrorCode::Halted,
+                        format_args!("the question to the operator was taken back: {reason}"),
+                    );
+                    return Err(refused(error));
+                }
+            }
+        }
+    }
+
+    /// What the tool makes of how it ended. Once something was signed, a tool that fails here takes nothing back.
+    fn ended(&self, preview: &Preview, deliver: Deliver, committed: &Committed) -> Result<Ended, Refusal> {
+        let mut hints = told::committed(committed);
+        let (status, error) = match &committed.state {
+            State::Simulated => {
+                hints.insert("permit".to_owned(), told::preview(preview));
+                (Status::Simulated, None)
+            }
+            State::Done => (Status::Success, None),
+            State::Unclear => (Status::Partial, None),
+            State::Reverted => {
+                let error =
+                    ToolError::new(ErrorCode::ExecutionTxReverted, "the transaction is in a block and reverted");
+                (Status::Error, Some(error))
+            }
+            State::Stopped { code, why } => {
+                let Refusal { status, error } = refused(ToolError::new(*code, why));
+                (status, Some(error))
+            }
+        };
+        let reply = match deliver(&self.context, committed) {
+            Ok(mut reply) => {
+                match reply.decision_hints.take() {
+                    Some(Value::Object(own)) => hints.extend(own),
+                    Some(other) => drop(hints.insert("tool".to_owned(), other)),
+                    None => {}
+                }
+                reply.decision_hints = Some(Value::Object(hints));
+                reply
+            }
+            Err(error) => Reply {
+                output: Value::Null,
+                decision_hints: Some(Value::Object(hints)),
+                explanation: format!(
+                    "What was done stands beside this; the tool could not sum it up: {}",
+                    error.message()
+                ),
+            },
+        };
+        Ok(Ended { status, reply: Some(reply), error })
+    }
+}
+
+/// What the operator, or a standing word, said.
+enum Answered {
+    Consent(Consent),
+    Edit(String),
+}
+
+/// A rule, or a doubt of the pipeline, stands against it: blocked. What broke on the way is an error.
+fn refused(error: ToolError) -> Refusal {
+    let code = error.code();
+    let blocked = code.category() == ErrorCategory::RiskBlocked
+        || matches!(code, ErrorCode::SafetySimulationFailed | ErrorCode::Halted | ErrorCode::ApprovalRequired);
+    Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
+}
+
+fn rejected(error: ToolError) -> Refusal {
+    Refusal { status: Status::Rejected, error }
+}
+
+/// It needs a yes and nobody is to be asked: blocked, with all that a yes would be given to.
+fn unapproved(preview: &Preview) -> Refusal {
+    let reasons = match &preview.needs {
+        ApprovalNeed::Approval { reasons } => reasons.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "),
+        ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => String::new(),
+    };
+    let error = ToolError::new(ErrorCode::ApprovalRequired, format_args!("it needs the operator's yes: {reasons}"));
+    refused(error.detail("permit", told::preview(preview)))
+}

@@ -1,0 +1,396 @@
+//! A write tool through the executor: proposed, previewed, consented to, committed, and told.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use bardo::abi::erc20::Erc20;
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::id::GolemId;
+use bardo::base::model::{
+    ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, StopLevel, TickBudget,
+    ToolMeta,
+};
+use bardo::base::text::SafeText;
+use bardo::base::units::TokenAmount;
+use bardo::chain::network::Contract;
+use bardo::chain::price::PriceChain;
+use bardo::engine::{
+    self, Acting, ApprovalMode, Call, CallContext, Catalog, Executor, ExecutorConfig, Input, Reply, Status, ToolDef,
+    ToolResponse, WorldChain, WriteTool,
+};
+use bardo::fabric::{EventKind, Fabric, Receiver};
+use bardo::safety::Proposal;
+use bardo::safety::approval::{Answer, ApprovalNeed};
+use bardo::safety::pipeline::Committed;
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Purpose};
+use bardo::store::{Store, StoreConfig};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::world::{Hook, World, leg};
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Params {
+    /// How much USDC Permit2 may take, in whole tokens.
+    amount: String,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
+struct Output {
+    allowed: String,
+    hash: Option<String>,
+}
+
+/// Lets Permit2 take an exact amount of USDC.
+struct Allow;
+
+impl WriteTool for Allow {
+    const META: ToolMeta = ToolMeta {
+        name: "allow",
+        description: "Lets Permit2 take some USDC.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer3,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &["Preparing"],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Allows.",
+        prompt_guidelines: Guidelines {
+            thriving: "Allow.",
+            cautious: "Allow little.",
+            declining: "Do not.",
+            terminal: "Do not.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::NewPosition,
+        checks: &[Check::SpendingLimit],
+        event_params: &[],
+        summary_fields: &["allowed"],
+        card: None,
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = String;
+
+    fn example() -> Value {
+        json!({"amount": "5"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, String), ToolError> {
+        context.step("Preparing");
+        let chain = context.world.chain("ethereum")?;
+        let usdc = chain.token("USDC").await?;
+        let (permit2, contract) = (chain.contract(Contract::Permit2)?, usdc.contract(chain.network()).unwrap());
+        let amount = TokenAmount::parse(&params.amount, usdc.decimals)?.raw();
+        let call = alloy::sol_types::SolCall::abi_encode(&Erc20::approveCall { spender: permit2, value: amount });
+        let proposal = Proposal {
+            chain_id: 31_337,
+            // The executor says who asks, whatever stands here.
+            tool: ToolMeta { name: "somebody_else", ..*context.meta() },
+            call_id: "00000000000000000000000001".parse().unwrap(),
+            golem_id: "nobody".parse().unwrap(),
+            account: context.world.account(None)?,
+            intent: Intent::Approve,
+            legs: vec![leg(Purpose::Main, contract, call.into())],
+            outflows: vec![],
+            inflows: vec![],
+            allowances: vec![AllowanceBound {
+                token: usdc,
+                spender: permit2,
+                kind: AllowanceKind::Erc20,
+                at_most: amount,
+            }],
+            trade: None,
+            recipients: vec![],
+            expected_outcome: SafeText::clean("Permit2 may take some USDC", 100),
+        };
+        Ok((proposal, params.amount))
+    }
+
+    fn output(_: &CallContext, allowed: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        let hash = committed.legs.first().map(|leg| leg.hash.to_string());
+        Ok(Reply::new(Output { allowed, hash }, "It was allowed.").hint(json!({"own": true})))
+    }
+}
+
+static ALLOW: ToolDef = ToolDef::write::<Allow>();
+
+struct Desk {
+    world: World,
+    executor: Executor,
+    events: std::sync::Mutex<Receiver>,
+    phase: watch::Sender<Phase>,
+    _folder: tempfile::TempDir,
+}
+
+impl Desk {
+    async fn new(account: usize) -> Self {
+        Self::with(account, |acting| Some(acting)).await
+    }
+
+    async fn with(account: usize, change: impl FnOnce(Acting) -> Option<Acting>) -> Self {
+        let world = World::new(account).await;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
+        let chains = vec![WorldChain::new(world.client.clone(), prices)];
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
+        let fabric = Fabric::in_memory(1_000, clock.clone());
+        let events = std::sync::Mutex::new(fabric.subscribe(1_000));
+        let (phase, own) = watch::channel(Phase::Thriving);
+        let acting = Acting {
+            pipeline: world.pipeline.clone(),
+            account: world.wallet.clone(),
+            phase: own,
+            approve: ApprovalMode::Never,
+            paper: false,
+        };
+        let executor = Executor::new(ExecutorConfig {
+            catalog: Catalog::new([&ALLOW]).unwrap(),
+            world: Arc::new(engine::World::new(clock, Some(world.account()), chains, vec![])),
+            fabric,
+            golem_id: GolemId::operator(),
+            calls_per_minute: 1_000,
+            hooks: vec![],
+            store: Some(store),
+            acting: change(acting),
+        });
+        Self { world, executor, events, phase, _folder: folder }
+    }
+
+    fn allow(amount: &str) -> Call {
+        Call::new("allow", Input::Json(json!({"amount": amount})))
+    }
+
+    async fn call(&self, call: Call) -> ToolResponse {
+        self.executor.call(call).await
+    }
+
+    async fn allowed(&self) -> U256 {
+        self.world.allowance(self.world.contract(Contract::Permit2)).await
+    }
+
+    fn signatures(&self) -> usize {
+        self.world.wallet.signatures.load(Ordering::SeqCst)
+    }
+
+    /// How the calls ended so far, as events tell it.
+    fn ends(&self) -> Vec<bool> {
+        let mut events = Vec::new();
+        self.events.lock().unwrap().try_receive(&mut events, 1_000);
+        let ends = events.iter().filter_map(|event| match &event.kind {
+            EventKind::ToolEnd(end) => Some(end.success),
+            _ => None,
+        });
+        ends.collect()
+    }
+
+    fn needs_a_yes(&self) {
+        let reasons = vec![SafeText::clean("the policy says so", 100)];
+        *self.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+    }
+
+    /// Calls in the background and waits until the operator is asked.
+    async fn asked(&self, call: Call) -> tokio::task::JoinHandle<ToolResponse> {
+        let mut questions = self.world.desk.watch();
+        let executor = self.executor.clone();
+        let running =
+            tokio::spawn(async move { executor.call(Call { approve: Some(ApprovalMode::Ask), ..call }).await });
+        while self.world.desk.pending().is_empty() {
+            questions.changed().await.unwrap();
+        }
+        running
+    }
+
+    fn answer(&self, answer: Answer) {
+        let permit = self.world.desk.pending()[0].preview.permit.permit_id;
+        self.world.desk.answer(permit, answer).unwrap();
+    }
+}
+
+fn code(response: &ToolResponse) -> Option<ErrorCode> {
+    response.error.as_ref().map(ToolError::code)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dry_run_shows_everything_and_signs_nothing() {
+    let desk = Desk::new(1).await;
+    let before = desk.allowed().await;
+    let response = desk.call(Call { dry_run: true, ..Desk::allow("5") }).await;
+    assert_eq!((response.status, response.status.exit_code()), (Status::Simulated, 0), "{response:?}");
+    assert_eq!(response.data, Some(json!({"allowed": "5", "hash": null})));
+    let hints = response.decision_hints.unwrap();
+    assert_eq!((&hints["state"], &hints["own"]), (&json!("simulated"), &json!(true)));
+    let permit = &hints["permit"];
+    assert_eq!(permit["bounds"]["still_takeable"][0]["amount"], "5", "{permit}");
+    assert_eq!(permit["legs"][0]["purpose"], "main");
+    assert!(permit["checks"].as_array().unwrap().iter().any(|check| check["check"] == "simulation"), "{permit}");
+    assert_eq!((desk.signatures(), desk.allowed().await), (0, before));
+    assert_eq!(desk.ends(), [true]);
+
+    let paper = Desk::with(2, |acting| Some(Acting { paper: true, ..acting })).await;
+    assert_eq!(paper.call(Desk::allow("5")).await.status, Status::Simulated);
+    assert_eq!(paper.signatures(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_acts_once_under_its_key() {
+    let desk = Desk::new(1).await;
+    let keyed = || Call { idempotency_key: Some("k".to_owned()), ..Desk::allow("7") };
+    let first = desk.call(keyed()).await;
+    assert_eq!(first.status, Status::Success, "{first:?}");
+    assert_eq!(desk.allowed().await, U256::from(7_000_000));
+    let hints = first.decision_hints.as_ref().unwrap();
+    assert_eq!((&hints["state"], &hints["as_declared"]), (&json!("done"), &json!(true)), "{hints}");
+    assert_eq!(hints["transactions"][0]["hash"], first.data.as_ref().unwrap()["hash"]);
+    assert_eq!(desk.call(keyed()).await, first);
+    assert_eq!(desk.signatures(), 1, "the second call only got the first one's answer");
+    // The proposal named somebody else; what is recorded is who really asked.
+    let spent: String = desk
+        .world
+        .store
+        .read(|connection| {
+            connection
+                .query_row("SELECT call_id FROM safety_permit", [], |row| row.get(0))
+                .map_err(bardo::store::StoreError::from)
+        })
+        .unwrap();
+    assert_eq!(spent, first.call_id.to_string());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
+    let desk = Desk::new(3).await;
+    desk.needs_a_yes();
+    let never = desk.call(Desk::allow("1")).await;
+    assert_eq!((never.status, code(&never)), (Status::Blocked, Some(ErrorCode::ApprovalRequired)));
+    assert_eq!(never.status.exit_code(), 3);
+    let error = never.error.unwrap();
+    assert!(error.message().contains("the policy says so"), "{error}");
+    assert_eq!(error.details()["permit"]["reasons"], json!(["the policy says so"]));
+    assert_eq!(desk.signatures(), 0);
+
+    let always = desk.call(Call { approve: Some(ApprovalMode::Always), ..Desk::allow("2") }).await;
+    assert_eq!(always.status, Status::Success, "{always:?}");
+
+    let running = desk.asked(Desk::allow("3")).await;
+    desk.answer(Answer::Once);
+    assert_eq!(running.await.unwrap().status, Status::Success);
+    assert_eq!(desk.allowed().await, U256::from(3_000_000));
+
+    let running = desk.asked(Desk::allow("4")).await;
+    desk.answer(Answer::Refuse { reason: SafeText::clean("not today", 100) });
+    let refused = running.await.unwrap();
+    assert_eq!((refused.status, code(&refused)), (Status::Rejected, Some(ErrorCode::ApprovalRefused)));
+    assert_eq!(refused.status.exit_code(), 4);
+    assert!(refused.error.unwrap().message().contains("not today"));
+    assert_eq!(desk.allowed().await, U256::from(3_000_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_edited_amount_is_prepared_and_asked_anew() {
+    let desk = Desk::new(4).await;
+    desk.needs_a_yes();
+    let running = desk.asked(Desk::allow("9")).await;
+    let mut questions = desk.world.desk.watch();
+    let first = desk.world.desk.pending()[0].preview.permit.permit_id;
+    desk.answer(Answer::Edit { amount: "2".to_owned() });
+    let second = loop {
+        match desk.world.desk.pending().first() {
+            Some(open) if open.preview.permit.permit_id != first => break open.preview.clone(),
+            _ => questions.changed().await.unwrap(),
+        }
+    };
+    assert_eq!(second.framed.proposal().allowances[0].at_most, U256::from(2_000_000));
+    desk.answer(Answer::Once);
+    let response = running.await.unwrap();
+    assert_eq!((response.status, &response.data.unwrap()["allowed"]), (Status::Success, &json!("2")));
+    assert_eq!(desk.allowed().await, U256::from(2_000_000));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_and_stops_block_with_every_figure() {
+    let desk = Desk::new(5).await;
+    *desk.world.book.cap.lock().unwrap() = "50".parse().unwrap();
+    let blocked = desk.call(Desk::allow("100")).await;
+    assert_eq!((blocked.status, code(&blocked)), (Status::Blocked, Some(ErrorCode::SafetySpendingLimitExceeded)));
+    let json = serde_json::to_value(&blocked).unwrap();
+    assert_eq!(json["error"]["details"]["violations"][0]["rule"], "max_single_trade_usd", "{json}");
+    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
+    let halted = desk.call(Desk::allow("1")).await;
+    assert_eq!((halted.status, code(&halted)), (Status::Blocked, Some(ErrorCode::Halted)));
+    assert_eq!((desk.signatures(), desk.ends()), (0, vec![false, false]));
+
+    let reader = Desk::with(6, |_| None).await;
+    let refused = reader.call(Desk::allow("1")).await;
+    assert_eq!((refused.status, code(&refused)), (Status::Error, Some(ErrorCode::WalletNotConfigured)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
+    let desk = Desk::new(7).await;
+    desk.needs_a_yes();
+    for (own, asked, decided) in [
+        (Phase::Thriving, Some(Phase::Cautious), Phase::Cautious),
+        (Phase::Survival, Some(Phase::Cautious), Phase::Survival),
+        (Phase::Defensive, None, Phase::Defensive),
+    ] {
+        desk.phase.send_replace(own);
+        let running = desk.asked(Call { phase: asked, ..Desk::allow("1") }).await;
+        assert_eq!(desk.world.desk.pending()[0].preview.phase, decided);
+        desk.answer(Answer::Refuse { reason: SafeText::clean("", 10) });
+        running.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
+    let desk = Desk::new(8).await;
+    desk.needs_a_yes();
+    let mut questions = desk.world.desk.watch();
+    let running = desk.asked(Desk::allow("1")).await;
+    running.abort();
+    while !desk.world.desk.pending().is_empty() {
+        questions.changed().await.unwrap();
+    }
+    assert_eq!((desk.signatures(), desk.ends()), (0, vec![false]), "the question is withdrawn, nothing is signed");
+
+    // The caller goes away in the middle of the signature.
+    *desk.world.book.need.lock().unwrap() = ApprovalNeed::Instant;
+    let (signing, reached) = mpsc::channel();
+    let (go_on, gone) = mpsc::channel::<()>();
+    let gone = std::sync::Mutex::new(gone);
+    *desk.world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        let _ = signing.send(());
+        let _ = gone.lock().unwrap().recv_timeout(Duration::from_secs(60));
+    })
+    .into_inner()
+    .unwrap();
+    let keyed = || Call { idempotency_key: Some("gone".to_owned()), ..Desk::allow("6") };
+    let executor = desk.executor.clone();
+    let running = tokio::spawn(async move { executor.call(keyed()).await });
+    tokio::task::spawn_blocking(move || reached.recv_timeout(Duration::from_secs(60))).await.unwrap().unwrap();
+    running.abort();
+    assert!(running.await.unwrap_err().is_cancelled());
+    let busy = desk.call(keyed()).await;
+    assert_eq!(code(&busy), Some(ErrorCode::CallInProgress), "{busy:?}");
+    go_on.send(()).unwrap();
+    // It goes on to its end, and its answer is there for whoever asks under the key.
+    let answer = loop {
+        let response = desk.call(keyed()).await;
+        if code(&response) != Some(ErrorCode::CallInProgress) {
+            break response;
+        }
+        tokio::task::yield_now().await;
+    };
+    assert_eq!(answer.status, Status::Success, "{answer:?}");
+    assert_eq!((desk.signatures(), desk.allowed().await), (1, U256::from(6_000_000)));
+}
