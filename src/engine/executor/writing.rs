@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
+use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
@@ -164,7 +165,7 @@ impl<'a> Guard<'a> {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        if self.over {
+        if self.over || self.handle.is_finished() {
             self.shared.running().remove(&self.context.call_id());
         } else if self.leave.cancel() {
             self.shared.running().remove(&self.context.call_id());
@@ -183,6 +184,21 @@ struct Act {
     wishes: Wishes,
     leave: Arc<Leave>,
     claim: Option<Claim>,
+}
+
+impl Drop for Act {
+    /// A call that is called off, or broke, before anything was signed gives its key back.
+    fn drop(&mut self) {
+        if *self.leave.stage() == Stage::Committing {
+            return;
+        }
+        if let (Some(claim), Ok(runtime)) = (self.claim.take(), Handle::try_current()) {
+            runtime.spawn(async move {
+                // A key that is not given back now is free again once its call counts as abandoned.
+                let _released = claim.release().await;
+            });
+        }
+    }
 }
 
 /// A preview, and what makes the tool's answer of what becomes of it.
