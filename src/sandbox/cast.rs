@@ -10,7 +10,7 @@ use super::keys::{KeyError, Party};
 use crate::chain::devnet::{Chain, ChainTransaction};
 
 /// What an inhabitant adds to the base fee, wei per gas: less than any user's tip, so that users go first.
-const TIP: u128 = 1_000_000;
+pub const TIP: u128 = 1_000_000;
 
 /// A part somebody plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -29,11 +29,17 @@ pub enum Role {
     Faucet,
     /// Tells each chain which of its intents were filled on the other.
     Messenger,
+    /// Fills orders, see `order_service`.
+    FirstFiller,
+    /// Fills orders.
+    SecondFiller,
+    /// Fills orders.
+    ThirdFiller,
 }
 
 impl Role {
     /// Everybody.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::Treasury,
         Self::Arbitrageur,
         Self::FirstTrader,
@@ -41,6 +47,9 @@ impl Role {
         Self::Keeper,
         Self::Faucet,
         Self::Messenger,
+        Self::FirstFiller,
+        Self::SecondFiller,
+        Self::ThirdFiller,
     ];
 
     const fn label(self) -> &'static str {
@@ -52,6 +61,9 @@ impl Role {
             Self::Keeper => "keeper",
             Self::Faucet => "faucet",
             Self::Messenger => "messenger",
+            Self::FirstFiller => "first filler",
+            Self::SecondFiller => "second filler",
+            Self::ThirdFiller => "third filler",
         }
     }
 }
@@ -66,6 +78,10 @@ pub struct Cast {
     keeper: Party,
     faucet: Party,
     messenger: Party,
+    first_filler: Party,
+    second_filler: Party,
+    third_filler: Party,
+    cosigner: Party,
 }
 
 impl Cast {
@@ -80,6 +96,10 @@ impl Cast {
             keeper: party(Role::Keeper)?,
             faucet: party(Role::Faucet)?,
             messenger: party(Role::Messenger)?,
+            first_filler: party(Role::FirstFiller)?,
+            second_filler: party(Role::SecondFiller)?,
+            third_filler: party(Role::ThirdFiller)?,
+            cosigner: Party::inhabitant("order cosigner")?,
         })
     }
 
@@ -93,7 +113,15 @@ impl Cast {
             Role::Keeper => &self.keeper,
             Role::Faucet => &self.faucet,
             Role::Messenger => &self.messenger,
+            Role::FirstFiller => &self.first_filler,
+            Role::SecondFiller => &self.second_filler,
+            Role::ThirdFiller => &self.third_filler,
         }
+    }
+
+    /// The order service's cosigner, who sends no transactions.
+    pub fn cosigner(&self) -> &Party {
+        &self.cosigner
     }
 
     /// The address of who plays `role`.
@@ -115,6 +143,8 @@ pub struct Order {
     pub input: Bytes,
     /// Gas limit.
     pub gas: u64,
+    /// What it pays above the base fee, wei per gas.
+    pub tip: u128,
     /// What it is for, in words for an error.
     pub step: &'static str,
 }
@@ -122,7 +152,7 @@ pub struct Order {
 impl Order {
     /// A call that sends no ether.
     pub fn call(role: Role, to: Address, input: Vec<u8>, gas: u64, step: &'static str) -> Self {
-        Self { role, to: TxKind::Call(to), value: U256::ZERO, input: input.into(), gas, step }
+        Self { role, to: TxKind::Call(to), value: U256::ZERO, input: input.into(), gas, tip: TIP, step }
     }
 }
 
@@ -135,8 +165,8 @@ pub fn send(chain: &mut Chain, cast: &Cast, order: Order) -> Result<B256, Sandbo
         nonce: chain.pending_nonce(party.address()),
         gas_limit: order.gas,
         // Room for nine full blocks in a row.
-        max_fee_per_gas: u128::from(chain.next_base_fee()) * 3 + TIP,
-        max_priority_fee_per_gas: TIP,
+        max_fee_per_gas: u128::from(chain.next_base_fee()) * 3 + order.tip,
+        max_priority_fee_per_gas: order.tip,
         to: order.to,
         value: order.value,
         access_list: Default::default(),

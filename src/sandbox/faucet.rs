@@ -3,7 +3,7 @@
 use alloy::primitives::{Address, TxKind, U256};
 use alloy::sol_types::SolCall;
 
-use super::cast::{Order, Role};
+use super::cast::{Order, Role, TIP};
 use super::error::SandboxError;
 use super::genesis::Deployment;
 use super::plan::Token;
@@ -31,6 +31,7 @@ pub fn orders(deployment: &Deployment, to: Address, gift: Gift) -> Result<Vec<Or
                 value,
                 input: Default::default(),
                 gas: 100_000,
+                tip: TIP,
                 step,
             }]
         }

@@ -4,7 +4,7 @@
 //! Not here: any key of a user (see `custody`).
 
 use alloy::consensus::{SignableTransaction, TxEip1559, TxEnvelope};
-use alloy::primitives::{Address, keccak256};
+use alloy::primitives::{Address, B256, Bytes, keccak256};
 use alloy_signer::SignerSync;
 use alloy_signer_local::{MnemonicBuilder, PrivateKeySigner};
 
@@ -20,7 +20,7 @@ pub const DEVELOPMENT_ACCOUNTS: usize = 10;
 /// Why a key could not be made or did not sign.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// A transaction for a chain that is not the devnet's.
+    /// Something for a chain that is not the devnet's.
     #[error("a devnet key signs for chains 31337 and 31338 only, not for chain {0}")]
     ForeignChain(u64),
     /// Derivation failed.
@@ -68,6 +68,14 @@ impl Party {
         let signature = self.signer.sign_hash_sync(&transaction.signature_hash())?;
         Ok(transaction.into_signed(signature).into())
     }
+
+    /// Signs a digest that belongs to one of the devnet's chains: r, s, and v of 27 or 28.
+    pub fn sign_digest(&self, chain_id: u64, digest: B256) -> Result<Bytes, KeyError> {
+        if !SANDBOX_CHAIN_IDS.contains(&chain_id) {
+            return Err(KeyError::ForeignChain(chain_id));
+        }
+        Ok(self.signer.sign_hash_sync(&digest)?.as_bytes().into())
+    }
 }
 
 impl std::fmt::Debug for Party {
@@ -102,6 +110,8 @@ mod tests {
             }
             for chain_id in [0, 1, 10, 137, 8453, 42161, 11_155_111, 31336, 31339, u64::MAX] {
                 let refused = party.sign(TxEip1559 { chain_id, ..Default::default() });
+                assert!(matches!(refused, Err(KeyError::ForeignChain(id)) if id == chain_id));
+                let refused = party.sign_digest(chain_id, B256::ZERO);
                 assert!(matches!(refused, Err(KeyError::ForeignChain(id)) if id == chain_id));
             }
         }

@@ -1,4 +1,5 @@
-//! The devnet's inhabitants, as outside parties with keys of their own: genesis, pools, market, price keeper, faucet.
+//! The devnet's inhabitants, as outside parties with keys of their own: genesis, pools, market, price keeper, faucet,
+//! order service and fillers.
 //!
 //! [`Sandbox::boot`] gives both chains, furnished and alive. Whatever happens on them afterwards, a user's swap or
 //! the market's, happens by transactions; nobody here has a way in that others do not have.
@@ -17,6 +18,7 @@ pub mod keys;
 mod liquidity;
 pub mod market;
 pub mod math;
+pub mod order_service;
 pub mod plan;
 pub mod residents;
 pub mod target;

@@ -13,6 +13,7 @@ use super::faucet::{self, Gift};
 use super::genesis::Deployment;
 use super::keeper::{self, FeedFault};
 use super::market::{self, Moment};
+use super::order_service::OrderService;
 use super::target::{Asset, PriceE8, Prices, Shock, price_at};
 use crate::chain::devnet::Chain;
 
@@ -47,12 +48,19 @@ pub struct Residents {
     deployment: Arc<Deployment>,
     cast: Cast,
     instructions: Arc<Mutex<Instructions>>,
+    order_service: OrderService,
 }
 
 impl Residents {
     /// The inhabitants of a furnished chain: market and keeper at work.
     pub fn new(seed: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
-        Self { seed, deployment, cast, instructions: Arc::default() }
+        let order_service = OrderService::new(seed, Arc::clone(&deployment), cast.clone());
+        Self { seed, deployment, cast, instructions: Arc::default(), order_service }
+    }
+
+    /// The chain's order service.
+    pub fn order_service(&self) -> &OrderService {
+        &self.order_service
     }
 
     /// What stands where.
@@ -150,7 +158,19 @@ impl Residents {
                 send(chain, &self.cast, order)?;
             }
         }
+        self.order_service.follow(chain);
+        for order in self.order_service.fills(chain, &self.prices(chain)) {
+            send(chain, &self.cast, order)?;
+        }
         Ok(())
+    }
+
+    /// What the market holds everything to be worth in the chain's next block.
+    fn prices(&self, chain: &Chain) -> Prices {
+        let next = chain.next_context();
+        let instructions = self.lock();
+        let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
+        Prices::at(self.seed, timestamp, block, &instructions.shocks)
     }
 
     fn decide(&self, chain: &Chain) -> Vec<Order> {

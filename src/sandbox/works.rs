@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 
-use super::cast::{Cast, Order, Role, send};
+use super::cast::{Cast, Order, Role, TIP, send};
 use super::contracts::{self, Contract};
 use super::error::SandboxError;
 use crate::chain::devnet::Chain;
@@ -51,7 +51,7 @@ impl<'a> Works<'a> {
         let treasury = self.cast.address(Role::Treasury);
         let address = treasury.create(self.chain.pending_nonce(treasury));
         let gas = deployment_gas(input.len());
-        self.send(Order { role: Role::Treasury, to: TxKind::Create, value: U256::ZERO, input, gas, step })?;
+        self.send(Order { role: Role::Treasury, to: TxKind::Create, value: U256::ZERO, input, gas, tip: TIP, step })?;
         Ok(address)
     }
 

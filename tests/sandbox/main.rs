@@ -6,6 +6,7 @@ mod execution;
 mod feeds;
 mod genesis;
 mod market;
+mod orders;
 mod quotes;
 mod resolve;
 mod tokens;

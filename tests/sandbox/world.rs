@@ -5,7 +5,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, TxKind, U256, aliases::U24, aliases::U160};
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
-use bardo::abi::erc20::Erc20;
+use bardo::abi::erc20::{Erc20, Weth9};
 use bardo::abi::uniswap_v2::UniswapV2Router02;
 use bardo::abi::uniswap_v3::QuoterV2;
 use bardo::chain::devnet::{Chain, ChainTransaction, Receipt};
@@ -93,8 +93,25 @@ impl World {
         }
     }
 
+    /// One block with the inhabitants acting, who may fail, as fillers do that lose a race; how many did.
+    pub fn busy_block(&mut self) -> usize {
+        self.residents.act(&mut self.chain).unwrap();
+        self.chain.mine().receipts.iter().filter(|receipt| !receipt.is_success()).count()
+    }
+
+    /// Turns ether of a development account into wrapped ether.
+    pub fn wrap(&mut self, account: usize, value: U256) {
+        let weth = self.token(Token::Weth);
+        assert!(self.pay(account, weth, Weth9::depositCall {}, value).is_success());
+    }
+
     /// Signs, sends and mines a call by a development account; nobody else acts.
     pub fn transact<C: SolCall>(&mut self, account: usize, to: Address, call: C) -> Receipt {
+        self.pay(account, to, call, U256::ZERO)
+    }
+
+    /// The same with ether.
+    fn pay<C: SolCall>(&mut self, account: usize, to: Address, call: C, value: U256) -> Receipt {
         let party = &self.accounts[account];
         let signed = party
             .sign(TxEip1559 {
@@ -104,7 +121,7 @@ impl World {
                 max_fee_per_gas: 100_000_000_000,
                 max_priority_fee_per_gas: 1_000_000_000,
                 to: TxKind::Call(to),
-                value: U256::ZERO,
+                value,
                 access_list: Default::default(),
                 input: call.abi_encode().into(),
             })
