@@ -292,15 +292,59 @@ pub fn load(connection: &Connection, hash: B256) -> Result<Option<Record>, Recor
     Ok(select(connection, "hash = ?1", [hash.as_slice()])?.pop())
 }
 
+/// One transaction without its bytes: they would have to be decoded, and their signature recovered, at every look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) hash: B256,
+    pub(super) chain_id: u64,
+    pub(super) account: Address,
+    pub(super) nonce: u64,
+    pub(super) state: TxState,
+    pub(super) settled: bool,
+}
+
+/// Where a transaction belongs.
+///
+/// # Errors
+/// [`RecordError::Unknown`].
+pub(super) fn entry(connection: &Connection, hash: B256) -> Result<Entry, RecordError> {
+    entries(connection, "hash = ?1", [hash.as_slice()])?.pop().ok_or(RecordError::Unknown(hash))
+}
+
 /// Everything that was signed for one nonce, in the order in which it was stored.
 pub(super) fn family(
     connection: &Connection,
     chain_id: u64,
     account: Address,
     nonce: u64,
-) -> Result<Vec<Record>, RecordError> {
+) -> Result<Vec<Entry>, RecordError> {
     let (chain, nonce) = (counted(chain_id, "the chain's id")?, counted(nonce, "a nonce")?);
-    select(connection, "chain_id = ?1 AND account = ?2 AND nonce = ?3", params![chain, account.as_slice(), nonce])
+    entries(connection, "chain_id = ?1 AND account = ?2 AND nonce = ?3", params![chain, account.as_slice(), nonce])
+}
+
+fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, RecordError> {
+    let sql = format!(
+        "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL
+         FROM sender_transaction WHERE {condition} ORDER BY stored_at, rowid"
+    );
+    type Columns = (Vec<u8>, i64, Vec<u8>, i64, String, bool);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let read = |row: &Row<'_>| -> rusqlite::Result<Columns> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+    };
+    let rows: Vec<Columns> = statement.query_map(values, read)?.collect::<Result<_, _>>()?;
+    rows.into_iter()
+        .map(|(hash, chain_id, account, nonce, state, settled)| {
+            Ok(Entry {
+                hash: B256::try_from(hash.as_slice()).map_err(|_| RecordError::Damaged("a hash"))?,
+                chain_id: from_row(chain_id, "the chain's id")?,
+                account: lane::address(&account)?,
+                nonce: from_row(nonce, "a nonce")?,
+                state: TxState::parse(&state).ok_or(RecordError::Damaged("its state"))?,
+                settled,
+            })
+        })
+        .collect()
 }
 
 /// Every transaction of a chain whose end is not final, in the order of its nonces: what a restart goes on with.

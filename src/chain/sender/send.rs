@@ -103,15 +103,15 @@ impl Sender {
                     // It is out: what it was signed to replace is now second.
                     (TxEvent::Accepted | TxEvent::Lost, _) => {
                         for older in family(tx, chain_id, account, nonce)? {
-                            if Some(older.hash()) == record.replaces && older.state.may_be_sent() {
-                                advance(tx, older.hash(), TxEvent::Outbid, None)?;
+                            if Some(older.hash) == record.replaces && older.state.may_be_sent() {
+                                advance(tx, older.hash, TxEvent::Outbid, None)?;
                             }
                         }
                     }
                     // Nobody has it and nobody will: unless another of ours holds the nonce, it is free.
                     (TxEvent::Refused, TxState::Dropped) => {
                         let others = family(tx, chain_id, account, nonce)?;
-                        if others.iter().all(|other| other.hash() == hash || other.settled_at.is_some()) {
+                        if others.iter().all(|other| other.hash == hash || other.settled) {
                             settle(tx, chain_id, account, nonce, now)?;
                             lane::release(tx, chain_id, account, nonce)?;
                         }

@@ -11,7 +11,7 @@ use alloy::rpc::types::TransactionReceipt;
 use tokio::time::Instant;
 
 use super::fault::Treatment;
-use super::record::{Record, RecordError, Route, advance, family, place, settle};
+use super::record::{Entry, Record, RecordError, Route, advance, entry, family, place, settle};
 use super::relay::RelayStatus;
 use super::send::SendOutcome;
 use super::state::TxEvent;
@@ -59,8 +59,7 @@ impl Sender {
     /// # Errors
     /// [`SenderError::Provider`] if the chain did not tell; nothing was changed then.
     pub async fn look(&self, hash: B256) -> Result<Standing, SenderError> {
-        let record = self.record(hash)?;
-        let (chain_id, account, nonce) = (record.signed.chain_id(), record.signed.from(), record.signed.nonce());
+        let Entry { chain_id, account, nonce, .. } = self.0.store.read(|connection| entry(connection, hash))?;
         if chain_id != self.chain_id() {
             return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
         }
@@ -136,10 +135,9 @@ impl Sender {
     }
 
     /// The one of `all` that a block of the chain has.
-    async fn find(&self, all: &[Record], account: Address) -> Result<Option<Mined>, SenderError> {
+    async fn find(&self, all: &[Entry], account: Address) -> Result<Option<Mined>, SenderError> {
         let provider = self.0.client.provider();
-        for record in all {
-            let hash = record.hash();
+        for Entry { hash, .. } in all.iter().copied() {
             let Some(receipt) = provider.get_transaction_receipt(hash).await.map_err(ProviderError::from)? else {
                 continue;
             };
@@ -194,7 +192,7 @@ impl Sender {
         let event = if succeeded { TxEvent::Mined } else { TxEvent::Failed };
         let work = move |tx: &rusqlite::Transaction<'_>| {
             for other in family(tx, chain_id, account, nonce)? {
-                let other_hash = other.hash();
+                let other_hash = other.hash;
                 if other_hash == hash {
                     advance(tx, hash, event, None)?;
                     place(tx, hash, block)?;
@@ -219,7 +217,7 @@ impl Sender {
     /// None of ours is in a block; `taken` says that another transaction spent the nonce for good.
     async fn write_absent(&self, chain_id: u64, account: Address, nonce: u64, taken: bool) -> Result<(), SenderError> {
         // What is settled stays: an endpoint that is behind knows less, not better.
-        let moves = move |one: &Record| one.settled_at.is_none() && (taken || one.state.is_mined());
+        let moves = move |one: &Entry| !one.settled && (taken || one.state.is_mined());
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
         if !all.iter().any(moves) {
             return Ok(());
@@ -228,11 +226,11 @@ impl Sender {
         let work = move |tx: &rusqlite::Transaction<'_>| {
             for one in family(tx, chain_id, account, nonce)?.into_iter().filter(moves) {
                 if one.state.is_mined() {
-                    advance(tx, one.hash(), TxEvent::Unmined, Some("its block has left the chain"))?;
-                    place(tx, one.hash(), None)?;
+                    advance(tx, one.hash, TxEvent::Unmined, Some("its block has left the chain"))?;
+                    place(tx, one.hash, None)?;
                 }
                 if taken {
-                    advance(tx, one.hash(), TxEvent::NonceTaken, Some("another transaction has used its nonce"))?;
+                    advance(tx, one.hash, TxEvent::NonceTaken, Some("another transaction has used its nonce"))?;
                 }
             }
             if taken {
