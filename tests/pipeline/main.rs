@@ -1,7 +1,7 @@
 //! The safety pipeline on the embedded devnet: real contracts, real signatures, a real database.
 
-mod calldata;
 mod cage;
+mod calldata;
 mod consent;
 mod properties;
 mod recovery;

@@ -6,8 +6,8 @@ pub mod halt;
 #[cfg(test)]
 mod model;
 pub mod phase_gate;
-pub mod rate_limit;
 pub mod policy_cage;
+pub mod rate_limit;
 pub mod slippage;
 pub mod spending_limit;
 pub mod standing;

@@ -81,6 +81,7 @@ const fn protocol(contract: Contract) -> &'static str {
         C::DelegationManager | C::Eip7702Delegator | C::PolicyCage => "delegation",
         C::EntryPoint => "erc4337",
         C::Multicall3 => "multicall",
+        C::OriginSettler | C::DestinationSettler => "erc7683",
     }
 }
 
