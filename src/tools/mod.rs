@@ -1,6 +1,7 @@
 //! The tools: one file each, with its `TOOL_DEF`; [`ALL_TOOL_DEFS`] is the only list. A tool knows
 //! its parameters, what to read and how to say it; how it is called belongs to the engine.
 
+mod allowances;
 pub mod data;
 pub mod intelligence;
 pub mod safety;
@@ -20,6 +21,9 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::search_tokens::TOOL_DEF,
     &intelligence::intel_assess_mev_risk::TOOL_DEF,
     &safety::simulate_transaction::TOOL_DEF,
+    &trading::token_approve::TOOL_DEF,
+    &trading::token_revoke::TOOL_DEF,
     &trading::uniswap_check_allowance::TOOL_DEF,
+    &trading::uniswap_execute_swap::TOOL_DEF,
     &trading::uniswap_get_quote::TOOL_DEF,
 ];

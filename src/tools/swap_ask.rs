@@ -18,6 +18,7 @@ use crate::chain::token::{self, Token, TokenId};
 use crate::engine::{World, WorldChain};
 use crate::uniswap::discovery::{PoolSnapshot, Reach};
 use crate::uniswap::pool::Exact;
+use crate::uniswap::ratio::Ratio;
 use crate::uniswap::routing::{GasCost, Route, RouteRequest};
 
 /// A swap as it was asked for, its tokens resolved.
@@ -154,4 +155,11 @@ async fn balance(world: &World, chain: &WorldChain, token: &Token) -> Result<U25
             })
         }
     }
+}
+
+/// Whole tokens of `out` for one whole token of `paid`.
+pub(super) fn price_between(paid: &TokenAmount, out: &TokenAmount) -> Option<Ratio> {
+    let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals));
+    let whole = |amount: &TokenAmount| Ratio::of(amount.raw(), ten(amount.decimals())?);
+    whole(out)?.over(&whole(paid)?)
 }

@@ -8,5 +8,6 @@ mod recovery;
 mod refusals;
 mod stops;
 mod swap;
+mod tools;
 mod world;
 mod writes;

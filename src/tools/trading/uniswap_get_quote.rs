@@ -11,7 +11,7 @@ use crate::base::model::{
 };
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
-use crate::tools::swap_ask::SwapAsk;
+use crate::tools::swap_ask::{SwapAsk, price_between};
 use crate::uniswap::discovery::PoolSnapshot;
 use crate::uniswap::pool::Exact;
 use crate::uniswap::ratio::Ratio;
@@ -276,11 +276,4 @@ fn warning_about(impact: &Ratio) -> Option<(&'static str, &'static str)> {
     }
     let words = " WARNING: the trade moves the price much; a smaller one, or several over time, would lose less.";
     at_least(HIGH_IMPACT).then_some(("HIGH_PRICE_IMPACT", words))
-}
-
-/// Whole tokens of `out` for one whole token of `paid`.
-fn price_between(paid: &TokenAmount, out: &TokenAmount) -> Option<Ratio> {
-    let ten = |decimals: u8| U256::from(10).checked_pow(U256::from(decimals));
-    let whole = |amount: &TokenAmount| Ratio::of(amount.raw(), ten(amount.decimals())?);
-    whole(out)?.over(&whole(paid)?)
 }

@@ -1,0 +1,194 @@
+//! What others may take of a token, and the calls that change it: exact amounts, on the token itself and
+//! inside Permit2. Shared by the tools that swap, approve and revoke.
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, U256};
+use alloy::sol_types::SolCall;
+
+use crate::abi::erc20::Erc20;
+use crate::abi::permit2::Permit2;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::model::Check;
+use crate::chain::fork::{Call as ForkCall, Fork, NextBlock, Source, Status};
+use crate::chain::multicall::Calls;
+use crate::chain::network::{Contract, Network};
+use crate::engine::{CallContext, WorldChain};
+use crate::safety::pipeline::{Committed, State};
+use crate::safety::proposal::{Leg, Purpose};
+use crate::uniswap::router::Version;
+
+/// The checks that a change of allowances runs under.
+pub(super) const CHECKS: &[Check] = &[
+    Check::Halt,
+    Check::PhaseGate,
+    Check::TokenAllowlist,
+    Check::SpendingLimit,
+    Check::RateLimit,
+    Check::BalanceBreaker,
+    Check::PolicyCage,
+    Check::Simulation,
+];
+
+/// Gas that an approval may use; tokens behind proxies need more than plain ones.
+pub(super) const APPROVAL_GAS: u64 = 120_000;
+
+/// The router that swaps go through, and the form of its inputs: the first of those that the book knows.
+///
+/// # Errors
+/// `CHAIN_UNSUPPORTED` where there is none.
+pub(super) fn router(chain: &WorldChain) -> Result<(Address, Version), ToolError> {
+    let known = routers(chain).into_iter().next();
+    known.map_or_else(|| chain.contract(Contract::UniversalRouter).map(|router| (router, Version::V2_0)), Ok)
+}
+
+/// The routers that take through Permit2, in the order of preference, and the form of their inputs.
+pub(super) fn routers(chain: &WorldChain) -> Vec<(Address, Version)> {
+    let book = &chain.network().book;
+    let known = [
+        Contract::UniversalRouter,
+        Contract::UniversalRouterV211,
+        Contract::UniversalRouterV212,
+        Contract::UniversalRouterV220,
+    ];
+    known.into_iter().filter_map(|router| Some((book.contract(router)?, Version::of(router)?))).collect()
+}
+
+/// What stands of a token, all of one block. Raw units.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Standing {
+    /// What the owner has.
+    pub(super) balance: U256,
+    /// What the token allows the spender.
+    pub(super) of_token: U256,
+}
+
+/// What Permit2 allows a spender.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct InPermit2 {
+    /// Raw units.
+    pub(super) amount: U256,
+    /// The nonce that a signature must carry.
+    pub(super) nonce: u64,
+}
+
+/// Reads what `token` allows `spender`, and what Permit2 allows each of `through` to take of it.
+pub(super) async fn read(
+    chain: &WorldChain,
+    token: Address,
+    owner: Address,
+    spender: Address,
+    through: &[Address],
+) -> Result<(Standing, Vec<InPermit2>), ToolError> {
+    let mut calls = Calls::default();
+    let balance = calls.push(token, &Erc20::balanceOfCall { owner });
+    let of_token = calls.push(token, &Erc20::allowanceCall { owner, spender });
+    let mut inside = Vec::with_capacity(through.len());
+    if !through.is_empty() {
+        let permit2 = chain.contract(Contract::Permit2)?;
+        for router in through {
+            inside.push(calls.push(permit2, &Permit2::allowanceCall { owner, token, spender: *router }));
+        }
+    }
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let silent = |what: &str| {
+        ToolError::new(ErrorCode::TokenInvalid, format_args!("the contract at {token} does not answer {what}"))
+    };
+    let standing = Standing {
+        balance: balance.take(&answers).ok_or_else(|| silent("balanceOf"))?,
+        of_token: of_token.take(&answers).ok_or_else(|| silent("allowance"))?,
+    };
+    let inside = inside.into_iter().map(|call| {
+        let found = call.take(&answers).ok_or_else(|| {
+            let network = chain.network();
+            ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell what Permit2 allows"))
+        })?;
+        Ok(InPermit2 { amount: U256::from(found.amount), nonce: found.nonce.to() })
+    });
+    Ok((standing, inside.collect::<Result<_, ToolError>>()?))
+}
+
+/// The call that makes a token's allowance exactly `amount`.
+pub(super) fn approve(purpose: Purpose, token: Address, spender: Address, amount: U256) -> Leg {
+    Leg {
+        purpose,
+        to: token,
+        value: U256::ZERO,
+        data: Erc20::approveCall { spender, value: amount }.abi_encode().into(),
+        gas_limit: APPROVAL_GAS,
+        slots: Vec::new(),
+    }
+}
+
+/// Whether a token refuses to change the allowance that stands to `amount` but not to take it back first, as
+/// some do against a race that lets a spender take both.
+pub(super) async fn needs_zero_first(
+    chain: &WorldChain,
+    token: Address,
+    owner: Address,
+    spender: Address,
+    amount: U256,
+) -> Result<bool, ToolError> {
+    let unread = |error: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnreachable, error);
+    let source = Source::of(&chain.client);
+    let fork = Fork::pin(&source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
+    let call = |amount| {
+        let leg = approve(Purpose::Approve, token, spender, amount);
+        ForkCall::new(owner, leg.to, leg.data).with_gas_limit(leg.gas_limit)
+    };
+    let direct = fork.simulate(&[call(amount)]).await.map_err(|error| unread(&error))?;
+    Ok(direct.outcomes.iter().any(|outcome| outcome.status != Status::Success))
+}
+
+/// Where to look at a transaction: the network's explorer, or, on a devnet, this program's own page of it.
+pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
+    match network.explorer {
+        Some(explorer) => format!("{explorer}/tx/{hash}"),
+        None => format!("bardo://tx/{hash}"),
+    }
+}
+
+/// What can be told of a plan of allowances.
+pub(super) struct Sent {
+    state: State,
+    /// Hash of the last transaction.
+    pub(super) tx_hash: Option<String>,
+    /// Block it is in.
+    pub(super) block_number: Option<u64>,
+    /// Gas of all of them, in units.
+    pub(super) gas_used: u64,
+    /// Where to look at it.
+    pub(super) explorer_url: Option<String>,
+}
+
+impl Sent {
+    /// Of what became of a plan.
+    pub(super) fn of(context: &CallContext, committed: &Committed) -> Result<Self, ToolError> {
+        let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
+        let last = committed.legs.last();
+        let gas = committed.legs.iter().filter_map(|leg| leg.gas_used).fold(0, u64::saturating_add);
+        Ok(Self {
+            state: committed.state.clone(),
+            tx_hash: last.map(|leg| leg.hash.to_string()),
+            block_number: last.and_then(|leg| leg.block),
+            gas_used: if gas == 0 { committed.simulated.gas_used } else { gas },
+            explorer_url: last.map(|leg| explorer_url(network, &leg.hash)),
+        })
+    }
+
+    /// `done` as it stands: done, rehearsed, or not known.
+    pub(super) fn explain(&self, done: &str) -> String {
+        match &self.state {
+            State::Done => format!("{done}."),
+            State::Simulated => format!("Rehearsed only: {done}."),
+            State::Unclear => format!("Sent and not settled yet: {done}."),
+            State::Reverted => "The transaction reverted; nothing changed but the gas that was spent.".to_owned(),
+            State::Stopped { why, .. } => format!("Stopped half-way: {why}."),
+        }
+    }
+}
+
+/// A parameter that cannot be used.
+pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolError {
+    ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
+        .detail("parameter", parameter)
+}

@@ -1,0 +1,422 @@
+//! `uniswap_execute_swap`: swaps one token for another through Uniswap's pools, in one transaction of the
+//! Universal Router that also carries the allowance it needs.
+
+use alloy::primitives::{Address, Bytes, U256, U512, aliases::U48, aliases::U160};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use crate::base::text::SafeText;
+use crate::base::units::{BasisPoints, TokenAmount};
+use crate::chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
+use crate::chain::network::Contract;
+use crate::chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
+use crate::chain::token::{Token, TokenId};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::safety::pipeline::{Committed, State};
+use crate::safety::proposal::{
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
+};
+use crate::safety::typed::TypedMessage;
+use crate::tools::allowances::{self, approve, explorer_url};
+use crate::tools::swap_ask::{SwapAsk, price_between};
+use crate::uniswap::ratio::Ratio;
+use crate::uniswap::router::{Recipient, SwapRequest, plan as plan_call};
+use crate::uniswap::routing::Route;
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<ExecuteSwap>();
+
+/// The longest a swap may wait for its block, in seconds: a day.
+const MAX_DEADLINE: u64 = 86_400;
+
+/// Gas beside what the route is thought to use: the permit, and what first writes cost.
+const GAS_MARGIN: u64 = 150_000;
+
+/// Why a swap goes through pools although an auction is preferred.
+const NO_AUCTION: &str = "no order service is connected, so there is nobody who would fill an auction";
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token paid: symbol or 0x address.
+    token_in: String,
+    /// Token received: symbol or 0x address.
+    token_out: String,
+    /// Amount of token_in in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance.
+    amount: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Slippage tolerance in basis points.
+    #[serde(default = "fifty")]
+    #[schemars(range(max = 10_000))]
+    slippage_bps: u32,
+    /// Seconds until the transaction may no longer be included.
+    #[serde(default = "three_hundred")]
+    #[schemars(range(min = 1, max = 86_400))]
+    deadline: u64,
+    /// Prefer an auction by UniswapX over a swap through pools.
+    #[serde(default = "yes")]
+    prefer_uniswapx: bool,
+}
+
+fn fifty() -> u32 {
+    50
+}
+
+fn three_hundred() -> u64 {
+    300
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the swap's transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Gas it used, or would use, in units.
+    gas_used: u64,
+    /// Paid, in whole tokens.
+    amount_in: String,
+    /// Received, in whole tokens.
+    amount_out: String,
+    /// Tokens received for one token paid. For display.
+    effective_price: f64,
+    /// How far the trade was thought to move the price, in percent, pool fees not counted. For display.
+    price_impact_pct: f64,
+    /// How far what was received is below the quote, in basis points; below zero where it is above.
+    slippage_actual_bps: i32,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+}
+
+/// What is remembered of preparing, to tell what came of it.
+pub struct Plan {
+    token_in: Token,
+    token_out: Token,
+    expected_out: U256,
+    price_impact: Ratio,
+    prefer_uniswapx: bool,
+}
+
+/// See [`TOOL_DEF`].
+pub struct ExecuteSwap;
+
+impl WriteTool for ExecuteSwap {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_execute_swap",
+        description: "Swaps one token for another on Uniswap. The exact transaction passes token allowlist, spending limit, \
+                      rate limit, balance circuit breaker, slippage guard, policy contract and a simulation on a fork of \
+                      the chain; if any of them fails, it answers with a structured error and signs nothing. Custody: a \
+                      delegated session key is held on chain to its targets and spending by caveat enforcers, and ends \
+                      with its expiry; an embedded wallet and a local key are held to the owner's policy contract off \
+                      chain.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer3,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Simulating via Revm",
+            "Approving token",
+            "Building calldata",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Swaps tokens on Uniswap in one atomic transaction. Ask uniswap_get_quote before every swap. Halve \
+                         the size in the cautious and declining phases; in the terminal phase only sales into stables or \
+                         ETH go through.",
+        prompt_guidelines: Guidelines {
+            thriving: "Trade at the full planned size. Prefer UniswapX above $1K against MEV, and ask \
+                       intel_assess_mev_risk above $10K.",
+            cautious: "Halve the planned size, tighten slippage to 30 bps, and trade only where the price impact is below \
+                       1 %.",
+            declining: "Only exits: sell risky tokens for stables or ETH, at most 25 % of a position in one trade. Open \
+                        nothing.",
+            terminal: "Only exits: sell everything into USDC or ETH, with up to 200 bps of slippage to be out at once. \
+                       Build no position.",
+            memory: Some(
+                "Outcomes of similar swaps adjust slippage, timing and route within what is allowed. They never override \
+                 limits, the allowlist or the simulation.",
+            ),
+        },
+        idempotent: false,
+        // The least strict that a write can claim: what it really is follows from the simulated changes.
+        action_class: ActionClass::ClosePosition,
+        checks: &[
+            Check::Halt,
+            Check::PhaseGate,
+            Check::TokenAllowlist,
+            Check::SpendingLimit,
+            Check::RateLimit,
+            Check::BalanceBreaker,
+            Check::SlippageGuard,
+            Check::PolicyCage,
+            Check::Simulation,
+        ],
+        event_params: &["token_in", "token_out", "amount", "chain"],
+        summary_fields: &["tx_hash", "amount_out", "slippage_actual_bps"],
+        card: Some(CardKind::Swap),
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        prepare(context, params).await
+    }
+
+    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        output(context, &plan, committed)
+    }
+}
+
+async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+    let world = &context.world;
+    let chain = world.chain(&params.chain)?;
+    let account = world.account(None)?;
+    let invalid = |parameter: &str, what: &dyn std::fmt::Display| {
+        ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
+            .detail("parameter", parameter)
+    };
+    let slippage = BasisPoints::new(params.slippage_bps).map_err(|error| invalid("slippage_bps", &error))?;
+    if params.deadline == 0 || params.deadline > MAX_DEADLINE {
+        let what = format!("{} s; expected 1 to {MAX_DEADLINE} s from now, such as 300", params.deadline);
+        return Err(invalid("deadline", &what));
+    }
+    let ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+    let (route, snapshot, _) = ask.route(world).await?;
+    let (router, version) = allowances::router(chain)?;
+    // The chain's clock and this machine's may differ; the later one is when the block can be.
+    let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let deadline = now.saturating_add(params.deadline);
+
+    let mut legs = Vec::new();
+    let mut bounds = Vec::new();
+    let mut permit = None;
+    if let TokenId::Erc20(token) = ask.token_in.id {
+        let permit2 = chain.contract(Contract::Permit2)?;
+        let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
+        if standing.of_token < route.amount_in {
+            context.step("Approving token");
+            if !standing.of_token.is_zero()
+                && allowances::needs_zero_first(chain, token, account, permit2, route.amount_in).await?
+            {
+                legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));
+            }
+            legs.push(approve(Purpose::Approve, token, permit2, route.amount_in));
+            bounds.push(AllowanceBound {
+                token: ask.token_in.clone(),
+                spender: permit2,
+                kind: AllowanceKind::Erc20,
+                at_most: U256::ZERO,
+            });
+        }
+        let nonce = inside.first().map(|inside| inside.nonce).unwrap_or_default();
+        permit = Some((permit2, allowance(&route, token, router, deadline, nonce)?));
+        // What the router is allowed it takes in the same transaction: nothing is left to take.
+        bounds.push(AllowanceBound {
+            token: ask.token_in.clone(),
+            spender: router,
+            kind: AllowanceKind::Permit2 { expires_at: deadline },
+            at_most: U256::ZERO,
+        });
+    }
+    context.step("Building calldata");
+    let trade = plan_call(&SwapRequest {
+        route: &route,
+        native_in: ask.token_in.id == TokenId::Native,
+        native_out: ask.token_out.id == TokenId::Native,
+        slippage,
+        recipient: Recipient::Account(account),
+        permit: permit.clone().map(|(_, permit)| (permit, Bytes::from(PLACEHOLDER_SIGNATURE))),
+        portion: None,
+        one_bound: true,
+        deadline: Some(U256::from(deadline)),
+    })
+    .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
+    let offset = trade.execution.signature_offset(version);
+    let slots = permit.zip(offset).map(|((permit2, permit), offset)| SignatureSlot {
+        offset,
+        message: TypedMessage::Permit2Allowance { permit2, permit },
+    });
+    legs.push(Leg {
+        purpose: Purpose::Main,
+        to: router,
+        value: trade.value,
+        data: trade.execution.encode(version),
+        gas_limit: gas_limit(&route),
+        slots: slots.into_iter().collect(),
+    });
+
+    let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
+    let least = TokenAmount::new(trade.amount_out_min, ask.token_out.decimals)?;
+    let expected = format!("Swap {amount_in} {} for >= {least} {}", ask.token_in.symbol, ask.token_out.symbol);
+    let proposal = Proposal {
+        chain_id: chain.network().chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account,
+        intent: Intent::Swap,
+        legs,
+        outflows: vec![Flow { token: ask.token_in.clone(), amount: trade.amount_in_max }],
+        inflows: vec![Inflow {
+            token: ask.token_out.clone(),
+            at_least: trade.amount_out_min,
+            expected: route.amount_out,
+            recipient: account,
+        }],
+        allowances: bounds,
+        trade: Some(Trade {
+            token_in: ask.token_in.clone(),
+            token_out: ask.token_out.clone(),
+            amount_in: trade.amount_in_max,
+            expected_out: route.amount_out,
+            min_out: trade.amount_out_min,
+            slippage,
+            price_impact: impact_of(&route),
+            quoted_at: world.clock.now_millis(),
+            deadline,
+            pools: pools_of(&route),
+            exact_output: false,
+        }),
+        recipients: vec![account],
+        expected_outcome: SafeText::clean(&expected, 300),
+    };
+    let prepared = Plan {
+        token_in: ask.token_in.clone(),
+        token_out: ask.token_out.clone(),
+        expected_out: route.amount_out,
+        price_impact: route.price_impact.clone(),
+        prefer_uniswapx: params.prefer_uniswapx,
+    };
+    Ok((proposal, prepared))
+}
+
+/// Twice what the route is thought to use: a trade that moves the price far looks through more of a pool than is known
+/// beforehand.
+fn gas_limit(route: &Route) -> u64 {
+    route.gas_units.saturating_mul(2).saturating_add(GAS_MARGIN).min(TRANSACTION_GAS_CAP)
+}
+
+/// The allowance that the router needs, exact, for as long as the swap may take.
+fn allowance(
+    route: &Route,
+    token: Address,
+    router: Address,
+    deadline: u64,
+    nonce: u64,
+) -> Result<PermitSingle, ToolError> {
+    let amount = U160::checked_from_limbs_slice(route.amount_in.as_limbs()).filter(|amount| *amount < UNLIMITED);
+    let amount = amount.ok_or_else(|| {
+        ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than Permit2 can count")
+            .detail("parameter", "amount")
+    })?;
+    let details = PermitDetails { token, amount, expiration: U48::from(deadline), nonce: U48::from(nonce) };
+    Ok(PermitSingle { details, spender: router, sigDeadline: U256::from(deadline) })
+}
+
+/// The impact in whole basis points, rounded up.
+fn impact_of(route: &Route) -> BasisPoints {
+    let points = (1..10_000).find(|points| {
+        Ratio::of(U256::from(*points), U256::from(10_000)).is_some_and(|bound| route.price_impact <= bound)
+    });
+    BasisPoints::new(points.unwrap_or(10_000)).unwrap_or(BasisPoints::ZERO)
+}
+
+fn pools_of(route: &Route) -> Vec<Address> {
+    let mut pools: Vec<Address> = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
+    pools.sort_unstable();
+    pools.dedup();
+    pools
+}
+
+/// What came of it, as far as it is known: by the chain's balances where it is in a block, else by the last
+/// simulation.
+fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+    let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main);
+    let moves = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
+    let moved = |token: TokenId| moves.iter().find(|moved| moved.token == token);
+    let paid = moved(plan.token_in.id).map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
+    let received = moved(plan.token_out.id).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+    let amount_in = TokenAmount::new(paid, plan.token_in.decimals)?;
+    let amount_out = TokenAmount::new(received, plan.token_out.decimals)?;
+    let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
+    let price = price_between(&amount_in, &amount_out);
+    let output = Output {
+        tx_hash: main.map(|leg| leg.hash.to_string()),
+        block_number: main.and_then(|leg| leg.block),
+        gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(committed.simulated.gas_used),
+        amount_in: amount_in.to_string(),
+        amount_out: amount_out.to_string(),
+        // Figures for people; every check reads exact fractions.
+        effective_price: price.as_ref().and_then(|price| price.to_fixed(12).parse().ok()).unwrap_or(0.0),
+        price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(f64::NAN),
+        slippage_actual_bps: shortfall(plan.expected_out, received),
+        explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
+    };
+    let symbol = &plan.token_out.symbol;
+    let said = match (&committed.state, &output.tx_hash) {
+        (State::Done, Some(hash)) => format!("Received {amount_out} {symbol}, tx {hash}"),
+        (State::Simulated, _) => format!("Would receive {amount_out} {symbol}; nothing was signed"),
+        (State::Reverted, Some(hash)) => format!("The swap reverted and only gas was spent, tx {hash}"),
+        (State::Unclear, Some(hash)) => format!("Sent and not settled yet: {amount_out} {symbol} expected, tx {hash}"),
+        _ => "The swap was not made".to_owned(),
+    };
+    let auction = if plan.prefer_uniswapx {
+        format!(" Classic, though UniswapX is preferred: {NO_AUCTION}.")
+    } else {
+        String::new()
+    };
+    let hints = json!({
+        "route_type": "CLASSIC",
+        "uniswapx": {"preferred": plan.prefer_uniswapx, "used": false, "why": NO_AUCTION},
+    });
+    Ok(Reply::new(output, format!("{said}.{auction}")).hint(hints))
+}
+
+/// How far `received` is below `expected`, in basis points, rounded towards the worse; below zero where it is above.
+fn shortfall(expected: U256, received: U256) -> i32 {
+    if expected.is_zero() {
+        return 0;
+    }
+    let points = |amount: U256| (U512::from(amount) * U512::from(10_000)).div_rem(U512::from(expected));
+    if received < expected {
+        let (whole, rest) = points(expected.saturating_sub(received));
+        whole.saturating_to::<i32>().saturating_add(i32::from(!rest.is_zero()))
+    } else {
+        points(received.saturating_sub(expected)).0.saturating_to::<i32>().saturating_neg()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shortfall_is_rounded_towards_the_worse() {
+        let told = |received: u64| shortfall(U256::from(10_000), U256::from(received));
+        assert_eq!([told(10_000), told(9_999), told(9_950), told(0)], [0, 1, 50, 10_000]);
+        assert_eq!([told(10_001), told(10_050)], [-1, -50]);
+        // A third of a basis point below counts as one, a third above as none.
+        assert_eq!(shortfall(U256::from(30_000), U256::from(29_999)), 1);
+        assert_eq!(shortfall(U256::from(30_000), U256::from(30_001)), 0);
+        assert_eq!(shortfall(U256::ZERO, U256::from(1)), 0);
+    }
+}

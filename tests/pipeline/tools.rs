@@ -1,0 +1,238 @@
+//! The write tools that Bardo brings, through executor and pipeline on the devnet: what they claim is what the
+//! chain's contracts say.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::permit2::Permit2;
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::id::GolemId;
+use bardo::base::model::Phase;
+use bardo::base::units::TokenAmount;
+use bardo::chain::network::Contract;
+use bardo::chain::price::PriceChain;
+use bardo::engine::{
+    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
+};
+use bardo::fabric::{EventKind, Fabric, Receiver};
+use bardo::store::{Store, StoreConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::world::World;
+
+struct Desk {
+    world: World,
+    executor: Executor,
+    events: std::sync::Mutex<Receiver>,
+    _phase: watch::Sender<Phase>,
+    _folder: tempfile::TempDir,
+}
+
+impl Desk {
+    async fn new(account: usize) -> Self {
+        let world = World::new(account).await;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
+        let chains = vec![WorldChain::new(world.client.clone(), prices)];
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
+        let fabric = Fabric::in_memory(1_000, clock.clone());
+        let events = std::sync::Mutex::new(fabric.subscribe(1_000));
+        let (phase, own) = watch::channel(Phase::Thriving);
+        let acting = Acting {
+            pipeline: world.pipeline.clone(),
+            account: world.wallet.clone(),
+            phase: own,
+            approve: ApprovalMode::Never,
+            paper: false,
+        };
+        let executor = Executor::new(ExecutorConfig {
+            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+            world: Arc::new(engine::World::new(clock, Some(world.account()), chains, vec![])),
+            fabric,
+            golem_id: GolemId::operator(),
+            calls_per_minute: 1_000,
+            hooks: vec![],
+            store: Some(store),
+            acting: Some(acting),
+        });
+        Self { world, executor, events, _phase: phase, _folder: folder }
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(Call::new(tool, Input::Json(params))).await
+    }
+
+    async fn data(&self, tool: &str, params: Value) -> Value {
+        let response = self.call(tool, params).await;
+        assert_eq!(response.status, Status::Success, "{response:#?}");
+        response.data.unwrap()
+    }
+
+    fn steps(&self) -> Vec<String> {
+        let mut events = Vec::new();
+        self.events.lock().unwrap().try_receive(&mut events, 1_000);
+        let steps = events.iter().filter_map(|event| match &event.kind {
+            EventKind::ToolUpdate(update) => Some(update.step.to_string()),
+            _ => None,
+        });
+        steps.collect()
+    }
+
+    async fn coin(&self) -> U256 {
+        self.world.client.provider().get_balance(self.world.account()).await.unwrap()
+    }
+
+    /// What Permit2 lets the router take of USDC.
+    async fn inside(&self) -> U256 {
+        let (token, spender) = (self.world.contract_of(&self.world.usdc), self.router());
+        let owner = self.world.account();
+        let call = Permit2::allowanceCall { owner, token, spender };
+        U256::from(self.world.ask(self.world.contract(Contract::Permit2), call).await.amount)
+    }
+
+    fn router(&self) -> Address {
+        self.world.contract(Contract::UniversalRouter)
+    }
+
+    async fn of_token(&self) -> U256 {
+        self.world.allowance(self.world.contract(Contract::Permit2)).await
+    }
+}
+
+fn amount(data: &Value, field: &str, decimals: u8) -> U256 {
+    TokenAmount::parse(data[field].as_str().unwrap(), decimals).unwrap().raw()
+}
+
+fn swap(token_in: &str, token_out: &str, amount: &str) -> Value {
+    json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum"})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
+    let desk = Desk::new(3).await;
+    let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
+    let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let call = || Call {
+        idempotency_key: Some("once".to_owned()),
+        ..Call::new("uniswap_execute_swap", Input::Json(swap("USDC", "WETH", "250")))
+    };
+    let response = desk.executor.call(call()).await;
+    assert_eq!(response.status, Status::Success, "{response:#?}");
+    let data = response.data.clone().unwrap();
+    let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    assert_eq!(before[0] - after[0], U256::from(250_000_000));
+    assert_eq!(amount(&data, "amount_in", 6), before[0] - after[0]);
+    assert_eq!(amount(&data, "amount_out", 18), after[1] - before[1]);
+    assert_eq!(data["slippage_actual_bps"], 0, "nothing else trades here");
+    let hash = data["tx_hash"].as_str().unwrap();
+    assert_eq!(data["explorer_url"], format!("bardo://tx/{hash}"));
+    let receipt = desk.world.client.provider().get_transaction_receipt(hash.parse().unwrap()).await.unwrap().unwrap();
+    assert_eq!(
+        (receipt.gas_used, receipt.block_number),
+        (data["gas_used"].as_u64().unwrap(), data["block_number"].as_u64())
+    );
+    assert_eq!((desk.of_token().await, desk.inside().await), (U256::ZERO, U256::ZERO));
+    assert_eq!(response.decision_hints.unwrap()["uniswapx"]["used"], false);
+    let steps = desk.steps();
+    assert!(
+        steps.contains(&"Approving token".to_owned()) && steps.contains(&"Building calldata".to_owned()),
+        "{steps:?}"
+    );
+
+    // The same key again: the same result, and nothing more is spent.
+    let again = desk.executor.call(call()).await;
+    assert_eq!(again.data, Some(data));
+    assert_eq!(desk.world.balance(&usdc).await, after[0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_coin_goes_in_and_comes_out() {
+    let desk = Desk::new(4).await;
+    let usdc = desk.world.usdc.clone();
+    let (coin, held) = (desk.coin().await, desk.world.balance(&usdc).await);
+    let bought = desk.data("uniswap_execute_swap", swap("ETH", "USDC", "0.05")).await;
+    assert_eq!(amount(&bought, "amount_in", 18), U256::from(50_000_000_000_000_000_u64));
+    assert_eq!(amount(&bought, "amount_out", 6), desk.world.balance(&usdc).await - held);
+    let spent = coin - desk.coin().await;
+    assert!(spent > U256::from(50_000_000_000_000_000_u64), "and the gas on top");
+
+    let (coin, held) = (desk.coin().await, desk.world.balance(&usdc).await);
+    let sold = desk.data("uniswap_execute_swap", swap("USDC", "ETH", "100")).await;
+    assert_eq!(held - desk.world.balance(&usdc).await, U256::from(100_000_000));
+    let got = amount(&sold, "amount_out", 18);
+    let came = desk.coin().await - coin;
+    assert!(came < got && got - came < U256::from(10_000_000_000_000_000_u64), "{got} less gas is {came}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rehearsed_swap_signs_nothing() {
+    let desk = Desk::new(5).await;
+    let held = desk.world.balance(&desk.world.usdc).await;
+    let nonce = desk.world.nonce().await;
+    let call = Call { dry_run: true, ..Call::new("uniswap_execute_swap", Input::Json(swap("USDC", "WETH", "250"))) };
+    let response = desk.executor.call(call).await;
+    assert_eq!(response.status, Status::Simulated, "{response:#?}");
+    let data = response.data.unwrap();
+    assert_eq!(amount(&data, "amount_in", 6), U256::from(250_000_000));
+    assert!(amount(&data, "amount_out", 18) > U256::ZERO);
+    assert_eq!((&data["tx_hash"], &data["block_number"]), (&Value::Null, &Value::Null));
+    assert_eq!((desk.world.balance(&desk.world.usdc).await, desk.world.nonce().await), (held, nonce));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn allowances_are_exact_and_taken_back() {
+    let desk = Desk::new(7).await;
+    let approved = desk.data("token_approve", json!({"token": "USDC", "amount": "40", "chain": "ethereum"})).await;
+    assert_eq!((desk.of_token().await, desk.inside().await), (U256::from(40_000_000), U256::from(40_000_000)));
+    assert_eq!((&approved["allowance"], &approved["spender"]), (&json!("40"), &json!(desk.router().to_string())));
+    desk.data("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+    assert_eq!((desk.of_token().await, desk.inside().await), (U256::ZERO, U256::ZERO));
+    let again = desk.call("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+    assert_eq!(again.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{again:?}");
+
+    // A token that takes no change of an allowance but back to zero.
+    let mute = others(&desk, "badNoReturnToken");
+    let spender = Address::repeat_byte(0x5e).to_string();
+    let params =
+        |amount: &str| json!({"token": mute.to_string(), "spender": spender, "amount": amount, "chain": "ethereum"});
+    for wanted in ["3", "2"] {
+        let response = desk.call("token_approve", params(wanted)).await;
+        // Its price cannot be told, and what cannot be told is not allowed.
+        assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::SafetyPriceUnknown), "{response:#?}");
+    }
+}
+
+fn others(desk: &Desk, key: &str) -> Address {
+    let book = &desk.world.client.network().book;
+    book.others().find(|(name, _)| *name == key).map(|(_, address)| address).expect("a bad token")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_tokens_are_refused_in_plain_words() {
+    let desk = Desk::new(8).await;
+    let nonce = desk.world.nonce().await;
+    for key in
+        ["badFeeOnTransferToken", "badNoReturnToken", "badHostileSymbolToken", "badLookalikeToken", "badRevertingToken"]
+    {
+        let response = desk.call("uniswap_execute_swap", swap("WETH", &others(&desk, key).to_string(), "0.01")).await;
+        assert!(matches!(response.status, Status::Blocked | Status::Error), "{key}: {response:#?}");
+        let error = response.error.as_ref().expect("why not");
+        let told = serde_json::to_string(&response).unwrap();
+        assert!(!error.message().chars().any(char::is_control) && !told.contains('\u{202e}'), "{key}: {told}");
+        if key == "badLookalikeToken" {
+            assert_eq!(error.code(), ErrorCode::TokenLookalike, "{told}");
+        }
+    }
+    assert_eq!(desk.world.nonce().await, nonce, "nothing was sent");
+    let held: U256 = desk
+        .world
+        .ask(others(&desk, "badFeeOnTransferToken"), Erc20::balanceOfCall { owner: desk.world.account() })
+        .await;
+    assert_eq!(held, U256::ZERO);
+}
