@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 
-use super::{Exit, Failure, load, print_json};
+use super::{Exit, Failure, consent, load, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Environment, Flags};
 use crate::base::error::{ErrorCode, ToolError};
@@ -61,7 +61,15 @@ pub(super) fn run(
             },
             false => None,
         };
-        let fabric = Fabric::in_memory(1_024, clock);
+        let fabric = Fabric::in_memory(1_024, clock.clone());
+        let acting = match ledger.as_ref().filter(|_| catalog.get(tool).is_some_and(|entry| writes(entry))) {
+            Some(ledger) => match runtime::acting(&config, &opened, ledger, &fabric, clock.clone()).await {
+                Ok(acting) => acting,
+                Err(error) => return Ok(not_called(&*clock, error)),
+            },
+            None => None,
+        };
+        let asking = acting.as_ref().map(|acting| tokio::spawn(consent::ask(acting.pipeline.desk().clone())));
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
         let executor = Executor::new(ExecutorConfig {
             catalog,
@@ -71,13 +79,13 @@ pub(super) fn run(
             calls_per_minute: CALLS_PER_MINUTE,
             hooks: Vec::new(),
             store: ledger.as_ref().map(|ledger| ledger.store.clone()),
-            acting: None,
+            acting,
         });
         let approve = Some(approve.unwrap_or_else(as_attended));
         let call = Call { idempotency_key, dry_run, approve, phase, ..Call::new(tool, input) };
         let response = executor.call(call).await;
-        if let Some(telling) = telling {
-            telling.abort();
+        for task in [telling, asking].into_iter().flatten() {
+            task.abort();
         }
         Ok::<_, Failure>(response)
     })?;
@@ -92,11 +100,12 @@ pub(super) fn run(
 
 /// Reads that are not kept touch no disk: they work where nothing can be written, and leave nothing behind.
 fn needs_ledger(entry: Option<&Arc<Entry>>, idempotency_key: Option<&str>) -> bool {
-    let kept = |entry: &Arc<Entry>| {
-        let meta = &entry.def.meta;
-        meta.capability != CapabilityTier::Read || meta.category == Category::Safety
-    };
+    let kept = |entry: &Arc<Entry>| writes(entry) || entry.def.meta.category == Category::Safety;
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
+}
+
+fn writes(entry: &Entry) -> bool {
+    entry.def.meta.capability != CapabilityTier::Read
 }
 
 /// A person at a terminal can be asked; nobody else can.

@@ -5,6 +5,7 @@
 mod args;
 mod call;
 mod config;
+mod consent;
 mod devnet;
 mod doctor;
 mod halt;

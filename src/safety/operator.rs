@@ -14,7 +14,7 @@ use super::checks::slippage::SlippageLimits;
 use super::checks::standing::{Standing, request};
 use super::facts::Facts;
 use super::framed::Framed;
-use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, TooMuch, Usage};
+use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
 use super::policy::{Keeper, Policy, Word};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::StopFile;
@@ -202,7 +202,7 @@ impl Rulebook for OperatorRules {
         end: End,
     ) -> Result<(), ReserveError> {
         // What is too much to count is counted as the most that can be.
-        let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or_else(|TooMuch| Micros::MAX);
+        let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or(Micros::MAX);
         let outcome = match end {
             End::Done { spent } => Outcome::Done { spent: micros(spent) },
             End::Reverted { gas } => Outcome::Reverted { gas: micros(gas) },

@@ -133,7 +133,7 @@ struct Desk {
 
 impl Desk {
     async fn new(account: usize) -> Self {
-        Self::with(account, |acting| Some(acting)).await
+        Self::with(account, Some).await
     }
 
     async fn with(account: usize, change: impl FnOnce(Acting) -> Option<Acting>) -> Self {

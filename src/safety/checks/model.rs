@@ -444,7 +444,7 @@ impl Case {
         };
         block(
             Check::TokenAllowlist,
-            !who || !self.takes_back && !(bought && recipient && called && protocol && spender),
+            !who || !(self.takes_back || bought && recipient && called && protocol && spender),
         );
 
         let within = |limit: Option<u64>, value: u64| limit.is_none_or(|limit| value <= limit);

@@ -137,7 +137,7 @@ table! {
             allowed_tools: Scope<Word> = ALLOWLIST;
             /// Chains that may be acted on, by name or id; the devnet's are devnet-ethereum and devnet-base.
             allowed_chains: Scope<ChainId> = ALLOWLIST;
-            /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc8004, delegation.
+            /// Protocols that may be used: uniswap, uniswapx, permit2, erc20, erc7683, erc8004, delegation.
             allowed_protocols: Scope<Word> = ALLOWLIST;
             /// Tokens that may move, as CHAIN:0x… or CHAIN:native; "bundled" means the network's own list.
             allowed_tokens: Scope<TokenRef> = ALLOWLIST;

@@ -6,7 +6,7 @@ use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, Rounding, Usd};
 use crate::safety::approval::ApprovalNeed;
-use crate::safety::ledger::{Caps, Micros, Span, SpendCap, TokenCaps, TooMuch};
+use crate::safety::ledger::{Caps, Micros, Span, SpendCap, TokenCaps};
 
 /// Characters kept of one reason.
 const MAX_REASON: usize = 200;
@@ -121,9 +121,9 @@ fn spend_caps(rules: &Rules) -> [(&'static str, Span, MaxUsd); 6] {
 
 /// A limit as the ledger counts it. One too large to count is as good as the most that can be.
 fn down(most: Usd) -> Micros {
-    Micros::of(most, Rounding::Down).unwrap_or_else(|TooMuch| Micros::MAX)
+    Micros::of(most, Rounding::Down).unwrap_or(Micros::MAX)
 }
 
 fn up(spent: Usd) -> Micros {
-    Micros::of(spent, Rounding::Up).unwrap_or_else(|TooMuch| Micros::MAX)
+    Micros::of(spent, Rounding::Up).unwrap_or(Micros::MAX)
 }

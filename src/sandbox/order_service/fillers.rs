@@ -47,7 +47,7 @@ pub struct Filler {
 
 /// All of them: a steady one, a quick and greedy one, and a cheap one that is slow and soon runs dry.
 pub const FILLERS: [Filler; 3] = [
-    Filler { role: Role::FirstFiller, margin_bps: 8, latency: 1, overlooks: 10, purse_dollars: 2_000_000 },
+    Filler { role: Role::FirstFiller, margin_bps: 8, latency: 0, overlooks: 10, purse_dollars: 2_000_000 },
     Filler { role: Role::SecondFiller, margin_bps: 15, latency: 0, overlooks: 30, purse_dollars: 500_000 },
     Filler { role: Role::ThirdFiller, margin_bps: 3, latency: 3, overlooks: 50, purse_dollars: 4_000 },
 ];
@@ -66,7 +66,7 @@ pub(super) struct Attempts {
 /// The filler to whom the cosigner gives an order first.
 pub(super) fn quickest(cast: &Cast, order: B256) -> Address {
     // Either of the two that are quick enough for it to matter.
-    let role = if order.0[0] % 2 == 0 { Role::FirstFiller } else { Role::SecondFiller };
+    let role = if order.0[0].is_multiple_of(2) { Role::FirstFiller } else { Role::SecondFiller };
     cast.address(role)
 }
 
