@@ -202,10 +202,13 @@ impl Desk {
     async fn asked(&self, call: Call) -> tokio::task::JoinHandle<ToolResponse> {
         let mut questions = self.world.desk.watch();
         let executor = self.executor.clone();
-        let running =
+        let mut running =
             tokio::spawn(async move { executor.call(Call { approve: Some(ApprovalMode::Ask), ..call }).await });
         while self.world.desk.pending().is_empty() {
-            questions.changed().await.unwrap();
+            tokio::select! {
+                changed = questions.changed() => changed.unwrap(),
+                ended = &mut running => panic!("it ended without a question: {ended:?}"),
+            }
         }
         running
     }
