@@ -22,7 +22,9 @@ fn two_boots_are_the_same_block_for_block() {
         }
         (heads, sandbox.description())
     };
-    let (first, second) = (heads(), heads());
+    let (mut first, mut second) = (heads(), heads());
+    // Each boot is a devnet of its own, by its id alone.
+    assert_ne!(first.1.instance.take(), second.1.instance.take());
     assert_eq!(first, second);
     assert_ne!(first.0[0], first.0[1]);
 }
