@@ -104,9 +104,8 @@ fn kind_of(text: &str) -> &'static str {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by the tests of this file, as a process of its own"]
 async fn second_process() {
-    let (Some(path), Ok(kind)) = (std::env::var_os(FILE), std::env::var(KIND)) else {
-        panic!("run by the other tests only");
-    };
+    // Among all ignored tests it is nobody's other process.
+    let (Some(path), Ok(kind)) = (std::env::var_os(FILE), std::env::var(KIND)) else { return };
     let taken = attempt(&open(Path::new(&path)), kind_of(&kind)).await;
     println!("\ntaken={taken}");
 }
