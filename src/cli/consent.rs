@@ -8,6 +8,7 @@ use alloy::primitives::U256;
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::chain::token::Token;
+use crate::fabric::CheckOutcome;
 use crate::safety::approval::{Answer, ApprovalDesk, ApprovalRequest};
 
 /// Puts each question of `desk` to the terminal until the call is over. The question goes to stderr, so that
@@ -59,7 +60,15 @@ fn put(request: &ApprovalRequest) -> Option<String> {
             inflow.recipient
         ));
     }
+    for bound in &proposal.allowances {
+        let most = amount(&bound.token, bound.at_most);
+        said.push_str(&format!("  may then take  {} at most {most}\n", bound.spender));
+    }
     said.push_str(&format!("  counted as     ${} and ${} of gas\n", preview.values.spent, preview.values.gas));
+    for verdict in preview.verdicts.iter().filter(|verdict| verdict.outcome == CheckOutcome::Warned) {
+        said.push_str(&format!("  look at        {}: {}\n", verdict.check, verdict.detail));
+    }
+    said.push_str(&format!("  from           {}\n", proposal.account));
     for leg in preview.framed.legs() {
         said.push_str(&format!("  calls          {}\n", leg.to));
     }
