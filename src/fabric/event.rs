@@ -1,4 +1,9 @@
 //! What can be said: one event type, plain payloads, the kinds as the documents name them.
+//!
+//! Payloads of orders and bridges stand in `trade`, those of the Golem's life in `life`.
+
+mod life;
+mod trade;
 
 use std::borrow::Cow;
 
@@ -9,8 +14,15 @@ use serde_json::Value;
 use super::redact::Redacted;
 use crate::base::error::ErrorCode;
 use crate::base::id::{CallId, GolemId, PermitId};
-use crate::base::model::{CardKind, Check};
+use crate::base::model::{CardKind, Check, StopLevel};
 use crate::base::text::SafeText;
+
+pub use life::{
+    Caption, DirectiveChanged, GolemNow, GolemThought, MemoryHits, PhaseChanged, SpriteChanged, SpriteState, Vitals,
+};
+pub use trade::{
+    Asset, Bid, DecayCurve, DecayUnit, Exclusivity, IntentStatus, IntentUpdate, OrderFill, OrderStatus, OrderUpdate, TxPlace,
+};
 
 /// One thing that happened. In JSON the payload's fields stand beside `kind`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -72,9 +84,51 @@ pub enum EventKind {
     /// What a write claimed was compared with what the chain says.
     #[serde(rename = "tool:verified")]
     ToolVerified(ToolVerified),
+    /// An auction order has a new standing, or its figures have moved.
+    #[serde(rename = "order:update")]
+    OrderUpdate(Box<OrderUpdate>),
+    /// A bridge order has a new standing.
+    #[serde(rename = "intent:update")]
+    IntentUpdate(Box<IntentUpdate>),
     /// A chain has a new block.
     #[serde(rename = "chain:block")]
     ChainBlock(ChainBlock),
+    /// A chain became better or worse to reach.
+    #[serde(rename = "chain:health")]
+    ChainHealth(ChainHealth),
+    /// The stop ladder went up.
+    #[serde(rename = "halt:raised")]
+    HaltRaised(HaltChanged),
+    /// The stop ladder went down, or the stop was lifted.
+    #[serde(rename = "halt:lowered")]
+    HaltLowered(HaltChanged),
+    /// Other rules hold.
+    #[serde(rename = "policy:changed")]
+    PolicyChanged(PolicyChanged),
+    /// How the Golem is doing.
+    #[serde(rename = "vitals")]
+    Vitals(Box<Vitals>),
+    /// The Golem's phase changed.
+    #[serde(rename = "phase:changed")]
+    PhaseChanged(PhaseChanged),
+    /// The Golem's body shows something else.
+    #[serde(rename = "sprite:changed")]
+    SpriteChanged(SpriteChanged),
+    /// What the Golem does now and will do next.
+    #[serde(rename = "golem:now")]
+    GolemNow(GolemNow),
+    /// What the Golem thinks, in its own words.
+    #[serde(rename = "golem:thought")]
+    GolemThought(GolemThought),
+    /// What the Golem remembered for a call.
+    #[serde(rename = "golem:memory")]
+    MemoryHits(MemoryHits),
+    /// The Golem changed its playbook, or the change was undone.
+    #[serde(rename = "golem:directive")]
+    DirectiveChanged(DirectiveChanged),
+    /// A line of a show, for whoever watches.
+    #[serde(rename = "show:caption")]
+    Caption(Caption),
     /// A receiver was too slow; said to that receiver only, never journaled.
     #[serde(rename = "fabric:gap")]
     FabricGap(FabricGap),
@@ -309,6 +363,51 @@ pub struct ChainBlock {
     pub number: u64,
     /// Its time, in seconds since the Unix epoch.
     pub timestamp: u64,
+}
+
+/// How well a chain can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChainState {
+    /// Answers, and its blocks are fresh.
+    Healthy,
+    /// Answers slowly, partly, or with old blocks.
+    Degraded,
+    /// Does not answer.
+    Down,
+}
+
+/// Payload of `chain:health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainHealth {
+    /// The chain's id.
+    pub chain_id: u64,
+    /// How it is now.
+    pub state: ChainState,
+    /// Why, where it is not healthy.
+    pub why: SafeText,
+}
+
+/// Payload of `halt:raised` and `halt:lowered`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HaltChanged {
+    /// What is in force now; `null` when nothing is.
+    pub level: Option<StopLevel>,
+    /// Who did it.
+    pub by: SafeText,
+    /// Why.
+    pub reason: SafeText,
+}
+
+/// Payload of `policy:changed`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChanged {
+    /// Names the rules that hold now.
+    pub hash: B256,
+    /// How many times the rules have changed since they were first read, from 1.
+    pub version: u64,
+    /// What is different, a line each.
+    pub changes: Vec<SafeText>,
 }
 
 /// Payload of `fabric:gap`.
