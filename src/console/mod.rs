@@ -7,6 +7,7 @@ mod event_loop;
 pub mod format;
 pub mod frames;
 pub mod keymap;
+pub mod pen;
 pub mod screen;
 mod signals;
 pub mod source;

@@ -38,12 +38,16 @@ roles! {
     TextDim = "text.dim",
     /// The figure a reader looks for.
     TextStrong = "text.strong",
+    /// What the agent says: its own words, which nobody has checked.
+    TextAgent = "text.agent",
     /// A panel's title.
     Title = "title",
     /// A panel's frame.
     Border = "border",
     /// The frame of the panel that has the keys.
     BorderFocus = "border.focus",
+    /// The frame of a card among others.
+    BorderCard = "border.card",
     /// The header line.
     Header = "header",
     /// The badge that says whose money it is, where no closer role is given.
@@ -70,6 +74,24 @@ roles! {
     PriceDown = "price.down",
     /// Sparklines and charts.
     Chart = "chart",
+    /// What is marked on a chart: now, a fill, a trade.
+    ChartMark = "chart.mark",
+    /// A phase's word and the sprite's body, where no closer role is given.
+    Phase = "phase",
+    /// All the policy allows.
+    PhaseThriving = "phase.thriving",
+    /// Smaller and tighter.
+    PhaseCautious = "phase.cautious",
+    /// Exits only.
+    PhaseDefensive = "phase.defensive",
+    /// Last reserves.
+    PhaseSurvival = "phase.survival",
+    /// Dying, or dead.
+    PhaseTerminal = "phase.terminal",
+    /// The sprite's shadow side.
+    SpriteShade = "sprite.shade",
+    /// The sprite's eyes and what glows about it.
+    SpriteGlow = "sprite.glow",
     /// A key one can press.
     Key = "key",
     /// The row the keys act on.
@@ -281,12 +303,12 @@ mod tests {
                     let style = theme.style(*role);
                     let Some(front) = style.fg.and_then(color::rgb) else { continue };
                     let least: f64 = match role {
-                        Role::Border => 1.5,
+                        Role::Border | Role::BorderCard | Role::SpriteShade => 1.5,
                         Role::Text | Role::TextStrong => least_text,
                         _ => least_other,
                     };
                     let mut grounds = vec![style.bg.unwrap_or(ground)];
-                    if style.bg.is_none() && *role != Role::Border {
+                    if style.bg.is_none() && !matches!(role, Role::Border | Role::BorderCard | Role::SpriteShade) {
                         grounds.push(theme.style(Role::Dialog).bg.unwrap());
                         grounds.push(theme.style(Role::Header).bg.unwrap());
                     }

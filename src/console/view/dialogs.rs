@@ -2,9 +2,9 @@
 
 use ratatui::layout::Rect;
 
-use super::pen::{Pen, Piece, line, pieces_width};
 use crate::base::text::width;
 use crate::console::keymap::{self, Binding, Context};
+use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::State;
 use crate::console::state::model::Money;
 use crate::console::theme::Role;

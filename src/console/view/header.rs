@@ -5,8 +5,8 @@
 use ratatui::layout::Rect;
 
 use super::badge;
-use super::pen::{Pen, Piece, pieces_width};
 use crate::console::format::{age, grouped, time_of_day};
+use crate::console::pen::{Pen, Piece, pieces_width};
 use crate::console::state::State;
 use crate::console::state::model::Money;
 use crate::console::theme::Role;

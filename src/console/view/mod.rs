@@ -3,18 +3,17 @@
 mod dialogs;
 mod header;
 mod panels;
-mod pen;
 mod pools;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 
 use crate::console::keymap::{self, Action, Binding};
+use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::layout::{LEAST_HEIGHT, LEAST_WIDTH, Plan, Shape};
 use crate::console::state::model::Money;
 use crate::console::state::{Layer, State};
 use crate::console::theme::{Role, Theme};
-use pen::{Pen, Piece, line, pieces_width};
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {

@@ -3,12 +3,12 @@
 use ratatui::layout::Rect;
 
 use super::header::quiet_for;
-use super::pen::{Cell, Pen, Piece, line, pieces_width};
 use super::pools;
 use crate::base::text::{fit, width};
 use crate::console::format::{
     self, age, amount, dollars, grouped, gwei, share, short_address, short_hash, sparkline, time_of_day,
 };
+use crate::console::pen::{Cell, Pen, Piece, line, pieces_width};
 use crate::console::state::State;
 use crate::console::state::layout::Panel;
 use crate::console::state::model::{ActivityRow, BalanceRow, BlockRow, ChainPage, FeedPrice, Page, TokenRow, Trend};

@@ -2,8 +2,8 @@
 
 use ratatui::layout::Rect;
 
-use super::pen::{Cell, Pen};
 use crate::console::format::{fee, ratio, round_dollars, signed_bps};
+use crate::console::pen::{Cell, Pen};
 use crate::console::state::model::{PoolRow, PoolVersion};
 use crate::console::theme::Role;
 
