@@ -7,6 +7,7 @@
 //! |---|---|---|
 //! | 14 | [`cli`], [`console`] | subcommands; the full-screen program |
 //! | 13 | [`runtime`] | wires a network to an engine |
+//! | 12 | [`golem`] | the agent: phases, archetypes, memory, its eight tools, brains |
 //! | 11 | [`tools`] | the tools, one file each, and the list of them |
 //! | 10 | [`engine`] | what a tool is, the catalog, the executor, the envelope |
 //! | 9 | [`custody`] | keys in encrypted files, and the accounts that sign with them |
@@ -31,6 +32,7 @@ pub mod custody;
 pub mod engine;
 pub mod erc8004;
 pub mod fabric;
+pub mod golem;
 pub mod intents;
 pub mod runtime;
 pub mod safety;

@@ -21,7 +21,8 @@ pub use life::{
     Caption, DirectiveChanged, GolemNow, GolemThought, MemoryHits, PhaseChanged, SpriteChanged, SpriteState, Vitals,
 };
 pub use trade::{
-    Asset, Bid, DecayCurve, DecayUnit, Exclusivity, IntentStatus, IntentUpdate, OrderFill, OrderStatus, OrderUpdate, TxPlace,
+    Asset, Bid, DecayCurve, DecayUnit, Exclusivity, IntentStatus, IntentUpdate, OrderFill, OrderStatus, OrderUpdate,
+    TxPlace,
 };
 
 /// One thing that happened. In JSON the payload's fields stand beside `kind`.
