@@ -79,6 +79,9 @@ pub(super) enum Command {
         /// Only the tools of this category
         #[arg(long, conflicts_with = "name")]
         category: Option<Category>,
+        /// Only the tools of this archetype
+        #[arg(long, value_name = "NAME", conflicts_with_all = ["name", "profile"])]
+        archetype: Option<String>,
         /// In which form
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,

@@ -103,9 +103,12 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             let wishes = call::Wishes { idempotency_key, dry_run, approve, phase };
             call::run(&tool, params.as_deref(), wishes, &environment, &flags)
         }
-        Some(Command::Tools { name, profile, category, format }) => {
+        Some(Command::Tools { name, profile, category, archetype, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };
-            tools::run(name.as_deref(), profile, category, format)
+            match archetype {
+                Some(role) => tools::of_archetype(&role, category, format, &environment, &flags),
+                None => tools::run(name.as_deref(), profile, category, format),
+            }
         }
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),

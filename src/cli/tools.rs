@@ -1,9 +1,12 @@
 //! `bardo tools`: what can be called, for people and for other programs.
 
-use super::{Exit, Failure, args::ToolsFormat, print, print_json};
+use super::{Exit, Failure, args::ToolsFormat, load, print, print_json};
+use crate::base::config::{Environment, Flags};
 use crate::base::model::{Category, GuidelineKey, Phase, Profile};
 use crate::base::text::SafeText;
 use crate::engine::{Catalog, Entry, Filter, mcp_list, openai_list};
+use crate::golem::archetype::{ArchetypeError, Archetypes};
+use crate::runtime;
 use crate::tools::ALL_TOOL_DEFS;
 
 pub(super) fn run(
@@ -24,6 +27,30 @@ pub(super) fn run(
         },
         None => catalog.filter(Filter { profile, category, capability: None }).map(|entry| &**entry).collect(),
     };
+    show(entries, name, format)
+}
+
+/// The tools of a role. The operator's own archetypes count, and all of them must be right.
+pub(super) fn of_archetype(
+    role: &str,
+    category: Option<Category>,
+    format: ToolsFormat,
+    environment: &Environment,
+    flags: &Flags,
+) -> Result<Exit, Failure> {
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    let roles = Archetypes::load(Some(&runtime::archetype_folder(&load(environment, flags)?)))?;
+    roles.check_tools(&catalog)?;
+    let role = roles.get(role).map_err(|error| match error {
+        ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
+        other => other.into(),
+    })?;
+    let tools = role.tools(&catalog)?;
+    let filter = Filter { category, ..Filter::default() };
+    show(tools.filter(filter).map(|entry| &**entry).collect(), None, format)
+}
+
+fn show(entries: Vec<&Entry>, name: Option<&str>, format: ToolsFormat) -> Result<Exit, Failure> {
     match (format, name) {
         (ToolsFormat::Table, None) => print(&table(&entries))?,
         (ToolsFormat::Table, Some(_)) => print(&entries.iter().map(|entry| detail(entry)).collect::<String>())?,

@@ -24,7 +24,7 @@ pub use acting::{Acting, ApprovalMode, UnknownMode};
 pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
 pub use context::CallContext;
 pub use envelope::{Status, ToolResponse};
-pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall};
+pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall, Offer, Offered};
 pub use export::{mcp_list, openai_list};
 pub use input::{Input, MAX_INPUT_BYTES, MAX_INPUT_DEPTH};
 pub use keys::MIGRATIONS;

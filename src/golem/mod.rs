@@ -5,8 +5,10 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | `archetype` | roles, their tools, and who may hand work to whom |
 //! | `phase` | from vitals to a phase |
 //! | `sprite` | its body on the screen |
 
+pub mod archetype;
 pub mod phase;
 pub mod sprite;

@@ -6,5 +6,14 @@ pub mod data;
 pub mod policy;
 mod world;
 
+use std::path::PathBuf;
+
+use crate::base::config::Config;
+
 pub use acting::acting;
 pub use world::{OpenError, OpenWorld, open};
+
+/// Where archetypes of the operator's own are: beside the configuration.
+pub fn archetype_folder(config: &Config) -> PathBuf {
+    config.file.with_file_name("archetypes")
+}

@@ -8,13 +8,17 @@
 //! |---|---|
 //! | `reading` | reads, within their budget |
 //! | `writing` | writes: prepared by the tool, then through the safety pipeline |
+//! | `holding` | writes in two steps: previewed, and committed later by their permit |
 //! | `told` | previews and transactions as JSON |
 //! | `ending` | envelopes and last events |
 
 mod ending;
+mod holding;
 mod reading;
 mod told;
 mod writing;
+
+pub use self::holding::{Offer, Offered};
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,6 +31,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use self::ending::{Refusal, millis, panicked};
+use self::holding::Hold;
 use self::writing::{Leave, Wishes};
 use super::acting::{Acting, ApprovalMode};
 use super::catalog::{Catalog, Entry};
@@ -184,6 +189,11 @@ impl Executor {
     /// Calls a tool. Needs a tokio runtime with time. Dropping the future cancels a read, and a write as long as
     /// nothing is being signed; what is being signed goes on in the background to its end.
     pub async fn call(&self, call: Call) -> ToolResponse {
+        self.call_holding(call, None).await
+    }
+
+    /// The same; a write stops at its preview where it is to be held there.
+    async fn call_holding(&self, call: Call, hold: Option<Hold>) -> ToolResponse {
         let shared = &*self.shared;
         let started = Instant::now();
         let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
@@ -220,7 +230,7 @@ impl Executor {
             }
             Job::Write(job) => {
                 let wishes = Wishes { dry_run: call.dry_run, approve: call.approve, phase: call.phase };
-                self.write(&context, entry, started, (job, params.clone(), wishes), claim).await
+                self.write(&context, entry, started, (job, params.clone(), wishes), (claim, hold)).await
             }
         };
         for hook in &shared.hooks {

@@ -10,6 +10,7 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::ending::{Ended, Refusal, ended_badly, failure};
+use super::holding::Hold;
 use super::{Executor, Job, Running, Shared, bound, settle, told};
 use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
 use crate::base::model::{Phase, ToolMeta};
@@ -87,7 +88,7 @@ impl Executor {
         entry: &Arc<Entry>,
         started: Instant,
         (job, params, wishes): (WriteJob, Value, Wishes),
-        claim: Option<Claim>,
+        (claim, hold): (Option<Claim>, Option<Hold>),
     ) -> ToolResponse {
         let leave = Arc::new(Leave::default());
         let meta = entry.def.meta;
@@ -98,6 +99,7 @@ impl Executor {
             wishes,
             leave: Arc::clone(&leave),
             claim,
+            hold,
         };
         let handle = tokio::spawn(act.run(job, params, started));
         let mut guard = Guard::new(&self.shared, context.clone(), started, handle, Arc::clone(&leave));
@@ -184,6 +186,7 @@ struct Act {
     wishes: Wishes,
     leave: Arc<Leave>,
     claim: Option<Claim>,
+    hold: Option<Hold>,
 }
 
 impl Drop for Act {
@@ -226,6 +229,10 @@ impl Act {
             return Err(error.into());
         };
         let mut previewed = self.preview(acting, job).await?;
+        if let Some(hold) = self.hold.take() {
+            self.leave.advance(Stage::Asking)?;
+            hold.wait(&previewed.preview).await?;
+        }
         if self.wishes.dry_run || acting.paper {
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
