@@ -20,10 +20,11 @@ use std::{error::Error, io::Write, process::ExitCode};
 
 use clap::Parser;
 
-use crate::base::config::{Config, ConfigError, DEFAULT_NETWORK, Environment, Flags};
+use crate::base::config::{Config, ConfigError, Environment, Flags};
 use crate::chain::network::PlanError;
 use crate::console::ConsoleOptions;
 use crate::runtime::OpenError;
+use crate::runtime::session::SessionOptions;
 use args::{Cli, Command, LogAction, ToolsFormat};
 
 /// How a command ended, as the process says it.
@@ -119,19 +120,16 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         }
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
-        None => console(&load(&environment, &flags)?, &flags, cli.theme, cli.no_motion),
+        None => console(load(&environment, &flags)?, cli.theme, cli.no_motion),
     }
 }
 
-/// Opens the console. It knows one network so far: the devnet it boots itself.
-fn console(config: &Config, flags: &Flags, theme: Option<String>, no_motion: bool) -> Result<Exit, Failure> {
-    if config.network.value != DEFAULT_NETWORK || !flags.rpc.is_empty() {
-        let asked = "the console opens on the devnet only; leave --network and --rpc out";
-        return Err(Failure { exit: Exit::Usage, error: asked.into() });
-    }
+/// Opens the console on the network that the configuration asks for.
+fn console(config: Config, theme: Option<String>, no_motion: bool) -> Result<Exit, Failure> {
     let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
-    let options = ConsoleOptions { theme, theme_folder, seed: 0, no_motion };
-    match crate::console::run(&options) {
+    let options = ConsoleOptions { theme, theme_folder, no_motion };
+    let session = SessionOptions { watch: true, ..SessionOptions::default() };
+    match crate::console::run(&options, config, session) {
         Ok(()) => Ok(Exit::Success),
         Err(error) => {
             let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };

@@ -7,18 +7,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use crossterm::event::{Event, EventStream, KeyEventKind, MouseButton, MouseEventKind};
 use futures::StreamExt;
 use ratatui::layout::Size;
-use tokio::sync::mpsc;
 
 use super::ConsoleError;
 use super::frames::FrameScheduler;
 use super::screen::Screen;
 use super::signals::{self, Asked, Signals};
-use super::source::{StatusSource, UPDATES_WAITING};
-use super::state::model::Update;
+use super::source::Source;
 use super::state::{Effect, Input, State};
 use super::terminal::{self, TerminalGuard};
 use super::theme::Theme;
 use super::view;
+use crate::runtime::handle::News;
 
 /// Ready events taken in before a frame that is due gets its turn.
 const MOST_AT_ONCE: usize = 1024;
@@ -26,7 +25,7 @@ const MOST_AT_ONCE: usize = 1024;
 /// What woke the loop.
 enum Woken {
     Terminal(Option<io::Result<Event>>),
-    News(Option<Update>),
+    News(Option<News>),
     Signal(Asked),
     Timer,
     Panic,
@@ -46,12 +45,7 @@ struct Console {
 }
 
 /// Runs until the operator leaves, a signal says so, or the terminal is gone.
-pub(super) async fn run(
-    guard: TerminalGuard,
-    theme: Theme,
-    state: State,
-    source: Box<dyn StatusSource>,
-) -> Result<(), ConsoleError> {
+pub(super) async fn run(guard: TerminalGuard, theme: Theme, state: State, source: Source) -> Result<(), ConsoleError> {
     let mut signals = Signals::listen().map_err(ConsoleError::Terminal)?;
     let screen = Screen::new(state.size);
     let mut console =
@@ -59,8 +53,7 @@ pub(super) async fn run(
     // The first frame comes before anything that takes time.
     console.frames.request(Instant::now());
     console.draw_if_due()?;
-    let (sender, mut updates) = mpsc::channel(UPDATES_WAITING);
-    source.start(sender);
+    let mut handle = source();
     let mut events = EventStream::new();
     let mut listening = true;
     loop {
@@ -69,7 +62,7 @@ pub(super) async fn run(
             () = terminal::panic_reported() => Woken::Panic,
             signal = signals.next() => Woken::Signal(signal),
             event = events.next() => Woken::Terminal(event),
-            update = updates.recv(), if listening => Woken::News(update),
+            update = handle.news.recv(), if listening => Woken::News(update),
             () = sleep_until(timer) => Woken::Timer,
         };
         console.state.update(Input::Time(now_millis()));
@@ -86,7 +79,8 @@ pub(super) async fn run(
                     listening = false;
                     false
                 }
-                Woken::News(Some(update)) => console.input(Input::News(update))?,
+                Woken::News(Some(News::Market(update))) => console.input(Input::News(update))?,
+                Woken::News(Some(_)) => false,
                 Woken::Signal(asked) => console.signal(asked)?,
                 // The terminal has gone.
                 Woken::Terminal(None) => true,
@@ -102,7 +96,7 @@ pub(super) async fn run(
                     Poll::Ready(event) => Some(Woken::Terminal(event)),
                     Poll::Pending => None,
                 };
-                next = event.or_else(|| updates.try_recv().ok().map(|update| Woken::News(Some(update))));
+                next = event.or_else(|| handle.news.try_recv().ok().map(|update| Woken::News(Some(update))));
             }
         }
         if let Some(stop) = console.stop.take() {

@@ -1,14 +1,14 @@
 //! The full-screen program: state (pure), view (pure), keys, terminal.
 //!
-//! [`run`] takes the terminal, draws at once, then lets a [`source::StatusSource`] tell it of a network. The state
+//! [`run`] takes the terminal, draws at once, then opens a session and lets it tell its news. The state
 //! ([`state`]) is changed by one reducer, drawn by [`view`], and neither knows a terminal, a clock or a chain.
 
 mod event_loop;
-pub mod format;
 pub mod frames;
 pub mod keymap;
 pub mod pen;
 pub mod screen;
+pub mod screens;
 mod signals;
 pub mod source;
 pub mod state;
@@ -19,8 +19,11 @@ pub mod view;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
+use crate::base::config::Config;
+pub use crate::base::format;
 use crate::base::text::SafeText;
-use source::{DevnetSource, StatusSource};
+use crate::runtime::session::SessionOptions;
+use source::Source;
 use state::State;
 use terminal::TerminalGuard;
 use theme::{Depth, Theme, ThemeError};
@@ -32,8 +35,6 @@ pub struct ConsoleOptions {
     pub theme: Option<String>,
     /// Where the operator's own themes are.
     pub theme_folder: Option<PathBuf>,
-    /// Decides everything the devnet's market does.
-    pub seed: u64,
     /// Nothing moves by itself: no clock, no ages, no spinner. The variable `NO_MOTION` says the same.
     pub no_motion: bool,
 }
@@ -65,19 +66,19 @@ impl ConsoleError {
     }
 }
 
-/// Opens the console on the embedded devnet and runs until the operator leaves.
+/// Opens the console on a session of its own and runs until the operator leaves.
 ///
 /// # Errors
 /// As [`run_with`].
-pub fn run(options: &ConsoleOptions) -> Result<(), ConsoleError> {
-    run_with(options, Box::new(DevnetSource { seed: options.seed }))
+pub fn run(options: &ConsoleOptions, config: Config, session: SessionOptions) -> Result<(), ConsoleError> {
+    run_with(options, source::session(config, session))
 }
 
 /// Opens the console on `source` and runs until the operator leaves. The terminal is whole again on every way out.
 ///
 /// # Errors
 /// A [`ConsoleError`]; the terminal has been given back by then.
-pub fn run_with(options: &ConsoleOptions, source: Box<dyn StatusSource>) -> Result<(), ConsoleError> {
+pub fn run_with(options: &ConsoleOptions, source: Source) -> Result<(), ConsoleError> {
     if !io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal);
     }

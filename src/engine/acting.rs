@@ -3,6 +3,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::watch;
 
@@ -23,7 +24,29 @@ pub struct Acting {
     /// How consent is come by where a call does not say.
     pub approve: ApprovalMode,
     /// Whether everything is only rehearsed.
-    pub paper: bool,
+    pub paper: Paper,
+}
+
+/// Whether everything is only rehearsed. A clone is the same switch: whoever holds one sees it turned. Turning it off
+/// lets things be signed again; whoever does that has the operator's yes.
+#[derive(Debug, Clone, Default)]
+pub struct Paper(Arc<AtomicBool>);
+
+impl Paper {
+    /// A switch that stands so.
+    pub fn new(on: bool) -> Self {
+        Self(Arc::new(AtomicBool::new(on)))
+    }
+
+    /// Whether everything is only rehearsed now.
+    pub fn on(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+
+    /// Turns it.
+    pub fn turn(&self, on: bool) {
+        self.0.store(on, Ordering::SeqCst);
+    }
 }
 
 /// What happens to an action that needs the operator's yes.

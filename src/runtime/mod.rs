@@ -1,17 +1,23 @@
 //! Wires what the rooms below offer into something that runs: a network into the world that tools
-//! see, the data folder that belongs to it, and what writes go through. It makes no decision of its own.
+//! see, the data folder that belongs to it, what writes go through, and all of it into a session that a console watches
+//! and steers. It makes no decision of its own.
 
 mod acting;
+pub mod actor;
 pub mod data;
+pub mod handle;
+pub mod market;
 pub mod policy;
+pub mod questions;
+pub mod session;
 mod world;
 
 use std::path::PathBuf;
 
 use crate::base::config::Config;
 
-pub use acting::acting;
-pub use world::{OpenError, OpenWorld, open};
+pub use acting::{Furnished, acting, furnish};
+pub use world::{OpenError, OpenWorld, open, open_telling};
 
 /// Where archetypes of the operator's own are: beside the configuration.
 pub fn archetype_folder(config: &Config) -> PathBuf {

@@ -13,7 +13,7 @@ use crate::chain::price::{FixedPriceError, PriceChain};
 use crate::chain::provider::{ChainClient, ConnectError, ConnectRules};
 use crate::engine::{LostChain, World, WorldChain};
 use crate::sandbox::keys::{KeyError, Party};
-use crate::sandbox::{Sandbox, SandboxConfig, SandboxError};
+use crate::sandbox::{Progress, Sandbox, SandboxConfig, SandboxError};
 
 /// A world, and the devnet in it where there is one: without it its chains would stop.
 #[derive(Debug)]
@@ -57,8 +57,21 @@ pub async fn open(
     sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
     clock: Arc<dyn Clock>,
 ) -> Result<OpenWorld, OpenError> {
+    open_telling(config, sandbox, clock, |_| {}).await
+}
+
+/// As [`open`]; `report` hears of every step of a devnet's boot, from the threads it boots on.
+///
+/// # Errors
+/// As [`open`].
+pub async fn open_telling(
+    config: &Config,
+    sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
+    clock: Arc<dyn Clock>,
+    report: impl Fn(Progress) + Send + Sync + 'static,
+) -> Result<OpenWorld, OpenError> {
     match Plan::from_config(config)? {
-        Plan::Devnet => embedded(config, sandbox, clock).await,
+        Plan::Devnet => embedded(config, sandbox, clock, report).await,
         Plan::Endpoints(plans) => {
             let connecting =
                 plans.iter().map(|plan| ChainClient::connect(plan, ConnectRules::default(), clock.clone()));
@@ -82,9 +95,10 @@ async fn embedded(
     config: &Config,
     sandbox: impl FnOnce() -> SandboxConfig + Send + 'static,
     clock: Arc<dyn Clock>,
+    report: impl Fn(Progress) + Send + Sync + 'static,
 ) -> Result<OpenWorld, OpenError> {
     // Building both chains takes every core for a moment: not on a thread that serves others.
-    let booted = tokio::task::spawn_blocking(move || Sandbox::boot(&sandbox(), &|_| {})).await;
+    let booted = tokio::task::spawn_blocking(move || Sandbox::boot(&sandbox(), &report)).await;
     let sandbox = booted.map_err(|_| SandboxError::BuilderLost)??;
     let mut chains = Vec::new();
     for (network, chain) in sandbox.description().networks().into_iter().zip(sandbox.chains()) {

@@ -5,12 +5,12 @@ use std::time::Duration;
 use alloy::primitives::{Address, U256};
 use bardo::base::text::{SafeText, corpus};
 use bardo::base::units::TokenAmount;
-use bardo::console::source::{StatusSource, Updates};
 use bardo::console::state::model::{
     BalanceRow, BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, Money, Network, TokenRow, Update,
 };
 use bardo::console::terminal::TerminalGuard;
 use bardo::console::{ConsoleOptions, run_with};
+use bardo::runtime::handle::{Command, Handle, News, SessionEnd};
 
 /// The variable that makes the test below a program.
 pub const SCRIPT: &str = "BARDO_CONSOLE_TEST_SCRIPT";
@@ -31,37 +31,44 @@ enum Script {
     Panic,
 }
 
-struct Scripted(Script);
-
-impl StatusSource for Scripted {
-    fn start(self: Box<Self>, updates: Updates) {
-        tokio::spawn(async move {
-            let chain = |name: &str, id| ChainIdentity { name: SafeText::clean(name, 20), id, interval_millis: None };
-            let network = Network {
-                name: SafeText::clean("devnet", 20),
-                money: Money::Play,
-                chains: vec![chain("ethereum", 31337)],
-                wallet: Address::ZERO,
-            };
-            // A closed channel means that the console has gone, and so may this.
-            if updates.send(Update::Started(network)).await.is_err() {
+/// A session that plays `script`, and leaves when it is told to.
+fn open(script: Script) -> Handle {
+    let (handle, SessionEnd { mut commands, news }) = Handle::pair();
+    let leaving = news.clone();
+    tokio::spawn(async move {
+        while let Some(sent) = commands.recv().await {
+            if matches!(sent.command, Command::Leave(_)) {
+                let _ = leaving.send(News::Left(Box::default())).await;
+            }
+        }
+    });
+    tokio::spawn(async move {
+        let chain = |name: &str, id| ChainIdentity { name: SafeText::clean(name, 20), id, interval_millis: None };
+        let network = Network {
+            name: SafeText::clean("devnet", 20),
+            money: Money::Play,
+            chains: vec![chain("ethereum", 31337)],
+            wallet: Address::ZERO,
+        };
+        // A closed channel means that the console has gone, and so may this.
+        if news.send(News::Market(Update::Started(network))).await.is_err() {
+            return;
+        }
+        for told in 1.. {
+            let number = if script == Script::Same { 1 + u64::from(told > TIMES_THE_SAME) } else { told };
+            if news.send(News::Market(Update::Chain(Box::new(snapshot(number))))).await.is_err() {
                 return;
             }
-            for told in 1.. {
-                let number = if self.0 == Script::Same { 1 + u64::from(told > TIMES_THE_SAME) } else { told };
-                if updates.send(Update::Chain(Box::new(snapshot(number)))).await.is_err() {
-                    return;
-                }
-                match self.0 {
-                    Script::Still => std::future::pending().await,
-                    Script::Same if number > 1 => std::future::pending().await,
-                    Script::Same => tokio::time::sleep(Duration::from_millis(5)).await,
-                    Script::Blocks => tokio::time::sleep(Duration::from_millis(20)).await,
-                    Script::Panic => panic!("the script says so"),
-                }
+            match script {
+                Script::Still => std::future::pending().await,
+                Script::Same if number > 1 => std::future::pending().await,
+                Script::Same => tokio::time::sleep(Duration::from_millis(5)).await,
+                Script::Blocks => tokio::time::sleep(Duration::from_millis(20)).await,
+                Script::Panic => panic!("the script says so"),
             }
-        });
-    }
+        }
+    });
+    handle
 }
 
 /// Every hostile symbol there is stands among its tokens and holdings.
@@ -106,7 +113,7 @@ fn harness() {
         other => panic!("no script {other}"),
     };
     let options = ConsoleOptions { theme: Some("dark".to_owned()), no_motion: true, ..ConsoleOptions::default() };
-    let code = match run_with(&options, Box::new(Scripted(script))) {
+    let code = match run_with(&options, Box::new(move || open(script))) {
         Ok(()) => 0,
         Err(error) => {
             eprintln!("error: {error}");

@@ -49,7 +49,7 @@ impl Desk {
             account: world.wallet.clone(),
             phase: own,
             approve: ApprovalMode::Never,
-            paper: false,
+            paper: bardo::engine::Paper::default(),
         };
         let executor = Executor::new(ExecutorConfig {
             catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),

@@ -151,7 +151,7 @@ impl Desk {
             account: world.wallet.clone(),
             phase: own,
             approve: ApprovalMode::Never,
-            paper: false,
+            paper: bardo::engine::Paper::default(),
         };
         let executor = Executor::new(ExecutorConfig {
             catalog: Catalog::new([&ALLOW]).unwrap(),
@@ -239,7 +239,7 @@ async fn a_dry_run_shows_everything_and_signs_nothing() {
     assert_eq!((desk.signatures(), desk.allowed().await), (0, before));
     assert_eq!(desk.ends(), [true]);
 
-    let paper = Desk::with(2, |acting| Some(Acting { paper: true, ..acting })).await;
+    let paper = Desk::with(2, |acting| Some(Acting { paper: bardo::engine::Paper::new(true), ..acting })).await;
     assert_eq!(paper.call(Desk::allow("5")).await.status, Status::Simulated);
     assert_eq!(paper.signatures(), 0);
 }

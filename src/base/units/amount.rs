@@ -3,6 +3,7 @@
 use std::fmt;
 
 use alloy::primitives::U256;
+use serde::{Deserialize, Serialize};
 
 use super::{NumeralError, digit, split_numeral};
 
@@ -15,10 +16,32 @@ const MAX_NUMERAL: usize = 160;
 /// An amount of some token: `raw / 10^decimals`.
 ///
 /// Which token it is belongs to the code that holds it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(into = "Written", try_from = "Written")]
 pub struct TokenAmount {
     raw: U256,
     decimals: u8,
+}
+
+/// The written form, checked again when it is read.
+#[derive(Serialize, Deserialize)]
+struct Written {
+    raw: U256,
+    decimals: u8,
+}
+
+impl From<TokenAmount> for Written {
+    fn from(TokenAmount { raw, decimals }: TokenAmount) -> Self {
+        Self { raw, decimals }
+    }
+}
+
+impl TryFrom<Written> for TokenAmount {
+    type Error = AmountError;
+
+    fn try_from(Written { raw, decimals }: Written) -> Result<Self, AmountError> {
+        Self::new(raw, decimals)
+    }
 }
 
 /// Why a text is not an amount.

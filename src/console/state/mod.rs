@@ -2,7 +2,9 @@
 //!
 //! Pure: no clock, no terminal, no chain. What time it is comes in with the inputs. The view reads `&State`.
 
+pub mod feed;
 pub mod layout;
+pub mod line;
 pub mod model;
 pub mod rows;
 

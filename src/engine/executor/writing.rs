@@ -233,7 +233,7 @@ impl Act {
             self.leave.advance(Stage::Asking)?;
             hold.wait(&previewed.preview).await?;
         }
-        if self.wishes.dry_run || acting.paper {
+        if self.wishes.dry_run || acting.paper.on() {
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
                 &previewed.preview,
@@ -260,6 +260,15 @@ impl Act {
                 }
             }
         };
+        if acting.paper.on() {
+            // Turned on while the operator was being asked: their yes is to a rehearsal now.
+            let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
+            return self.ended(
+                &previewed.preview,
+                previewed.deliver,
+                &rehearsed.map_err(|refusal| refused(refusal.error()))?,
+            );
+        }
         self.leave.advance(Stage::Committing)?;
         if let Some(claim) = &self.claim {
             claim.begin_acting().await?;

@@ -104,6 +104,14 @@ impl ApprovalDesk {
         self.state().grants.clone()
     }
 
+    /// Takes one standing approval back; false if there is none of that number.
+    pub fn revoke_grant(&self, number: u64) -> bool {
+        let mut state = self.state();
+        let before = state.grants.len();
+        state.grants.retain(|grant| grant.number() != number);
+        state.grants.len() < before
+    }
+
     /// Takes every standing approval back: after a halt, or a change of rules or phase.
     pub fn drop_grants(&self) {
         self.state().grants.clear();
@@ -113,6 +121,11 @@ impl ApprovalDesk {
     pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
         let now = Instant::now();
         self.state().grants.retain(|grant| grant.lives(now, policy, phase));
+    }
+
+    /// Why an action can never be covered by a standing approval; `None` if it can.
+    pub fn why_no_grant(preview: &Preview) -> Option<&'static str> {
+        never_granted(preview)
     }
 
     /// A yes by a standing approval that covers this action, if there is one.
@@ -187,8 +200,7 @@ impl ApprovalDesk {
         let mut state = self.state();
         let at = state.open.iter().position(|open| open.preview.permit.permit_id == permit_id);
         let at = at.ok_or(AnswerError::NotAsked)?;
-        let open = state.open.get_mut(at).ok_or(AnswerError::NotAsked)?;
-        let preview = Arc::clone(&open.preview);
+        let preview = state.open.get(at).map(|open| Arc::clone(&open.preview)).ok_or(AnswerError::NotAsked)?;
         let says_yes = matches!(answer, Answer::Once | Answer::Similar { .. });
         if says_yes && preview.permit.expired(now, Instant::now()) {
             return Err(AnswerError::Expired);
@@ -201,8 +213,10 @@ impl ApprovalDesk {
             let spent = preview.values.spent;
             let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
             let lasts = Duration::from_millis(*millis);
-            grant = Some(Grant::new(Scope::of(&preview), left, lasts, Instant::now()));
+            state.next += 1;
+            grant = Some(Grant::new(state.next, Scope::of(&preview), left, lasts, Instant::now()));
         }
+        let open = state.open.get_mut(at).ok_or(AnswerError::NotAsked)?;
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
         // Whoever asked may have gone; then nobody acts on it, and no grant may stay behind.
         sender.send(Answered::Answer(answer)).map_err(|_| AnswerError::NotAsked)?;

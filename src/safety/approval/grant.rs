@@ -16,6 +16,8 @@ use crate::safety::pipeline::Preview;
 /// A standing approval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grant {
+    /// Names it on its desk.
+    number: u64,
     scope: Scope,
     /// What may still be spent under it.
     left: Usd,
@@ -65,8 +67,18 @@ impl Scope {
 }
 
 impl Grant {
-    pub(super) fn new(scope: Scope, left: Usd, lasts: Duration, now: Instant) -> Self {
-        Self { scope, left, ends: now + lasts }
+    pub(super) fn new(number: u64, scope: Scope, left: Usd, lasts: Duration, now: Instant) -> Self {
+        Self { number, scope, left, ends: now + lasts }
+    }
+
+    /// Names it on its desk, and no other there.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// How long it still holds.
+    pub fn lasts(&self, now: Instant) -> Duration {
+        self.ends.saturating_duration_since(now)
     }
 
     /// What it is bound to.

@@ -31,7 +31,7 @@ pub(crate) use caps::percent;
 pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
 pub use micros::{Micros, TooMuch, sum};
 pub use tables::MIGRATIONS;
-pub use usage::{Breaker, Usage, Window, usage};
+pub use usage::{Breaker, Usage, Window, held, usage};
 use usage::{sql, token_text};
 
 /// Over which time calls are counted, in milliseconds.

@@ -94,6 +94,19 @@ impl Usage {
     }
 }
 
+/// What is reserved and not settled.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn held(connection: &Connection) -> Result<Micros, LedgerError> {
+    let held: i64 = connection.query_row(
+        "SELECT coalesce(sum(micros), 0) FROM ledger_reservation WHERE state IN ('open', 'unclear')",
+        [],
+        |row| row.get(0),
+    )?;
+    Ok(Micros::from_sql(held)?)
+}
+
 /// Reads what has been used, as of `now` or of the ledger's own clock, whichever is later.
 ///
 /// # Errors
@@ -107,12 +120,7 @@ pub fn usage<'a>(
     cool_off: u64,
 ) -> Result<Usage, LedgerError> {
     let now = now.max(clock(connection)?);
-    let held: i64 = connection.query_row(
-        "SELECT coalesce(sum(micros), 0) FROM ledger_reservation WHERE state IN ('open', 'unclear')",
-        [],
-        |row| row.get(0),
-    )?;
-    let held = Micros::from_sql(held)?;
+    let held = held(connection)?;
     let mut windows = [Window::default(); 3];
     for (window, span) in windows.iter_mut().zip(Span::WINDOWS) {
         let edge = sql(now.saturating_sub(span.millis()))?;

@@ -133,6 +133,11 @@ impl Keeper {
         Followed::Waits(Pending { policy: next, changes })
     }
 
+    /// Why the file cannot be read, where it could not be when it was looked at last.
+    pub fn broken(&self) -> Option<PolicyError> {
+        self.lock().broken.clone()
+    }
+
     /// The looser policy that waits for a decision, if one does.
     pub fn pending(&self) -> Option<Pending> {
         let state = self.lock();

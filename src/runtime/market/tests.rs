@@ -9,7 +9,7 @@ use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
 use rust_decimal::Decimal;
 
-use super::devnet::pools_of;
+use super::pools_of;
 use super::reader::ChainReader;
 use crate::abi::erc20::Erc20;
 use crate::abi::feed::Aggregator;
@@ -18,7 +18,7 @@ use crate::abi::uniswap_v3::UniswapV3Pool;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::units::Usd;
 use crate::chain::devnet::{Block, ChainTransaction};
-use crate::console::state::model::{ActivityKind, BlockRow, ChainSnapshot, FeedPrice};
+use crate::runtime::market::model::{ActivityKind, BlockRow, ChainSnapshot, FeedPrice};
 use crate::sandbox::genesis::Pool;
 use crate::sandbox::keys::Party;
 use crate::sandbox::plan::Venue;
@@ -225,7 +225,7 @@ async fn activity_is_true(chain: &SandboxChain, snapshot: &ChainSnapshot) -> usi
                 symbol == true_symbol && *amount <= true_amount + 1e-9 && true_amount - amount < 0.000_100_001
             })
         };
-        let one = |row: &&&crate::console::state::model::ActivityRow| {
+        let one = |row: &&&crate::runtime::market::model::ActivityRow| {
             row.transaction == *transaction && !row.failed && agrees(row.text.as_str())
         };
         assert!(rows.iter().any(|row| one(&row)), "{truth:?} in {transaction} is not on the page");

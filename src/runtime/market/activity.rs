@@ -11,11 +11,11 @@ use crate::abi::erc20::Erc20;
 use crate::abi::feed::Aggregator;
 use crate::abi::uniswap_v2::UniswapV2Pair;
 use crate::abi::uniswap_v3::UniswapV3Pool;
+use crate::base::format::{amount, fee, price, short_address};
 use crate::base::text::SafeText;
 use crate::base::units::{TokenAmount, Usd};
 use crate::chain::network::{BookToken, Network};
-use crate::console::format::{amount, fee, price, short_address};
-use crate::console::state::model::{ActivityKind, ActivityRow, PoolVersion};
+use crate::runtime::market::model::{ActivityKind, ActivityRow, PoolVersion};
 
 /// Digits after the point of an amount in a line.
 const PLACES: usize = 4;

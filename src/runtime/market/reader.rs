@@ -26,7 +26,7 @@ use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::network::{BookToken, Contract, Network};
 use crate::chain::price::{FeedPrices, PriceSource, feed_specs};
-use crate::console::state::model::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
+use crate::runtime::market::model::{BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow};
 
 /// Blocks taken in at once: on the first reading, and after a long silence.
 const MOST_BLOCKS: usize = 64;

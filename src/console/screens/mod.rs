@@ -1,0 +1,215 @@
+//! The screens, each in a file of its own, behind one shape. A screen keeps what is the operator's on it (what is
+//! selected, filtered, typed), reads everything else from [`Known`], draws into an area of any size, and answers keys
+//! with wishes. It sends nothing and knows no terminal.
+//!
+//! To add one: a file with a type that implements [`ScreenView`], and its place in [`Screens::new`].
+
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+use ratatui::layout::{Position, Rect};
+
+use super::keymap::{Action, Key};
+use super::pen::Pen;
+use super::state::feed::Feed;
+use super::state::model::Page;
+use crate::base::id::CallId;
+use crate::base::text::SafeText;
+use crate::runtime::handle::{Command, Found, Ready, Snapshot};
+use crate::runtime::questions::Question;
+
+/// The screens, in the order of their digits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ScreenId {
+    /// 1: the Golem, live.
+    Live,
+    /// 2: tools that trade, by hand.
+    Trade,
+    /// 3: auction orders and bridge orders.
+    Orders,
+    /// 4: what is held, and what others may take.
+    Portfolio,
+    /// 5: offers, decisions, standing approvals, the trail.
+    Audit,
+    /// 6: the catalog.
+    Tools,
+    /// 7: chains, pools, the devnet's controls.
+    Network,
+    /// 8: one line per event.
+    Logs,
+}
+
+impl ScreenId {
+    /// All of them, in the order of their digits.
+    pub const ALL: [Self; 8] =
+        [Self::Live, Self::Trade, Self::Orders, Self::Portfolio, Self::Audit, Self::Tools, Self::Network, Self::Logs];
+
+    /// The digit that switches to it.
+    pub const fn digit(self) -> char {
+        match self {
+            Self::Live => '1',
+            Self::Trade => '2',
+            Self::Orders => '3',
+            Self::Portfolio => '4',
+            Self::Audit => '5',
+            Self::Tools => '6',
+            Self::Network => '7',
+            Self::Logs => '8',
+        }
+    }
+
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "Live",
+            Self::Trade => "Trade",
+            Self::Orders => "Orders",
+            Self::Portfolio => "Portfolio",
+            Self::Audit => "Audit",
+            Self::Tools => "Tools",
+            Self::Network => "Network",
+            Self::Logs => "Logs",
+        }
+    }
+}
+
+/// Everything a screen may read. While the view is frozen, page and feed are those of that moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// Milliseconds since the Unix epoch, as last told.
+    pub now_millis: u64,
+    /// Whether things may move by themselves.
+    pub motion: bool,
+    /// Chains, pools, prices, blocks.
+    pub page: &'a Page,
+    /// What events told.
+    pub feed: &'a Feed,
+    /// Open questions, the oldest first. Never frozen.
+    pub questions: &'a [Question],
+    /// What is not an event. `None` until the session stands.
+    pub snapshot: Option<&'a Snapshot>,
+    /// Who is here. `None` until the session stands.
+    pub ready: Option<&'a Ready>,
+    /// Whether nothing can be changed from here.
+    pub watch_only: bool,
+}
+
+/// What a screen wants of whoever holds it.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wish {
+    /// Send this. A ticket in it is made with [`ticket`].
+    Send(Box<Command>),
+    /// Put this on the clipboard.
+    Copy(String),
+    /// Open the question of this number.
+    OpenQuestion(u64),
+    /// Open the whole story of a call.
+    OpenCall(CallId),
+    /// Switch to a screen.
+    GoTo(ScreenId),
+    /// Say something in the hint line, until the next key.
+    Notice(SafeText),
+}
+
+/// News that answers a command of a screen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Heard {
+    /// A call has its id.
+    Began(CallId),
+    /// A call is over.
+    Reply(Box<crate::engine::ToolResponse>),
+    /// What a query found.
+    Found(Box<Found>),
+}
+
+/// A ticket whose answer comes back to that screen: the screen's digit above, its own count below.
+pub const fn ticket(screen: ScreenId, count: u32) -> u64 {
+    ((screen.digit() as u64) << 32) | count as u64
+}
+
+/// The screen that a ticket belongs to, and its count.
+pub fn holder(ticket: u64) -> Option<(ScreenId, u32)> {
+    let digit = ticket >> 32;
+    let screen = ScreenId::ALL.into_iter().find(|screen| u64::from(u32::from(screen.digit())) == digit)?;
+    Some((screen, u32::try_from(ticket & u64::from(u32::MAX)).ok()?))
+}
+
+/// One screen.
+pub trait ScreenView: Debug + Send {
+    /// Which.
+    fn id(&self) -> ScreenId;
+
+    /// Draws it. Works at any size; where something does not fit it says so.
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect);
+
+    /// Does what a key of the keymap's page asks for. `area` is where it is drawn. `None`: the key means nothing here,
+    /// and may mean something to whoever holds the screen.
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>>;
+
+    /// Whether a text field has the keys: then every printable key comes to [`Self::type_key`], and digits switch no
+    /// screens.
+    fn takes_text(&self) -> bool {
+        false
+    }
+
+    /// A key for the text field; Esc, Enter, Tab and the arrows come here too while one has the keys. `false`: not
+    /// consumed.
+    fn type_key(&mut self, _key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
+        false
+    }
+
+    /// Text pasted while a text field has the keys. It submits nothing, whatever is in it.
+    fn paste(&mut self, _text: &SafeText) {}
+
+    /// A click at a place inside `area`.
+    fn click(&mut self, _at: Position, _known: &Known<'_>, _area: Rect) -> Vec<Wish> {
+        Vec::new()
+    }
+
+    /// The wheel over a place inside `area`.
+    fn wheel(&mut self, _at: Position, _down: bool, _known: &Known<'_>, _area: Rect) {}
+
+    /// An answer to a command of this screen, by the count in its ticket.
+    fn hear(&mut self, _count: u32, _heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+        Vec::new()
+    }
+
+    /// Called when the screen comes to the front.
+    fn shown(&mut self, _known: &Known<'_>) -> Vec<Wish> {
+        Vec::new()
+    }
+
+    /// The actions worth a hint here now, the most important first.
+    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
+        Vec::new()
+    }
+}
+
+/// All screens there are.
+#[derive(Debug, Default)]
+pub struct Screens {
+    screens: BTreeMap<ScreenId, Box<dyn ScreenView>>,
+}
+
+impl Screens {
+    /// The screens of this build.
+    pub fn new() -> Self {
+        let screens: Vec<Box<dyn ScreenView>> = vec![];
+        Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
+    }
+
+    /// The screen, where there is one.
+    pub fn get(&self, id: ScreenId) -> Option<&dyn ScreenView> {
+        self.screens.get(&id).map(AsRef::as_ref)
+    }
+
+    /// The screen, to be changed.
+    pub fn get_mut(&mut self, id: ScreenId) -> Option<&mut Box<dyn ScreenView>> {
+        self.screens.get_mut(&id)
+    }
+
+    /// The screens there are, in the order of their digits.
+    pub fn ids(&self) -> impl Iterator<Item = ScreenId> + '_ {
+        self.screens.keys().copied()
+    }
+}

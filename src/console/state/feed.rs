@@ -1,0 +1,492 @@
+//! Events folded into what screens show: calls with their steps, orders, bridge orders, the Golem's life, a log of
+//! lines. Bounded: what falls off the end is in the journal.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use alloy::primitives::B256;
+
+use super::line::{Level, Line, line};
+use crate::base::error::ErrorCategory;
+use crate::base::id::{CallId, GolemId};
+use crate::base::model::Phase;
+use crate::base::text::SafeText;
+use crate::base::units::Usd;
+use crate::fabric::{
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Caption, Event, EventKind, GolemNow, HaltChanged,
+    IntentUpdate, MemoryHits, OrderUpdate, PermitIssued, SafetyCheck, SpriteState, ToolEnd, ToolFailed, ToolStart,
+    ToolVerified, TxState, TxUpdate, Vitals,
+};
+
+/// Calls kept.
+pub const CALLS_KEPT: usize = 512;
+/// Orders kept, and bridge orders.
+pub const ORDERS_KEPT: usize = 256;
+/// Lines of the log kept.
+pub const LINES_KEPT: usize = 8_192;
+/// Points of the equity curve kept: a day at one in 20 s.
+pub const POINTS_KEPT: usize = 4_320;
+/// Thoughts kept.
+pub const THOUGHTS_KEPT: usize = 64;
+/// Steps, checks and transactions kept of one call: more than any tool has.
+const PARTS_KEPT: usize = 64;
+/// Milliseconds between two points of the equity curve that are both kept.
+const POINT_MILLIS: u64 = 5_000;
+
+/// A step a call has reached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StepSeen {
+    /// Its name, from the tool's own list.
+    pub name: SafeText,
+    /// Its place in that list, from 1.
+    pub index: u32,
+    /// How many the list has.
+    pub of: u32,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub at: u64,
+}
+
+/// How a call stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Standing {
+    /// It runs.
+    Running,
+    /// The operator is asked.
+    Waiting,
+    /// Something of it is signed, and not in a block yet.
+    Sent,
+    /// Done.
+    Done,
+    /// Only rehearsed.
+    Rehearsed,
+    /// A rule stood against it; nothing was signed.
+    Blocked,
+    /// The operator refused.
+    Refused,
+    /// Nobody answered.
+    Lapsed,
+    /// It failed.
+    Failed,
+    /// Signed, and not settled when the call ended.
+    Unclear,
+}
+
+impl Standing {
+    /// Whether it can still change.
+    pub const fn is_open(self) -> bool {
+        match self {
+            Self::Running | Self::Waiting | Self::Sent => true,
+            Self::Done
+            | Self::Rehearsed
+            | Self::Blocked
+            | Self::Refused
+            | Self::Lapsed
+            | Self::Failed
+            | Self::Unclear => false,
+        }
+    }
+
+    /// A mark for it, and a word: colour is never the only carrier.
+    pub const fn mark(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Running => ("▸", "running"),
+            Self::Waiting => ("‼", "waits for you"),
+            Self::Sent => ("▸", "confirming"),
+            Self::Done => ("✓", "done"),
+            Self::Rehearsed => ("✓", "rehearsed"),
+            Self::Blocked => ("✕", "BLOCKED"),
+            Self::Refused => ("✕", "Refused"),
+            Self::Lapsed => ("○", "Lapsed"),
+            Self::Failed => ("✕", "FAILED"),
+            Self::Unclear => ("!", "not confirmed"),
+        }
+    }
+}
+
+/// A call, with all that was said of it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CallSeen {
+    /// Which call.
+    pub call_id: CallId,
+    /// Who made it.
+    pub golem_id: GolemId,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub started_at: u64,
+    /// When it ended.
+    pub ended_at: Option<u64>,
+    /// How it began; absent where the beginning was missed.
+    pub start: Option<ToolStart>,
+    /// The steps it reached, in order.
+    pub steps: Vec<StepSeen>,
+    /// How the checks decided, the newest verdict of each.
+    pub checks: Vec<SafetyCheck>,
+    /// When the last check decided.
+    pub checked_at: Option<u64>,
+    /// The simulated offer.
+    pub offer: Option<PermitIssued>,
+    /// What the operator was asked, and when.
+    pub asked: Option<(u64, ApprovalRequested)>,
+    /// What became of that.
+    pub resolved: Option<ApprovalResolved>,
+    /// Its transactions, with the time of the newest word on each.
+    pub transactions: Vec<(u64, TxUpdate)>,
+    /// What was wrong.
+    pub error: Option<ToolFailed>,
+    /// How it ended.
+    pub end: Option<ToolEnd>,
+    /// What the chain says of what was claimed.
+    pub verified: Option<ToolVerified>,
+    /// Whether it has taken longer than its budget.
+    pub overran: bool,
+}
+
+impl CallSeen {
+    fn new(call_id: CallId, golem_id: GolemId, at: u64) -> Self {
+        Self {
+            call_id,
+            golem_id,
+            started_at: at,
+            ended_at: None,
+            start: None,
+            steps: Vec::new(),
+            checks: Vec::new(),
+            checked_at: None,
+            offer: None,
+            asked: None,
+            resolved: None,
+            transactions: Vec::new(),
+            error: None,
+            end: None,
+            verified: None,
+            overran: false,
+        }
+    }
+
+    /// The tool's name; empty where the beginning was missed.
+    pub fn tool(&self) -> &str {
+        self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
+    }
+
+    /// Whether it is worth a row among the activity: it shows a card, asks to sign, or went wrong.
+    pub fn is_activity(&self) -> bool {
+        let card = self.end.as_ref().is_some_and(|end| end.card.is_some());
+        card || self.offer.is_some() || self.asked.is_some() || !self.checks.is_empty() || self.error.is_some()
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        let outcome = self.resolved.as_ref().map(|resolved| resolved.outcome);
+        let in_flight = self.transactions.iter().any(|(_, update)| match update.state {
+            TxState::Signed | TxState::Sent | TxState::Unclear => true,
+            TxState::Confirmed | TxState::Reverted | TxState::Dropped => false,
+        });
+        let Some(end) = &self.end else {
+            return match (&self.asked, outcome) {
+                (Some(_), None) => Standing::Waiting,
+                _ if in_flight => Standing::Sent,
+                _ => Standing::Running,
+            };
+        };
+        if end.success {
+            return match (in_flight, self.offer.is_some(), self.transactions.is_empty()) {
+                (true, _, _) => Standing::Unclear,
+                (false, true, true) => Standing::Rehearsed,
+                (false, _, _) => Standing::Done,
+            };
+        }
+        match (outcome, &self.error) {
+            (Some(ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted), _) => Standing::Refused,
+            (Some(ApprovalOutcome::Lapsed), _) => Standing::Lapsed,
+            (_, Some(error)) if error.error_code.category() == ErrorCategory::RiskBlocked => Standing::Blocked,
+            _ => Standing::Failed,
+        }
+    }
+}
+
+/// What the Golem said, as one thought.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Thought {
+    /// Its number.
+    pub number: u64,
+    /// When it began.
+    pub at: u64,
+    /// The words so far.
+    pub text: SafeText,
+    /// Whether more follows.
+    pub more: bool,
+}
+
+/// What happened while nobody looked.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Trades that the chain confirmed.
+    pub trades: u64,
+    /// Actions that a rule stopped.
+    pub blocked: u64,
+    /// Questions that lapsed.
+    pub lapsed: u64,
+    /// Questions that were refused.
+    pub refused: u64,
+    /// Calls that failed.
+    pub failed: u64,
+    /// Changes of phase.
+    pub phases: u64,
+}
+
+/// Everything that events tell. Freezing the view is keeping a copy of this.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Feed {
+    /// Sequence number of the newest event taken in.
+    pub last: u64,
+    /// Calls, oldest first.
+    pub calls: VecDeque<CallSeen>,
+    /// Auction orders as they stand, with the time of the newest word, in the order in which they came.
+    pub orders: VecDeque<(u64, OrderUpdate)>,
+    /// Bridge orders, the same.
+    pub intents: VecDeque<(u64, IntentUpdate)>,
+    /// What the Golem does and will do.
+    pub now: Option<GolemNow>,
+    /// What it remembered last.
+    pub memory: Option<MemoryHits>,
+    /// What it thought, oldest first.
+    pub thoughts: VecDeque<Thought>,
+    /// How it is doing.
+    pub vitals: Option<Vitals>,
+    /// Its phase.
+    pub phase: Option<Phase>,
+    /// What its body shows, and since when.
+    pub sprite: Option<(u64, SpriteState)>,
+    /// What it was worth, oldest first.
+    pub equity: VecDeque<(u64, Usd)>,
+    /// The stop in force.
+    pub stop: Option<HaltChanged>,
+    /// The show's newest line.
+    pub caption: Option<Caption>,
+    /// One line per event worth one, oldest first.
+    pub lines: VecDeque<Line>,
+    /// What came of everything so far.
+    pub counts: Counts,
+    /// Events that were missed and not looked up yet.
+    pub missed: u64,
+    /// The newest block of each chain, with its time.
+    pub blocks: BTreeMap<u64, (u64, u64)>,
+}
+
+fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
+    if queue.len() >= most {
+        queue.pop_front();
+    }
+    queue.push_back(item);
+}
+
+fn push_part<T>(parts: &mut Vec<T>, item: T) {
+    if parts.len() < PARTS_KEPT {
+        parts.push(item);
+    }
+}
+
+impl Feed {
+    /// Takes an event in. One that was taken in before, or is older, changes nothing.
+    pub fn take(&mut self, event: &Arc<Event>) {
+        if let EventKind::FabricGap(gap) = &event.kind {
+            self.missed = self.missed.saturating_add(gap.missed);
+            self.last = self.last.max(event.seq);
+            return;
+        }
+        if event.seq <= self.last {
+            return;
+        }
+        self.last = event.seq;
+        if let Some(line) = line(event) {
+            push(&mut self.lines, line, LINES_KEPT);
+        }
+        self.fold(event);
+    }
+
+    /// Takes a history in, after events were missed: calls begin anew from it where it goes back far enough.
+    pub fn take_history(&mut self, events: &[Arc<Event>], last: u64) {
+        let fresh = Self { equity: std::mem::take(&mut self.equity), ..Self::default() };
+        *self = fresh;
+        for event in events {
+            self.take(event);
+        }
+        self.last = self.last.max(last);
+    }
+
+    /// The call of that id.
+    pub fn call(&self, call_id: CallId) -> Option<&CallSeen> {
+        self.calls.iter().rev().find(|call| call.call_id == call_id)
+    }
+
+    /// The newest call that is still open and worth a card.
+    pub fn newest_running(&self) -> Option<&CallSeen> {
+        self.calls.iter().rev().find(|call| call.is_activity() && call.standing().is_open())
+    }
+
+    /// Calls worth a row, the newest first.
+    pub fn activity(&self) -> impl Iterator<Item = &CallSeen> {
+        self.calls.iter().rev().filter(|call| call.is_activity())
+    }
+
+    fn fold(&mut self, event: &Event) {
+        let at = event.at;
+        match &event.kind {
+            EventKind::ToolStart(start) => {
+                if let Some(call) = self.of(event) {
+                    call.start = Some(start.clone());
+                }
+            }
+            EventKind::ToolUpdate(update) => {
+                if let Some(call) = self.of(event) {
+                    let name = SafeText::clean(&update.step, 80);
+                    push_part(&mut call.steps, StepSeen { name, index: update.index, of: update.of, at });
+                }
+            }
+            EventKind::ToolOverrun(_) => {
+                if let Some(call) = self.of(event) {
+                    call.overran = true;
+                }
+            }
+            EventKind::ToolError(failed) => {
+                if let Some(call) = self.of(event) {
+                    call.error = Some(failed.clone());
+                }
+            }
+            EventKind::ToolEnd(end) => {
+                let Some(call) = self.of(event) else { return };
+                call.end = Some(end.clone());
+                call.ended_at = Some(at);
+                match call.standing() {
+                    Standing::Blocked => self.counts.blocked += 1,
+                    Standing::Failed => self.counts.failed += 1,
+                    Standing::Refused => self.counts.refused += 1,
+                    Standing::Lapsed => self.counts.lapsed += 1,
+                    Standing::Running
+                    | Standing::Waiting
+                    | Standing::Sent
+                    | Standing::Done
+                    | Standing::Rehearsed
+                    | Standing::Unclear => {}
+                }
+            }
+            EventKind::SafetyCheck(check) => {
+                if let Some(call) = self.of(event) {
+                    call.checked_at = Some(at);
+                    match call.checks.iter_mut().find(|known| known.check == check.check) {
+                        Some(known) => *known = check.clone(),
+                        None => push_part(&mut call.checks, check.clone()),
+                    }
+                }
+            }
+            EventKind::PermitIssued(issued) => {
+                if let Some(call) = self.of(event) {
+                    call.offer = Some(issued.clone());
+                }
+            }
+            EventKind::ApprovalRequested(asked) => {
+                if let Some(call) = self.of(event) {
+                    let since = call.asked.as_ref().map_or(at, |(since, _)| *since);
+                    call.asked = Some((since, asked.clone()));
+                    call.resolved = None;
+                }
+            }
+            EventKind::ApprovalResolved(resolved) => {
+                if let Some(call) = self.of(event) {
+                    call.resolved = Some(resolved.clone());
+                }
+            }
+            EventKind::TxUpdate(update) => {
+                if let Some(call) = self.of(event) {
+                    match call.transactions.iter_mut().find(|(_, known)| known.leg == update.leg) {
+                        Some(known) => *known = (at, update.clone()),
+                        None => push_part(&mut call.transactions, (at, update.clone())),
+                    }
+                }
+            }
+            EventKind::ToolVerified(verified) => {
+                self.counts.trades += 1;
+                if let Some(call) = self.of(event) {
+                    call.verified = Some(verified.clone());
+                }
+            }
+            EventKind::OrderUpdate(order) => {
+                match self.orders.iter_mut().find(|(_, known)| known.order_hash == order.order_hash) {
+                    Some(known) => *known = (at, (**order).clone()),
+                    None => push(&mut self.orders, (at, (**order).clone()), ORDERS_KEPT),
+                }
+            }
+            EventKind::IntentUpdate(intent) => {
+                match self.intents.iter_mut().find(|(_, known)| known.intent_id == intent.intent_id) {
+                    Some(known) => *known = (at, (**intent).clone()),
+                    None => push(&mut self.intents, (at, (**intent).clone()), ORDERS_KEPT),
+                }
+            }
+            EventKind::ChainBlock(block) => {
+                self.blocks.insert(block.chain_id, (block.number, block.timestamp));
+            }
+            EventKind::HaltRaised(halt) | EventKind::HaltLowered(halt) => {
+                self.stop = halt.level.is_some().then(|| halt.clone());
+            }
+            EventKind::Vitals(vitals) => {
+                self.phase = Some(vitals.phase);
+                if let Some(equity) = vitals.equity {
+                    let close = self.equity.back().is_some_and(|(before, _)| at < before.saturating_add(POINT_MILLIS));
+                    if close {
+                        self.equity.pop_back();
+                    }
+                    push(&mut self.equity, (at, equity), POINTS_KEPT);
+                }
+                self.vitals = Some((**vitals).clone());
+            }
+            EventKind::PhaseChanged(changed) => {
+                self.phase = Some(changed.to);
+                self.counts.phases += 1;
+            }
+            EventKind::SpriteChanged(changed) => self.sprite = Some((at, changed.to)),
+            EventKind::GolemNow(now) => self.now = Some(now.clone()),
+            EventKind::GolemThought(said) => match self.thoughts.back_mut() {
+                Some(last) if last.number == said.thought && last.more => {
+                    last.text = SafeText::clean(&format!("{}{}", last.text, said.text), 4_000);
+                    last.more = said.more;
+                }
+                _ => {
+                    let thought = Thought { number: said.thought, at, text: said.text.clone(), more: said.more };
+                    push(&mut self.thoughts, thought, THOUGHTS_KEPT);
+                }
+            },
+            EventKind::MemoryHits(hits) => self.memory = Some(hits.clone()),
+            EventKind::Caption(caption) => self.caption = Some(caption.clone()),
+            EventKind::PermitConsumed(_)
+            | EventKind::PermitRefused(_)
+            | EventKind::ChainHealth(_)
+            | EventKind::PolicyChanged(_)
+            | EventKind::DirectiveChanged(_)
+            | EventKind::FabricGap(_)
+            | EventKind::FabricFault(_) => {}
+        }
+    }
+
+    /// The call an event belongs to; begun here where its beginning was missed.
+    fn of(&mut self, event: &Event) -> Option<&mut CallSeen> {
+        let call_id = event.call_id?;
+        // Calls end soon: the one meant is nearly always among the newest.
+        let at = match self.calls.iter().rposition(|call| call.call_id == call_id) {
+            Some(at) => at,
+            None => {
+                push(&mut self.calls, CallSeen::new(call_id, event.golem_id.clone(), event.at), CALLS_KEPT);
+                self.calls.len().checked_sub(1)?
+            }
+        };
+        self.calls.get_mut(at)
+    }
+
+    /// The order of that hash.
+    pub fn order(&self, hash: B256) -> Option<&OrderUpdate> {
+        self.orders.iter().map(|(_, order)| order).find(|order| order.order_hash == hash)
+    }
+
+    /// Lines of at least that level, the newest first.
+    pub fn lines_from(&self, least: Level) -> impl Iterator<Item = &Line> {
+        self.lines.iter().rev().filter(move |line| line.level >= least)
+    }
+}

@@ -1,0 +1,67 @@
+//! Who lives in a session: the seam between the session, which furnishes a seat, and whoever sits in it. A seat holds
+//! all that an actor may touch: tools through its own executor, events in its own name, the operator's words, and what
+//! holds it back. An actor never sees a signer, a ledger or the operator's answers but through its calls.
+
+mod scripted;
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use tokio::sync::{mpsc, watch};
+
+use crate::base::clock::Clock;
+use crate::base::id::GolemId;
+use crate::base::model::{Phase, StopLevel};
+use crate::base::text::SafeText;
+use crate::engine::Executor;
+use crate::fabric::{EventKind, Fabric};
+
+pub use scripted::Scripted;
+
+/// A show that the operator asked for, by its name or its file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShowAsked {
+    /// Which.
+    pub name: String,
+}
+
+/// What an actor gets.
+#[derive(Debug)]
+pub struct Seat {
+    /// In whose name it acts.
+    pub golem_id: GolemId,
+    /// The only way to do anything.
+    pub executor: Executor,
+    /// Where it says what it thinks and does.
+    pub fabric: Fabric,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// The phase its calls are decided in; set by whoever keeps its vitals.
+    pub phase: watch::Sender<Phase>,
+    /// What the operator says to it.
+    pub words: mpsc::Receiver<SafeText>,
+    /// The shows it is to play.
+    pub shows: mpsc::Receiver<ShowAsked>,
+    /// The stop in force. From [`StopLevel::Pause`] on nothing new begins; the pipeline holds that in any case.
+    pub stop: watch::Receiver<Option<StopLevel>>,
+    /// Set when the session ends: begin nothing new, and return once all calls are answered.
+    pub leaving: watch::Receiver<bool>,
+}
+
+/// Somebody who lives in a session.
+pub trait Actor: Send {
+    /// Lives, until told to leave.
+    fn live(self: Box<Self>, seat: Seat) -> BoxFuture<'static, ()>;
+}
+
+impl Seat {
+    /// Says something in its own name.
+    pub fn say(&self, kind: EventKind) {
+        self.fabric.emit(&self.golem_id, None, kind);
+    }
+
+    /// Whether it must not begin anything new.
+    pub fn held(&self) -> bool {
+        self.stop.borrow().is_some() || *self.leaving.borrow()
+    }
+}

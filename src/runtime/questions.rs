@@ -1,0 +1,402 @@
+//! What the operator is asked, as plain data: everything the decision draws, and the answers it takes.
+//!
+//! A question about an action mirrors the one on the approval desk, which alone decides whether an answer counts. The
+//! other kinds, which loosen a rule or a stop, are kept by the session. Figures are decimal strings made here from
+//! exact amounts; nothing that is checked reads them back.
+
+mod mirror;
+
+use std::fmt;
+
+use alloy::primitives::{Address, B256};
+use serde::{Deserialize, Serialize};
+
+use super::market::model::Money;
+use crate::base::id::{CallId, GolemId, PermitId};
+use crate::base::model::{Check, StopLevel};
+use crate::base::text::SafeText;
+use crate::base::units::Usd;
+use crate::fabric::CheckOutcome;
+
+pub use mirror::{Told, mirror};
+
+/// Names a question, and the state it is in: a question that is asked anew under a new permit has a new key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(tag = "about", content = "id", rename_all = "snake_case")]
+pub enum QuestionKey {
+    /// An action, by the permit that waits.
+    Action(PermitId),
+    /// A looser policy, by its hash.
+    Policy(B256),
+    /// Something the session asks by itself, by a number of its own.
+    Own(u64),
+}
+
+impl fmt::Display for QuestionKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Action(permit) => write!(f, "{permit}"),
+            Self::Policy(hash) => write!(f, "{hash}"),
+            Self::Own(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+/// One open question.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Question {
+    /// Names it.
+    pub key: QuestionKey,
+    /// Counts questions in the order they were first asked, and stays when one is asked anew.
+    pub number: u64,
+    /// Whose action waits; `operator` where the operator asked for something.
+    pub golem_id: GolemId,
+    /// The call it belongs to.
+    pub call_id: Option<CallId>,
+    /// Its place among all open questions, from 1.
+    pub place: usize,
+    /// How many are open.
+    pub of: usize,
+    /// What is asked, in a line.
+    pub title: SafeText,
+    /// Dollars it is about, where it is about some.
+    pub value: Option<Usd>,
+    /// Whose money.
+    pub money: Money,
+    /// When it was first asked, in milliseconds since the Unix epoch.
+    pub asked_at: u64,
+    /// When it lapses, or passes by itself; `None`: never.
+    pub ends_at: Option<u64>,
+    /// Whether silence lets it pass when the time is over.
+    pub passes_by_itself: bool,
+    /// Why it is asked.
+    pub reasons: Vec<SafeText>,
+    /// What differs from the question as it was before.
+    pub changed: Vec<SafeText>,
+    /// What must be read before a yes counts.
+    pub to_read: Vec<ToRead>,
+    /// What must be typed before a yes counts.
+    pub confirm: Option<Confirm>,
+    /// The answers there are, each with why it cannot be given, in their fixed order.
+    pub answers: Vec<Offered>,
+    /// What it is about.
+    pub about: About,
+}
+
+/// What a question is about.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum About {
+    /// An action that would be signed.
+    Action(Box<ActionAsked>),
+    /// A policy that lets more through.
+    Policy(PolicyAsked),
+    /// A lower stop, or none.
+    Lower {
+        /// What is in force.
+        from: Option<StopLevel>,
+        /// What it would be.
+        to: Option<StopLevel>,
+        /// Who stopped, and why.
+        said: SafeText,
+    },
+    /// The end of paper mode: from then on things are signed.
+    LeavePaper,
+    /// The failure breaker is to close.
+    ResetBreaker {
+        /// Failures in a row.
+        failures: u32,
+    },
+}
+
+/// A looser policy.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyAsked {
+    /// The file it stands in.
+    pub file: SafeText,
+    /// What it changes.
+    pub changes: Vec<PolicyChange>,
+}
+
+/// One field of a policy that would change.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PolicyChange {
+    /// The field.
+    pub field: SafeText,
+    /// What it says now.
+    pub from: SafeText,
+    /// What it would say.
+    pub to: SafeText,
+    /// Whether that lets less through.
+    pub tighter: bool,
+}
+
+/// An action that would be signed, with everything that is known of it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ActionAsked {
+    /// The tool.
+    pub tool: SafeText,
+    /// What it is for: `swap`, `approve`, …
+    pub intent: SafeText,
+    /// The chain's name.
+    pub chain: SafeText,
+    /// Its id.
+    pub chain_id: u64,
+    /// Until when the simulated offer serves, in milliseconds since the Unix epoch.
+    pub valid_until: u64,
+    /// Since when.
+    pub valid_since: u64,
+    /// The roles the call ran through, the first asked.
+    pub asked_by: Vec<SafeText>,
+    /// What the safety-guardian thinks, where it was asked.
+    pub opinion: Option<OpinionTold>,
+    /// What the Golem said last, in its own words: unchecked.
+    pub words: Option<SafeText>,
+    /// The block it was simulated on.
+    pub block: u64,
+    /// The tokens that move.
+    pub changes: Vec<Change>,
+    /// What others may take afterwards.
+    pub allowances: Vec<AllowanceAfter>,
+    /// Whether nothing else moves, as far as the simulation can see all; else why it cannot.
+    pub nothing_else: Result<(), SafeText>,
+    /// What it costs.
+    pub costs: Costs,
+    /// Every address that plays a part.
+    pub places: Vec<Place>,
+    /// Every check.
+    pub checks: Vec<CheckTold>,
+    /// The permit.
+    pub permit: PermitId,
+    /// What binds the bytes, the policy and the bounds.
+    pub hash: B256,
+    /// The calls as they would be signed.
+    pub raw: Vec<RawCall>,
+    /// The amount a smaller one would replace, and its token.
+    pub amount: Option<(String, SafeText)>,
+}
+
+/// What the safety-guardian thinks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpinionTold {
+    /// Whether it agrees.
+    pub agrees: bool,
+    /// Why.
+    pub why: SafeText,
+}
+
+/// One token's balance before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Change {
+    /// The token's symbol.
+    pub symbol: SafeText,
+    /// Its contract; `None` for the chain's coin.
+    pub address: Option<Address>,
+    /// What is thought to come or go, with its sign.
+    pub expected: String,
+    /// The same in dollars, with its sign; `None` without a price.
+    pub dollars: Option<String>,
+    /// Held before.
+    pub before: String,
+    /// Held afterwards.
+    pub after: String,
+    /// The worst that is let through, with its sign.
+    pub worst: Option<String>,
+    /// Whether it is the coin that pays for gas.
+    pub gas: bool,
+}
+
+/// What somebody may take afterwards.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowanceAfter {
+    /// The token's symbol.
+    pub symbol: SafeText,
+    /// Who may take it.
+    pub spender: Address,
+    /// Who that is.
+    pub label: Option<SafeText>,
+    /// At most so much, in whole tokens.
+    pub amount: String,
+    /// Whether it is as good as unlimited.
+    pub unlimited: bool,
+    /// Whether it stands inside Permit2.
+    pub through_permit2: bool,
+    /// When it ends, in seconds since the Unix epoch; only inside Permit2.
+    pub expires_at: Option<u64>,
+    /// What it was before, where the simulation tells.
+    pub before: Option<String>,
+}
+
+/// What an action costs. Dollars; `None` where it cannot be told.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Costs {
+    /// What counts as spent.
+    pub spent: Usd,
+    /// The least that is certain to come in.
+    pub received: Usd,
+    /// Gas at most.
+    pub gas: Usd,
+    /// How far the worst that comes in is below what goes out, in basis points of the latter.
+    pub worst_loss_bps: Option<u64>,
+    /// How far what is expected to come in is below what goes out, in dollars and basis points.
+    pub expected_loss: Option<(Usd, u64)>,
+}
+
+/// What an address is to an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Part {
+    /// Whose money it is.
+    From,
+    /// Who signs, where that is somebody else.
+    Signer,
+    /// What is called.
+    Calls,
+    /// Who may take.
+    Spender,
+    /// Who receives.
+    Receiver,
+}
+
+/// An address that plays a part, whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// Which part.
+    pub part: Part,
+    /// The address.
+    pub address: Address,
+    /// Who that is, where it is known.
+    pub label: Option<SafeText>,
+    /// Whether it is the account itself.
+    pub is_from: bool,
+    /// Whether nobody here has ever paid it.
+    pub first_seen: bool,
+}
+
+/// One check.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CheckTold {
+    /// Which.
+    pub check: Check,
+    /// How it decided.
+    pub outcome: CheckOutcome,
+    /// Why, with the figures.
+    pub detail: SafeText,
+}
+
+/// One call as it would be signed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RawCall {
+    /// Why it is in the plan.
+    pub purpose: SafeText,
+    /// Called.
+    pub to: Address,
+    /// Wei sent along.
+    pub value_wei: String,
+    /// Gas at most.
+    pub gas_limit: u64,
+    /// The calldata, in hexadecimal.
+    pub data: String,
+    /// Typed data that would be signed inside it, a line each.
+    pub signs: Vec<SafeText>,
+}
+
+/// Something that must be read before a yes counts. What it says names it: other words must be read again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToRead {
+    /// What.
+    pub text: SafeText,
+}
+
+/// Something that must be typed before a yes counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Confirm {
+    /// What is asked for, in words.
+    pub what: SafeText,
+    /// What must be typed.
+    pub expected: SafeText,
+}
+
+/// The kinds of answer, in their fixed order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerKind {
+    /// Yes, to this.
+    Once,
+    /// Yes, to this and to more of its kind for a while.
+    Similar,
+    /// A smaller amount.
+    Smaller,
+    /// No.
+    Refuse,
+    /// No, and everything stops.
+    RefuseAndStop,
+}
+
+impl AnswerKind {
+    /// All of them, in their fixed order.
+    pub const ALL: [Self; 5] = [Self::Once, Self::Similar, Self::Smaller, Self::Refuse, Self::RefuseAndStop];
+
+    /// The letter that picks it, the same in every layout.
+    pub const fn letter(self) -> char {
+        match self {
+            Self::Once => 'a',
+            Self::Similar => 's',
+            Self::Smaller => 'e',
+            Self::Refuse => 'r',
+            Self::RefuseAndStop => 'h',
+        }
+    }
+}
+
+/// An answer, and why it cannot be given.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Offered {
+    /// Which.
+    pub kind: AnswerKind,
+    /// Why not; `None` if it can be given.
+    pub why_not: Option<SafeText>,
+}
+
+/// What the operator answers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "answer", rename_all = "snake_case")]
+pub enum OperatorAnswer {
+    /// Yes, to this.
+    Once,
+    /// Yes, to this and to more of its kind for a while.
+    Similar {
+        /// For how long, in milliseconds.
+        millis: u64,
+        /// Up to how much in all, this one included.
+        total: Usd,
+    },
+    /// A smaller amount, in whole tokens.
+    Smaller {
+        /// The amount.
+        amount: String,
+    },
+    /// No.
+    Refuse {
+        /// Why, for the Golem.
+        reason: SafeText,
+    },
+    /// No, and everything stops.
+    RefuseAndStop {
+        /// Why.
+        reason: SafeText,
+    },
+}
+
+impl OperatorAnswer {
+    /// Which kind it is.
+    pub const fn kind(&self) -> AnswerKind {
+        match self {
+            Self::Once => AnswerKind::Once,
+            Self::Similar { .. } => AnswerKind::Similar,
+            Self::Smaller { .. } => AnswerKind::Smaller,
+            Self::Refuse { .. } => AnswerKind::Refuse,
+            Self::RefuseAndStop { .. } => AnswerKind::RefuseAndStop,
+        }
+    }
+}

@@ -1,0 +1,408 @@
+//! From a question on the approval desk to the plain data that the decision draws. Everything is taken from what would
+//! be signed and from its simulation; only the Golem's words and roles come from elsewhere, and are marked so.
+
+use alloy::primitives::{Address, U256, U512};
+
+use super::{
+    About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Confirm, Costs, Offered, OpinionTold, Part,
+    Place, Question, QuestionKey, RawCall, ToRead,
+};
+use crate::base::model::CapabilityTier;
+use crate::base::text::SafeText;
+use crate::base::units::{Rounding, TokenAmount, Usd};
+use crate::chain::network::{Network, NetworkKind};
+use crate::chain::token::{Token, TokenId};
+use crate::fabric::CheckOutcome;
+use crate::runtime::market::model::Money;
+use crate::safety::approval::{ApprovalDesk, ApprovalRequest};
+use crate::safety::permit::Bounds;
+use crate::safety::pipeline::Preview;
+use crate::safety::proposal::{AllowanceKind, Purpose};
+use crate::safety::typed::TypedMessage;
+use crate::safety::value::is_unlimited;
+
+/// Characters kept of a line made here.
+const LINE: usize = 400;
+/// Digits of a dollar figure that shares are computed with.
+const DOLLAR_DIGITS: u8 = 8;
+
+/// What is known of whoever asks, beside the question itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Told {
+    /// The roles the call runs through.
+    pub asked_by: Vec<SafeText>,
+    /// What the Golem said last.
+    pub words: Option<SafeText>,
+}
+
+/// The question as plain data.
+pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64, paper: bool, told: Told) -> Question {
+    let preview = &*request.preview;
+    let proposal = preview.framed.proposal();
+    let money = match (paper, preview.network) {
+        (true, _) => Money::Paper,
+        (false, NetworkKind::Devnet) => Money::Play,
+        (false, NetworkKind::Test) => Money::Test,
+        (false, NetworkKind::Real) => Money::Real,
+    };
+    let privileged = proposal.tool.capability == CapabilityTier::Privileged;
+    let receivers = receivers(preview);
+    let confirm = receivers
+        .iter()
+        .find(|_| preview.first_seen || privileged)
+        .map(|address| Confirm {
+            what: text("the last four characters of the receiver's address"),
+            expected: last_four(*address),
+        })
+        .or_else(|| {
+            let target = preview.framed.legs().iter().rfind(|leg| leg.purpose == Purpose::Main)?.to;
+            privileged.then(|| Confirm {
+                what: text("the last four characters of the called contract's address"),
+                expected: last_four(target),
+            })
+        });
+    Question {
+        key: QuestionKey::Action(preview.permit.permit_id),
+        number,
+        golem_id: proposal.golem_id.clone(),
+        call_id: Some(proposal.call_id),
+        place: request.place,
+        of: request.of,
+        title: proposal.expected_outcome.clone(),
+        value: Some(preview.values.spent),
+        money,
+        asked_at: request.asked_at,
+        ends_at: Some(request.ends_at),
+        passes_by_itself: request.passes_by_itself,
+        reasons: request.reasons.clone(),
+        changed: request.changed.clone(),
+        to_read: to_read(preview),
+        confirm,
+        answers: answers(preview),
+        about: About::Action(Box::new(action(preview, network, told))),
+    }
+}
+
+fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsked {
+    let proposal = preview.framed.proposal();
+    let label = |address: Address| {
+        let known = network.and_then(|network| network.book.label(address));
+        known.map(|label| SafeText::clean(&label, 60))
+    };
+    ActionAsked {
+        tool: text(proposal.tool.name),
+        intent: text(proposal.intent.as_str()),
+        chain: network
+            .map_or_else(|| text(&proposal.chain_id.to_string()), |network| SafeText::clean(&network.name, 40)),
+        chain_id: proposal.chain_id,
+        valid_until: preview.permit.expires_at,
+        valid_since: preview.permit.issued_at,
+        asked_by: told.asked_by,
+        opinion: preview.opinion.as_ref().map(|one| OpinionTold { agrees: one.agrees, why: one.why.clone() }),
+        words: told.words,
+        block: preview.simulated.pinned.number,
+        changes: changes(preview, network),
+        allowances: allowances(preview, &label),
+        nothing_else: if preview.simulated.simulation.changes.complete() {
+            Ok(())
+        } else {
+            Err(text("the simulation could not see every change"))
+        },
+        costs: costs(preview),
+        places: places(preview, &label),
+        checks: preview
+            .verdicts
+            .iter()
+            .map(|verdict| CheckTold { check: verdict.check, outcome: verdict.outcome, detail: verdict.detail.clone() })
+            .collect(),
+        permit: preview.permit.permit_id,
+        hash: preview.permit.simulation_hash,
+        raw: raw(preview),
+        amount: smaller(preview),
+    }
+}
+
+/// The amount that a smaller one can replace: a trade that pays an exact amount has one.
+fn smaller(preview: &Preview) -> Option<(String, SafeText)> {
+    let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output)?;
+    let amount = TokenAmount::new(trade.amount_in, trade.token_in.decimals).ok()?;
+    Some((amount.to_string(), trade.token_in.symbol.clone()))
+}
+
+fn answers(preview: &Preview) -> Vec<Offered> {
+    AnswerKind::ALL
+        .into_iter()
+        .map(|kind| {
+            let why_not = match kind {
+                AnswerKind::Similar => ApprovalDesk::why_no_grant(preview).map(text),
+                AnswerKind::Smaller => smaller(preview).is_none().then(|| text("it has no amount to make smaller")),
+                AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
+            };
+            Offered { kind, why_not }
+        })
+        .collect()
+}
+
+fn to_read(preview: &Preview) -> Vec<ToRead> {
+    let mut read: Vec<SafeText> = preview
+        .verdicts
+        .iter()
+        .filter(|verdict| verdict.outcome == CheckOutcome::Warned)
+        .map(|verdict| SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail), LINE))
+        .collect();
+    read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
+    if preview.first_seen {
+        let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
+        read.push(SafeText::clean(&format!("first payment from here to {}", whom.join(", ")), LINE));
+    }
+    for bound in &preview.permit.bounds.allowances {
+        if is_unlimited(bound.at_most) {
+            let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
+            read.push(SafeText::clean(&said, LINE));
+        }
+    }
+    let mut seen = Vec::new();
+    for text in read {
+        let one = ToRead { text };
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    seen
+}
+
+/// Everybody but the account itself who receives something.
+fn receivers(preview: &Preview) -> Vec<Address> {
+    let proposal = preview.framed.proposal();
+    let own = preview.framed.exposed();
+    let mut all: Vec<Address> = Vec::new();
+    let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
+    for address in proposal.recipients.iter().copied().chain(inflows) {
+        if !own.contains(&address) && !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    all
+}
+
+fn places(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>) -> Vec<Place> {
+    let framed = &preview.framed;
+    let account = framed.account();
+    let mut places: Vec<Place> = Vec::new();
+    let mut add = |part: Part, address: Address, first_seen: bool| {
+        let is_from = address == account && part != Part::From;
+        let place = Place { part, address, label: label(address), is_from, first_seen };
+        if !places.iter().any(|known| known.part == part && known.address == address) {
+            places.push(place);
+        }
+    };
+    add(Part::From, account, false);
+    if framed.signer() != account {
+        add(Part::Signer, framed.signer(), false);
+    }
+    for leg in framed.legs() {
+        add(Part::Calls, leg.to, false);
+    }
+    for bound in &preview.permit.bounds.allowances {
+        add(Part::Spender, bound.spender, false);
+    }
+    for leg in framed.legs() {
+        for slot in &leg.slots {
+            for take in slot.message.takes() {
+                add(Part::Spender, take.spender, false);
+            }
+        }
+    }
+    for inflow in &preview.permit.bounds.inflows {
+        add(Part::Receiver, inflow.recipient, preview.first_seen && inflow.recipient != account);
+    }
+    for address in receivers(preview) {
+        add(Part::Receiver, address, preview.first_seen);
+    }
+    places
+}
+
+fn allowances(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>) -> Vec<AllowanceAfter> {
+    let changes = &preview.simulated.simulation.changes;
+    let account = preview.framed.account();
+    let of_bound = preview.permit.bounds.allowances.iter().map(|bound| {
+        let TokenId::Erc20(token) = bound.token.id else {
+            return after(bound.token.symbol.clone(), bound.spender, label, bound.at_most, bound.token.decimals);
+        };
+        let mut row = after(bound.token.symbol.clone(), bound.spender, label, bound.at_most, bound.token.decimals);
+        match bound.kind {
+            AllowanceKind::Erc20 => {
+                let before = changes.allowance(token, account, bound.spender).map(|change| change.before);
+                row.before = before.map(|raw| amount(raw, bound.token.decimals));
+            }
+            AllowanceKind::Permit2 { expires_at } => {
+                row.through_permit2 = true;
+                row.expires_at = Some(expires_at);
+                let change = changes
+                    .permit2_allowances
+                    .iter()
+                    .find(|change| change.owner == account && change.token == token && change.spender == bound.spender);
+                row.before = change.map(|change| amount(change.allowance.before.amount, bound.token.decimals));
+            }
+        }
+        row
+    });
+    of_bound.collect()
+}
+
+fn after(
+    symbol: SafeText,
+    spender: Address,
+    label: &impl Fn(Address) -> Option<SafeText>,
+    raw: U256,
+    decimals: u8,
+) -> AllowanceAfter {
+    AllowanceAfter {
+        symbol,
+        spender,
+        label: label(spender),
+        amount: amount(raw, decimals),
+        unlimited: is_unlimited(raw),
+        through_permit2: false,
+        expires_at: None,
+        before: None,
+    }
+}
+
+fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
+    let Bounds { outflows, inflows, .. } = &preview.permit.bounds;
+    let tokens = outflows.iter().map(|flow| &flow.token).chain(inflows.iter().map(|inflow| &inflow.token));
+    let known: Vec<&Token> = tokens.collect();
+    let coin = network.map_or("ETH", |network| network.native_symbol);
+    let mut rows: Vec<Change> = preview
+        .simulated
+        .moves
+        .iter()
+        .filter(|moved| moved.before != moved.after)
+        .map(|moved| {
+            let token = known.iter().find(|token| token.id == moved.token);
+            let (symbol, decimals) = match (token, moved.token) {
+                (Some(token), _) => (token.symbol.clone(), token.decimals),
+                (None, TokenId::Native) => (text(coin), 18),
+                (None, TokenId::Erc20(address)) => (text(&format!("{address}")), 0),
+            };
+            let least = inflows.iter().filter(|inflow| inflow.token.id == moved.token);
+            let least = least.fold(U256::ZERO, |sum, inflow| sum.saturating_add(inflow.at_least));
+            let most = outflows.iter().filter(|flow| flow.token.id == moved.token);
+            let most = most.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
+            let comes = moved.after >= moved.before;
+            let delta = moved.after.abs_diff(moved.before);
+            let worst = if comes { least } else { most };
+            Change {
+                symbol,
+                address: match moved.token {
+                    TokenId::Native => None,
+                    TokenId::Erc20(address) => Some(address),
+                },
+                expected: signed(comes, &amount(delta, decimals)),
+                dollars: dollars(preview, moved.token, delta, comes).map(|usd| signed(comes, &cents(usd))),
+                before: amount(moved.before, decimals),
+                after: amount(moved.after, decimals),
+                worst: (worst != delta && !worst.is_zero()).then(|| signed(comes, &amount(worst, decimals))),
+                gas: false,
+            }
+        })
+        .collect();
+    // Gas is the coin's own row: the moves leave it out, as if it were free.
+    let gas = preview.simulated.gas_cost;
+    let paid_by = preview.framed.payer();
+    let held = preview.simulated.simulation.changes.account(paid_by).map(|change| change.balance);
+    let (before, after) = held.map_or((String::new(), String::new()), |balance| {
+        (amount(balance.before, 18), amount(balance.after.saturating_sub(gas), 18))
+    });
+    rows.push(Change {
+        symbol: text(coin),
+        address: None,
+        expected: signed(false, &amount(gas, 18)),
+        dollars: share(preview.values.gas, gas, preview.framed.worst_gas()).map(|usd| signed(false, &cents(usd))),
+        before,
+        after,
+        worst: Some(signed(false, &amount(preview.framed.worst_gas(), 18))),
+        gas: true,
+    });
+    rows
+}
+
+/// What a part of a valued amount is worth, by the price it was valued at.
+fn dollars(preview: &Preview, token: TokenId, raw: U256, comes: bool) -> Option<Usd> {
+    let valued = if comes { &preview.values.inflows } else { &preview.values.outflows };
+    let valued = valued.iter().find(|valued| valued.token.id == token)?;
+    share(valued.usd, raw, valued.amount)
+}
+
+/// `usd · part / whole`.
+fn share(usd: Usd, part: U256, whole: U256) -> Option<Usd> {
+    let scaled = U512::from(usd.scaled(DOLLAR_DIGITS, Rounding::Down)?);
+    let product = scaled.checked_mul(U512::from(part))?.checked_div(U512::from(whole))?;
+    Usd::from_scaled(U256::from(u128::try_from(product).ok()?), DOLLAR_DIGITS).ok()
+}
+
+fn costs(preview: &Preview) -> Costs {
+    let values = &preview.values;
+    let out = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd).ok());
+    let expected = preview.permit.bounds.inflows.iter().try_fold(Usd::ZERO, |sum, inflow| {
+        sum.checked_add(dollars(preview, inflow.token.id, inflow.expected, true)?).ok()
+    });
+    let below = |came: Usd, went: Usd| {
+        let lost = went.checked_sub(came).unwrap_or(Usd::ZERO);
+        let (lost_scaled, went_scaled) =
+            (lost.scaled(DOLLAR_DIGITS, Rounding::Up)?, went.scaled(DOLLAR_DIGITS, Rounding::Down)?);
+        let bps = lost_scaled.checked_mul(10_000)?.checked_div(went_scaled)?;
+        Some((lost, u64::try_from(bps).ok()?))
+    };
+    let trades = preview.framed.proposal().trade.is_some();
+    Costs {
+        spent: values.spent,
+        received: values.received,
+        gas: values.gas,
+        worst_loss_bps: out.filter(|_| trades).and_then(|out| below(values.received, out)).map(|(_, bps)| bps),
+        expected_loss: out.zip(expected).filter(|_| trades).and_then(|(out, expected)| below(expected, out)),
+    }
+}
+
+fn raw(preview: &Preview) -> Vec<RawCall> {
+    let legs = preview.framed.legs().iter().map(|leg| RawCall {
+        purpose: text(leg.purpose.as_str()),
+        to: leg.to,
+        value_wei: leg.value.to_string(),
+        gas_limit: leg.gas_limit,
+        data: leg.data.to_string(),
+        signs: leg.slots.iter().map(|slot| SafeText::clean(&typed(&slot.message), LINE)).collect(),
+    });
+    legs.collect()
+}
+
+fn typed(message: &TypedMessage) -> String {
+    let takes = message
+        .takes()
+        .into_iter()
+        .map(|take| format!("{} may take {} of {} until {}", take.spender, take.amount, take.token, take.holds_until));
+    takes.collect::<Vec<_>>().join("; ")
+}
+
+/// Four characters that are easily compared and hardly guessed.
+fn last_four(address: Address) -> SafeText {
+    let whole = address.to_string();
+    SafeText::clean(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole), 4)
+}
+
+fn amount(raw: U256, decimals: u8) -> String {
+    TokenAmount::new(raw, decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
+}
+
+fn signed(comes: bool, figure: &str) -> String {
+    format!("{}{figure}", if comes { "+" } else { "−" })
+}
+
+fn cents(usd: Usd) -> String {
+    format!("${}", crate::base::format::grouped(&usd.to_fixed(2, Rounding::Down)))
+}
+
+fn text(words: &str) -> SafeText {
+    SafeText::clean(words, LINE)
+}

@@ -1,0 +1,176 @@
+//! Questions that no action asks: a looser policy, a lower stop, the end of paper mode, a breaker to be closed. The
+//! operator's own wish lays them down; only their yes, to exactly what was shown, carries it out.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::base::id::GolemId;
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::runtime::market::model::Money;
+use crate::runtime::questions::{
+    About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey,
+};
+use crate::safety::policy::Pending;
+
+/// What a question of the session's own is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Own {
+    /// A lower stop, or none.
+    Lower {
+        /// What was in force when it was asked.
+        from: Option<StopLevel>,
+        /// What it would be.
+        to: Option<StopLevel>,
+        /// Who stopped, and why.
+        said: SafeText,
+    },
+    /// Things are to be signed again.
+    LeavePaper,
+    /// The failure breaker is to close.
+    ResetBreaker {
+        /// Failures in a row.
+        failures: u32,
+    },
+}
+
+#[derive(Debug, Clone)]
+struct Laid {
+    number: u64,
+    asked_at: u64,
+    own: Own,
+}
+
+/// The session's own open questions.
+#[derive(Debug, Default)]
+pub(super) struct OwnQuestions {
+    state: Mutex<(u64, Vec<Laid>)>,
+}
+
+impl OwnQuestions {
+    fn state(&self) -> MutexGuard<'_, (u64, Vec<Laid>)> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lays one down; asking the same again changes nothing.
+    pub(super) fn ask(&self, own: Own, now: u64) {
+        let mut state = self.state();
+        if state.1.iter().any(|laid| laid.own == own) {
+            return;
+        }
+        state.0 += 1;
+        let number = state.0;
+        state.1.push(Laid { number, asked_at: now, own });
+    }
+
+    /// Takes one up; `None` where it is over.
+    pub(super) fn take(&self, number: u64) -> Option<Own> {
+        let mut state = self.state();
+        let at = state.1.iter().position(|laid| laid.number == number)?;
+        Some(state.1.remove(at).own)
+    }
+
+    /// Drops those that are about another stop than the one in force.
+    pub(super) fn keep_for(&self, level: Option<StopLevel>) -> bool {
+        let mut state = self.state();
+        let before = state.1.len();
+        state.1.retain(|laid| match &laid.own {
+            Own::Lower { from, .. } => *from == level,
+            Own::LeavePaper | Own::ResetBreaker { .. } => true,
+        });
+        state.1.len() < before
+    }
+
+    pub(super) fn clear(&self) {
+        self.state().1.clear();
+    }
+
+    /// The questions, without their places.
+    pub(super) fn questions(&self, money: Money) -> Vec<Question> {
+        self.state().1.iter().map(|laid| question(laid, money)).collect()
+    }
+}
+
+fn question(laid: &Laid, money: Money) -> Question {
+    let (title, reason, about) = match &laid.own {
+        Own::Lower { from, to, said } => {
+            let title = match to {
+                Some(to) => format!("Lower the stop to {to}"),
+                None => "Lift the stop: signing goes on".to_owned(),
+            };
+            let about = About::Lower { from: *from, to: *to, said: said.clone() };
+            (title, "lets more through than now", about)
+        }
+        Own::LeavePaper => (
+            "Leave paper mode: from then on things are signed".to_owned(),
+            "lets more through than now",
+            About::LeavePaper,
+        ),
+        Own::ResetBreaker { failures } => (
+            "Close the failure breaker: trading goes on".to_owned(),
+            "lets more through than now",
+            About::ResetBreaker { failures: *failures },
+        ),
+    };
+    plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
+}
+
+/// The question whether a looser policy is to hold.
+pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: Money) -> Question {
+    let text = |words: &str| SafeText::clean(words, 200);
+    let changes: Vec<PolicyChange> = pending
+        .changes
+        .iter()
+        .map(|change| PolicyChange {
+            field: text(&change.field),
+            from: text(&change.from),
+            to: text(&change.to),
+            tighter: change.tighter,
+        })
+        .collect();
+    let title = match changes.as_slice() {
+        [one] => format!("{}: {} → {}", one.field, one.from, one.to),
+        many => format!("Let {} fields of the policy change", many.len()),
+    };
+    let hash = pending.policy.hash();
+    let about = About::Policy(PolicyAsked { file: text(file), changes });
+    let mut question = plain(QuestionKey::Policy(hash), since, &title, "loosens the policy", about, money);
+    if money == Money::Real {
+        let whole = hash.to_string();
+        question.confirm = Some(Confirm {
+            what: text("the last four characters of the new policy's hash"),
+            expected: text(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole)),
+        });
+    }
+    question
+}
+
+fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: &str, about: About, money: Money) -> Question {
+    let offered = |kind| Offered {
+        kind,
+        why_not: match kind {
+            AnswerKind::Similar => Some(SafeText::clean("each change is a decision of its own", 80)),
+            AnswerKind::Smaller => Some(SafeText::clean("there is no amount in it", 80)),
+            AnswerKind::Once | AnswerKind::Refuse | AnswerKind::RefuseAndStop => None,
+        },
+    };
+    Question {
+        key,
+        number: 0,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 0,
+        of: 0,
+        title: SafeText::clean(title, 300),
+        value: None,
+        money,
+        asked_at,
+        ends_at: None,
+        passes_by_itself: false,
+        reasons: vec![SafeText::clean(reason, 80)],
+        changed: Vec::new(),
+        to_read: Vec::new(),
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(offered).collect(),
+        about,
+    }
+}

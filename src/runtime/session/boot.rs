@@ -1,0 +1,184 @@
+//! From configuration to everything that stands while a session runs, telling of each step.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use tokio::sync::{mpsc, watch};
+
+use super::asking::OwnQuestions;
+use super::stage::Stage;
+use super::tally::Tally;
+use super::{Brake, SessionOptions, tell};
+use crate::base::clock::Clock;
+use crate::base::config::Config;
+use crate::base::id::{GolemId, InstanceId};
+use crate::base::model::Phase;
+use crate::base::text::SafeText;
+use crate::chain::network::NetworkKind;
+use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
+use crate::fabric::{Fabric, FabricConfig};
+use crate::runtime::data::DataFolder;
+use crate::runtime::handle::News;
+use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
+use crate::runtime::{furnish, open_telling};
+use crate::sandbox::genesis::Stage as Step;
+use crate::sandbox::{MarketMode, Pace, Progress, SandboxConfig};
+use crate::tools::ALL_TOOL_DEFS;
+
+/// Events kept in memory. What is older stands in the journal.
+const RING: usize = 65_536;
+/// Tool calls a minute, for the Golem and for the operator each.
+pub(super) const CALLS_PER_MINUTE: u32 = 60;
+/// The folder of journals in the data folder.
+const RUNS: &str = "runs";
+
+/// Brings everything up.
+///
+/// # Errors
+/// In a sentence, what does not work and what to do.
+pub(super) async fn boot(
+    config: &Config,
+    options: &SessionOptions,
+    clock: Arc<dyn Clock>,
+    brake: Brake,
+    news: mpsc::Sender<News>,
+) -> Result<Stage, String> {
+    let folder = DataFolder::of(config);
+    folder.create().map_err(|error| error.to_string())?;
+    let journal = journal_place(&folder, &*clock)?;
+    let fabric = FabricConfig { ring: RING, journal: Some(journal.clone()), clock: clock.clone() };
+    let fabric = Fabric::new(fabric).map_err(|error| error.to_string())?;
+    let sandbox = SandboxConfig {
+        seed: options.seed,
+        start_time: clock.now_seconds(),
+        pace: Pace::Live,
+        clock: Some(clock.clone()),
+        market: MarketMode::On,
+        keeper: true,
+    };
+    let telling = news.clone();
+    let report = move |progress: Progress| {
+        // A console that has closed needs no news.
+        let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress))));
+    };
+    let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
+    let opened = opened.map_err(|error| error.to_string())?;
+    let ledger = folder.open_ledger(&opened).await.map_err(|error| error.to_string())?;
+    let furnished = furnish(config, &opened, &ledger, &fabric, clock.clone()).await;
+    let furnished = furnished.map_err(|error| error.message().to_owned())?;
+    let (phase, phase_now) = watch::channel(Phase::Thriving);
+    let acting = furnished.as_ref().map(|furnished| Acting {
+        phase: phase_now.clone(),
+        approve: ApprovalMode::Ask,
+        ..furnished.acting.clone()
+    });
+    if let Some(acting) = &acting {
+        acting.paper.turn(options.paper);
+    }
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
+    let network = identity(&opened);
+    let sandbox = opened.sandbox;
+    let world = Arc::new(opened.world);
+    let executor = |golem_id: &GolemId| {
+        Executor::new(ExecutorConfig {
+            catalog: catalog.clone(),
+            world: Arc::clone(&world),
+            fabric: fabric.clone(),
+            golem_id: golem_id.clone(),
+            calls_per_minute: CALLS_PER_MINUTE,
+            hooks: Vec::new(),
+            store: Some(ledger.store.clone()),
+            acting: acting.clone(),
+        })
+    };
+    tell(&news, News::Market(Update::Started(network.clone()))).await;
+    Ok(Stage {
+        golem: executor(&options.golem_id),
+        operator: executor(&GolemId::operator()),
+        golem_id: options.golem_id.clone(),
+        name: options.name.clone(),
+        watch_only: options.watch,
+        catalog: catalog.clone(),
+        paper: acting.as_ref().map(|acting| acting.paper.clone()),
+        desk: acting.as_ref().map(|acting| acting.pipeline.desk().clone()),
+        keeper: furnished.map(|furnished| furnished.keeper),
+        own: OwnQuestions::default(),
+        tally: Arc::new(std::sync::Mutex::new(Tally::default())),
+        holdings: watch::Sender::new(Vec::new()),
+        stop: watch::Sender::new(None),
+        leaving: watch::Sender::new(false),
+        running: Arc::new(AtomicU64::new(0)),
+        phase,
+        phase_now,
+        brake,
+        fabric,
+        world,
+        sandbox,
+        ledger,
+        network,
+        clock,
+        news,
+        journal,
+    })
+}
+
+/// A file for this run's journal that nobody else writes.
+fn journal_place(folder: &DataFolder, clock: &dyn Clock) -> Result<PathBuf, String> {
+    let runs = folder.root().join(RUNS);
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(&runs).map_err(|error| format!("cannot use {}: {error}", runs.display()))?;
+    Ok(runs.join(format!("{}-{}.jsonl", clock.now_millis(), InstanceId::random())))
+}
+
+fn step_of(progress: Progress) -> BootStep {
+    let (step, detail) = match progress.stage {
+        Step::Contracts => ("deploying the protocols' contracts", String::new()),
+        Step::Pools => ("creating pools", String::new()),
+        Step::Funds => ("funding everybody", String::new()),
+        Step::Liquidity => ("filling the pools", String::new()),
+        Step::Past { done, of } => ("living through two hours of market", format!("block {done} of {of}")),
+        Step::Ready => ("running", String::new()),
+    };
+    BootStep {
+        chain: SafeText::clean(progress.chain, 40),
+        step: SafeText::clean(step, 80),
+        detail: SafeText::clean(&detail, 40),
+        done: progress.stage == Step::Ready,
+    }
+}
+
+/// The network as the header names it.
+fn identity(opened: &crate::runtime::OpenWorld) -> Network {
+    let chains = opened.world.chains();
+    let kinds: Vec<NetworkKind> = chains.iter().map(|chain| chain.network().kind).collect();
+    // The riskiest decides: real money beside play money is real money.
+    let money = if kinds.contains(&NetworkKind::Real) || kinds.is_empty() {
+        Money::Real
+    } else if kinds.contains(&NetworkKind::Test) {
+        Money::Test
+    } else {
+        Money::Play
+    };
+    let name = match chains {
+        _ if money == Money::Play => "devnet".to_owned(),
+        [one] => one.network().name.clone(),
+        _ => format!("{} networks", chains.len()),
+    };
+    Network {
+        name: SafeText::clean(&name, 40),
+        money,
+        chains: chains
+            .iter()
+            .map(|chain| ChainIdentity {
+                name: SafeText::clean(&chain.network().name, 40),
+                id: chain.network().chain_id,
+                interval_millis: Some(chain.network().block_millis),
+            })
+            .collect(),
+        wallet: opened.world.account.unwrap_or_default(),
+    }
+}

@@ -1,0 +1,385 @@
+//! Commands, carried out. Raising, holding and refusing are instant; whatever lets more through only lays a question.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+
+use super::asking::Own;
+use super::stage::{Lines, Stage};
+use super::tell;
+use super::watching::Watched;
+use crate::base::id::GolemId;
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::base::units::TokenAmount;
+use crate::chain::devnet::Mining;
+use crate::engine::{Call, Input};
+use crate::runtime::actor::ShowAsked;
+use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
+use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey};
+use crate::safety::approval::Answer;
+use crate::safety::ledger::{self, LedgerError};
+use crate::safety::stop::InForce;
+use crate::sandbox::MarketMode;
+
+/// Blocks made at once.
+const MOST_BLOCKS: u32 = 256;
+/// Time passed at once, in seconds: 30 days.
+const MOST_SECONDS: u64 = 30 * 86_400;
+/// Blocks over which prices fall or rise.
+const SHOCK_BLOCKS: u64 = 10;
+/// The longest that a standing approval may last, in milliseconds: a day.
+const MOST_GRANT: u64 = 86_400_000;
+
+/// What there is to say of a command: it was carried out, or not. `None`: other news says it.
+type Outcome = Option<Result<String, String>>;
+
+impl Stage {
+    /// Carries a command out; the way to leave, where it is one.
+    pub(super) async fn carry_out(
+        self: &Arc<Self>,
+        sent: Sent,
+        lines: &Lines,
+        watched: &mut Watched,
+    ) -> Option<LeaveMode> {
+        if let Command::Leave(mode) = sent.command {
+            return Some(mode);
+        }
+        let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
+        let outcome = if ours {
+            match (self.watch_only, &sent.command) {
+                (false, _) | (true, Command::Look { .. }) => self.command(sent.command, lines).await,
+                (true, _) => Some(Err("this console only watches: nothing can be changed from it".to_owned())),
+            }
+        } else {
+            Some(Err(format!("no Golem called {} lives here", sent.golem_id)))
+        };
+        if let Some(told) = outcome {
+            let (done, words) = match told {
+                Ok(words) => (true, words),
+                Err(words) => (false, words),
+            };
+            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+        }
+        self.look_around(watched).await;
+        None
+    }
+
+    async fn command(self: &Arc<Self>, command: Command, lines: &Lines) -> Outcome {
+        match command {
+            Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
+                if *self.leaving.borrow() {
+                    return Some(Err("nothing new begins: the session ends".to_owned()));
+                }
+                self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
+                None
+            }
+            Command::Cancel { call_id } => {
+                let cancelled = self.operator.cancel(call_id) || self.golem.cancel(call_id);
+                Some(if cancelled {
+                    Ok("cancelled: nothing was signed".to_owned())
+                } else {
+                    Err("it cannot be cancelled: it is over, or being signed".to_owned())
+                })
+            }
+            Command::Answer { key, answer } => Some(self.answer(key, answer)),
+            Command::Hold => Some(self.brake.hold().map(|()| "held: nothing new is signed".to_owned())),
+            Command::ReleaseHold => Some(self.release()),
+            Command::Raise { level, reason } => {
+                let raised = self.brake.raise(level, reason.as_str());
+                Some(raised.map(|now| format!("the stop ladder is at {}", now.level().map_or("nothing", name))))
+            }
+            Command::AskToLower { level } => Some(self.ask_to_lower(level)),
+            Command::AskToLeavePaper => {
+                let on = self.paper.as_ref().is_some_and(crate::engine::Paper::on);
+                Some(on.then(|| self.lay(Own::LeavePaper)).ok_or_else(|| "paper mode is not on".to_owned()))
+            }
+            Command::EnterPaper => Some(match &self.paper {
+                Some(paper) => {
+                    paper.turn(true);
+                    Ok("paper mode: everything is rehearsed, nothing is signed".to_owned())
+                }
+                None => Err("nothing can be signed here in any case".to_owned()),
+            }),
+            Command::AskToResetBreaker => Some(self.ask_to_reset()),
+            Command::Say { words } => {
+                let said = lines.words.try_send(words);
+                Some(said.map(|()| "said".to_owned()).map_err(|_| "nobody listens at the moment".to_owned()))
+            }
+            Command::RevokeGrant { number } => {
+                let revoked = self.desk.as_ref().is_some_and(|desk| desk.revoke_grant(number));
+                Some(revoked.then(|| "revoked".to_owned()).ok_or_else(|| "there is none of that number".to_owned()))
+            }
+            Command::Look { ticket, query } => {
+                let stage = Arc::clone(self);
+                tokio::spawn(async move {
+                    let found = Box::new(stage.look_up(query).await);
+                    tell(&stage.news, News::Found { ticket, found }).await;
+                });
+                None
+            }
+            Command::Devnet(control) => Some(self.devnet(control).await),
+            Command::Scenario { name } => {
+                let asked = lines.shows.try_send(ShowAsked { name });
+                Some(asked.map(|()| "the show begins".to_owned()).map_err(|_| "nobody here plays shows".to_owned()))
+            }
+            Command::Leave(_) => None,
+        }
+    }
+
+    /// Calls a tool on the operator's behalf, beside everything else.
+    async fn call(self: &Arc<Self>, ticket: u64, call: Call) {
+        let call_id = self.operator.new_call_id();
+        tell(&self.news, News::Began { ticket, call_id }).await;
+        let stage = Arc::clone(self);
+        stage.running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            let response = stage.operator.call(Call { call_id: Some(call_id), ..call }).await;
+            stage.running.fetch_sub(1, Ordering::SeqCst);
+            tell(&stage.news, News::Reply { ticket, response: Box::new(response) }).await;
+        });
+    }
+
+    fn answer(&self, key: QuestionKey, answer: OperatorAnswer) -> Result<String, String> {
+        let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
+        if let OperatorAnswer::RefuseAndStop { reason } = &answer {
+            // The stop comes first: whatever becomes of the answer, nothing is signed after it.
+            let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
+            self.brake.raise(StopLevel::Halt, reason)?;
+        }
+        let told = match key {
+            QuestionKey::Action(permit) => {
+                let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+                if let OperatorAnswer::Smaller { amount } = &answer {
+                    self.is_smaller(permit, amount)?;
+                }
+                let said = answered(&answer);
+                desk.answer(permit, into_answer(answer)?).map(|()| said).map_err(|error| error.to_string())
+            }
+            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer),
+            QuestionKey::Own(number) => self.answer_own(number, &answer),
+        };
+        if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
+    }
+
+    /// An edited amount may only be smaller: the operator agrees to less, never to more.
+    fn is_smaller(&self, permit: crate::base::id::PermitId, amount: &str) -> Result<(), String> {
+        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        let request = pending.iter().find(|request| request.preview.permit.permit_id == permit);
+        let preview = &request.ok_or("this question is over, or has changed: look at it again")?.preview;
+        let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
+        let trade = trade.ok_or("this action has no amount to make smaller")?;
+        let wanted = TokenAmount::parse(amount, trade.token_in.decimals).map_err(|error| error.to_string())?;
+        if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
+            return Err("a smaller amount must be above zero and below the one asked for".to_owned());
+        }
+        Ok(())
+    }
+
+    fn answer_policy(&self, hash: alloy::primitives::B256, answer: &OperatorAnswer) -> Result<String, String> {
+        let keeper = self.keeper.as_ref().ok_or("no policy is followed here")?;
+        match answer.kind() {
+            AnswerKind::Once => match keeper.accept(hash) {
+                Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
+                None => Err("another policy, or none, is waiting by now: look again".to_owned()),
+            },
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
+                // The file is the operator's own: what it says waits until it says something else.
+                Ok(format!("what holds goes on holding; {} says otherwise until you mend it", keeper.path().display()))
+            }
+            AnswerKind::Similar | AnswerKind::Smaller => Err("a policy is taken whole, or not".to_owned()),
+        }
+    }
+
+    fn answer_own(&self, number: u64, answer: &OperatorAnswer) -> Result<String, String> {
+        let own = self.own.take(number).ok_or("this question is over")?;
+        match answer.kind() {
+            AnswerKind::Once => {}
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => return Ok("it stays as it is".to_owned()),
+            AnswerKind::Similar | AnswerKind::Smaller => return Err("it can be done once, or not".to_owned()),
+        }
+        match own {
+            Own::Lower { from, to, .. } => {
+                if self.brake.file.read().level() != from {
+                    return Err("another stop is in force by now: ask again".to_owned());
+                }
+                let now = self.clock.now_millis();
+                let lowered = self.brake.file.lower(to, "lowered by the operator's decision", "operator", now);
+                let lowered = lowered.map_err(|error| error.to_string())?;
+                Ok(lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}")))
+            }
+            Own::LeavePaper => {
+                let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
+                paper.turn(false);
+                Ok("paper mode is off: from now on things are signed".to_owned())
+            }
+            Own::ResetBreaker { .. } => {
+                let store = self.ledger.store.clone();
+                tokio::spawn(async move {
+                    let reset = store.write(|transaction| ledger::reset_breaker(transaction)).await;
+                    if let Err(error) = reset {
+                        let error: LedgerError = error;
+                        tracing::warn!("the failure breaker could not be closed: {error}");
+                    }
+                });
+                Ok("the failure breaker closes".to_owned())
+            }
+        }
+    }
+
+    /// Takes back one's own hold, and no other stop.
+    fn release(&self) -> Result<String, String> {
+        let own = self.brake.own.borrow().clone().ok_or("there is no hold of this console")?;
+        let now = self.brake.file.release(&own).map_err(|error| error.to_string())?;
+        self.brake.own.send_replace(None);
+        Ok(match now {
+            InForce::None => "the hold is released".to_owned(),
+            InForce::Stop(stop) => {
+                format!("the hold is released; the stop before it, {}, is in force again", stop.level)
+            }
+            InForce::Garbled { why } => why,
+        })
+    }
+
+    fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, String> {
+        let found = self.brake.file.read();
+        let from = found.level();
+        if from.is_none() || to >= from {
+            return Err("no higher stop is in force".to_owned());
+        }
+        let said = match &found {
+            InForce::Stop(stop) => format!("{}: {}", stop.by, stop.reason),
+            InForce::Garbled { why } => why.clone(),
+            InForce::None => String::new(),
+        };
+        Ok(self.lay(Own::Lower { from, to, said: SafeText::clean(&said, 300) }))
+    }
+
+    fn ask_to_reset(&self) -> Result<String, String> {
+        let policy = self.keeper.as_ref().ok_or("no policy is followed here")?.current().policy;
+        let account = self.world.account.ok_or("there is no account here")?;
+        let chain = self.world.chains().first().ok_or("there is no chain here")?.network().chain_id;
+        let cool_off = policy.caps(*self.phase_now.borrow(), false).cool_off;
+        let now = self.clock.now_millis();
+        let read = self.ledger.store.read(|connection| ledger::usage(connection, now, chain, account, [], cool_off));
+        let usage = read.map_err(|error: LedgerError| error.to_string())?;
+        match super::looking::breaker(usage.breaker) {
+            BreakerNow::Closed { .. } => Err("the failure breaker is closed".to_owned()),
+            BreakerNow::Open { failures, .. } => Ok(self.lay(Own::ResetBreaker { failures })),
+            BreakerNow::OneTrial => Ok(self.lay(Own::ResetBreaker { failures: 0 })),
+        }
+    }
+
+    /// Lays a question of the session's own; it is told with the others.
+    fn lay(&self, own: Own) -> String {
+        self.own.ask(own, self.clock.now_millis());
+        "this needs a decision: it waits with the others (a)".to_owned()
+    }
+
+    async fn devnet(&self, control: DevnetControl) -> Result<String, String> {
+        let sandbox = self.sandbox.as_ref().ok_or("only a devnet inside this process can be steered")?;
+        let gone = |error: crate::chain::devnet::DevnetGone| error.to_string();
+        let of = |chain_id: u64| {
+            let found = sandbox.chains().iter().find(|chain| chain.devnet.chain_id() == chain_id);
+            found.ok_or_else(|| format!("the devnet has no chain {chain_id}"))
+        };
+        match control {
+            DevnetControl::Mine { chain_id, blocks } => {
+                let chain = of(chain_id)?;
+                let blocks = blocks.clamp(1, MOST_BLOCKS);
+                let mut number = 0;
+                for _ in 0..blocks {
+                    number = chain.devnet.mine().await.map_err(gone)?.number();
+                }
+                Ok(format!("{blocks} made, up to #{number}"))
+            }
+            DevnetControl::Advance { chain_id, seconds } => {
+                let chain = of(chain_id)?;
+                let seconds = seconds.min(MOST_SECONDS);
+                chain.devnet.run(move |chain| chain.increase_time(seconds)).await.map_err(gone)?;
+                chain.devnet.mine().await.map_err(gone)?;
+                Ok(format!("{seconds} s have passed on chain {chain_id}"))
+            }
+            DevnetControl::Market { on } => {
+                for chain in sandbox.chains() {
+                    let residents = chain.residents.clone();
+                    let mode = if on { MarketMode::On } else { MarketMode::Off };
+                    chain.devnet.run(move |chain| residents.set_market(chain, mode)).await.map_err(gone)?;
+                }
+                Ok(format!("the market {}", if on { "trades" } else { "stands still" }))
+            }
+            DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {
+                let parts = bps.min(9_900).saturating_mul(100);
+                let crash = matches!(control, DevnetControl::Crash { .. });
+                for chain in sandbox.chains() {
+                    let residents = chain.residents.clone();
+                    let shock = move |chain: &mut crate::chain::devnet::Chain| {
+                        if crash {
+                            residents.crash(chain, parts, SHOCK_BLOCKS);
+                        } else {
+                            residents.spike(chain, parts, SHOCK_BLOCKS);
+                        }
+                    };
+                    chain.devnet.run(shock).await.map_err(gone)?;
+                }
+                Ok(format!("prices {} by {} bps over {SHOCK_BLOCKS} blocks", if crash { "fall" } else { "rise" }, bps))
+            }
+            DevnetControl::Blocks { running } => {
+                for chain in sandbox.chains() {
+                    let pace = std::time::Duration::from_millis(chain.deployment.plan.block_millis);
+                    let mining = if running { Mining::Interval(pace) } else { Mining::Manual };
+                    chain.devnet.set_mining(mining).await.map_err(gone)?;
+                }
+                Ok(format!("blocks come {}", if running { "by the clock" } else { "only when asked" }))
+            }
+        }
+    }
+
+    /// Makes every order that can still fill void, through the tool for it.
+    pub(super) async fn cancel_orders(&self) {
+        let open = self.tally().open_orders();
+        for (hash, chain_id) in open {
+            if self.catalog.get("uniswapx_cancel_order").is_none() {
+                self.tally()
+                    .remark("open orders were not cancelled: no tool for that is installed; they can still fill");
+                return;
+            }
+            let params = json!({"order_hash": hash, "chain": chain_id.to_string()});
+            let response = self.operator.call(Call::new("uniswapx_cancel_order", Input::Json(params))).await;
+            if let Some(error) = response.error {
+                self.tally().remark(&format!("order {hash} was not cancelled: {}", error.message()));
+            }
+        }
+    }
+}
+
+fn name(level: StopLevel) -> &'static str {
+    level.as_str()
+}
+
+fn answered(answer: &OperatorAnswer) -> String {
+    match answer.kind() {
+        AnswerKind::Once => "approved once",
+        AnswerKind::Similar => "approved, and similar ones for a while",
+        AnswerKind::Smaller => "a smaller amount is asked for",
+        AnswerKind::Refuse => "refused",
+        AnswerKind::RefuseAndStop => "refused, and everything is stopped",
+    }
+    .to_owned()
+}
+
+fn into_answer(answer: OperatorAnswer) -> Result<Answer, String> {
+    Ok(match answer {
+        OperatorAnswer::Once => Answer::Once,
+        OperatorAnswer::Similar { millis, total } => {
+            if millis == 0 || millis > MOST_GRANT {
+                return Err("a standing approval lasts up to 24 hours".to_owned());
+            }
+            Answer::Similar { millis, total }
+        }
+        OperatorAnswer::Smaller { amount } => Answer::Edit { amount },
+        OperatorAnswer::Refuse { reason } => Answer::Refuse { reason },
+        OperatorAnswer::RefuseAndStop { reason } => Answer::RefuseAndHalt { reason },
+    })
+}

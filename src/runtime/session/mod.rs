@@ -1,0 +1,185 @@
+//! A running session: a network, an engine and a Golem behind one [`Handle`]. It boots while it tells of each step,
+//! follows blocks, stop file and policy, keeps the questions, and carries out commands. It decides nothing that the
+//! pipeline, the desk or the operator decides.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `boot` | from configuration to a [`stage::Stage`] |
+//! | `stage` | everything that stands while the session runs |
+//! | `watching` | what is followed: events, blocks, health, stop file, policy, questions |
+//! | `looking` | the snapshot, and queries |
+//! | `doing` | commands |
+//! | `asking` | questions that are no action's: looser rules, lower stops |
+//! | `tally` | what came of the run, counted from its events |
+
+mod asking;
+mod boot;
+mod doing;
+mod looking;
+mod stage;
+mod tally;
+mod watching;
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, watch};
+
+use super::actor::{Actor, Scripted};
+use super::handle::{Command, Farewell, Handle, LeaveMode, News, Sent, SessionEnd};
+use super::market::model::Update;
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::config::Config;
+use crate::base::id::GolemId;
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::runtime::data::DataFolder;
+use crate::safety::stop::{Stop, StopFile};
+
+/// How a session is opened.
+#[derive(Debug, Clone)]
+pub struct SessionOptions {
+    /// Decides everything an embedded devnet's market does.
+    pub seed: u64,
+    /// Rehearse everything, sign nothing.
+    pub paper: bool,
+    /// Look only: nobody lives in it, and every command but leaving and looking is refused.
+    pub watch: bool,
+    /// In whose name the Golem acts.
+    pub golem_id: GolemId,
+    /// What it is called.
+    pub name: SafeText,
+    /// Its role.
+    pub role: SafeText,
+    /// The shows that the actor can play.
+    pub scenarios: Vec<SafeText>,
+}
+
+impl Default for SessionOptions {
+    fn default() -> Self {
+        let golem_id = "ada".parse().unwrap_or_else(|_| GolemId::operator());
+        Self {
+            seed: 0,
+            paper: false,
+            watch: false,
+            golem_id,
+            name: SafeText::clean("Ada", 40),
+            role: SafeText::clean("trade-executor", 40),
+            scenarios: Vec::new(),
+        }
+    }
+}
+
+/// Opens sessions.
+#[derive(Debug)]
+pub struct Session;
+
+impl Session {
+    /// Opens the network that `config` asks for, with the scripted actor in it. Must be called on a tokio runtime, and
+    /// returns at once: everything is told through the handle.
+    pub fn open(config: Config, options: SessionOptions) -> Handle {
+        Self::open_with(config, options, Box::new(Scripted))
+    }
+
+    /// The same with somebody else living in it.
+    pub fn open_with(config: Config, options: SessionOptions, actor: Box<dyn Actor>) -> Handle {
+        let (handle, end) = Handle::pair();
+        tokio::spawn(run(config, options, actor, end));
+        handle
+    }
+}
+
+/// What can be done about a stop before anything else stands, and from everywhere afterwards.
+#[derive(Debug, Clone)]
+struct Brake {
+    file: StopFile,
+    clock: Arc<dyn Clock>,
+    /// The hold this session set, so that it can take back exactly that one.
+    own: watch::Sender<Option<Stop>>,
+}
+
+impl Brake {
+    fn of(config: &Config, clock: Arc<dyn Clock>) -> Self {
+        Self { file: StopFile::in_folder(DataFolder::of(config).root()), clock, own: watch::Sender::new(None) }
+    }
+
+    /// Raises the ladder; the answer says what is in force now.
+    fn raise(&self, level: StopLevel, reason: &str) -> Result<crate::safety::stop::InForce, String> {
+        self.file.raise(level, reason, "operator", self.clock.now_millis()).map_err(|error| error.to_string())
+    }
+
+    /// Stops new signatures at once, and remembers the stop as one's own.
+    fn hold(&self) -> Result<(), String> {
+        let before = self.file.read();
+        let now = self.raise(StopLevel::Halt, HOLD_REASON)?;
+        if let (crate::safety::stop::InForce::Stop(stop), true) = (&now, now != before) {
+            self.own.send_replace(Some(stop.clone()));
+        }
+        Ok(())
+    }
+}
+
+/// The reason that a hold carries.
+pub const HOLD_REASON: &str = "held by the operator: no choice made yet";
+
+async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
+    let SessionEnd { mut commands, news } = end;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let brake = Brake::of(&config, clock.clone());
+    let mut booting = Box::pin(boot::boot(&config, &options, clock, brake.clone(), news.clone()));
+    let stage = loop {
+        tokio::select! {
+            booted = &mut booting => match booted {
+                Ok(stage) => break stage,
+                Err(why) => {
+                    tell(&news, News::Market(Update::Fault { chain: None, message: SafeText::clean(&why, 400) })).await;
+                    return wait_for_leave(&mut commands, &news).await;
+                }
+            },
+            sent = commands.recv() => if while_booting(sent, &options, &brake, &news).await {
+                return;
+            },
+        }
+    };
+    drop(booting);
+    stage.run(options, actor, commands).await;
+}
+
+/// Nothing stands, and nothing will: only leaving is left.
+async fn wait_for_leave(commands: &mut mpsc::Receiver<Sent>, news: &mpsc::Sender<News>) {
+    while let Some(sent) = commands.recv().await {
+        if matches!(sent.command, Command::Leave(_)) {
+            break;
+        }
+        let words = SafeText::clean("nothing runs here: the network did not come up", 100);
+        tell(news, News::Told { done: false, words }).await;
+    }
+    tell(news, News::Left(Box::default())).await;
+}
+
+/// A command that comes while the network boots; true: leave.
+async fn while_booting(sent: Option<Sent>, options: &SessionOptions, brake: &Brake, news: &mpsc::Sender<News>) -> bool {
+    let Some(sent) = sent else { return true };
+    let told = match sent.command {
+        Command::Leave(LeaveMode::Finish | LeaveMode::CancelOrders | LeaveMode::Now) => {
+            tell(news, News::Left(Box::new(Farewell::default()))).await;
+            return true;
+        }
+        _ if options.watch => Err("this console only watches".to_owned()),
+        Command::Hold => brake.hold().map(|()| "held: nothing new is signed".to_owned()),
+        Command::Raise { level, reason } => {
+            brake.raise(level, reason.as_str()).map(|_| format!("the stop ladder is at {level}"))
+        }
+        _ => Err("the network is still coming up".to_owned()),
+    };
+    let (done, words) = match told {
+        Ok(words) => (true, words),
+        Err(words) => (false, words),
+    };
+    tell(news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+    false
+}
+
+/// Tells the console something. One that has gone needs no news.
+async fn tell(news: &mpsc::Sender<News>, what: News) {
+    let _gone = news.send(what).await;
+}

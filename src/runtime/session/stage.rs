@@ -1,0 +1,230 @@
+//! Everything that stands while a session runs, and its one loop.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
+
+use super::asking::OwnQuestions;
+use super::tally::Tally;
+use super::{Brake, SessionOptions, tell};
+use crate::base::clock::Clock;
+use crate::base::id::GolemId;
+use crate::base::model::{Phase, Profile, StopLevel};
+use crate::base::text::SafeText;
+use crate::engine::{Catalog, Entry, Executor, Paper, World, categories_of};
+use crate::fabric::Fabric;
+use crate::runtime::actor::{Actor, Seat};
+use crate::runtime::data::Ledger;
+use crate::runtime::handle::{ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
+use crate::runtime::market::model::Network;
+use crate::safety::approval::ApprovalDesk;
+use crate::safety::policy::Keeper;
+use crate::sandbox::Sandbox;
+
+/// How often stop file and policy are looked at, and the snapshot is made.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long what is signed is waited for on leaving.
+const SETTLING: Duration = Duration::from_secs(90);
+/// Words and shows that may wait for the actor.
+const WAITING: usize = 16;
+
+/// Everything that stands.
+pub(super) struct Stage {
+    pub golem: Executor,
+    pub operator: Executor,
+    pub golem_id: GolemId,
+    pub name: SafeText,
+    pub watch_only: bool,
+    pub catalog: Catalog,
+    pub paper: Option<Paper>,
+    pub desk: Option<ApprovalDesk>,
+    pub keeper: Option<Arc<Keeper>>,
+    pub own: OwnQuestions,
+    pub tally: Arc<Mutex<Tally>>,
+    pub holdings: watch::Sender<Vec<ChainHoldings>>,
+    pub stop: watch::Sender<Option<StopLevel>>,
+    pub leaving: watch::Sender<bool>,
+    /// Calls made by hand that are not answered yet.
+    pub running: Arc<AtomicU64>,
+    pub phase: watch::Sender<Phase>,
+    pub phase_now: watch::Receiver<Phase>,
+    pub brake: Brake,
+    pub fabric: Fabric,
+    pub world: Arc<World>,
+    pub sandbox: Option<Sandbox>,
+    pub ledger: Ledger,
+    pub network: Network,
+    pub clock: Arc<dyn Clock>,
+    pub news: mpsc::Sender<News>,
+    pub journal: PathBuf,
+}
+
+/// The ways to the actor.
+pub(super) struct Lines {
+    pub words: mpsc::Sender<SafeText>,
+    pub shows: mpsc::Sender<crate::runtime::actor::ShowAsked>,
+}
+
+impl Stage {
+    pub(super) fn tally(&self) -> MutexGuard<'_, Tally> {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Runs until the console leaves or has gone.
+    pub(super) async fn run(self, options: SessionOptions, actor: Box<dyn Actor>, mut commands: mpsc::Receiver<Sent>) {
+        let stage = Arc::new(self);
+        let (words, heard) = mpsc::channel(WAITING);
+        let (shows, asked) = mpsc::channel(WAITING);
+        let lines = Lines { words, shows };
+        let mut tasks = JoinSet::new();
+        let events = stage.fabric.subscribe(super::watching::WINDOW);
+        tasks.spawn(super::watching::events(Arc::clone(&stage), events));
+        super::watching::chains(&stage, &mut tasks);
+        tell(&stage.news, News::Ready(Box::new(stage.ready(&options)))).await;
+        let seat = Seat {
+            golem_id: stage.golem_id.clone(),
+            executor: stage.golem.clone(),
+            fabric: stage.fabric.clone(),
+            clock: stage.clock.clone(),
+            phase: stage.phase.clone(),
+            words: heard,
+            shows: asked,
+            stop: stage.stop.subscribe(),
+            leaving: stage.leaving.subscribe(),
+        };
+        let mut watched = super::watching::Watched::new(&stage);
+        let life = if options.watch { None } else { Some(tokio::spawn(actor.live(seat))) };
+        let mut look = interval(LOOK);
+        look.set_missed_tick_behavior(MissedTickBehavior::Skip);
+        let mut desk = stage.desk.as_ref().map(ApprovalDesk::watch);
+        let mode = loop {
+            tokio::select! {
+                sent = commands.recv() => match sent {
+                    // The console has gone: what is signed is settled, nothing new begins.
+                    None => break LeaveMode::Finish,
+                    Some(sent) => if let Some(mode) = stage.carry_out(sent, &lines, &mut watched).await {
+                        break mode;
+                    },
+                },
+                () = changed(desk.as_mut()) => stage.tell_questions(&mut watched).await,
+                _ = look.tick() => stage.look_around(&mut watched).await,
+            }
+        };
+        stage.leave(mode, life, &mut commands, &lines, &mut watched).await;
+        tasks.abort_all();
+        while tasks.join_next().await.is_some() {}
+        let flushing = stage.fabric.clone();
+        // The journal's last words are worth a moment; a disk that cannot take them has said so.
+        let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
+        let farewell = stage.tally().farewell(&stage.journal_words());
+        tell(&stage.news, News::Left(Box::new(farewell))).await;
+    }
+
+    fn journal_words(&self) -> SafeText {
+        SafeText::clean(&self.journal.display().to_string(), 400)
+    }
+
+    fn ready(&self, options: &SessionOptions) -> Ready {
+        Ready {
+            golem_id: self.golem_id.clone(),
+            name: self.name.clone(),
+            role: options.role.clone(),
+            tools: self.catalog.iter().map(|entry| info(entry)).collect(),
+            scenarios: options.scenarios.clone(),
+            journal: Some(self.journal_words()),
+        }
+    }
+
+    /// Ends what is under way. While it waits, the operator can still answer, hold, and leave at once.
+    async fn leave(
+        self: &Arc<Self>,
+        mode: LeaveMode,
+        life: Option<tokio::task::JoinHandle<()>>,
+        commands: &mut mpsc::Receiver<Sent>,
+        lines: &Lines,
+        watched: &mut super::watching::Watched,
+    ) {
+        self.leaving.send_replace(true);
+        if let Some(desk) = &self.desk {
+            desk.withdraw_all("the operator leaves");
+        }
+        self.own.clear();
+        if mode == LeaveMode::Now {
+            if let Some(life) = life {
+                life.abort();
+            }
+            return;
+        }
+        if mode == LeaveMode::CancelOrders {
+            self.cancel_orders().await;
+        }
+        let ends = Instant::now() + SETTLING;
+        let mut life = life;
+        loop {
+            let alive = life.as_ref().is_some_and(|life| !life.is_finished());
+            if !alive && self.running.load(Ordering::SeqCst) == 0 {
+                return;
+            }
+            if Instant::now() >= ends {
+                self.tally().remark("what is signed was not settled in time; the next start settles it");
+                break;
+            }
+            let sent = timeout(LOOK, commands.recv()).await;
+            self.look_around(watched).await;
+            match sent {
+                Ok(Some(sent)) => {
+                    if self.carry_out(sent, lines, watched).await == Some(LeaveMode::Now) {
+                        break;
+                    }
+                }
+                // The console has gone: nobody is left to hurry it, and it ends in time by itself.
+                Ok(None) => tokio::time::sleep(LOOK).await,
+                Err(_) => {}
+            }
+        }
+        if let Some(life) = life.take() {
+            life.abort();
+        }
+    }
+}
+
+async fn changed(desk: Option<&mut watch::Receiver<u64>>) {
+    if let Some(desk) = desk {
+        if desk.changed().await.is_ok() {
+            return;
+        }
+    }
+    std::future::pending().await
+}
+
+/// A tool as a screen shows it.
+fn info(entry: &Entry) -> ToolInfo {
+    let meta = &entry.def.meta;
+    let text = |words: &str| SafeText::clean(words, 2_000);
+    let guideline = |phase: &Phase| {
+        let said = meta.prompt_guidelines.for_phase(*phase);
+        (*phase, text(said))
+    };
+    ToolInfo {
+        name: text(meta.name),
+        description: text(meta.description),
+        category: meta.category,
+        profiles: Profile::ALL.iter().copied().filter(|one| categories_of(*one).contains(&meta.category)).collect(),
+        capability: meta.capability,
+        risk_tier: meta.risk_tier,
+        tick_budget: meta.tick_budget,
+        progress_steps: meta.progress_steps.iter().map(|step| text(step)).collect(),
+        action_class: meta.action_class,
+        checks: meta.checks.to_vec(),
+        prompt_snippet: text(meta.prompt_snippet),
+        guidelines: Phase::ALL.iter().map(guideline).collect(),
+        input_schema: entry.input_schema.clone(),
+        output_schema: entry.output_schema.clone(),
+        example: entry.example.clone(),
+    }
+}

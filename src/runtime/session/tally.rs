@@ -1,0 +1,121 @@
+//! What came of a run, counted from its events, and what the events last said of whoever asks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use alloy::primitives::B256;
+
+use crate::base::error::ErrorCategory;
+use crate::base::id::{CallId, GolemId};
+use crate::base::text::SafeText;
+use crate::base::units::Usd;
+use crate::fabric::{ApprovalOutcome, Event, EventKind, OrderStatus, TxState};
+use crate::runtime::handle::Farewell;
+use crate::runtime::questions::Told;
+
+/// Remarks kept of a leaving.
+const MOST_REMARKS: usize = 20;
+
+/// The counts.
+#[derive(Debug, Default)]
+pub(super) struct Tally {
+    counts: Farewell,
+    told: BTreeMap<GolemId, Told>,
+    /// Transactions that are signed and not settled.
+    open: BTreeMap<B256, SafeText>,
+    /// Calls that end with an error that is no failure of theirs.
+    held_back: BTreeSet<CallId>,
+    /// Orders that can still fill, with their chains.
+    orders: BTreeMap<B256, u64>,
+}
+
+impl Tally {
+    /// Takes an event in.
+    pub(super) fn take(&mut self, event: &Event) {
+        match &event.kind {
+            EventKind::GolemNow(now) => {
+                self.told.entry(event.golem_id.clone()).or_default().asked_by = now.delegation.clone();
+            }
+            EventKind::GolemThought(thought) => {
+                self.told.entry(event.golem_id.clone()).or_default().words = Some(thought.text.clone());
+            }
+            EventKind::Vitals(vitals) => {
+                if let Some(equity) = vitals.equity {
+                    let first = self.counts.equity.map_or(equity, |(first, _)| first);
+                    self.counts.equity = Some((first, equity));
+                }
+            }
+            EventKind::ToolError(failed) => {
+                let blocked = failed.error_code.category() == ErrorCategory::RiskBlocked;
+                self.counts.blocked += u64::from(blocked);
+                if let (true, Some(call)) = (blocked, event.call_id) {
+                    self.held_back.insert(call);
+                }
+            }
+            EventKind::ApprovalResolved(resolved) => {
+                match resolved.outcome {
+                    ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => self.counts.refused += 1,
+                    ApprovalOutcome::Lapsed => self.counts.lapsed += 1,
+                    ApprovalOutcome::Approved
+                    | ApprovalOutcome::ApprovedSimilar
+                    | ApprovalOutcome::Edited
+                    | ApprovalOutcome::Withdrawn => return,
+                }
+                self.held_back.extend(event.call_id);
+            }
+            EventKind::ToolEnd(end) => {
+                let held_back = event.call_id.is_some_and(|call| self.held_back.remove(&call));
+                self.counts.failed += u64::from(!end.success && !held_back);
+            }
+            EventKind::ToolVerified(_) => self.counts.trades += 1,
+            EventKind::TxUpdate(update) => match update.state {
+                TxState::Signed | TxState::Sent | TxState::Unclear => {
+                    let words = format!("transaction {} on chain {}", update.hash, update.chain_id);
+                    self.open.insert(update.hash, SafeText::clean(&words, 200));
+                }
+                TxState::Confirmed | TxState::Reverted | TxState::Dropped => {
+                    self.open.remove(&update.hash);
+                }
+            },
+            EventKind::OrderUpdate(order) => match order.status {
+                OrderStatus::Pending | OrderStatus::Open | OrderStatus::InsufficientFunds => {
+                    self.orders.insert(order.order_hash, order.chain_id);
+                }
+                OrderStatus::Filled | OrderStatus::Expired | OrderStatus::Cancelled | OrderStatus::Error => {
+                    self.orders.remove(&order.order_hash);
+                }
+            },
+            _ => {}
+        }
+    }
+
+    /// What is known of whoever asks.
+    pub(super) fn told(&self, golem_id: &GolemId) -> Told {
+        self.told.get(golem_id).cloned().unwrap_or_default()
+    }
+
+    /// Orders that can still fill.
+    pub(super) fn open_orders(&self) -> Vec<(B256, u64)> {
+        self.orders.iter().map(|(hash, chain)| (*hash, *chain)).collect()
+    }
+
+    /// Notes what was to be done on leaving and was not.
+    pub(super) fn remark(&mut self, words: &str) {
+        if self.counts.remarks.len() < MOST_REMARKS {
+            self.counts.remarks.push(SafeText::clean(words, 300));
+        }
+    }
+
+    /// What there is to say at the end.
+    pub(super) fn farewell(&self, journal: &SafeText) -> Farewell {
+        Farewell {
+            unsettled: self.open.values().cloned().collect(),
+            journal: Some(journal.clone()),
+            ..self.counts.clone()
+        }
+    }
+
+    /// What everything was worth when it was last looked at.
+    pub(super) fn equity(&self) -> Option<Usd> {
+        self.counts.equity.map(|(_, last)| last)
+    }
+}

@@ -1,0 +1,337 @@
+//! What a session follows: its own events, the chains' blocks and health, the stop file, the policy, the questions.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::Address;
+use tokio::task::JoinSet;
+
+use super::asking::policy_question;
+use super::stage::Stage;
+use super::tell;
+use crate::base::id::CallId;
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::chain::network::Network;
+use crate::chain::provider::{Condition, HealthHandle};
+use crate::engine::WorldChain;
+use crate::fabric::{ChainBlock, ChainHealth, ChainState, EventKind, HaltChanged, PolicyChanged, Receiver};
+use crate::runtime::handle::{ChainHoldings, Holding, News, Snapshot};
+use crate::runtime::market::model::{ChainSnapshot, Money, Update};
+use crate::runtime::market::pools_of;
+use crate::runtime::market::reader::ChainReader;
+use crate::runtime::questions::{Question, mirror};
+use crate::safety::policy::{Adopted, Followed, Policy};
+use crate::safety::stop::InForce;
+use crate::sandbox::SandboxChain;
+
+/// Events the console may be behind before it is told of a gap.
+pub(super) const WINDOW: usize = 65_536;
+/// Events told at once.
+const AT_ONCE: usize = 512;
+/// Ticks between two readings of what others may take.
+const TICKS_PER_ALLOWANCES: u64 = 20;
+/// How often a chain that is reached over the network is read.
+const REMOTE_READ: Duration = Duration::from_secs(2);
+
+/// What was told last, so that only changes are told.
+pub(super) struct Watched {
+    pub stop: Option<InForce>,
+    pub adopted: Option<Adopted>,
+    pub policy_fault: Option<SafeText>,
+    pub policy_since: Option<(alloy::primitives::B256, u64)>,
+    pub numbers: BTreeMap<(Option<CallId>, u64), u64>,
+    pub next_number: u64,
+    pub questions: Arc<Vec<Question>>,
+    pub snapshot: Option<Snapshot>,
+    pub allowances: Vec<crate::runtime::handle::AllowanceNow>,
+    ticks: u64,
+}
+
+impl Watched {
+    pub(super) fn new(stage: &Stage) -> Self {
+        Self {
+            stop: None,
+            adopted: stage.keeper.as_ref().map(|keeper| keeper.current()),
+            policy_fault: None,
+            policy_since: None,
+            numbers: BTreeMap::new(),
+            next_number: 0,
+            questions: Arc::default(),
+            snapshot: None,
+            allowances: Vec::new(),
+            ticks: 0,
+        }
+    }
+}
+
+/// Hands events on, in order, and counts them on the way.
+pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver) {
+    let mut batch = Vec::new();
+    while receiver.receive(&mut batch, AT_ONCE).await {
+        {
+            let mut tally = stage.tally();
+            for event in &batch {
+                tally.take(event);
+            }
+        }
+        if stage.news.send(News::Events(std::mem::take(&mut batch))).await.is_err() {
+            return;
+        }
+    }
+}
+
+/// Follows every chain.
+pub(super) fn chains(stage: &Arc<Stage>, tasks: &mut JoinSet<()>) {
+    for (place, chain) in stage.world.chains().iter().enumerate() {
+        let sandbox = stage.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
+        tasks.spawn(chain_blocks(Arc::clone(stage), place, sandbox));
+        tasks.spawn(chain_health(Arc::clone(stage), chain.network().chain_id, chain.client.health_handle()));
+    }
+}
+
+async fn chain_health(stage: Arc<Stage>, chain_id: u64, mut health: HealthHandle) {
+    let mut known = ChainState::Healthy;
+    while let Some(now) = health.next().await {
+        let state = match now.condition {
+            Condition::Healthy | Condition::Unproven => ChainState::Healthy,
+            Condition::Degraded => ChainState::Degraded,
+            Condition::Down => ChainState::Down,
+        };
+        if state != known {
+            known = state;
+            let why = now.last_error.unwrap_or_default();
+            stage.emit(None, EventKind::ChainHealth(ChainHealth { chain_id, state, why }));
+        }
+    }
+}
+
+async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxChain>) {
+    let Some(chain) = stage.world.chains().get(place) else { return };
+    let wallet = stage.world.account.unwrap_or(Address::ZERO);
+    let pools = sandbox.as_ref().map(|chain| pools_of(&chain.deployment)).unwrap_or_default();
+    let fault = |words: &dyn std::fmt::Display| {
+        let message = SafeText::clean(&words.to_string(), 160);
+        News::Market(Update::Fault { chain: Some(place), message })
+    };
+    let network: Network = chain.network().clone();
+    let reader = ChainReader::new(place, network.clone(), chain.client.provider().clone(), wallet, pools);
+    let mut reader = match reader {
+        Ok(reader) => reader,
+        Err(error) => return tell(&stage.news, fault(&error)).await,
+    };
+    let mut next = NextHead::of(chain, sandbox.as_ref());
+    while let Some(number) = next.next().await {
+        match reader.read(number).await {
+            Ok(snapshot) => {
+                if let Some(block) = snapshot.blocks.last() {
+                    let block =
+                        ChainBlock { chain_id: network.chain_id, number: block.number, timestamp: block.timestamp };
+                    stage.emit(None, EventKind::ChainBlock(block));
+                }
+                stage.hold(&network, number, &snapshot);
+                tell(&stage.news, News::Market(Update::Chain(Box::new(snapshot)))).await;
+            }
+            Err(error) => tell(&stage.news, fault(&error)).await,
+        }
+    }
+    tell(&stage.news, fault(&"the chain has stopped")).await;
+}
+
+/// Where the next head comes from.
+enum NextHead {
+    Devnet(tokio::sync::watch::Receiver<Arc<crate::chain::devnet::Block>>),
+    Remote { health: HealthHandle, known: Option<u64> },
+}
+
+impl NextHead {
+    fn of(chain: &WorldChain, sandbox: Option<&SandboxChain>) -> Self {
+        match sandbox {
+            Some(sandbox) => {
+                let mut head = sandbox.devnet.head();
+                // The block that is there already is news, too.
+                head.mark_changed();
+                Self::Devnet(head)
+            }
+            None => Self::Remote { health: chain.client.health_handle(), known: None },
+        }
+    }
+
+    async fn next(&mut self) -> Option<u64> {
+        match self {
+            Self::Devnet(head) => {
+                head.changed().await.ok()?;
+                Some(head.borrow_and_update().number())
+            }
+            Self::Remote { health, known } => loop {
+                let now = health.now().head.map(|head| head.number);
+                if now > *known {
+                    *known = now;
+                    return now;
+                }
+                tokio::time::sleep(REMOTE_READ).await;
+            },
+        }
+    }
+}
+
+impl Stage {
+    pub(super) fn emit(&self, call_id: Option<CallId>, kind: EventKind) {
+        self.fabric.emit(&self.golem_id, call_id, kind);
+    }
+
+    /// Keeps what the wallet holds there.
+    fn hold(&self, network: &Network, block: u64, snapshot: &ChainSnapshot) {
+        let rows = snapshot.balances.iter().map(|row| Holding {
+            symbol: row.symbol.clone(),
+            amount: row.amount,
+            value: row.value,
+        });
+        let held = ChainHoldings {
+            chain: SafeText::clean(&network.name, 40),
+            chain_id: network.chain_id,
+            block,
+            rows: rows.collect(),
+        };
+        self.holdings.send_modify(|all| match all.iter_mut().find(|one| one.chain_id == held.chain_id) {
+            Some(known) => *known = held,
+            None => all.push(held),
+        });
+    }
+
+    /// Whose money it is, paper told apart.
+    pub(super) fn money(&self) -> Money {
+        if self.paper.as_ref().is_some_and(crate::engine::Paper::on) { Money::Paper } else { self.network.money }
+    }
+
+    /// One look at everything that no channel tells of.
+    pub(super) async fn look_around(self: &Arc<Self>, watched: &mut Watched) {
+        self.look_at_stop(watched);
+        self.look_at_policy(watched);
+        self.tell_questions(watched).await;
+        if watched.ticks % TICKS_PER_ALLOWANCES == 0 {
+            // A chain that does not answer leaves what was known; the next reading mends it.
+            if let Some(allowances) = self.read_allowances().await {
+                watched.allowances = allowances;
+            }
+        }
+        watched.ticks = watched.ticks.wrapping_add(1);
+        let snapshot = self.snapshot(watched);
+        let same = watched.snapshot.as_ref().is_some_and(|known| known.says_the_same(&snapshot));
+        if !same {
+            watched.snapshot = Some(snapshot.clone());
+            tell(&self.news, News::Snapshot(Arc::new(snapshot))).await;
+        }
+    }
+
+    fn look_at_stop(&self, watched: &mut Watched) {
+        let found = self.brake.file.read();
+        if watched.stop.as_ref() == Some(&found) {
+            return;
+        }
+        let before = watched.stop.as_ref().and_then(InForce::level);
+        let first = watched.stop.is_none();
+        let level = found.level();
+        let (by, reason) = match &found {
+            InForce::None => (SafeText::default(), SafeText::default()),
+            InForce::Stop(stop) => (stop.by.clone(), stop.reason.clone()),
+            InForce::Garbled { why } => (SafeText::clean("an unreadable stop file", 60), SafeText::clean(why, 200)),
+        };
+        watched.stop = Some(found);
+        self.stop.send_replace(level);
+        if let Some(desk) = &self.desk {
+            if level.is_some() {
+                desk.drop_grants();
+            }
+            if level >= Some(StopLevel::Halt) {
+                desk.withdraw_all("a halt is in force");
+            }
+        }
+        self.own.keep_for(level);
+        let changed = HaltChanged { level, by, reason };
+        if level > before {
+            self.emit(None, EventKind::HaltRaised(changed));
+        } else if !first && level < before {
+            self.emit(None, EventKind::HaltLowered(changed));
+        }
+    }
+
+    fn look_at_policy(&self, watched: &mut Watched) {
+        let Some(keeper) = &self.keeper else { return };
+        if let Followed::Broken(error) = keeper.follow() {
+            watched.policy_fault = Some(SafeText::clean(&error.to_string(), 300));
+        }
+        let broken = keeper.broken();
+        watched.policy_fault = broken.map(|error| SafeText::clean(&error.to_string(), 300));
+        let now = keeper.current();
+        let Some(known) = &watched.adopted else { return };
+        if now.version == known.version {
+            return;
+        }
+        let changes = known.policy.changes(&now.policy);
+        let line = |change: &crate::safety::policy::Change| {
+            SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), 200)
+        };
+        let changed = PolicyChanged {
+            hash: Policy::hash(&now.policy),
+            version: now.version,
+            changes: changes.iter().map(line).collect(),
+        };
+        watched.adopted = Some(now);
+        if let Some(desk) = &self.desk {
+            desk.keep_grants_of(changed.hash, *self.phase_now.borrow());
+        }
+        self.emit(None, EventKind::PolicyChanged(changed));
+    }
+
+    /// Tells the open questions, where they are not what was told last.
+    pub(super) async fn tell_questions(&self, watched: &mut Watched) {
+        let questions = self.questions(watched);
+        if questions != *watched.questions {
+            watched.questions = Arc::new(questions);
+            tell(&self.news, News::Questions(Arc::clone(&watched.questions))).await;
+        }
+    }
+
+    fn questions(&self, watched: &mut Watched) -> Vec<Question> {
+        let paper = self.paper.as_ref().is_some_and(crate::engine::Paper::on);
+        let mut all: Vec<Question> = Vec::new();
+        for request in self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default() {
+            let proposal = request.preview.framed.proposal();
+            let network = self.world.chains().iter().map(WorldChain::network);
+            let network = network.into_iter().find(|network| network.chain_id == proposal.chain_id);
+            let told = self.tally().told(&proposal.golem_id);
+            all.push(mirror(&request, network, 0, paper, told));
+        }
+        all.extend(self.own.questions(self.money()));
+        match self.keeper.as_ref().and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string()))) {
+            Some((pending, file)) => {
+                let hash = pending.policy.hash();
+                let since = match watched.policy_since {
+                    Some((known, since)) if known == hash => since,
+                    _ => self.clock.now_millis(),
+                };
+                watched.policy_since = Some((hash, since));
+                all.push(policy_question(&pending, &file, since, self.money()));
+            }
+            None => watched.policy_since = None,
+        }
+        // First come, first served; asking anew keeps the place.
+        all.sort_by_key(|question| question.asked_at);
+        let of = all.len();
+        for (at, question) in all.iter_mut().enumerate() {
+            let name = (question.call_id, question.asked_at);
+            question.number = *watched.numbers.entry(name).or_insert_with(|| {
+                watched.next_number += 1;
+                watched.next_number
+            });
+            (question.place, question.of) = (at + 1, of);
+        }
+        if watched.numbers.len() > 4_096 {
+            let open: Vec<_> = all.iter().map(|question| (question.call_id, question.asked_at)).collect();
+            watched.numbers.retain(|name, _| open.contains(name));
+        }
+        all
+    }
+}
