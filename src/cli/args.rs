@@ -27,6 +27,9 @@ pub(super) struct Cli {
     /// Print the result as JSON
     #[arg(long, global = true)]
     pub json: bool,
+    /// Rehearse everything as if it were done, and sign nothing
+    #[arg(long, global = true)]
+    pub paper: bool,
     /// Draw the console with this theme: dark, light, high-contrast, sixteen, bardo, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
@@ -68,6 +71,15 @@ pub(super) enum Command {
         /// Decide as in this phase, if it is the stricter one
         #[arg(long, value_name = "PHASE")]
         phase: Option<Phase>,
+        /// Act with this key, as `bardo keys list` names it; on devnets with development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+        /// Read the key's password from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+        /// Wait until what was sent has reached its end, however long that takes
+        #[arg(long)]
+        wait: bool,
     },
     /// List the tools, or tell all about one
     Tools {
@@ -203,6 +215,43 @@ pub(super) enum PolicyAction {
         /// Which field
         field: Option<String>,
     },
+    /// Say what the policy makes of a call, without making it: what stands against it, and what would pass
+    Check {
+        /// Which tool
+        tool: String,
+        /// Its parameters as JSON, from a file with @FILE, or from stdin with -
+        #[arg(value_name = "JSON|@FILE|-")]
+        params: Option<String>,
+        /// Decide as in this phase
+        #[arg(long, value_name = "PHASE")]
+        phase: Option<Phase>,
+        /// Decide for this key, as `bardo keys list` names it; on devnets for development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+    },
+    /// Show what a loosened policy file would change, and let it hold; asks for your yes on the terminal
+    Accept,
+    /// Leave a loosened policy file without effect, and put that on record
+    Refuse,
+    /// Set back what has stopped trading; asks for your yes on the terminal
+    Reset {
+        /// breaker: failures in a row count from nothing; high-water: the stop-loss measures from what the account is
+        /// worth at its next action
+        #[arg(value_enum)]
+        what: Reset,
+        /// Whose high-water mark: a key, as `bardo keys list` names it; on devnets development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+    },
+}
+
+/// What can be set back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Reset {
+    /// The failure breaker
+    Breaker,
+    /// The most the account was worth
+    HighWater,
 }
 
 #[derive(Debug, Clone, Copy, Subcommand)]

@@ -4,17 +4,18 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 
-use super::{Exit, Failure, consent, load, print_json};
+use super::{Exit, Failure, consent, load, print_json, secret};
 use crate::base::clock::{Clock, SystemClock};
-use crate::base::config::{Environment, Flags};
+use crate::base::config::{Config, Environment, Flags};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::{CapabilityTier, Category, Phase};
 use crate::chain::network::PlanError;
+use crate::custody::Password;
 use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
 use crate::fabric::{EventKind, Fabric};
-use crate::runtime::data::DataFolder;
-use crate::runtime::{self, OpenError};
+use crate::runtime::data::{DataFolder, Ledger};
+use crate::runtime::{self, Hands, OpenError, OpenWorld, account};
 use crate::sandbox::{MarketMode, Pace, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
 use crate::uniswap::quote::AbsentSource;
@@ -25,11 +26,18 @@ const MOST_BYTES: u64 = 64 << 20;
 const CALLS_PER_MINUTE: u32 = 60;
 
 /// What a call wants beside its parameters.
+#[derive(Default)]
 pub(super) struct Wishes {
     pub(super) idempotency_key: Option<String>,
     pub(super) dry_run: bool,
     pub(super) approve: Option<ApprovalMode>,
     pub(super) phase: Option<Phase>,
+    /// Where the key's password is read from.
+    pub(super) password_fd: Option<u32>,
+    /// Whether to wait for the end of what was sent.
+    pub(super) wait: bool,
+    /// Whether everything is only rehearsed.
+    pub(super) paper: bool,
 }
 
 pub(super) fn run(
@@ -39,14 +47,30 @@ pub(super) fn run(
     environment: &Environment,
     flags: &Flags,
 ) -> Result<Exit, Failure> {
-    let Wishes { idempotency_key, dry_run, approve, phase } = wishes;
     let input = Input::Text(read(params)?);
     let config = load(environment, flags)?;
+    let response = respond(&config, tool, input, wishes)?;
+    print_json(&response)?;
+    Ok(exit(&response))
+}
+
+/// With which code a process ends that was to make this call.
+pub(super) fn exit(response: &ToolResponse) -> Exit {
+    match response.status {
+        Status::Success | Status::Simulated | Status::Partial => Exit::Success,
+        Status::Error => Exit::Error,
+        Status::Blocked => Exit::Blocked,
+        Status::Rejected => Exit::Rejected,
+    }
+}
+
+/// Makes one call in a world of its own, and answers it.
+pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes) -> Result<ToolResponse, Failure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let response = runtime.block_on(async {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let opened = match runtime::open(&config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
+        let mut opened = match runtime::open(config, || one_call(Arc::new(SystemClock)), clock.clone()).await {
             Ok(opened) => opened,
             // Nothing is wrong with the call: it is answered as one whose chain is out of reach.
             Err(OpenError::Plan(error @ PlanError::NoEndpoint { .. })) => {
@@ -54,21 +78,35 @@ pub(super) fn run(
             }
             Err(error) => return Err(error.into()),
         };
-        let ledger = match needs_ledger(catalog.get(tool), idempotency_key.as_deref()) {
-            true => match DataFolder::of(&config).open_ledger(&opened).await {
+        let ledger = match needs_ledger(catalog.get(tool), wishes.idempotency_key.as_deref()) {
+            true => match DataFolder::of(config).open_ledger(&opened).await {
                 Ok(ledger) => Some(ledger),
                 Err(error) => return Ok(not_called(&*clock, error.into())),
             },
             false => None,
         };
         let fabric = Fabric::in_memory(1_024, clock.clone());
-        let acting = match ledger.as_ref().filter(|_| catalog.get(tool).is_some_and(|entry| writes(entry))) {
-            Some(ledger) => match runtime::acting(&config, &opened, ledger, &fabric, clock.clone()).await {
-                Ok(acting) => acting,
+        let mut acting = None;
+        if let Some(ledger) = &ledger {
+            let rules = match runtime::rules(config, &opened, ledger).await {
+                Ok(rules) => rules,
                 Err(error) => return Ok(not_called(&*clock, error)),
-            },
-            None => None,
-        };
+            };
+            opened.world = opened.world.under(rules.clone());
+            if catalog.get(tool).is_some_and(|entry| writes(entry)) {
+                let hands = match hands(config, &opened, ledger, &wishes).await {
+                    Ok(hands) => hands,
+                    Err(NoHands::Failure(failure)) => return Err(failure),
+                    Err(NoHands::Answer(error)) => return Ok(not_called(&*clock, error)),
+                };
+                if let Some(hands) = hands {
+                    match runtime::acting(config, &opened, ledger, rules, &fabric, clock.clone(), hands).await {
+                        Ok(made) => acting = Some(made),
+                        Err(error) => return Ok(not_called(&*clock, error)),
+                    }
+                }
+            }
+        }
         let asking = acting.as_ref().map(|acting| tokio::spawn(consent::ask(acting.pipeline.desk().clone())));
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
         let executor = Executor::new(ExecutorConfig {
@@ -81,6 +119,7 @@ pub(super) fn run(
             store: ledger.as_ref().map(|ledger| ledger.store.clone()),
             acting,
         });
+        let Wishes { idempotency_key, dry_run, approve, phase, .. } = wishes;
         let approve = Some(approve.unwrap_or_else(as_attended));
         let call = Call { idempotency_key, dry_run, approve, phase, ..Call::new(tool, input) };
         let response = executor.call(call).await;
@@ -89,13 +128,34 @@ pub(super) fn run(
         }
         Ok::<_, Failure>(response)
     })?;
-    print_json(&response)?;
-    Ok(match response.status {
-        Status::Success | Status::Simulated | Status::Partial => Exit::Success,
-        Status::Error => Exit::Error,
-        Status::Blocked => Exit::Blocked,
-        Status::Rejected => Exit::Rejected,
-    })
+    Ok(response)
+}
+
+/// Why nobody acts.
+enum NoHands {
+    /// The command line makes no sense, or the terminal failed.
+    Failure(Failure),
+    /// The call is answered with this.
+    Answer(ToolError),
+}
+
+/// The account that acts, opened where it is to sign; `None` where none is set up.
+async fn hands(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    wishes: &Wishes,
+) -> Result<Option<Hands>, NoHands> {
+    let Some(picked) = account::pick(config, &opened.world).map_err(NoHands::Answer)? else { return Ok(None) };
+    let mut account = account::locked(&picked, opened, ledger).map_err(NoHands::Answer)?;
+    // What is only rehearsed needs no key.
+    if let Some(entry) = picked.key().filter(|_| !wishes.dry_run && !wishes.paper) {
+        let asked = format!("password of the key {}", entry.name);
+        let password = secret::read(wishes.password_fd, &asked).map_err(NoHands::Failure)?;
+        let password = Password::new(password.as_str().to_owned());
+        account = account::unlock(config, entry, password, ledger).await.map_err(NoHands::Answer)?;
+    }
+    Ok(Some(Hands { paper: wishes.paper, wait: wishes.wait, ..Hands::of(account) }))
 }
 
 /// Reads that are not kept touch no disk: they work where nothing can be written, and leave nothing behind.
@@ -132,7 +192,7 @@ fn quoting_as_asked(world: World) -> World {
 }
 
 /// A devnet for one call: a block per transaction, and nobody who trades meanwhile.
-fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
+pub(super) fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
     SandboxConfig {
         seed: 1,
         start_time: clock.now_seconds(),
@@ -144,7 +204,7 @@ fn one_call(clock: Arc<dyn Clock>) -> SandboxConfig {
 }
 
 /// The parameters: as written, from a file (`@file`), or from stdin (`-`).
-fn read(params: Option<&str>) -> Result<String, Failure> {
+pub(super) fn read(params: Option<&str>) -> Result<String, Failure> {
     let mut text = String::new();
     match params {
         None => text.push_str("{}"),

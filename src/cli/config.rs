@@ -104,9 +104,22 @@ fn settings(config: &Config) -> Vec<Shown> {
     }
     add("data_dir".into(), config.data_dir.value.display().to_string(), config.data_dir.origin.to_string());
     add("log".into(), config.log.value.clone(), config.log.origin.to_string());
+    if let Some(account) = &config.account {
+        add("account".into(), account.value.clone(), account.origin.to_string());
+    }
+    for (key, setting) in config.safety.seconds() {
+        add(format!("safety.{key}"), setting.value.to_string(), setting.origin.to_string());
+    }
+    let depth = &config.safety.minimum_pool_depth_usd;
+    add("safety.minimum_pool_depth_usd".into(), depth.value.to_string(), depth.origin.to_string());
     for (chain, settings) in &config.chains {
         for endpoint in &settings.rpc.value {
             add(format!("chains.{chain}.rpc"), endpoint.to_string(), settings.rpc.origin.to_string());
+        }
+        for (key, relay) in [("relay", &settings.relay), ("relay_status", &settings.relay_status)] {
+            if let Some(relay) = relay {
+                add(format!("chains.{chain}.{key}"), relay.value.to_string(), relay.origin.to_string());
+            }
         }
         if let Some(id) = &settings.chain_id {
             add(format!("chains.{chain}.chain_id"), id.value.to_string(), id.origin.to_string());

@@ -6,9 +6,16 @@ use std::path::PathBuf;
 use super::{Exit, Failure, load, print, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Environment, Flags, Paths};
+use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
+use crate::runtime::data::{DataFolder, ROOMS};
+use crate::safety::audit::{Note, Trail};
 use crate::safety::stop::{InForce, StopFile, meaning};
+use crate::store::{Store, StoreConfig};
+
+/// How long a program that writes is waited for.
+const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 
 /// The word that lowers the ladder.
 const YES: &str = "resume";
@@ -20,11 +27,17 @@ pub(super) fn halt(
     flags: &Flags,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let file = StopFile::in_folder(&data_folder(environment, flags)?);
+    let folder = data_folder(environment, flags)?;
+    let file = StopFile::in_folder(&folder);
     let reason = reason.unwrap_or("stopped by hand");
     let by = format!("bardo halt, process {}", std::process::id());
+    let before = file.read();
     let in_force = file.raise(level, reason, &by, SystemClock.now_millis())?;
-    tell(&file, &in_force, json)
+    let exit = tell(&file, &in_force, json)?;
+    if in_force != before {
+        record(&folder, "halt:raised", &in_force);
+    }
+    Ok(exit)
 }
 
 pub(super) fn resume(
@@ -33,7 +46,8 @@ pub(super) fn resume(
     flags: &Flags,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let file = StopFile::in_folder(&data_folder(environment, flags)?);
+    let folder = data_folder(environment, flags)?;
+    let file = StopFile::in_folder(&folder);
     let before = file.read();
     let Some(standing) = before.level() else {
         return tell(&file, &before, json);
@@ -62,7 +76,32 @@ pub(super) fn resume(
     }
     let by = format!("bardo resume, process {}", std::process::id());
     let in_force = file.lower(level, "lowered by hand", &by, SystemClock.now_millis())?;
-    tell(&file, &in_force, json)
+    let exit = tell(&file, &in_force, json)?;
+    record(&folder, "halt:lowered", &in_force);
+    Ok(exit)
+}
+
+/// Puts a change of the stop on every ledger's trail. The stop holds whether or not that works.
+fn record(folder: &std::path::Path, kind: &'static str, in_force: &InForce) {
+    let (level, reason, by) = match in_force {
+        InForce::None => (None, "lowered by hand".to_owned(), format!("process {}", std::process::id())),
+        InForce::Stop(stop) => (Some(stop.level), stop.reason.to_string(), stop.by.to_string()),
+        InForce::Garbled { why } => (in_force.level(), why.clone(), "a stop file that cannot be relied on".to_owned()),
+    };
+    let body = serde_json::json!({ "level": level, "reason": reason, "by": by });
+    let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
+    let recorded = || -> Result<(), Failure> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        for path in DataFolder::at(folder).ledgers()? {
+            let config = StoreConfig { path, patience: PATIENCE };
+            let trail = Trail::new(Store::open(config, ROOMS)?, std::sync::Arc::new(SystemClock));
+            runtime.block_on(trail.record(note.clone()))?;
+        }
+        Ok(())
+    };
+    if let Err(Failure { error, .. }) = recorded() {
+        eprintln!("bardo: it holds, and is not on every audit trail: {error}");
+    }
 }
 
 /// The data folder, found even where the configuration is broken: stopping must not fail for that.

@@ -102,18 +102,59 @@ fn whole(entry: &Recorded) -> serde_json::Value {
     value
 }
 
+/// What of an entry is worth a line, by its kind: fields of the body, in this order.
+const TOLD: [(&str, &[&str]); 15] = [
+    ("permit:issued", &["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
+    ("permit:refused", &["code", "why", "permit_id"]),
+    ("permit:consumed", &["consent", "nonce", "reservation", "permit_id"]),
+    ("approval:requested", &["asked", "reasons", "permit_id"]),
+    ("approval:resolved", &["outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"]),
+    ("action:refused", &["code", "why", "wanted"]),
+    ("action:reserved", &["expected_outcome", "spend", "class", "phase", "reservation"]),
+    ("action:settled", &["state", "spent", "reservation"]),
+    ("action:verified", &["matched", "mismatches", "moves"]),
+    ("tx:signed", &["hash", "leg", "of", "to", "nonce", "by", "route"]),
+    ("halt:raised", &["level", "reason", "by"]),
+    ("halt:lowered", &["level", "reason", "by"]),
+    ("policy:tightened", &["name", "changes"]),
+    ("policy:accepted", &["name", "changes", "by"]),
+    ("policy:adopted", &["name", "policy"]),
+];
+
+/// The particulars in words; the body as it is where its kind is not in the table, or it is no object.
+fn told(entry: &Recorded) -> String {
+    let fields = TOLD.iter().find(|(kind, _)| *kind == entry.kind).map(|(_, fields)| *fields);
+    let body: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&entry.body).ok();
+    let (Some(fields), Some(body)) = (fields, body) else { return entry.body.clone() };
+    let word = |value: &serde_json::Value| match value {
+        serde_json::Value::String(text) => text.clone(),
+        serde_json::Value::Array(all) => all
+            .iter()
+            .map(|one| one.as_str().map_or_else(|| one.to_string(), str::to_owned))
+            .collect::<Vec<_>>()
+            .join("; "),
+        other => other.to_string(),
+    };
+    let shown = fields.iter().filter_map(|name| {
+        let value = body.get(*name).filter(|value| !value.is_null())?;
+        let text = word(value);
+        (!text.is_empty()).then(|| format!("{}: {text}", name.replace('_', " ")))
+    });
+    shown.collect::<Vec<_>>().join(" · ")
+}
+
 fn line(entry: &Recorded) -> String {
     // From a file that somebody may have written into, and about to meet a terminal.
     let clean = |text: &str| SafeText::clean(text, MOST_BODY);
     let call = entry.call_id.as_deref().unwrap_or("-");
     format!(
-        "{:>6}  {}  {}  {}  {}  {}\n",
+        "{:>6}  {}  {:18}  {}  {}  {}\n",
         entry.seq,
         utc(entry.at),
         clean(&entry.kind),
         clean(call),
         clean(&entry.golem_id),
-        clean(&entry.body)
+        clean(&told(entry))
     )
 }
 

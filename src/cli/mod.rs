@@ -96,13 +96,14 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let environment = Environment::from_process()?;
-    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book };
+    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None };
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
-        Some(Command::Call { tool, params, idempotency_key, dry_run, approve, phase }) => {
-            let wishes = call::Wishes { idempotency_key, dry_run, approve, phase };
-            call::run(&tool, params.as_deref(), wishes, &environment, &flags)
+        Some(Command::Call { tool, params, idempotency_key, dry_run, approve, phase, key, password_fd, wait }) => {
+            let paper = cli.paper;
+            let wishes = call::Wishes { idempotency_key, dry_run, approve, phase, password_fd, wait, paper };
+            call::run(&tool, params.as_deref(), wishes, &environment, &Flags { account: key, ..flags })
         }
         Some(Command::Tools { name, profile, category, archetype, format }) => {
             let format = if cli.json && format == ToolsFormat::Table { ToolsFormat::Json } else { format };

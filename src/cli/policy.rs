@@ -1,10 +1,22 @@
 //! `bardo policy`: what an agent may do here, who said so and who sees to it.
 
-use super::{Exit, Failure, args::PolicyAction, load, print, print_json};
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::args::{PolicyAction, Reset};
+use super::{Exit, Failure, call, consent, load, print, print_json};
+use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
-use crate::base::model::Category;
+use crate::base::model::{Category, Phase};
 use crate::base::text::{nearest, width};
+use crate::chain::network::Plan;
+use crate::custody::no_account;
+use crate::engine::{ApprovalMode, Input};
+use crate::runtime::data::{DataFolder, Ledger};
 use crate::runtime::policy::{is_devnet, open, place};
+use crate::runtime::{self, OpenWorld, account};
+use crate::safety::operator::OperatorRules;
 use crate::safety::policy::{Field, Policy};
 use crate::tools::ALL_TOOL_DEFS;
 
@@ -14,13 +26,165 @@ pub(super) fn run(
     flags: &Flags,
     json: bool,
 ) -> Result<Exit, Failure> {
-    let config = load(environment, flags)?;
-    let keeper = open(&config, is_devnet(&config)?)?;
-    let policy = keeper.current().policy;
+    let key = match action {
+        PolicyAction::Check { key, .. } | PolicyAction::Reset { key, .. } => key.clone(),
+        PolicyAction::Show | PolicyAction::Explain { .. } | PolicyAction::Accept | PolicyAction::Refuse => None,
+    };
+    let config = load(environment, &Flags { account: key, ..flags.clone() })?;
     match action {
-        PolicyAction::Show => show(&config, &policy, json),
-        PolicyAction::Explain { field } => explain(&policy, field.as_deref(), json),
+        PolicyAction::Show => show(&config, &open(&config, is_devnet(&config)?)?.current().policy, json),
+        PolicyAction::Explain { field } => {
+            explain(&open(&config, is_devnet(&config)?)?.current().policy, field.as_deref(), json)
+        }
+        PolicyAction::Check { tool, params, phase, .. } => check(&config, tool, params.as_deref(), *phase, json),
+        PolicyAction::Accept => decide(&config, true),
+        PolicyAction::Refuse => decide(&config, false),
+        PolicyAction::Reset { what, .. } => reset(&config, *what),
     }
+}
+
+/// What the policy makes of a call: a dry run of it, told from the policy's side.
+fn check(config: &Config, tool: &str, params: Option<&str>, phase: Option<Phase>, json: bool) -> Result<Exit, Failure> {
+    let input = Input::Text(call::read(params)?);
+    let approve = Some(ApprovalMode::Never);
+    let wishes = call::Wishes { dry_run: true, approve, phase, ..call::Wishes::default() };
+    let response = call::respond(config, tool, input, wishes)?;
+    let exit = call::exit(&response);
+    let passes = exit == Exit::Success;
+    let details = response.error.as_ref().map(|error| serde_json::to_value(error)).transpose()?.unwrap_or_default();
+    let hints = response.decision_hints.clone().unwrap_or_default();
+    let checks = [&hints["checks"], &details["details"]["checks"]].into_iter().find(|checks| checks.is_array());
+    let checks = checks.cloned().unwrap_or_else(|| Value::Array(Vec::new()));
+    let violations = match &details["details"]["violations"] {
+        Value::Array(found) => found.clone(),
+        _ => Vec::new(),
+    };
+    let (needs, reasons) = (&hints["permit"]["approval"], &hints["permit"]["reasons"]);
+    if json {
+        print_json(&serde_json::json!({
+            "tool": tool, "passes": passes, "needs": needs, "reasons": reasons, "error": response.error,
+            "violations": violations, "checks": checks, "spent_usd": hints["permit"]["spent_usd"],
+        }))?;
+        return Ok(exit);
+    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut said = match &response.error {
+        None => format!("{tool} would pass"),
+        Some(error) => format!("{tool} would not pass: {} {}", error.code(), error.message()),
+    };
+    match needs.as_str() {
+        Some("approval") => {
+            let why = reasons.as_array().into_iter().flatten().map(text).collect::<Vec<_>>().join("; ");
+            said.push_str(&format!(", with your yes: {why}"));
+        }
+        Some("delay") => said.push_str(", after a while in which you can cancel it"),
+        Some("notify") => said.push_str(", and you would be told"),
+        _ => {}
+    }
+    said.push('\n');
+    for one in checks.as_array().into_iter().flatten() {
+        let mark = match one["outcome"].as_str() {
+            Some("passed") => "ok",
+            Some("warned") => "!",
+            _ => "NO",
+        };
+        said.push_str(&format!("  {mark:2}  {:24}  {}\n", text(&one["check"]), text(&one["detail"])));
+    }
+    for one in &violations {
+        said.push_str(&format!(
+            "  {}\n      limit       {}\n      found       {}\n      would pass  {}\n",
+            text(&one["rule"]),
+            text(&one["limit"]),
+            text(&one["value"]),
+            text(&one["would_pass"])
+        ));
+    }
+    print(&said)?;
+    Ok(exit)
+}
+
+/// The rules of the chains that are configured, with their ledger. What they say is the operator's own affair, so a
+/// devnet inside this process, whose ledger ends with it, is none.
+async fn rules(config: &Config) -> Result<(Arc<OperatorRules>, OpenWorld, Ledger), Failure> {
+    if Plan::from_config(config)? == Plan::Devnet {
+        let error = "the devnet inside a process takes its policy file as it is when it starts, and keeps a ledger of its \
+                     own: name a network with --network, or a running `bardo devnet` with --rpc";
+        return Err(Failure::usage(error.to_owned()));
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let opened = runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock).await?;
+    let ledger = DataFolder::of(config).open_ledger(&opened).await?;
+    let rules = runtime::rules(config, &opened, &ledger).await?;
+    Ok((rules, opened, ledger))
+}
+
+/// Puts a loosened file into force, or leaves it without effect.
+fn decide(config: &Config, accept: bool) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (rules, _opened, _ledger) = rules(config).await?;
+        let Some(waiting) = rules.pending() else {
+            print(&format!("nothing waits: {} holds\n", rules.policy().name()))?;
+            return Ok(Exit::Success);
+        };
+        let mut said = "The policy file would change this:\n".to_owned();
+        for change in &waiting.changes {
+            let mark = if change.tighter { "tighter" } else { "LOOSER " };
+            said.push_str(&format!("  {mark}  {}: {} → {}\n", change.field, change.from, change.to));
+        }
+        let (hash, now) = (waiting.policy.hash(), SystemClock.now_millis());
+        let by = format!("bardo policy, process {}", std::process::id());
+        if !accept {
+            eprint!("{said}");
+            rules.refuse(hash, &by, now).await?;
+            print("refused; what held goes on holding\n")?;
+            return Ok(Exit::Success);
+        }
+        if !consent::confirm(&said, "loosen")? {
+            let error = "not accepted; what held goes on holding";
+            return Err(Failure { exit: Exit::Rejected, error: error.into() });
+        }
+        // The yes was to what was shown.
+        match rules.accept(hash, &by, now).await? {
+            Some(adopted) => print(&format!("{} holds now\n", adopted.policy.name()))?,
+            None => {
+                let error = "the file was changed meanwhile; look at it and run `bardo policy accept` again";
+                return Err(Failure { exit: Exit::Blocked, error: error.into() });
+            }
+        }
+        Ok(Exit::Success)
+    })
+}
+
+/// Sets back what has stopped trading.
+fn reset(config: &Config, what: Reset) -> Result<Exit, Failure> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let (rules, opened, _ledger) = rules(config).await?;
+        let refused = || Failure { exit: Exit::Rejected, error: "nothing was set back".into() };
+        let (now, by) = (SystemClock.now_millis(), format!("bardo policy reset, process {}", std::process::id()));
+        match what {
+            Reset::Breaker => {
+                let said = "Failures in a row count from nothing again, and trades pass at once.\n";
+                if !consent::confirm(said, "reset")? {
+                    return Err(refused());
+                }
+                rules.reset_breaker(&by, now).await?;
+                print("the breaker is closed\n")?;
+            }
+            Reset::HighWater => {
+                let picked = account::pick(config, &opened.world)?;
+                let address = picked.map(|picked| picked.address()).ok_or_else(no_account)?;
+                let said = format!("The stop-loss of {address} measures from what it is worth at its next action.\n");
+                if !consent::confirm(&said, "reset")? {
+                    return Err(refused());
+                }
+                let marks = rules.forget_high_water(address, &by, now).await?;
+                print(&format!("{marks} high-water marks were forgotten\n"))?;
+            }
+        }
+        Ok(Exit::Success)
+    })
 }
 
 /// The categories of which tools are installed.

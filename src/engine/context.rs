@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::world::World;
 use crate::base::id::{CallId, GolemId};
-use crate::base::model::ToolMeta;
+use crate::base::model::{Phase, ToolMeta};
 use crate::fabric::{EventKind, Fabric, ToolUpdate};
+use crate::safety::approval::ApprovalDesk;
 
 /// What one call gets; cheap to clone.
 #[derive(Clone)]
@@ -23,13 +24,36 @@ struct Running {
     golem_id: GolemId,
     call_id: CallId,
     meta: ToolMeta,
+    standing: Standing,
     /// Set when the call has ended: whatever a late task says then is not said.
     over: Mutex<bool>,
 }
 
+/// What a call knows of whoever makes it.
+#[derive(Debug, Clone)]
+pub struct Standing {
+    /// The phase it is decided in.
+    pub phase: Phase,
+    /// Where the operator is asked, where somebody can be asked.
+    pub desk: Option<ApprovalDesk>,
+}
+
 impl CallContext {
-    pub(super) fn new(world: Arc<World>, fabric: Fabric, golem_id: GolemId, call_id: CallId, meta: ToolMeta) -> Self {
-        Self { world, call: Arc::new(Running { fabric, golem_id, call_id, meta, over: Mutex::new(false) }) }
+    pub(super) fn new(
+        world: Arc<World>,
+        fabric: Fabric,
+        golem_id: GolemId,
+        call_id: CallId,
+        meta: ToolMeta,
+        standing: Standing,
+    ) -> Self {
+        let over = Mutex::new(false);
+        Self { world, call: Arc::new(Running { fabric, golem_id, call_id, meta, standing, over }) }
+    }
+
+    /// The phase it is decided in, and where the operator is asked.
+    pub fn standing(&self) -> &Standing {
+        &self.call.standing
     }
 
     /// The call's id.
@@ -51,12 +75,9 @@ impl CallContext {
     /// with the index 0.
     pub fn step(&self, name: &'static str) {
         let steps = self.call.meta.progress_steps;
-        let place = steps.iter().position(|step| *step == name).map_or(0, |at| at + 1);
-        self.say(EventKind::ToolUpdate(ToolUpdate {
-            step: Cow::Borrowed(name),
-            index: u32::try_from(place).unwrap_or(u32::MAX),
-            of: u32::try_from(steps.len()).unwrap_or(u32::MAX),
-        }));
+        let of = u32::try_from(steps.len()).unwrap_or(u32::MAX);
+        let unlisted = ToolUpdate { step: Cow::Borrowed(name), index: 0, of };
+        self.say(EventKind::ToolUpdate(ToolUpdate::named(steps, name).unwrap_or(unlisted)));
     }
 
     /// Says something of this call, unless it is over.

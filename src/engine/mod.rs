@@ -22,7 +22,7 @@ mod world;
 
 pub use acting::{Acting, ApprovalMode, Paper, UnknownMode};
 pub use catalog::{Catalog, CatalogError, Entry, Filter, Selection, SelectionError};
-pub use context::CallContext;
+pub use context::{CallContext, Standing};
 pub use envelope::{Status, ToolResponse};
 pub use executor::{Call, Executor, ExecutorConfig, Hook, HookCall, Offer, Offered};
 pub use export::{mcp_list, openai_list};

@@ -13,6 +13,7 @@ use crate::chain::network::{Contract, Network, resolve};
 use crate::chain::price::PriceChain;
 use crate::chain::provider::{ChainClient, ConnectError};
 use crate::chain::token::{self, Token};
+use crate::safety::operator::OperatorRules;
 use crate::uniswap::discovery::{DiscoveryError, PoolReader};
 use crate::uniswap::quote::{OwnRouter, QuoteSource};
 
@@ -25,6 +26,8 @@ pub struct World {
     pub account: Option<Address>,
     /// Where quotes come from.
     pub quotes: Arc<dyn QuoteSource>,
+    /// The operator's rules, where a ledger is open: they count calls, and tools can tell how they stand.
+    pub rules: Option<Arc<OperatorRules>>,
     chains: Vec<WorldChain>,
     /// The networks of `chains`, in the same order.
     networks: Vec<Network>,
@@ -59,13 +62,20 @@ impl World {
     /// A world of these chains, with Bardo's own router for quotes. The first is the one that is meant where none is named.
     pub fn new(clock: Arc<dyn Clock>, account: Option<Address>, chains: Vec<WorldChain>, lost: Vec<LostChain>) -> Self {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
-        Self { clock, account, quotes: Arc::new(OwnRouter), chains, networks, lost }
+        Self { clock, account, quotes: Arc::new(OwnRouter), rules: None, chains, networks, lost }
     }
 
     /// The same world with quotes from elsewhere.
     #[must_use]
     pub fn quoting_from(mut self, quotes: Arc<dyn QuoteSource>) -> Self {
         self.quotes = quotes;
+        self
+    }
+
+    /// The same world under the operator's rules.
+    #[must_use]
+    pub fn under(mut self, rules: Arc<OperatorRules>) -> Self {
+        self.rules = Some(rules);
         self
     }
 

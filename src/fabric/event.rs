@@ -163,6 +163,16 @@ pub struct ToolUpdate {
     pub of: u32,
 }
 
+impl ToolUpdate {
+    /// The step called `name` of a tool's list; `None` where the tool has no such step.
+    pub fn named(steps: &'static [&'static str], name: &str) -> Option<Self> {
+        let at = steps.iter().position(|step| *step == name)?;
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let step = Cow::Borrowed(*steps.get(at)?);
+        Some(Self { step, index: count(at).saturating_add(1), of: count(steps.len()) })
+    }
+}
+
 /// Payload of `tool:overrun`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolOverrun {

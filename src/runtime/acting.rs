@@ -1,6 +1,4 @@
 //! With whose hands a world is acted on: the account, the operator's rules, and the pipeline over both.
-//! On devnets that is the development mnemonic's first account; on any other network nobody yet, and a write
-//! answers `WALLET_NOT_CONFIGURED`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,105 +8,133 @@ use tokio::sync::watch;
 use super::data::{DataFolder, Ledger};
 use super::{OpenWorld, policy};
 use crate::base::clock::Clock;
-use crate::base::config::Config;
+use crate::base::config::{ChainSettings, Config};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::Phase;
-use crate::base::units::Usd;
-use crate::chain::network::{Network, NetworkKind};
-use crate::chain::sender::{Sender, SenderRules};
-use crate::custody::DevelopmentAccount;
+use crate::chain::network::{Network, NetworkKind, resolve};
+use crate::chain::provider::HttpLimits;
+use crate::chain::sender::{Relay, Sender, SenderRules};
 use crate::engine::{Acting, ApprovalMode, Paper, WorldChain};
 use crate::fabric::Fabric;
+use crate::safety::Account;
 use crate::safety::approval::ApprovalDesk;
+use crate::safety::audit::Trail;
 use crate::safety::ground::Ground;
+use crate::safety::guardian::Guardian;
 use crate::safety::operator::OperatorRules;
 use crate::safety::pipeline::{Pipeline, PipelineChain, PipelineConfig};
-use crate::safety::policy::Keeper;
 use crate::safety::stop::StopFile;
 
-/// A permit serves so long.
-const PERMIT_TTL: Duration = Duration::from_secs(60);
-/// A question to the operator lapses after so long.
-const APPROVAL_TIMEOUT: Duration = Duration::from_secs(300);
-/// A receipt is waited for so long; after that the answer is that it is not known yet.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// A pool must hold so many dollars before its mean is a price.
-const MINIMUM_DEPTH_CENTS: u64 = 10_000_000;
+/// How long a call waits that is to see its transaction's end, however late that comes.
+const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);
 
-/// What writes go through, and whose rules they are held to: for whoever follows the rules' file.
-#[derive(Debug, Clone)]
-pub struct Furnished {
-    /// What an executor needs.
-    pub acting: Acting,
-    /// The policy in force, and what waits beside it.
-    pub keeper: Arc<Keeper>,
+/// Whose hands they are, and how they are led.
+#[derive(Debug)]
+pub struct Hands {
+    /// Whose money it is, and who signs; see [`super::account`].
+    pub account: Arc<dyn Account>,
+    /// The phase of whoever acts.
+    pub phase: watch::Receiver<Phase>,
+    /// Who must agree above the hot lane; without one, what is above it is blocked.
+    pub guardian: Option<Arc<dyn Guardian>>,
+    /// How consent is come by where a call does not say.
+    pub approve: ApprovalMode,
+    /// Whether everything is only rehearsed: nothing is signed, nothing left by an earlier run is touched.
+    pub paper: bool,
+    /// Whether a call waits until its transactions have reached their end, rather than as long as the configuration
+    /// says.
+    pub wait: bool,
 }
 
-/// Makes what writes go through, and ends what an earlier run on this ledger left half-way. `None` where there
-/// is no account.
+impl Hands {
+    /// The operator's own: no Golem whose phase could change, no guardian, and what needs a yes is blocked.
+    pub fn of(account: Arc<dyn Account>) -> Self {
+        let (_, phase) = watch::channel(Phase::Thriving);
+        Self { account, phase, guardian: None, approve: ApprovalMode::Never, paper: false, wait: false }
+    }
+}
+
+/// The operator's rules over this world's chains: the policy of their kind of network, the data folder's stop file, and
+/// the ledger.
 ///
 /// # Errors
-/// A policy that cannot be used, or a ledger that cannot be brought to its end.
+/// `VALIDATION_FAILED` for a policy that cannot be used, `STORE_UNAVAILABLE` where it cannot be told which one held last.
+pub async fn rules(config: &Config, opened: &OpenWorld, ledger: &Ledger) -> Result<Arc<OperatorRules>, ToolError> {
+    let chains = opened.world.chains();
+    let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    let keeper = policy::open(config, devnet)
+        .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
+    let stop = StopFile::in_folder(DataFolder::of(config).root());
+    let networks: Vec<Network> = chains.iter().map(|chain| chain.network().clone()).collect();
+    let rules = OperatorRules::new(Arc::new(keeper), stop, ledger.store.clone(), networks);
+    let resumed = rules.resume(opened.world.clock.now_millis()).await;
+    resumed.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+    Ok(Arc::new(rules))
+}
+
+/// Makes what writes go through, and ends what an earlier run on this ledger left half-way.
+///
+/// # Errors
+/// A relay that cannot be used, or a ledger that cannot be brought to its end.
 pub async fn acting(
     config: &Config,
     opened: &OpenWorld,
     ledger: &Ledger,
+    rules: Arc<OperatorRules>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
-) -> Result<Option<Acting>, ToolError> {
-    Ok(furnish(config, opened, ledger, fabric, clock).await?.map(|furnished| furnished.acting))
-}
-
-/// As [`acting`], with the policy's keeper.
-///
-/// # Errors
-/// As [`acting`].
-pub async fn furnish(
-    config: &Config,
-    opened: &OpenWorld,
-    ledger: &Ledger,
-    fabric: &Fabric,
-    clock: Arc<dyn Clock>,
-) -> Result<Option<Furnished>, ToolError> {
-    let chains = opened.world.chains();
-    let devnet = |chain: &WorldChain| chain.network().kind == NetworkKind::Devnet;
-    if chains.is_empty() || !chains.iter().all(devnet) {
-        return Ok(None);
-    }
-    let account = DevelopmentAccount::new(0, chains.iter().map(|chain| &chain.client))
-        .map_err(|error| ToolError::new(ErrorCode::WalletNotConfigured, error))?;
-    let keeper = policy::open(config, true)
-        .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, format_args!("the policy: {error}")))?;
-    let keeper = Arc::new(keeper);
-    let minimum_depth = Usd::from_scaled(alloy::primitives::U256::from(MINIMUM_DEPTH_CENTS), 2)
-        .map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))?;
-    let networks: Vec<Network> = chains.iter().map(|chain| chain.network().clone()).collect();
-    let stop = StopFile::in_folder(DataFolder::of(config).root());
-    let rules = Arc::new(OperatorRules::new(Arc::clone(&keeper), stop, ledger.store.clone(), networks));
+    hands: Hands,
+) -> Result<Acting, ToolError> {
+    let settings = &config.safety;
+    let seconds = |setting: &crate::base::config::Setting<u64>| Duration::from_secs(setting.value);
+    let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, ledger, &clock));
+    let Hands { account, phase, guardian, approve, paper, wait } = hands;
     let pipeline = Pipeline::new(PipelineConfig {
-        chains: chains.iter().map(|chain| pipeline_chain(chain, ledger, &clock, minimum_depth)).collect(),
+        chains: chains.collect::<Result<_, _>>()?,
         store: ledger.store.clone(),
         rules,
         clock: clock.clone(),
         fabric: fabric.clone(),
-        desk: ApprovalDesk::new(clock, fabric.clone(), APPROVAL_TIMEOUT),
-        guardian: None,
-        permit_ttl: PERMIT_TTL,
-        patience: PATIENCE,
+        desk: ApprovalDesk::recording(
+            clock.clone(),
+            fabric.clone(),
+            seconds(&settings.approval_timeout_seconds),
+            Trail::new(ledger.store.clone(), clock),
+        ),
+        guardian,
+        permit_ttl: seconds(&settings.permit_seconds),
+        patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     });
-    pipeline.recover().await.map_err(|refusal| refusal.error())?;
-    // Nobody runs a Golem here whose phase could change.
-    let (_, phase) = watch::channel(Phase::Thriving);
-    let paper = Paper::default();
-    let acting = Acting { pipeline, account: Arc::new(account), phase, approve: ApprovalMode::Never, paper };
-    Ok(Some(Furnished { acting, keeper }))
+    if !paper {
+        pipeline.recover().await.map_err(|refusal| refusal.error())?;
+    }
+    Ok(Acting { pipeline, account, phase, approve, paper: Paper::new(paper) })
 }
 
-fn pipeline_chain(chain: &WorldChain, ledger: &Ledger, clock: &Arc<dyn Clock>, minimum_depth: Usd) -> PipelineChain {
+fn pipeline_chain(
+    config: &Config,
+    chain: &WorldChain,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+) -> Result<PipelineChain, ToolError> {
     let network = chain.network();
     let rules = SenderRules::for_network(network.kind, network.block_millis);
-    PipelineChain {
-        ground: Ground::new(chain.client.clone(), chain.prices.clone(), minimum_depth),
-        sender: Sender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), None, rules),
-    }
+    let meant = |name: &str| resolve(name, std::slice::from_ref(network)).is_ok();
+    let settings = config.chains.iter().find(|(name, _)| meant(name)).map(|(_, settings)| settings);
+    let relay = settings.map(|settings| relay(settings, network.chain_id, clock)).transpose()?.flatten();
+    Ok(PipelineChain {
+        ground: Ground::new(chain.client.clone(), chain.prices.clone(), config.safety.minimum_pool_depth_usd.value),
+        sender: Sender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), relay, rules),
+    })
+}
+
+/// The private relay that is configured for a chain, if one is.
+fn relay(settings: &ChainSettings, chain_id: u64, clock: &Arc<dyn Clock>) -> Result<Option<Relay>, ToolError> {
+    let Some(relay) = &settings.relay else { return Ok(None) };
+    let status = settings.relay_status.as_ref().map(|status| status.value.clone());
+    let made = Relay::new(relay.value.clone(), status, chain_id, HttpLimits::default(), clock.clone());
+    let made = made.map_err(|error| {
+        ToolError::new(ErrorCode::ValidationFailed, format_args!("the relay ({}): {error}", relay.origin))
+    })?;
+    Ok(Some(made))
 }

@@ -2,6 +2,7 @@
 //! see, the data folder that belongs to it, what writes go through, and all of it into a session that a console watches
 //! and steers. It makes no decision of its own.
 
+pub mod account;
 mod acting;
 pub mod actor;
 pub mod data;
@@ -16,7 +17,7 @@ use std::path::PathBuf;
 
 use crate::base::config::Config;
 
-pub use acting::{Furnished, acting, furnish};
+pub use acting::{Hands, acting, rules};
 pub use world::{OpenError, OpenWorld, open, open_telling};
 
 /// Where archetypes of the operator's own are: beside the configuration.

@@ -2,17 +2,16 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::Address;
 use futures::future::join_all;
 
+use super::account;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
 use crate::base::units::Usd;
-use crate::chain::network::{Network, NetworkKind, Plan, PlanError};
+use crate::chain::network::{Plan, PlanError};
 use crate::chain::price::{FixedPriceError, PriceChain};
 use crate::chain::provider::{ChainClient, ConnectError, ConnectRules};
 use crate::engine::{LostChain, World, WorldChain};
-use crate::sandbox::keys::{KeyError, Party};
 use crate::sandbox::{Progress, Sandbox, SandboxConfig, SandboxError};
 
 /// A world, and the devnet in it where there is one: without it its chains would stop.
@@ -39,16 +38,13 @@ pub enum OpenError {
     /// The configured test prices cannot be used.
     #[error(transparent)]
     Prices(#[from] FixedPriceError),
-    /// The devnet's accounts could not be derived.
-    #[error(transparent)]
-    Key(#[from] KeyError),
 }
 
 /// Opens the network that `config` asks for. Chains that cannot be reached are part of the world as
 /// lost ones, so that a call that needs one can say so. Must be called on a tokio runtime.
 ///
-/// The account is the devnet's first one where every chain is a devnet's, in this process or
-/// another; on any other network there is none yet.
+/// The account that tools look at is the one the configuration picks (see [`super::account`]); one that cannot be picked
+/// is none here, and whoever acts is told why.
 ///
 /// # Errors
 /// An [`OpenError`] that says which setting is wrong, or why the devnet did not start.
@@ -85,8 +81,7 @@ pub async fn open_telling(
                     }
                 }
             }
-            let account = development_account(chains.iter().map(WorldChain::network))?;
-            Ok(OpenWorld { world: World::new(clock, account, chains, lost), sandbox: None })
+            Ok(OpenWorld { world: watching(config, World::new(clock, None, chains, lost)), sandbox: None })
         }
     }
 }
@@ -105,8 +100,12 @@ async fn embedded(
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone())?;
         chains.push(world_chain(config, client, &clock)?);
     }
-    let account = sandbox.accounts().first().copied();
-    Ok(OpenWorld { world: World::new(clock, account, chains, Vec::new()), sandbox: Some(sandbox) })
+    Ok(OpenWorld { world: watching(config, World::new(clock, None, chains, Vec::new())), sandbox: Some(sandbox) })
+}
+
+fn watching(config: &Config, mut world: World) -> World {
+    world.account = account::pick(config, &world).ok().flatten().map(|picked| picked.address());
+    world
 }
 
 fn world_chain(config: &Config, client: ChainClient, clock: &Arc<dyn Clock>) -> Result<WorldChain, FixedPriceError> {
@@ -119,17 +118,4 @@ fn world_chain(config: &Config, client: ChainClient, clock: &Arc<dyn Clock>) -> 
         configured.map(|(_, prices)| prices.value.clone()).unwrap_or_default();
     let prices = PriceChain::for_chain(&client, &fixed, clock.clone())?;
     Ok(WorldChain::new(client, prices))
-}
-
-/// The development mnemonic's first account, where nothing but devnets could be touched with it.
-fn development_account<'a>(mut networks: impl Iterator<Item = &'a Network>) -> Result<Option<Address>, KeyError> {
-    let mut any = false;
-    let all_devnets = networks.all(|network| {
-        any = true;
-        network.kind == NetworkKind::Devnet
-    });
-    if !(any && all_devnets) {
-        return Ok(None);
-    }
-    Ok(Party::development_accounts()?.first().map(Party::address))
 }

@@ -37,6 +37,24 @@ pub enum ApprovalNeed {
 }
 
 impl ApprovalNeed {
+    /// Its name in one word, as envelopes and the audit trail have it.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Instant => "instant",
+            Self::Notify => "notify",
+            Self::Delay { .. } => "delay",
+            Self::Approval { .. } => "approval",
+        }
+    }
+
+    /// Why a yes is needed; nothing where none is.
+    pub fn reasons(&self) -> &[SafeText] {
+        match self {
+            Self::Approval { reasons } => reasons,
+            Self::Instant | Self::Notify | Self::Delay { .. } => &[],
+        }
+    }
+
     /// The same, but with a yes for this reason too.
     #[must_use]
     pub fn and_asking(self, reason: SafeText) -> Self {
@@ -165,6 +183,16 @@ pub enum Decision {
     PermitExpired,
 }
 
+impl Decision {
+    /// The words it came with, where it came with some.
+    pub fn reason(&self) -> Option<&SafeText> {
+        match self {
+            Self::Refused { reason } | Self::RefusedAndHalted { reason } | Self::Withdrawn { reason } => Some(reason),
+            Self::Approved(_) | Self::Edit { .. } | Self::Lapsed | Self::PermitExpired => None,
+        }
+    }
+}
+
 /// Somebody's yes to exactly one permit. Made by the desk; used up by a commit.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "a yes that is not used says nothing"]
@@ -196,6 +224,17 @@ impl Yes {
     }
 }
 
+impl Said {
+    /// The written form, as on the audit trail.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Operator => "operator",
+            Self::Grant => "standing_approval",
+            Self::Waited => "waited",
+        }
+    }
+}
+
 /// With what consent a commit is asked for.
 #[derive(Debug)]
 pub enum Consent {
@@ -205,4 +244,15 @@ pub enum Consent {
     Yes(Yes),
     /// With the operator's standing word to say yes wherever they may.
     Always,
+}
+
+impl Consent {
+    /// Whose consent it is, in one word.
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Yes(yes) => yes.said.as_str(),
+            Self::Always => "always",
+        }
+    }
 }

@@ -15,6 +15,7 @@
 //! | `ground` | what is read of the chain before anything is decided |
 //! | `checks` | one file each |
 //! | `rulebook`, `operator` | the seam to policy, stop ladder and ledger, and what stands behind it |
+//! | `status` | how the rules stand, for whoever asks before acting |
 //! | `value` | dollars: out at the highest, in at the lowest |
 //! | `simulate` | what the bytes do, against what was declared |
 //! | `cage` | the owner's policy contract, read and asked first |
@@ -46,6 +47,7 @@ pub mod policy;
 pub mod proposal;
 pub mod rulebook;
 pub mod simulate;
+pub mod status;
 pub mod stop;
 pub mod typed;
 pub mod value;

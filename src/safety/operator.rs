@@ -15,16 +15,20 @@ use super::checks::standing::{Standing, request};
 use super::facts::Facts;
 use super::framed::Framed;
 use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
-use super::policy::{Keeper, Policy, Word};
+use super::policy::{self, Adopted, Change, Followed, Keeper, Pending, Policy, Preset, Word};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
-use super::stop::StopFile;
+use super::stop::{InForce, StopError, StopFile};
 use super::verdict::Verdict;
 use crate::base::error::{ErrorCode, Violation};
+use crate::base::id::GolemId;
 use crate::base::model::{CapabilityTier, Check, Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, Usd};
 use crate::chain::network::{Network, NetworkKind};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
+
+/// Characters kept of one change of a policy.
+const MAX_CHANGE: usize = 200;
 
 /// What the pipeline asks before it lets anything pass.
 ///
@@ -39,6 +43,41 @@ pub struct OperatorRules {
     anchor: Anchor,
 }
 
+/// Why a decision about the policy could not be put on record.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The audit trail did not take it.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// The ledger's clock cannot be read.
+    #[error(transparent)]
+    Ledger(#[from] LedgerError),
+}
+
+/// A change of one field, in a line.
+fn words(change: &Change) -> SafeText {
+    SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), MAX_CHANGE)
+}
+
+/// Why a call may not be made.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallRefused {
+    /// As many as the policy allows were made in the last minute.
+    #[error("{limit} tool calls were made in the last 60 seconds, which is the limit")]
+    TooMany {
+        /// How many are allowed.
+        limit: u32,
+        /// When one is free again, in milliseconds.
+        wait: u64,
+    },
+    /// The ledger did not take it down.
+    #[error("the call could not be counted: {0}")]
+    Uncounted(LedgerError),
+}
+
 impl OperatorRules {
     /// The rules of this data folder for these chains.
     pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
@@ -46,10 +85,208 @@ impl OperatorRules {
         Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor }
     }
 
+    /// Whoever follows the policy's file.
+    pub fn keeper(&self) -> &Arc<Keeper> {
+        &self.keeper
+    }
+
     /// The policy in force, after a look at its file.
     pub fn policy(&self) -> Arc<Policy> {
-        self.keeper.follow();
-        self.keeper.current().policy
+        let before = self.keeper.current();
+        let changes = match self.keeper.follow() {
+            Followed::Unchanged | Followed::Broken(_) => Vec::new(),
+            Followed::Tightened(changes) => changes,
+            // What is tighter in it holds already.
+            Followed::Waits(_) => before.policy.changes(&self.keeper.current().policy),
+        };
+        let now = self.keeper.current();
+        if now.policy.hash() != before.policy.hash() {
+            // What is tighter holds anyway, from the file; that it is kept and recorded may come a moment later.
+            self.keep_soon(now.policy.clone(), &changes);
+        }
+        now.policy
+    }
+
+    /// Goes on from the policy that held when the last program on this ledger ended. On a ledger that is new the file is
+    /// taken as it is. To be called once, before anything relies on these rules.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: nothing is known of what held.
+    pub async fn resume(&self, now: u64) -> Result<(), AcceptError> {
+        let written = self.keeper.current().policy;
+        let Some((hash, sources)) = self.store.read(policy::held)? else {
+            return self.keep(written, "policy:adopted", Vec::new(), None, now).await;
+        };
+        if hash == written.hash() {
+            return Ok(());
+        }
+        // What this version cannot read any more it cannot compare with: nothing passes until the operator has agreed anew.
+        let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
+            Ok(Some(held)) => held,
+            Ok(None) | Err(_) => Policy::preset(Preset::ReadOnly),
+        };
+        let changes = match self.keeper.resume(held) {
+            Followed::Tightened(changes) => changes,
+            Followed::Unchanged | Followed::Waits(_) | Followed::Broken(_) => return Ok(()),
+        };
+        self.keep(written, "policy:tightened", changes, None, now).await
+    }
+
+    /// The looser policy that waits for a decision, if one does and it has not been refused.
+    pub fn pending(&self) -> Option<Pending> {
+        self.policy();
+        self.keeper.pending()
+    }
+
+    /// Takes the waiting policy with this hash, by the operator's yes to exactly that one. `None` where another one, or
+    /// none, is waiting by now.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: it could not be put on record, and what held goes on holding.
+    pub async fn accept(&self, hash: B256, by: &str, now: u64) -> Result<Option<Adopted>, AcceptError> {
+        let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
+        self.keep(pending.policy, "policy:accepted", pending.changes, Some(by), now).await?;
+        Ok(self.keeper.accept(hash))
+    }
+
+    /// Leaves the waiting policy with this hash where it is, by the operator's no. `false` where another one, or none, is
+    /// waiting by now.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: the no could not be put on record; it counts all the same.
+    pub async fn refuse(&self, hash: B256, by: &str, now: u64) -> Result<bool, AcceptError> {
+        let refused = self.keeper.refuse(hash);
+        if refused {
+            let by = SafeText::clean(by, MAX_CHANGE);
+            self.store
+                .write(move |transaction| {
+                    let body = json!({ "policy": hash, "by": by });
+                    let golem_id = GolemId::operator();
+                    let entry = Entry { kind: "policy:refused", call_id: None, golem_id: &golem_id, body: &body };
+                    audit::append(transaction, now, &entry).map(drop)
+                })
+                .await?;
+        }
+        Ok(refused)
+    }
+
+    /// Keeps a policy as the one that holds, with its record, in one transaction.
+    async fn keep(
+        &self,
+        policy: Arc<Policy>,
+        kind: &'static str,
+        changes: Vec<Change>,
+        by: Option<&str>,
+        now: u64,
+    ) -> Result<(), AcceptError> {
+        let by = by.map(|by| SafeText::clean(by, MAX_CHANGE));
+        let written = self.store.write(move |transaction| -> Result<(), AcceptError> {
+            policy::hold(transaction, &policy, now)?;
+            let body = json!({
+                "policy": policy.hash(), "name": policy.name(), "by": by,
+                "changes": changes.iter().map(words).collect::<Vec<_>>(),
+            });
+            let golem_id = GolemId::operator();
+            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            Ok(())
+        });
+        written.await
+    }
+
+    fn keep_soon(&self, policy: Arc<Policy>, changes: &[Change]) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let (store, changes) = (self.store.clone(), changes.iter().map(words).collect::<Vec<_>>());
+        runtime.spawn(async move {
+            let kept = store.write(move |transaction| -> Result<(), AcceptError> {
+                let now = ledger::clock(transaction)?;
+                policy::hold(transaction, &policy, now)?;
+                let body = json!({ "policy": policy.hash(), "name": policy.name(), "changes": changes });
+                let golem_id = GolemId::operator();
+                let entry = Entry { kind: "policy:tightened", call_id: None, golem_id: &golem_id, body: &body };
+                audit::append(transaction, now, &entry)?;
+                Ok(())
+            });
+            if let Err(error) = kept.await {
+                tracing::warn!(%error, "a tighter policy holds and is not on record");
+            }
+        });
+    }
+
+    /// What holds now; does not look at the file.
+    pub(super) fn adopted(&self) -> Adopted {
+        self.keeper.current()
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// The stop in force, read anew.
+    pub fn stop_in_force(&self) -> InForce {
+        self.stop.read()
+    }
+
+    /// Closes the failure breaker, by the operator's word.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: it stays as it was.
+    pub async fn reset_breaker(&self, by: &str, now: u64) -> Result<(), AcceptError> {
+        let body = json!({ "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded("breaker:reset", body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
+    }
+
+    /// Forgets an account's highest marks, by the operator's word: what it is worth at its next action is its mark then.
+    /// Answers how many there were.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: they stay as they were.
+    pub async fn forget_high_water(&self, account: Address, by: &str, now: u64) -> Result<usize, AcceptError> {
+        let body = json!({ "account": account, "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded("high_water:reset", body, now, move |transaction| {
+            Ok(ledger::forget_high_water(transaction, account)?)
+        })
+        .await
+    }
+
+    async fn recorded<T: Send + 'static>(
+        &self,
+        kind: &'static str,
+        body: serde_json::Value,
+        now: u64,
+        work: impl FnOnce(&Transaction<'_>) -> Result<T, AcceptError> + Send + 'static,
+    ) -> Result<T, AcceptError> {
+        let written = self.store.write(move |transaction| {
+            let done = work(transaction)?;
+            let golem_id = GolemId::operator();
+            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
+            Ok(done)
+        });
+        written.await
+    }
+
+    /// Stops everything, by the operator's word.
+    ///
+    /// # Errors
+    /// [`StopError`]: nothing is stopped.
+    pub fn halt(&self, reason: &str, now: u64) -> Result<InForce, StopError> {
+        let reason = if reason.is_empty() { "the operator refused and stopped everything" } else { reason };
+        self.stop.raise(StopLevel::Halt, reason, "operator", now)
+    }
+
+    /// Counts a call of a tool, by whichever program on this ledger, and judges how many there are.
+    ///
+    /// # Errors
+    /// [`CallRefused`]: it is one too many, or could not be counted.
+    pub async fn take_call(&self, now: u64) -> Result<(), CallRefused> {
+        let limit = self.policy().rules().max_tool_calls_per_minute.0;
+        let taken = self.store.write(move |transaction| ledger::take_call(transaction, now, limit));
+        match taken.await {
+            Ok(None) => Ok(()),
+            Ok(Some(wait)) => Err(CallRefused::TooMany { limit, wait }),
+            Err(error) => Err(CallRefused::Uncounted(error)),
+        }
     }
 
     /// Moves the anchor to where the trail ends on disk. It may lag; that it could not be moved is for

@@ -20,6 +20,7 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &data::get_token_price::TOOL_DEF,
     &data::search_tokens::TOOL_DEF,
     &intelligence::intel_assess_mev_risk::TOOL_DEF,
+    &safety::check_safety_status::TOOL_DEF,
     &safety::simulate_transaction::TOOL_DEF,
     &trading::token_approve::TOOL_DEF,
     &trading::token_revoke::TOOL_DEF,

@@ -8,6 +8,8 @@ mod devnet;
 mod doctor;
 mod halt;
 #[cfg(unix)]
+mod hands;
+#[cfg(unix)]
 mod keys;
 mod policy;
 mod schemas;

@@ -38,6 +38,7 @@ use bardo::custody::development::DevelopmentAccount;
 use bardo::fabric::{Event, Fabric, Receiver};
 use bardo::safety::account::{Account, AccountKind, FrameContext, SignError};
 use bardo::safety::approval::{ApprovalDesk, ApprovalNeed};
+use bardo::safety::audit::{self, Trail};
 use bardo::safety::checks::slippage::SlippageLimits;
 use bardo::safety::ground::Ground;
 use bardo::safety::permit;
@@ -374,7 +375,8 @@ impl World {
         let store = open(&folder);
         let shifted = Arc::<Shifted>::default();
         let events = Mutex::new(fabric.subscribe(10_000));
-        let desk = ApprovalDesk::new(clock.clone(), fabric.clone(), Duration::from_secs(300));
+        let trail = Trail::new(store.clone(), clock.clone());
+        let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
         let world = Self {
             pipeline: pipeline(&client, &store, &book, &fabric, &desk, TTL, shifted.clone()),
             book,
@@ -617,7 +619,7 @@ pub fn leg(purpose: Purpose, to: Address, data: Bytes) -> Leg {
 }
 
 fn open(folder: &tempfile::TempDir) -> Store {
-    let rooms = [permit::MIGRATIONS, sender::MIGRATIONS, BOOK];
+    let rooms = [permit::MIGRATIONS, sender::MIGRATIONS, audit::MIGRATIONS, BOOK];
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 

@@ -15,7 +15,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{ChainSettings, ConfigError, FileProblem, Origin, RpcUrl, Setting, paths};
+use super::safety::SECONDS;
+use super::{ChainSettings, ConfigError, FileProblem, Origin, RpcUrl, SafetySettings, Setting, paths};
 use crate::base::{
     text::{SafeText, nearest},
     units::Usd,
@@ -32,14 +33,23 @@ pub const KEYS: &[(&str, &str)] = &[
     ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),
     ("chains.NAME.rpc", "endpoints of that chain, the preferred one first"),
     ("chains.NAME.chain_id", "the id its endpoints must answer"),
+    ("chains.NAME.relay", "a private relay for transactions that are not to be seen waiting"),
+    ("chains.NAME.relay_status", "where that relay tells the status of a transaction, by hash"),
+    ("account", "the key that acts, as `bardo keys list` names it; on devnets development:N"),
+    ("safety.permit_seconds", "how long a previewed action can be done"),
+    ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
+    ("safety.receipt_patience_seconds", "how long a receipt is waited for"),
+    ("safety.minimum_pool_depth_usd", "dollars a pool must hold before its mean counts as a price"),
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
 /// What `bardo config init` writes: every key, with its default or an example, commented out.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
-const TOP: &[&str] = &["network", "book", "data_dir", "log", "chains", "prices"];
-const CHAIN: &[&str] = &["rpc", "chain_id"];
+const TOP: &[&str] = &["network", "book", "data_dir", "log", "account", "chains", "prices", "safety"];
+const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status"];
+const SAFETY: &[&str] =
+    &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
 
 /// What the file sets.
 #[derive(Debug, Default)]
@@ -50,6 +60,8 @@ pub(super) struct File {
     pub log: Option<Setting<String>>,
     pub chains: BTreeMap<String, ChainSettings>,
     pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
+    pub account: Option<Setting<String>>,
+    pub safety: SafetySettings,
 }
 
 /// The file at `path`, or `None` where there is none.
@@ -91,6 +103,10 @@ impl Source<'_> {
                 "book" => file.book = Some(self.setting(value, self.path_of(name, value)?)),
                 "data_dir" => file.data_dir = Some(self.setting(value, self.path_of(name, value)?)),
                 "log" => file.log = Some(self.setting(value, self.string(name, value, "a string such as \"info\"")?)),
+                "account" => {
+                    file.account = Some(self.setting(value, self.string(name, value, "a key's name in quotes")?))
+                }
+                "safety" => file.safety = self.safety(value)?,
                 "chains" => file.chains = self.chains(value)?,
                 "prices" => file.prices = self.prices(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
@@ -107,17 +123,20 @@ impl Source<'_> {
             let origin = self.origin(key.span());
             let mut rpc = None;
             let mut chain_id = None;
+            let (mut relay, mut relay_status) = (None, None);
             for (key, value) in self.table(&place, value, "a table such as [chains.sepolia]")? {
                 let name: &str = key.get_ref();
                 let full = format!("{place}.{name}");
                 match name {
                     "rpc" => rpc = Some(self.setting(value, self.endpoints(&full, value)?)),
+                    "relay" => relay = Some(self.setting(value, self.endpoint(&full, value)?)),
+                    "relay_status" => relay_status = Some(self.setting(value, self.endpoint(&full, value)?)),
                     "chain_id" => chain_id = Some(self.setting(value, self.whole_number(&full, value)?)),
                     _ => return Err(self.unknown(key.span(), name, &format!("in [{place}]"), CHAIN)),
                 }
             }
             let rpc = rpc.unwrap_or(Setting { value: Vec::new(), origin });
-            if chains.insert(chain.clone(), ChainSettings { rpc, chain_id }).is_some() {
+            if chains.insert(chain.clone(), ChainSettings { rpc, chain_id, relay, relay_status }).is_some() {
                 return Err(self.bad(key.span(), &place, "this chain has settings twice; keep one table"));
             }
         }
@@ -162,6 +181,42 @@ impl Source<'_> {
             .collect()
     }
 
+    fn endpoint(&self, key: &str, value: &Value<'_>) -> Result<RpcUrl, ConfigError> {
+        let text = self.string(key, value, "a URL such as \"https://relay.example\"")?;
+        RpcUrl::parse(&text).map_err(|error| self.bad(value.span(), key, &error.to_string()))
+    }
+
+    fn safety(&self, value: &Value<'_>) -> Result<SafetySettings, ConfigError> {
+        let mut safety = SafetySettings::default();
+        for (key, value) in self.table("safety", value, "a table: [safety]")? {
+            let name: &str = key.get_ref();
+            let full = format!("safety.{name}");
+            let seconds = SECONDS.iter().find(|(known, ..)| *known == name);
+            match (seconds, safety.seconds_mut(name)) {
+                (Some((_, _, least, most)), Some(setting)) => {
+                    let number = self.number(&full, value, "a whole number of seconds such as 60")?;
+                    if number < *least || number > *most {
+                        let reason = format!("{number} is out of range: take {least} to {most} seconds");
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    *setting = self.setting(value, number);
+                }
+                _ if name == "minimum_pool_depth_usd" => {
+                    let text = self.string(&full, value, "a string of dollars such as \"100000\"")?;
+                    let depth =
+                        text.parse::<Usd>().map_err(|error| self.bad(value.span(), &full, &error.to_string()))?;
+                    if depth.is_zero() {
+                        let reason = "a pool without depth is no price; anybody could set it";
+                        return Err(self.bad(value.span(), &full, reason));
+                    }
+                    safety.minimum_pool_depth_usd = self.setting(value, depth);
+                }
+                _ => return Err(self.unknown(key.span(), name, "in [safety]", SAFETY)),
+            }
+        }
+        Ok(safety)
+    }
+
     fn table<'v, 'i>(
         &self,
         key: &str,
@@ -185,14 +240,17 @@ impl Source<'_> {
     }
 
     fn whole_number(&self, key: &str, value: &Value<'_>) -> Result<u64, ConfigError> {
-        let number = value
-            .get_ref()
-            .as_integer()
-            .ok_or_else(|| self.wrong_type(key, value, "a whole number such as 11155111"))?;
+        let number = self.number(key, value, "a whole number such as 11155111")?;
+        if number == 0 {
+            return Err(self.bad(value.span(), key, "not a chain id: a whole number above zero, such as 11155111"));
+        }
+        Ok(number)
+    }
+
+    fn number(&self, key: &str, value: &Value<'_>, expected: &'static str) -> Result<u64, ConfigError> {
+        let number = value.get_ref().as_integer().ok_or_else(|| self.wrong_type(key, value, expected))?;
         u64::from_str_radix(&number.as_str().replace('_', ""), number.radix())
-            .ok()
-            .filter(|id| *id > 0)
-            .ok_or_else(|| self.bad(value.span(), key, "not a chain id: a whole number above zero, such as 11155111"))
+            .map_err(|_| self.bad(value.span(), key, &format!("not {expected}")))
     }
 
     fn setting<T>(&self, at: &Value<'_>, value: T) -> Setting<T> {

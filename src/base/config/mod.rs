@@ -6,6 +6,7 @@
 mod file;
 mod paths;
 mod rpc_url;
+mod safety;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
@@ -14,6 +15,7 @@ use crate::base::units::Usd;
 pub use file::{KEYS, TEMPLATE};
 pub use paths::Paths;
 pub use rpc_url::{RpcUrl, RpcUrlError};
+pub use safety::SafetySettings;
 
 /// The network that is used when nobody names one.
 pub const DEFAULT_NETWORK: &str = "devnet";
@@ -41,6 +43,10 @@ pub struct Config {
     pub chains: BTreeMap<String, ChainSettings>,
     /// Fixed dollar prices for test networks: by chain, then by symbol.
     pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
+    /// Which account acts, in its user's words; not yet looked up.
+    pub account: Option<Setting<String>>,
+    /// How long the safety pipeline waits for what, and what it takes for a price.
+    pub safety: SafetySettings,
 }
 
 /// What is set for one chain.
@@ -50,6 +56,10 @@ pub struct ChainSettings {
     pub rpc: Setting<Vec<RpcUrl>>,
     /// The chain id that every endpoint must answer.
     pub chain_id: Option<Setting<u64>>,
+    /// Where transactions go that are not to be seen waiting.
+    pub relay: Option<Setting<RpcUrl>>,
+    /// Where that relay tells what became of them, by hash.
+    pub relay_status: Option<Setting<RpcUrl>>,
 }
 
 /// A value and where it was set.
@@ -177,6 +187,8 @@ pub struct Flags {
     pub rpc: Vec<String>,
     /// `--book FILE`.
     pub book: Option<PathBuf>,
+    /// `--key NAME`.
+    pub account: Option<String>,
 }
 
 /// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
@@ -243,6 +255,12 @@ impl Config {
             .map(|value| Setting { value, origin: Origin::Flag("--book") })
             .or_else(|| from("BARDO_BOOK").map(|book| Setting { value: book.value.into(), origin: book.origin }))
             .or(file.book);
+        let account = flags
+            .account
+            .clone()
+            .map(|value| Setting { value, origin: Origin::Flag("--key") })
+            .or_else(|| from("BARDO_ACCOUNT"))
+            .or(file.account);
         let log = from("BARDO_LOG")
             .or(file.log)
             .unwrap_or_else(|| Setting { value: DEFAULT_LOG.into(), origin: Origin::Default });
@@ -263,7 +281,18 @@ impl Config {
         for (chain, urls) in flag_endpoints(&flags.rpc)? {
             set_endpoints(&mut chains, chain, urls);
         }
-        Ok(Self { file: config_file, file_exists, network, book, data_dir, log, chains, prices: file.prices })
+        Ok(Self {
+            file: config_file,
+            file_exists,
+            network,
+            book,
+            data_dir,
+            log,
+            chains,
+            prices: file.prices,
+            account,
+            safety: file.safety,
+        })
     }
 
     /// Where log files go.
@@ -277,7 +306,7 @@ fn set_endpoints(chains: &mut BTreeMap<String, ChainSettings>, chain: String, rp
     match chains.get_mut(&chain) {
         Some(settings) => settings.rpc = rpc,
         None => {
-            chains.insert(chain, ChainSettings { rpc, chain_id: None });
+            chains.insert(chain, ChainSettings { rpc, chain_id: None, relay: None, relay_status: None });
         }
     }
 }

@@ -60,6 +60,7 @@ fn flags_beat_environment_beats_file() {
         network: Some("devnet".into()),
         rpc: vec!["Sepolia=http://flag.example".into(), "sepolia=http://second.example".into()],
         book: None,
+        ..Flags::default()
     };
     let config = Config::load(&environment, &flags).unwrap();
     assert_eq!((config.network.value.as_str(), config.network.origin), ("devnet", Origin::Flag("--network")));
@@ -208,5 +209,44 @@ fn the_template_sets_nothing_and_its_examples_are_valid_and_complete() {
     for (key, _) in KEYS {
         let last = key.rsplit('.').next().unwrap().replace("SYMBOL", "ETH");
         assert!(examples.lines().any(|line| line.starts_with(&format!("{last} ="))), "{key}");
+    }
+}
+
+#[test]
+fn the_safety_pipelines_settings_have_defaults_and_bounds() {
+    let (_dir, environment) = home("");
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    let seconds = config.safety.seconds().map(|(_, setting)| setting.value);
+    assert_eq!(seconds, [60, 300, 60], "SPEC, section 14");
+    assert_eq!(config.safety.minimum_pool_depth_usd.value.to_string(), "100000");
+    assert_eq!(config.account, None);
+
+    let (dir, environment) = home(
+        "account = \"trading\"\n[safety]\npermit_seconds = 30\nminimum_pool_depth_usd = \"2500.5\"\n\
+         [chains.ethereum]\nrelay = \"https://relay.example/secret\"\nrelay_status = \"https://status.example/tx\"\n",
+    );
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert_eq!(config.safety.permit_seconds.value, 30);
+    assert_eq!(config.safety.permit_seconds.origin, Origin::File { line: 3 });
+    assert_eq!(config.safety.minimum_pool_depth_usd.value.to_string(), "2500.5");
+    let relay = config.chains["ethereum"].relay.as_ref().unwrap();
+    assert_eq!(relay.value.to_string(), "https://relay.example/…", "a relay's path may be a credential");
+    assert_eq!(config.account.as_ref().unwrap().value, "trading");
+    let by_flag = Flags { account: Some("other".to_owned()), ..Flags::default() };
+    let more = with(dir.path(), &[("BARDO_ACCOUNT", "third")]);
+    assert_eq!(Config::load(&more, &Flags::default()).unwrap().account.unwrap().value, "third");
+    assert_eq!(Config::load(&more, &by_flag).unwrap().account.unwrap().value, "other");
+
+    for (file, says) in [
+        ("[safety]\npermit_seconds = 4\n", "5 to 600"),
+        ("[safety]\npermit_seconds = 601\n", "5 to 600"),
+        ("[safety]\napproval_timeout_seconds = -5\n", "whole number of seconds"),
+        ("[safety]\nreceipt_patience_seconds = \"60\"\n", "this is a string"),
+        ("[safety]\nminimum_pool_depth_usd = \"0\"\n", "anybody could set it"),
+        ("[safety]\npermit_second = 30\n", "did you mean 'permit_seconds'"),
+        ("[chains.ethereum]\nrelay = \"relay\"\n", "not a URL"),
+    ] {
+        let (line, _, text) = problem(file);
+        assert!(line == 2 && text.contains(says), "{file}: {text}");
     }
 }

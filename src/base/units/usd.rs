@@ -40,6 +40,11 @@ impl Usd {
     /// No dollars. Never stands for "unknown".
     pub const ZERO: Self = Self(Decimal::ZERO);
 
+    /// So many dollars.
+    pub fn whole(dollars: u32) -> Self {
+        Self(Decimal::from(dollars))
+    }
+
     /// `mantissa / 10^decimals` dollars, exactly, as price feeds state their answers.
     ///
     /// # Errors

@@ -179,6 +179,11 @@ impl Sender {
         self.0.client.chain_id()
     }
 
+    /// Whether it can send without everybody seeing it.
+    pub fn has_relay(&self) -> bool {
+        self.0.relay.is_some()
+    }
+
     /// Its rules.
     pub fn rules(&self) -> SenderRules {
         self.0.rules

@@ -35,7 +35,7 @@ use self::holding::Hold;
 use self::writing::{Leave, Wishes};
 use super::acting::{Acting, ApprovalMode};
 use super::catalog::{Catalog, Entry};
-use super::context::CallContext;
+use super::context::{CallContext, Standing};
 use super::envelope::{Status, ToolResponse};
 use super::input::Input;
 use super::keys::{Claim, Claimed};
@@ -44,9 +44,10 @@ use super::tool::{Handler, ReadJob, WriteJob};
 use super::world::World;
 use crate::base::error::{ErrorCode, ToolError, Violation};
 use crate::base::id::{CallId, GolemId};
-use crate::base::model::{Phase, ToolMeta};
+use crate::base::model::{CapabilityTier, Phase, ToolMeta};
 use crate::base::text::SafeText;
 use crate::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolStart, params_hash};
+use crate::safety::operator::CallRefused;
 use crate::store::Store;
 
 /// How an executor is made.
@@ -60,7 +61,8 @@ pub struct ExecutorConfig {
     pub fabric: Fabric,
     /// On whose behalf they act.
     pub golem_id: GolemId,
-    /// At most so many calls in any 60 seconds.
+    /// At most so many calls in any 60 seconds, of this executor alone. Where the world has the operator's rules, their
+    /// own figure counts instead, over all programs on the same ledger.
     pub calls_per_minute: u32,
     /// Asked before and told after each call, in this order.
     pub hooks: Vec<Arc<dyn Hook>>,
@@ -198,6 +200,10 @@ impl Executor {
         let started = Instant::now();
         let call_id = call.call_id.unwrap_or_else(|| self.new_call_id());
         let entry = shared.catalog.get(&call.tool);
+        if let Err(refusal) = shared.admit(entry).await {
+            shared.say_not_started(call_id, entry, &call.tool, &Value::Null, call.tick);
+            return shared.refuse_early(call_id, started, refusal);
+        }
         let (entry, params, job) = match shared.prepare(entry, &call.tool, call.input) {
             Ok((entry, params, job)) => {
                 shared.say_start(call_id, entry, &params, call.tick);
@@ -213,8 +219,8 @@ impl Executor {
         if let Err(error) = shared.ask_hooks(hook_call) {
             return shared.refuse_early(call_id, started, Refusal { status: Status::Blocked, error });
         }
-        let context =
-            CallContext::new(shared.world.clone(), shared.fabric.clone(), shared.golem_id.clone(), call_id, meta);
+        let (world, fabric, golem_id) = (shared.world.clone(), shared.fabric.clone(), shared.golem_id.clone());
+        let context = CallContext::new(world, fabric, golem_id, call_id, meta, shared.standing(call.phase));
         let claim = match shared.claim(call.idempotency_key, call_id, entry, &params).await {
             Ok(Some(Claimed::Answered(response))) => return shared.answer_again(&context, started, *response),
             Ok(Some(Claimed::Fresh(claim))) => Some(claim),
@@ -265,6 +271,13 @@ impl Shared {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The phase of whoever acts, tightened where the call asks for that, and where the operator is asked.
+    fn standing(&self, asked: Option<Phase>) -> Standing {
+        let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
+        let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
+        Standing { phase: asked.map_or(own, |asked| asked.max(own)), desk }
+    }
+
     fn say(&self, call_id: CallId, kind: EventKind) {
         self.fabric.emit(&self.golem_id, Some(call_id), kind);
     }
@@ -300,25 +313,23 @@ impl Shared {
         self.say(call_id, EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick }));
     }
 
-    /// Takes a place in the rate's window.
-    fn admit(&self) -> Result<(), Refusal> {
-        let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
-        let Err(wait) = rate.take(self.world.clock.now_millis()) else { return Ok(()) };
-        let limit = self.calls_per_minute;
-        let seconds = wait.div_ceil(1_000);
-        let error = ToolError::new(
-            ErrorCode::SafetyRateLimited,
-            format_args!("{limit} tool calls were made in the last 60 seconds, which is the limit"),
-        )
-        .suggest(format_args!("Wait {seconds} s; then one call is free again."))
-        .violating(&[Violation {
-            rule: "max_tool_calls_per_minute".to_owned(),
-            limit: limit.to_string(),
-            value: u64::from(limit).saturating_add(1).to_string(),
-            would_pass: format!("the same call in {seconds} s"),
-        }])
-        .detail("retry_after_ms", wait);
-        Err(Refusal { status: Status::Blocked, error })
+    /// Takes a place in the rate's window: the operator's, which all programs share, or this executor's own.
+    async fn admit(&self, entry: Option<&Arc<Entry>>) -> Result<(), Refusal> {
+        let now = self.world.clock.now_millis();
+        let Some(rules) = &self.world.rules else {
+            let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+            return rate.take(now).map_err(|wait| too_often(self.calls_per_minute, wait));
+        };
+        match rules.take_call(now).await {
+            Ok(()) => Ok(()),
+            Err(CallRefused::TooMany { limit, wait }) => Err(too_often(limit, wait)),
+            // A read changes nothing; without a ledger it is still counted here.
+            Err(CallRefused::Uncounted(_)) if entry.is_some_and(|entry| is_read(entry)) => {
+                let mut rate = self.rate.lock().unwrap_or_else(PoisonError::into_inner);
+                rate.take(now).map_err(|wait| too_often(self.calls_per_minute, wait))
+            }
+            Err(CallRefused::Uncounted(error)) => Err(ToolError::new(ErrorCode::StoreUnavailable, error).into()),
+        }
     }
 
     fn unknown(&self, name: &str) -> ToolError {
@@ -332,15 +343,13 @@ impl Shared {
         }
     }
 
-    /// From input to a job: the rate, then the tool, then the parameters; on a refusal, with as much of the input
-    /// as was read.
+    /// From input to a job: the tool, then the parameters; on a refusal, with as much of the input as was read.
     fn prepare<'e>(
         &self,
         entry: Option<&'e Arc<Entry>>,
         name: &str,
         input: Input,
     ) -> Result<(&'e Arc<Entry>, Value, Job), (Value, Refusal)> {
-        self.admit().map_err(|refusal| (Value::Null, refusal))?;
         let params = input.into_object();
         let Some(entry) = entry else {
             return Err((params.unwrap_or_default(), self.unknown(name).into()));
@@ -387,6 +396,28 @@ impl Shared {
         })]);
         response
     }
+}
+
+fn is_read(entry: &Entry) -> bool {
+    entry.def.meta.capability == CapabilityTier::Read
+}
+
+/// `limit` calls were made in the last minute; a place is free in `wait` milliseconds.
+fn too_often(limit: u32, wait: u64) -> Refusal {
+    let seconds = wait.div_ceil(1_000);
+    let error = ToolError::new(
+        ErrorCode::SafetyRateLimited,
+        format_args!("{limit} tool calls were made in the last 60 seconds, which is the limit"),
+    )
+    .suggest(format_args!("Wait {seconds} s; then one call is free again."))
+    .violating(&[Violation {
+        rule: "max_tool_calls_per_minute".to_owned(),
+        limit: limit.to_string(),
+        value: u64::from(limit).saturating_add(1).to_string(),
+        would_pass: format!("the same call in {seconds} s"),
+    }])
+    .detail("retry_after_ms", wait);
+    Refusal { status: Status::Blocked, error }
 }
 
 /// The parameters as the tool's own type, in a job.

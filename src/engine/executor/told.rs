@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use crate::base::units::TokenAmount;
 use crate::chain::token::TokenId;
-use crate::safety::approval::ApprovalNeed;
 use crate::safety::pipeline::{Committed, Preview, State};
 use crate::safety::value::Valued;
 use crate::safety::verdict::Verdict;
@@ -13,12 +12,6 @@ use crate::safety::verdict::Verdict;
 /// A permit with all that it stands for.
 pub(super) fn preview(preview: &Preview) -> Value {
     let (permit, proposal) = (&preview.permit, preview.framed.proposal());
-    let (need, reasons) = match &preview.needs {
-        ApprovalNeed::Instant => ("instant", Vec::new()),
-        ApprovalNeed::Notify => ("notify", Vec::new()),
-        ApprovalNeed::Delay { .. } => ("delay", Vec::new()),
-        ApprovalNeed::Approval { reasons } => ("approval", reasons.iter().map(ToString::to_string).collect()),
-    };
     let legs = preview.framed.legs().iter().map(|leg| {
         json!({
             "purpose": leg.purpose.as_str(), "from": leg.from, "to": leg.to, "value_wei": leg.value.to_string(),
@@ -36,8 +29,8 @@ pub(super) fn preview(preview: &Preview) -> Value {
         "chain_id": proposal.chain_id,
         "account": proposal.account,
         "intent": proposal.intent.as_str(),
-        "approval": need,
-        "reasons": reasons,
+        "approval": preview.needs.word(),
+        "reasons": preview.needs.reasons(),
         "bounds": {
             "pays_at_most": preview.values.outflows.iter().map(valued).collect::<Vec<_>>(),
             "receives_at_least": preview.values.inflows.iter().map(valued).collect::<Vec<_>>(),

@@ -14,6 +14,7 @@ use super::holding::Hold;
 use super::{Executor, Job, Running, Shared, bound, settle, told};
 use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
 use crate::base::model::{Phase, ToolMeta};
+use crate::base::text::SafeText;
 use crate::engine::acting::{Acting, ApprovalMode};
 use crate::engine::catalog::Entry;
 use crate::engine::context::CallContext;
@@ -328,7 +329,11 @@ impl Act {
                     *previewed = self.preview(acting, self.bind(params)?).await?;
                     ticket.replace(Arc::clone(&previewed.preview));
                 }
-                Decision::Refused { reason } | Decision::RefusedAndHalted { reason } => {
+                decided @ (Decision::Refused { .. } | Decision::RefusedAndHalted { .. }) => {
+                    if let Decision::RefusedAndHalted { reason } = &decided {
+                        self.halt(reason);
+                    }
+                    let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
                     let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
                     let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused{said}"));
                     return Err(rejected(error));
@@ -346,6 +351,14 @@ impl Act {
                     return Err(refused(error));
                 }
             }
+        }
+    }
+
+    /// Stops everything by the operator's word. Where that fails, nothing says that it is stopped.
+    fn halt(&self, reason: &SafeText) {
+        let Some(rules) = &self.shared.world.rules else { return };
+        if let Err(error) = rules.halt(reason.as_str(), self.shared.world.clock.now_millis()) {
+            tracing::error!(%error, "the operator said to stop everything, and the stop could not be set");
         }
     }
 

@@ -69,8 +69,14 @@ pub(super) fn clear_away(ledgers: &Path, own: &Path, now: Duration) {
 
 /// The database that was written last.
 pub(super) fn newest(ledgers: &Path) -> Result<Option<PathBuf>, DataError> {
-    let found = folders(ledgers).map_err(folder_error(ledgers))?;
-    Ok(found.into_iter().max_by_key(|(_, at)| *at).map(|(folder, _)| folder.join(DATABASE)))
+    Ok(all(ledgers)?.pop())
+}
+
+/// Every database, the one that was written last at the end.
+pub(super) fn all(ledgers: &Path) -> Result<Vec<PathBuf>, DataError> {
+    let mut found = folders(ledgers).map_err(folder_error(ledgers))?;
+    found.sort_by_key(|(_, at)| *at);
+    Ok(found.into_iter().map(|(folder, _)| folder.join(DATABASE)).collect())
 }
 
 /// The folders that hold a database, each with when it was last written, since the Unix epoch.

@@ -24,7 +24,7 @@ use crate::base::error::{ErrorCode, ToolError};
 use crate::chain::provider::{ConnectError, ProviderError};
 use crate::chain::sender;
 use crate::engine;
-use crate::safety::{audit, ledger, permit};
+use crate::safety::{audit, ledger, permit, policy};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
 
 use super::OpenWorld;
@@ -38,6 +38,7 @@ pub const ROOMS: &[Migrations] = &[
     ledger::MIGRATIONS,
     audit::MIGRATIONS,
     permit::MIGRATIONS,
+    policy::MIGRATIONS,
 ];
 
 const LEDGERS: &str = "ledger";
@@ -152,6 +153,19 @@ impl DataFolder {
     /// The configured folder; nothing is made yet.
     pub fn of(config: &Config) -> Self {
         Self { root: config.data_dir.value.clone() }
+    }
+
+    /// The folder at `root`; nothing is made yet.
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    /// The databases of all its ledgers, the one that was written last at the end.
+    ///
+    /// # Errors
+    /// [`DataError::Folder`] where the folder is there and cannot be read.
+    pub fn ledgers(&self) -> Result<Vec<PathBuf>, DataError> {
+        folders::all(&self.root.join(LEDGERS))
     }
 
     /// The folder itself.

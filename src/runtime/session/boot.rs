@@ -12,16 +12,17 @@ use super::tally::Tally;
 use super::{Brake, SessionOptions, tell};
 use crate::base::clock::Clock;
 use crate::base::config::Config;
+use crate::base::error::ToolError;
 use crate::base::id::{GolemId, InstanceId};
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
-use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
+use crate::engine::{ApprovalMode, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::News;
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
-use crate::runtime::{furnish, open_telling};
+use crate::runtime::{self, Hands, account, open_telling};
 use crate::sandbox::genesis::Stage as Step;
 use crate::sandbox::{MarketMode, Pace, Progress, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
@@ -63,19 +64,26 @@ pub(super) async fn boot(
         let _gone = telling.blocking_send(News::Market(Update::Boot(step_of(progress))));
     };
     let opened = open_telling(config, move || sandbox, clock.clone(), report).await;
-    let opened = opened.map_err(|error| error.to_string())?;
+    let mut opened = opened.map_err(|error| error.to_string())?;
     let ledger = folder.open_ledger(&opened).await.map_err(|error| error.to_string())?;
-    let furnished = furnish(config, &opened, &ledger, &fabric, clock.clone()).await;
-    let furnished = furnished.map_err(|error| error.message().to_owned())?;
+    let told = |error: ToolError| error.message().to_owned();
+    let rules = runtime::rules(config, &opened, &ledger).await.map_err(told)?;
+    opened.world = opened.world.under(Arc::clone(&rules));
     let (phase, phase_now) = watch::channel(Phase::Thriving);
-    let acting = furnished.as_ref().map(|furnished| Acting {
-        phase: phase_now.clone(),
-        approve: ApprovalMode::Ask,
-        ..furnished.acting.clone()
-    });
-    if let Some(acting) = &acting {
-        acting.paper.turn(options.paper);
-    }
+    let acting = match account::pick(config, &opened.world).map_err(told)? {
+        None => None,
+        Some(picked) => {
+            let mut account = account::locked(&picked, &opened, &ledger).map_err(told)?;
+            if let (Some(entry), Some(password)) = (picked.key(), &options.password) {
+                account = account::unlock(config, entry, password.clone(), &ledger).await.map_err(told)?;
+            }
+            let (guardian, paper) = (options.guardian.clone(), options.paper);
+            let phase = phase_now.clone();
+            let hands = Hands { phase, approve: ApprovalMode::Ask, guardian, paper, ..Hands::of(account) };
+            let made = runtime::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
+            Some(made.await.map_err(told)?)
+        }
+    };
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
     let network = identity(&opened);
     let sandbox = opened.sandbox;
@@ -102,7 +110,8 @@ pub(super) async fn boot(
         catalog: catalog.clone(),
         paper: acting.as_ref().map(|acting| acting.paper.clone()),
         desk: acting.as_ref().map(|acting| acting.pipeline.desk().clone()),
-        keeper: furnished.map(|furnished| furnished.keeper),
+        keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),
+        rules: acting.as_ref().map(|_| rules),
         own: OwnQuestions::default(),
         tally: Arc::new(std::sync::Mutex::new(Tally::default())),
         holdings: watch::Sender::new(Vec::new()),

@@ -83,7 +83,7 @@ impl Stage {
                     Err("it cannot be cancelled: it is over, or being signed".to_owned())
                 })
             }
-            Command::Answer { key, answer } => Some(self.answer(key, answer)),
+            Command::Answer { key, answer } => Some(self.answer(key, answer).await),
             Command::Hold => Some(self.brake.hold().map(|()| "held: nothing new is signed".to_owned())),
             Command::ReleaseHold => Some(self.release()),
             Command::Raise { level, reason } => {
@@ -141,7 +141,7 @@ impl Stage {
         });
     }
 
-    fn answer(&self, key: QuestionKey, answer: OperatorAnswer) -> Result<String, String> {
+    async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) -> Result<String, String> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
             // The stop comes first: whatever becomes of the answer, nothing is signed after it.
@@ -157,7 +157,7 @@ impl Stage {
                 let said = answered(&answer);
                 desk.answer(permit, into_answer(answer)?).map(|()| said).map_err(|error| error.to_string())
             }
-            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer),
+            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer),
         };
         if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
@@ -177,16 +177,19 @@ impl Stage {
         Ok(())
     }
 
-    fn answer_policy(&self, hash: alloy::primitives::B256, answer: &OperatorAnswer) -> Result<String, String> {
-        let keeper = self.keeper.as_ref().ok_or("no policy is followed here")?;
+    async fn answer_policy(&self, hash: alloy::primitives::B256, answer: &OperatorAnswer) -> Result<String, String> {
+        let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+        let now = self.clock.now_millis();
         match answer.kind() {
-            AnswerKind::Once => match keeper.accept(hash) {
+            AnswerKind::Once => match rules.accept(hash, "operator", now).await.map_err(|error| error.to_string())? {
                 Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
                 None => Err("another policy, or none, is waiting by now: look again".to_owned()),
             },
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
-                // The file is the operator's own: what it says waits until it says something else.
-                Ok(format!("what holds goes on holding; {} says otherwise until you mend it", keeper.path().display()))
+                // The file is the operator's own: what it says has no effect until it says something else.
+                rules.refuse(hash, "operator", now).await.map_err(|error| error.to_string())?;
+                let file = rules.keeper().path().display();
+                Ok(format!("what holds goes on holding; {file} says otherwise until you mend it"))
             }
             AnswerKind::Similar | AnswerKind::Smaller => Err("a policy is taken whole, or not".to_owned()),
         }

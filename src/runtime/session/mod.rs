@@ -32,7 +32,9 @@ use crate::base::config::Config;
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
+use crate::custody::Password;
 use crate::runtime::data::DataFolder;
+use crate::safety::guardian::Guardian;
 use crate::safety::stop::{Stop, StopFile};
 
 /// How a session is opened.
@@ -52,6 +54,10 @@ pub struct SessionOptions {
     pub role: SafeText,
     /// The shows that the actor can play.
     pub scenarios: Vec<SafeText>,
+    /// Who must agree above the hot lane; without one, what is above it is blocked.
+    pub guardian: Option<Arc<dyn Guardian>>,
+    /// Opens the key that the configuration names; without it that key previews, and does not sign.
+    pub password: Option<Password>,
 }
 
 impl Default for SessionOptions {
@@ -65,6 +71,8 @@ impl Default for SessionOptions {
             name: SafeText::clean("Ada", 40),
             role: SafeText::clean("trade-executor", 40),
             scenarios: Vec::new(),
+            guardian: None,
+            password: None,
         }
     }
 }

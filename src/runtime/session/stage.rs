@@ -23,6 +23,7 @@ use crate::runtime::data::Ledger;
 use crate::runtime::handle::{ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
 use crate::runtime::market::model::Network;
 use crate::safety::approval::ApprovalDesk;
+use crate::safety::operator::OperatorRules;
 use crate::safety::policy::Keeper;
 use crate::sandbox::Sandbox;
 
@@ -44,6 +45,7 @@ pub(super) struct Stage {
     pub paper: Option<Paper>,
     pub desk: Option<ApprovalDesk>,
     pub keeper: Option<Arc<Keeper>>,
+    pub rules: Option<Arc<OperatorRules>>,
     pub own: OwnQuestions,
     pub tally: Arc<Mutex<Tally>>,
     pub holdings: watch::Sender<Vec<ChainHoldings>>,

@@ -22,7 +22,7 @@ use crate::runtime::market::model::{ChainSnapshot, Money, Update};
 use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::{Question, mirror};
-use crate::safety::policy::{Adopted, Followed, Policy};
+use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
 use crate::sandbox::SandboxChain;
 
@@ -258,10 +258,9 @@ impl Stage {
     }
 
     fn look_at_policy(&self, watched: &mut Watched) {
-        let Some(keeper) = &self.keeper else { return };
-        if let Followed::Broken(error) = keeper.follow() {
-            watched.policy_fault = Some(SafeText::clean(&error.to_string(), 300));
-        }
+        let (Some(keeper), Some(rules)) = (&self.keeper, &self.rules) else { return };
+        // By the rules, so that what is tighter is put on record.
+        rules.policy();
         let broken = keeper.broken();
         watched.policy_fault = broken.map(|error| SafeText::clean(&error.to_string(), 300));
         let now = keeper.current();

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use alloy::primitives::B256;
+use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
@@ -13,7 +14,9 @@ use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
+use crate::base::units::Usd;
 use crate::fabric::{ApprovalOutcome, ApprovalRequested, ApprovalResolved, EventKind, Fabric};
+use crate::safety::audit::{AuditError, Note, Trail};
 use crate::safety::pipeline::Preview;
 
 /// Characters kept of a reason.
@@ -31,6 +34,7 @@ struct Inner {
     timeout: Duration,
     state: Mutex<State>,
     changed: watch::Sender<u64>,
+    trail: Option<Trail>,
 }
 
 #[derive(Default)]
@@ -65,8 +69,17 @@ impl std::fmt::Debug for ApprovalDesk {
 impl ApprovalDesk {
     /// A desk whose questions lapse after `timeout`.
     pub fn new(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration) -> Self {
+        Self::made(clock, fabric, timeout, None)
+    }
+
+    /// The same, with every question and how it ended on the audit trail. A yes that cannot be recorded is none.
+    pub fn recording(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, trail: Trail) -> Self {
+        Self::made(clock, fabric, timeout, Some(trail))
+    }
+
+    fn made(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, trail: Option<Trail>) -> Self {
         let state = Mutex::default();
-        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed: watch::Sender::new(0) }) }
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed: watch::Sender::new(0), trail }) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -175,6 +188,8 @@ impl ApprovalDesk {
             ends: Instant::now() + wait,
             passes_by_itself,
             over: false,
+            told: false,
+            similar: None,
         }
     }
 
@@ -254,12 +269,24 @@ pub struct Ticket {
     ends: Instant,
     passes_by_itself: bool,
     over: bool,
+    /// Whether the question is on the trail.
+    told: bool,
+    /// For how long and up to how much the yes stands, where it does.
+    similar: Option<(u64, Usd)>,
 }
 
 impl Ticket {
     /// Waits for what happens next. After [`Decision::PermitExpired`] the question is still open:
     /// [`Self::replace`] it and wait again. Any other decision ends it.
     pub async fn decision(&mut self) -> Decision {
+        if !self.told {
+            self.told = true;
+            if let Err(error) = self.record(self.question()).await {
+                let decision = unrecorded(&error);
+                self.finish(ApprovalOutcome::Withdrawn, decision.reason().cloned());
+                return decision;
+            }
+        }
         let expires = self.preview.permit.expires;
         let decision = tokio::select! {
             biased;
@@ -267,25 +294,77 @@ impl Ticket {
             () = sleep_until(self.ends) => self.timed_out(),
             () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
         };
-        let (outcome, reason) = match &decision {
-            Decision::Approved(_) => (ApprovalOutcome::Approved, None),
-            Decision::Edit { .. } => (ApprovalOutcome::Edited, None),
-            Decision::Refused { reason } => (ApprovalOutcome::Refused, Some(reason.clone())),
-            Decision::RefusedAndHalted { reason } => (ApprovalOutcome::RefusedAndHalted, Some(reason.clone())),
-            Decision::Lapsed => (ApprovalOutcome::Lapsed, None),
-            Decision::Withdrawn { reason } => (ApprovalOutcome::Withdrawn, Some(reason.clone())),
-            Decision::PermitExpired => return decision,
+        let Some(outcome) = self.outcome(&decision) else { return decision };
+        // On disk before anybody acts on it.
+        let recorded = self.record(self.answer(outcome, &decision)).await;
+        let (outcome, decision) = match recorded {
+            Ok(()) => (outcome, decision),
+            Err(error) => (ApprovalOutcome::Withdrawn, unrecorded(&error)),
         };
-        self.finish(outcome, reason);
+        self.finish(outcome, decision.reason().cloned());
         decision
     }
 
-    fn taken(&self, answered: Result<Answered, oneshot::error::RecvError>) -> Decision {
+    /// How the question ended; `None` where it goes on.
+    fn outcome(&self, decision: &Decision) -> Option<ApprovalOutcome> {
+        Some(match decision {
+            Decision::Approved(_) if self.similar.is_some() => ApprovalOutcome::ApprovedSimilar,
+            Decision::Approved(_) => ApprovalOutcome::Approved,
+            Decision::Edit { .. } => ApprovalOutcome::Edited,
+            Decision::Refused { .. } => ApprovalOutcome::Refused,
+            Decision::RefusedAndHalted { .. } => ApprovalOutcome::RefusedAndHalted,
+            Decision::Lapsed => ApprovalOutcome::Lapsed,
+            Decision::Withdrawn { .. } => ApprovalOutcome::Withdrawn,
+            Decision::PermitExpired => return None,
+        })
+    }
+
+    async fn record(&self, note: Note) -> Result<(), AuditError> {
+        match &self.desk.inner.trail {
+            Some(trail) => trail.record(note).await,
+            None => Ok(()),
+        }
+    }
+
+    fn note(&self, kind: &'static str, body: Value) -> Note {
+        let proposal = self.preview.framed.proposal();
+        Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
+    }
+
+    fn question(&self) -> Note {
+        let body = json!({
+            "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
+            "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
+        });
+        self.note("approval:requested", body)
+    }
+
+    fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> Note {
+        let (amount, said) = match decision {
+            Decision::Edit { amount } => (Some(amount), None),
+            Decision::Approved(yes) => (None, Some(yes.said().as_str())),
+            Decision::Refused { .. }
+            | Decision::RefusedAndHalted { .. }
+            | Decision::Lapsed
+            | Decision::Withdrawn { .. }
+            | Decision::PermitExpired => (None, None),
+        };
+        let body = json!({
+            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
+            "amount": amount, "stands_for_ms": self.similar.map(|(millis, _)| millis),
+            "stands_up_to_usd": self.similar.map(|(_, total)| total),
+        });
+        self.note("approval:resolved", body)
+    }
+
+    fn taken(&mut self, answered: Result<Answered, oneshot::error::RecvError>) -> Decision {
         let permit_id = self.preview.permit.permit_id;
         match answered {
-            Ok(Answered::Answer(Answer::Once | Answer::Similar { .. })) => {
+            Ok(Answered::Answer(Answer::Similar { millis, total })) => {
+                self.similar = Some((millis, total));
                 Decision::Approved(Yes { permit_id, said: Said::Operator })
             }
+            Ok(Answered::Answer(Answer::Once)) => Decision::Approved(Yes { permit_id, said: Said::Operator }),
             Ok(Answered::Answer(Answer::Edit { amount })) => Decision::Edit { amount },
             Ok(Answered::Answer(Answer::Refuse { reason })) => Decision::Refused { reason },
             Ok(Answered::Answer(Answer::RefuseAndHalt { reason })) => Decision::RefusedAndHalted { reason },
@@ -346,10 +425,21 @@ impl Ticket {
 
 impl Drop for Ticket {
     fn drop(&mut self) {
-        if !self.over {
-            self.finish(ApprovalOutcome::Withdrawn, None);
+        if self.over {
+            return;
+        }
+        self.finish(ApprovalOutcome::Withdrawn, None);
+        if let (true, Some(trail)) = (self.told, &self.desk.inner.trail) {
+            let reason = SafeText::clean("whoever asked went away", MAX_REASON);
+            trail.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
         }
     }
+}
+
+/// An answer that left no record is none.
+fn unrecorded(error: &AuditError) -> Decision {
+    let reason = format!("it could not be put on the audit trail: {error}");
+    Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
 }
 
 /// What an operator must see again before a yes counts: every figure that is not what it was.

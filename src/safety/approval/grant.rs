@@ -91,6 +91,11 @@ impl Grant {
         self.left
     }
 
+    /// When it ends.
+    pub fn ends(&self) -> Instant {
+        self.ends
+    }
+
     /// Whether it is still of use: in time, and under the rules and the phase of now.
     pub(super) fn lives(&self, now: Instant, policy: B256, phase: Phase) -> bool {
         now < self.ends && self.scope.policy == policy && self.scope.phase == phase

@@ -12,6 +12,7 @@
 mod anchor;
 #[cfg(test)]
 mod tests;
+mod trail;
 mod verify;
 
 use alloy::primitives::{B256, Keccak256};
@@ -22,6 +23,7 @@ use crate::base::id::{CallId, GolemId};
 use crate::store::{Migrations, StoreError};
 
 pub use anchor::{Anchor, AnchorError};
+pub use trail::{Note, Trail};
 pub use verify::{Fault, Report, verify};
 
 /// The trail's table.

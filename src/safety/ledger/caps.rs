@@ -40,7 +40,8 @@ impl Span {
         }
     }
 
-    const fn words(self) -> &'static str {
+    /// In words, such as `in any 24 hours`.
+    pub const fn words(self) -> &'static str {
         match self {
             Self::Once => "in one action",
             Self::Hour => "in any 60 minutes",

@@ -31,6 +31,7 @@ pub(crate) use caps::percent;
 pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
 pub use micros::{Micros, TooMuch, sum};
 pub use tables::MIGRATIONS;
+pub(crate) use usage::clock;
 pub use usage::{Breaker, Usage, Window, held, usage};
 use usage::{sql, token_text};
 
@@ -284,25 +285,25 @@ pub fn knows_recipient(connection: &Connection, chain_id: u64, recipient: Addres
 }
 
 /// Counts one call and judges the rate: no more than `most` in any 60 seconds, by all processes
-/// together.
+/// together. Answers in how many milliseconds there is a place, where this is one too many; it then does
+/// not count.
 ///
 /// # Errors
-/// [`LedgerError::Exceeded`] where it is one too many; it then does not count.
-pub fn take_call(transaction: &Transaction<'_>, now: u64, most: u32) -> Result<(), LedgerError> {
+/// [`LedgerError`]: it is not counted.
+pub fn take_call(transaction: &Transaction<'_>, now: u64, most: u32) -> Result<Option<u64>, LedgerError> {
     let now = advance(transaction, now)?;
-    let made = usage::calls(transaction, now)?;
-    if made >= most {
-        return Err(LedgerError::Exceeded(vec![Violation {
-            rule: "max_tool_calls_per_minute".to_owned(),
-            limit: format!("{most} in any 60 seconds"),
-            value: format!("{made} were made"),
-            would_pass: "the same call within a minute".to_owned(),
-        }]));
+    if usage::calls(transaction, now)? >= most {
+        let edge = sql(now.saturating_sub(CALL_WINDOW))?;
+        let oldest: Option<i64> = transaction
+            .prepare_cached("SELECT min(at) FROM ledger_call WHERE at > ?1")?
+            .query_row([edge], |row| row.get(0))?;
+        let free = oldest.map(usage::time).transpose()?.map_or(now, |at| at).saturating_add(CALL_WINDOW);
+        return Ok(Some(free.saturating_sub(now)));
     }
     let edge = sql(now.saturating_sub(CALL_WINDOW))?;
     transaction.prepare_cached("DELETE FROM ledger_call WHERE at <= ?1")?.execute([edge])?;
     transaction.prepare_cached("INSERT INTO ledger_call (at) VALUES (?1)")?.execute([sql(now)?])?;
-    Ok(())
+    Ok(None)
 }
 
 /// Tells the ledger what an account is worth; the highest it was told is what the stop-loss measures
@@ -342,6 +343,15 @@ pub fn set_high_water(
         params![sql(party.chain_id)?, party.account.to_string(), equity.to_sql(), sql(now)?],
     )?;
     Ok(())
+}
+
+/// Forgets an account's highest marks, by the operator's word: what it is worth at its next action is its mark then.
+/// Answers how many there were.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn forget_high_water(transaction: &Transaction<'_>, account: Address) -> Result<usize, LedgerError> {
+    Ok(transaction.execute("DELETE FROM ledger_high_water WHERE account = ?1", [account.to_string()])?)
 }
 
 /// Closes the breaker, by the operator's word.

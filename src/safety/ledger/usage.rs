@@ -75,7 +75,8 @@ impl Usage {
         self.window(span).spent
     }
 
-    fn window(&self, span: Span) -> Window {
+    /// One window's spending; nothing for [`Span::Once`].
+    pub fn window(&self, span: Span) -> Window {
         let [hour, day, month] = self.windows;
         match span {
             Span::Once => Window::default(),
@@ -205,7 +206,7 @@ pub(super) fn calls(connection: &Connection, now: u64) -> Result<u32, LedgerErro
 }
 
 /// The latest time the ledger was told.
-pub(super) fn clock(connection: &Connection) -> Result<u64, LedgerError> {
+pub fn clock(connection: &Connection) -> Result<u64, LedgerError> {
     let stored: Option<i64> = connection
         .prepare_cached("SELECT now FROM ledger_clock WHERE one = 1")?
         .query_row([], |row| row.get(0))

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, Log, Signature, TxKind, U256};
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::assess::Assessment;
@@ -24,6 +25,7 @@ use crate::chain::signed::Signed;
 use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
 use crate::safety::account::SignError;
 use crate::safety::approval::{ApprovalNeed, Consent};
+use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::{FeeBound, Framed, FramedLeg};
 use crate::safety::permit::{self, PermitFault, Use};
 use crate::safety::proposal::{Purpose, SIGNATURE_BYTES};
@@ -120,8 +122,21 @@ enum GateError {
     Reserve(#[from] ReserveError),
     #[error(transparent)]
     Permit(#[from] PermitFault),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
     #[error("a stop was set or changed meanwhile")]
     Stopped,
+}
+
+/// Why signed bytes were not stored.
+#[derive(Debug, thiserror::Error)]
+enum KeepError {
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error(transparent)]
+    Audit(#[from] AuditError),
 }
 
 impl From<PermitFault> for Refusal {
@@ -141,7 +156,7 @@ impl From<GateError> for Refusal {
             GateError::Permit(fault) => fault.into(),
             GateError::Reserve(ReserveError::Refused(verdicts)) => Self::by(verdicts, None),
             GateError::Stopped => Self::new(ErrorCode::Halted, error),
-            GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) => {
+            GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
                 Self::new(ErrorCode::StoreUnavailable, error)
             }
         }
@@ -159,7 +174,7 @@ impl Pipeline {
         let work = async move {
             let result = pipeline.carry_out(prepared, consent).await;
             if let Err(refusal) = &result {
-                pipeline.say_refused(&framed, permit_id, refusal);
+                pipeline.refuse(&framed, permit_id, refusal).await;
             }
             result
         };
@@ -181,14 +196,18 @@ impl Pipeline {
     pub async fn rehearse(&self, permit_id: PermitId) -> Result<Committed, Refusal> {
         let prepared = self.take(permit_id)?;
         let result = self.look_again(&prepared).await;
-        let assessment =
-            result.inspect_err(|refusal| self.say_refused(&prepared.preview.framed, permit_id, refusal))?;
+        if let Err(refusal) = &result {
+            self.refuse(&prepared.preview.framed, permit_id, refusal).await;
+        }
+        let assessment = result?;
         committed(&prepared.preview, assessment, State::Simulated)
     }
 
-    fn say_refused(&self, framed: &Framed, permit_id: PermitId, refusal: &Refusal) {
+    /// Says, and records, why a permit did not serve.
+    async fn refuse(&self, framed: &Framed, permit_id: PermitId, refusal: &Refusal) {
         let refused = PermitRefused { permit_id, code: refusal.code, why: refusal.why() };
         self.say(framed, EventKind::PermitRefused(refused));
+        self.record_refusal(framed, Some(permit_id), refusal).await;
     }
 
     /// Takes a permit out of memory, so that no second commit can begin with it.
@@ -250,9 +269,12 @@ impl Pipeline {
     async fn carry_out(&self, prepared: Prepared, consent: Consent) -> Result<Committed, Refusal> {
         let permit_id = prepared.preview.permit.permit_id;
         let assessment = self.look_again(&prepared).await?;
+        if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
+            return Err(Refusal::by(vec![verdict], None));
+        }
         self.consented(&prepared.preview, &assessment, &consent)?;
         let (nonces, fees) = self.for_next(&prepared.preview.framed).await?;
-        let (held, ticket) = self.gate(&prepared.preview, &assessment, nonces).await?;
+        let (held, ticket) = self.gate(&prepared.preview, &assessment, nonces, consent.word()).await?;
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
         self.run_plan(prepared, assessment, held, (ticket, fees)).await
@@ -310,6 +332,7 @@ impl Pipeline {
         preview: &Preview,
         assessment: &Assessment,
         seen: ChainNonces,
+        consent: &'static str,
     ) -> Result<(Held, NonceTicket), Refusal> {
         let framed = preview.framed.clone();
         let proposal = framed.proposal();
@@ -340,6 +363,13 @@ impl Pipeline {
                 return Err(PermitFault::Consumed.into());
             }
             let ticket = sender::allocate(transaction, framed.proposal().chain_id, framed.signer(), seen, now)?;
+            let body = json!({
+                "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
+                "consent": consent, "nonce": ticket.nonce,
+            });
+            let (proposal, kind) = (framed.proposal(), "permit:consumed");
+            let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
             Ok((Held { reservation, spent, gas }, ticket))
         });
         Ok(written.await?)
@@ -367,6 +397,8 @@ impl Pipeline {
         if stopped() {
             return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was signed"));
         }
+        let purpose = framed.legs().get(leg).map_or(Purpose::Main, |leg| leg.purpose);
+        self.step(framed, if purpose == Purpose::Approve { "Approving token" } else { "Signing transaction" });
         let signed = match account.sign(capability).await {
             Ok(signed) => signed,
             Err(SignError::Unclear(why)) => {
@@ -388,10 +420,19 @@ impl Pipeline {
             return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was sent"));
         }
         let (permit_id, of, call_id) = (preview.permit.permit_id, framed.legs().len(), framed.proposal().call_id);
+        let golem_id = framed.proposal().golem_id.clone();
+        let body = json!({
+            "permit_id": permit_id, "leg": leg + 1, "of": of, "hash": signed.hash(), "chain_id": signed.chain_id(),
+            "from": signed.from(), "to": signed.transaction().to(), "nonce": signed.nonce(),
+            "by": account.kind().as_str(), "route": match route { Route::Public => "public", Route::Private => "private" },
+        });
         let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
-        let stored = self.inner.store.write(move |transaction| -> Result<Kept, RecordError> {
-            let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), clock.now_millis())?;
+        let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
+            let now = clock.now_millis();
+            let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
             permit::note_leg(transaction, permit_id, leg, of, bytes.hash())?;
+            let entry = Entry { kind: "tx:signed", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            audit::append(transaction, now, &entry)?;
             Ok(kept)
         });
         match stored.await {

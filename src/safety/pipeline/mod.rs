@@ -25,6 +25,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use crate::base::clock::Clock;
@@ -32,9 +33,10 @@ use crate::base::error::ErrorCode;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
 use crate::chain::sender::{ChainNonces, FeeQuote, Fees, Sender};
-use crate::fabric::{EventKind, Fabric};
+use crate::fabric::{EventKind, Fabric, ToolUpdate};
 use crate::safety::account::Account;
 use crate::safety::approval::ApprovalDesk;
+use crate::safety::audit::{Note, Trail};
 use crate::safety::framed::{FeeBound, Framed};
 use crate::safety::ground::Ground;
 use crate::safety::guardian::Guardian;
@@ -72,7 +74,7 @@ pub struct PipelineChain {
 pub struct PipelineConfig {
     /// The chains it works on.
     pub chains: Vec<PipelineChain>,
-    /// The ledger's database, opened with the migrations of this room, the sender and the ledger.
+    /// The ledger's database, opened with the migrations of permits, the audit trail, the sender and the ledger.
     pub store: Store,
     /// The operator's rules.
     pub rules: Arc<dyn Rulebook>,
@@ -114,6 +116,7 @@ struct Inner {
     permit_ttl: u64,
     patience: Duration,
     prepared: Mutex<HashMap<PermitId, Slot>>,
+    trail: Trail,
 }
 
 /// What a permit stands for, in memory only: no permit outlives the program.
@@ -145,7 +148,9 @@ impl Pipeline {
         let PipelineConfig { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience } = config;
         let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
         let prepared = Mutex::default();
-        let inner = Inner { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience, prepared };
+        let trail = Trail::new(store.clone(), clock.clone());
+        let inner =
+            Inner { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience, prepared, trail };
         Self { inner: Arc::new(inner) }
     }
 
@@ -200,6 +205,35 @@ impl Pipeline {
         let fees = quote?.within(cap).map_err(|error| Refusal::new(ErrorCode::PermitMismatch, error))?;
         let Fees { max_fee_per_gas, max_priority_fee_per_gas } = fees;
         Ok((nonces, FeeBound { max_fee_per_gas, max_priority_fee_per_gas }))
+    }
+
+    /// Says that a step of the tool begins, where the tool has such a step.
+    fn step(&self, framed: &Framed, name: &str) {
+        if let Some(update) = ToolUpdate::named(framed.proposal().tool.progress_steps, name) {
+            self.say(framed, EventKind::ToolUpdate(update));
+        }
+    }
+
+    /// A note for the audit trail about what `framed` is part of.
+    fn note(&self, framed: &Framed, kind: &'static str, body: Value) -> Note {
+        let proposal = framed.proposal();
+        Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
+    }
+
+    /// Records why something is not done. It is not done either way: what could not be recorded is for the log.
+    async fn record_refusal(&self, framed: &Framed, permit_id: Option<PermitId>, refusal: &Refusal) {
+        let (kind, proposal) =
+            (if permit_id.is_some() { "permit:refused" } else { "action:refused" }, framed.proposal());
+        let blocking = refusal.verdicts.iter().filter(|verdict| verdict.blocks());
+        let body = json!({
+            "permit_id": permit_id, "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
+            "chain_id": proposal.chain_id, "account": proposal.account, "code": refusal.code,
+            "why": refusal.why(), "checks": blocking.map(|verdict| verdict.check).collect::<Vec<_>>(),
+            "violations": refusal.violations, "wanted": proposal.expected_outcome,
+        });
+        if let Err(error) = self.inner.trail.record(self.note(framed, kind, body)).await {
+            tracing::warn!(%error, "a refusal is not on the audit trail");
+        }
     }
 
     fn say(&self, framed: &Framed, kind: EventKind) {

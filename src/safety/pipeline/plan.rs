@@ -133,7 +133,7 @@ impl Pipeline {
         if let Some(truth) = &truth
             && anything_happened
         {
-            self.say_truth(&framed, truth);
+            self.say_truth(&framed, truth).await;
         }
         if let Ended::Done = ended {
             self.note_recipients(&framed).await;

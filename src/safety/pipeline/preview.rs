@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use alloy::primitives::B256;
+use serde_json::json;
 use tokio::time::Instant;
 
 use super::{Asked, Pipeline, Prepared, Refusal};
@@ -16,6 +17,7 @@ use crate::safety::account::{Account, FrameContext};
 use crate::safety::approval::ApprovalNeed;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
+use crate::safety::ground::Ground;
 use crate::safety::guardian::{Case, Opinion};
 use crate::safety::permit::{self, ActionPermit};
 use crate::safety::proposal::Proposal;
@@ -66,15 +68,32 @@ impl Pipeline {
     ) -> Result<Preview, Refusal> {
         let ground = self.ground(proposal.chain_id)?;
         let framed = self.frame(&proposal, &*account).await?;
+        let looked = self.look_at(&framed, ground, account, asked).await;
+        if let Err(refusal) = &looked {
+            self.record_refusal(&framed, None, refusal).await;
+        }
+        looked
+    }
+
+    async fn look_at(
+        &self,
+        framed: &Framed,
+        ground: Ground,
+        account: Arc<dyn Account>,
+        asked: Asked,
+    ) -> Result<Preview, Refusal> {
+        let framed = framed.clone();
+        self.step(&framed, "Simulating via Revm");
         let assessment = self.assess(&ground, &framed, 0, asked.phase).await?;
         let mut verdicts = assessment.verdicts.clone();
         let facts = &assessment.facts;
         if facts.stop.is_some() {
             self.inner.desk.drop_grants();
         }
+        verdicts.extend(self.unseen(&framed, facts)?);
         let above_hot_lane = self.inner.rules.above_hot_lane(&framed, facts);
         let mut opinion = None;
-        if !assessment.blocks() && above_hot_lane {
+        if !verdicts.iter().any(Verdict::blocks) && above_hot_lane {
             match self.ask_guardian(&framed, facts).await {
                 Ok(agrees) => opinion = Some(agrees),
                 Err(verdict) => verdicts.push(verdict),
@@ -105,6 +124,18 @@ impl Pipeline {
             phase: asked.phase,
             network: ground.network().kind,
         };
+        let permit = &preview.permit;
+        let proposal = framed.proposal();
+        let body = json!({
+            "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": policy,
+            "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
+            "account": proposal.account, "expected_outcome": permit.expected_outcome,
+            "spent_usd": values.spent, "gas_usd": values.gas, "phase": asked.phase, "expires_at": permit.expires_at,
+            "needs": preview.needs.word(), "reasons": preview.needs.reasons(),
+        });
+        // A permit that left no record could be used without one.
+        let recorded = self.inner.trail.record(self.note(&framed, "permit:issued", body)).await;
+        recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
         self.say(
             &framed,
             EventKind::PermitIssued(PermitIssued {
@@ -133,6 +164,24 @@ impl Pipeline {
             return Err(refuse(&"the account framed other fees than it was given"));
         }
         Ok(framed)
+    }
+
+    /// What stands against an action that is to go through a private relay where there is none: it would be signed and
+    /// could not be sent.
+    pub(super) fn unseen(&self, framed: &Framed, facts: &Facts) -> Result<Option<Verdict>, Refusal> {
+        let chain_id = framed.proposal().chain_id;
+        if !self.inner.rules.goes_private(framed, facts) || self.sender(chain_id)?.has_relay() {
+            return Ok(None);
+        }
+        let why = "it is to go through a private relay, and none is configured for this chain";
+        let violation = Violation {
+            rule: "private_rpc_above_usd".to_owned(),
+            limit: "above it a transaction is shown to a private relay alone".to_owned(),
+            value: "no relay".to_owned(),
+            would_pass: "a smaller amount, or the same once `relay` is set for this chain in the configuration"
+                .to_owned(),
+        };
+        Ok(Some(Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetyNotAllowed, why, vec![violation])))
     }
 
     async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {

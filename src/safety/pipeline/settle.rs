@@ -76,6 +76,10 @@ impl Pipeline {
             gas_cost: None,
             logs: Vec::new(),
         };
+        let main = report.purpose != crate::safety::proposal::Purpose::Approve;
+        if main {
+            self.step(framed, "Broadcasting");
+        }
         let state = match sender.send(kept).await {
             Ok(sent) if sent.state == Stage::Dropped => TxState::Dropped,
             Ok(_) => TxState::Sent,
@@ -85,6 +89,9 @@ impl Pipeline {
         self.say_leg(framed, leg, hash, state, None);
         if state == TxState::Dropped {
             return LegReport { state, ..report };
+        }
+        if main {
+            self.step(framed, "Confirming receipt");
         }
         let rules = WaitRules { patience: self.inner.patience, resend: self.inner.rules.stop().is_none() };
         let report = match sender.wait(hash, rules).await {
@@ -118,13 +125,20 @@ impl Pipeline {
         Ok(Truth { moves, gas_cost, mismatches })
     }
 
-    /// Says what was expected and what is.
-    pub(super) fn say_truth(&self, framed: &Framed, truth: &Truth) {
+    /// Says, and records, what was expected and what is.
+    pub(super) async fn say_truth(&self, framed: &Framed, truth: &Truth) {
         let actual = match truth.mismatches.as_slice() {
             [] => "as declared".to_owned(),
             found => found.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; "),
         };
         let moved = truth.moves.iter().map(describe).collect::<Vec<_>>().join(", ");
+        let body = serde_json::json!({
+            "matched": truth.matched(), "mismatches": truth.mismatches, "moves": moved,
+            "gas_cost_wei": truth.gas_cost.to_string(),
+        });
+        if let Err(error) = self.inner.trail.record(self.note(framed, "action:verified", body)).await {
+            tracing::warn!(%error, "what the chain says is not on the audit trail");
+        }
         self.say(
             framed,
             EventKind::ToolVerified(ToolVerified {

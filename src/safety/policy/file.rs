@@ -78,7 +78,7 @@ pub fn parse(text: &str, path: &Path) -> Result<Policy, PolicyError> {
     }
     let set = set.into_iter().map(|(name, at)| (name, line(text, at))).collect();
     let origin = Origin::File { path: path.to_owned(), preset, set };
-    Ok(Policy::new(preset.rules().under(file), origin))
+    Ok(Policy::new(preset.rules().under(file), origin, vec![text.into()]))
 }
 
 /// What the reader says, with the nearest field where one was not known.

@@ -55,6 +55,8 @@ struct State {
     written: Arc<Policy>,
     stamp: Option<Stamp>,
     broken: Option<PolicyError>,
+    /// What the operator has said no to.
+    refused: Option<B256>,
 }
 
 /// How a file is told from its successor without reading it.
@@ -70,14 +72,18 @@ impl Keeper {
         let stamp = stamp(&path);
         let policy = Arc::new(read(&path)?.unwrap_or_else(|| Policy::preset(absent)));
         let adopted = Adopted { policy: policy.clone(), version: 1 };
-        Ok(Self { path, absent, state: Mutex::new(State { adopted, written: policy, stamp, broken: None }) })
+        Ok(Self {
+            path,
+            absent,
+            state: Mutex::new(State { adopted, written: policy, stamp, broken: None, refused: None }),
+        })
     }
 
     /// One that follows no file.
     pub fn fixed(policy: Policy) -> Self {
         let policy = Arc::new(policy);
         let adopted = Adopted { policy: policy.clone(), version: 1 };
-        let state = State { adopted, written: policy, stamp: None, broken: None };
+        let state = State { adopted, written: policy, stamp: None, broken: None, refused: None };
         Self { path: PathBuf::new(), absent: Preset::ReadOnly, state: Mutex::new(state) }
     }
 
@@ -118,19 +124,17 @@ impl Keeper {
         if next.hash() == state.written.hash() {
             return Followed::Unchanged;
         }
-        state.written = next.clone();
-        let now = state.adopted.policy.clone();
-        let changes = now.changes(&next);
-        if changes.iter().all(|change| change.tighter) {
-            state.adopt(next);
-            return Followed::Tightened(changes);
-        }
-        let between = Arc::new(now.stricter(&next));
-        if between.hash() != now.hash() {
-            state.adopt(between);
-        }
-        let changes = state.adopted.policy.changes(&next);
-        Followed::Waits(Pending { policy: next, changes })
+        state.refused = None;
+        state.weigh(next)
+    }
+
+    /// Goes on from what held when the last program ended: what the file has loosened since waits for a decision, as if
+    /// it had been loosened just now. To be called once, before anything relies on it.
+    pub fn resume(&self, held: Policy) -> Followed {
+        let mut state = self.lock();
+        let written = state.written.clone();
+        state.adopted.policy = Arc::new(held);
+        state.weigh(written)
     }
 
     /// Why the file cannot be read, where it could not be when it was looked at last.
@@ -141,7 +145,8 @@ impl Keeper {
     /// The looser policy that waits for a decision, if one does.
     pub fn pending(&self) -> Option<Pending> {
         let state = self.lock();
-        let waits = state.written.hash() != state.adopted.policy.hash();
+        let written = state.written.hash();
+        let waits = written != state.adopted.policy.hash() && state.refused != Some(written);
         waits.then(|| Pending { policy: state.written.clone(), changes: state.adopted.policy.changes(&state.written) })
     }
 
@@ -157,12 +162,43 @@ impl Keeper {
         Some(state.adopted.clone())
     }
 
+    /// Leaves the waiting policy with this hash where it is, by the operator's no: it is not asked about again until the
+    /// file changes. `false` where another one, or none, is waiting by now.
+    pub fn refuse(&self, hash: B256) -> bool {
+        let mut state = self.lock();
+        let waits = state.written.hash() == hash && hash != state.adopted.policy.hash();
+        if waits {
+            state.refused = Some(hash);
+        }
+        waits
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
+    /// Takes what is tighter in `next` at once; what is looser waits.
+    fn weigh(&mut self, next: Arc<Policy>) -> Followed {
+        self.written = next.clone();
+        let now = self.adopted.policy.clone();
+        let changes = now.changes(&next);
+        if changes.is_empty() {
+            return Followed::Unchanged;
+        }
+        if changes.iter().all(|change| change.tighter) {
+            self.adopt(next);
+            return Followed::Tightened(changes);
+        }
+        let between = Arc::new(now.stricter(&next));
+        if between.hash() != now.hash() {
+            self.adopt(between);
+        }
+        let changes = self.adopted.policy.changes(&next);
+        Followed::Waits(Pending { policy: next, changes })
+    }
+
     fn adopt(&mut self, policy: Arc<Policy>) {
         self.adopted = Adopted { policy, version: self.adopted.version.saturating_add(1) };
     }

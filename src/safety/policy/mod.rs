@@ -7,6 +7,7 @@
 
 mod fields;
 mod file;
+mod held;
 mod hours;
 mod items;
 mod keeper;
@@ -17,7 +18,8 @@ mod rules;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use alloy::primitives::{B256, Keccak256};
 
@@ -25,6 +27,7 @@ use crate::base::model::Category;
 
 pub use fields::{Enforced, Field, PhaseRules, Phases, Rules, SpendingLimits};
 pub use file::{PolicyError, parse, read};
+pub use held::{MIGRATIONS, held, hold};
 pub use hours::Hours;
 pub use items::{ChainId, ContractRef, Recipient, Scope, Spender, TokenRef, Wallet, Word};
 pub use keeper::{Adopted, Followed, Keeper, Pending};
@@ -40,6 +43,8 @@ pub struct Policy {
     rules: Rules,
     origin: Origin,
     hash: B256,
+    /// The texts it can be made from again: the stricter of all of them.
+    sources: Vec<Arc<str>>,
 }
 
 /// Where a policy comes from.
@@ -74,7 +79,7 @@ pub struct Change {
 }
 
 impl Policy {
-    fn new(rules: Rules, origin: Origin) -> Self {
+    fn new(rules: Rules, origin: Origin, sources: Vec<Arc<str>>) -> Self {
         let mut hasher = Keccak256::new();
         hasher.update(b"bardo policy 1");
         rules.walk("", &mut |field| {
@@ -83,12 +88,34 @@ impl Policy {
                 hasher.update(text);
             }
         });
-        Self { rules, origin, hash: hasher.finalize() }
+        Self { rules, origin, hash: hasher.finalize(), sources }
     }
 
     /// One that comes with the program.
     pub fn preset(preset: Preset) -> Self {
-        Self::new(preset.rules(), Origin::Preset(preset))
+        let source = format!("preset = \"{}\"\n", preset.as_str());
+        Self::new(preset.rules(), Origin::Preset(preset), vec![source.into()])
+    }
+
+    /// The texts of files that it can be made from again, see [`Self::from_sources`].
+    pub fn sources(&self) -> &[Arc<str>] {
+        &self.sources
+    }
+
+    /// The stricter of all these files' texts, as [`Self::sources`] gave them; `None` where there is none.
+    ///
+    /// # Errors
+    /// [`PolicyError::Line`] for a text that this version of the program does not understand.
+    pub fn from_sources<'a>(sources: impl IntoIterator<Item = &'a str>) -> Result<Option<Self>, PolicyError> {
+        let mut all: Option<Self> = None;
+        for source in sources {
+            let one = parse(source, Path::new("the policy that was accepted last"))?;
+            all = Some(match all {
+                Some(before) => before.stricter(&one),
+                None => one,
+            });
+        }
+        Ok(all)
     }
 
     /// What it says.
@@ -136,7 +163,7 @@ impl Policy {
 
     /// What differs in `next`.
     pub fn changes(&self, next: &Self) -> Vec<Change> {
-        let both = Self::new(self.rules.stricter_fields(&next.rules), Origin::Between);
+        let both = self.stricter(next);
         let fields = self.fields().into_iter().zip(next.fields()).zip(both.fields());
         fields
             .filter(|((from, to), _)| from.value != to.value)
@@ -152,7 +179,9 @@ impl Policy {
     /// Field by field the stricter of the two.
     #[must_use]
     pub fn stricter(&self, other: &Self) -> Self {
-        Self::new(self.rules.stricter_fields(&other.rules), Origin::Between)
+        let mut sources = self.sources.clone();
+        sources.extend(other.sources.iter().filter(|source| !self.sources.contains(source)).cloned());
+        Self::new(self.rules.stricter_fields(&other.rules), Origin::Between, sources)
     }
 }
 

@@ -343,3 +343,31 @@ fn no_field_is_carried_in_silence() {
             .unwrap();
     assert!(policy.rules().allowed_execution_wallets.allows(&wallet, false));
 }
+
+#[test]
+fn what_was_loosened_while_no_program_ran_waits_as_well() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("policy.toml");
+    let held = text("preset = \"demo\"\nmax_gas_usd = \"50\"\n").unwrap();
+    // One figure looser, one tighter.
+    write(&path, "preset = \"demo\"\nmax_gas_usd = \"60\"\nmax_trades_per_hour = 7\n");
+    let keeper = Keeper::open(path.clone(), Preset::ReadOnly).unwrap();
+    assert!(matches!(keeper.resume(held.clone()), Followed::Waits(_)));
+    let now = keeper.current().policy;
+    assert_eq!((value(&now, "max_gas_usd").as_str(), value(&now, "max_trades_per_hour").as_str()), ("\"50\"", "7"));
+    let waiting = keeper.pending().unwrap();
+    // A no is not asked again until the file changes.
+    assert!(keeper.refuse(waiting.policy.hash()) && keeper.pending().is_none());
+    write(&path, "preset = \"demo\"\nmax_gas_usd = \"61\"\nmax_trades_per_hour = 7\n");
+    assert!(matches!(keeper.follow(), Followed::Waits(_)));
+    assert!(!keeper.refuse(waiting.policy.hash()) && keeper.pending().is_some());
+
+    // What holds between two files can be made again from its texts.
+    let sources: Vec<&str> = now.sources().iter().map(AsRef::as_ref).collect();
+    let again = Policy::from_sources(sources).unwrap().unwrap();
+    assert_eq!(again.hash(), now.hash());
+    assert_eq!(Policy::from_sources([]).unwrap(), None);
+    assert!(Policy::from_sources(["preset = \"demo\"\nnonsense = 1\n"]).is_err());
+    let tighter = Keeper::open(path, Preset::ReadOnly).unwrap();
+    assert!(matches!(tighter.resume(Policy::preset(Preset::DefiTrading).stricter(&held)), Followed::Waits(_)));
+}

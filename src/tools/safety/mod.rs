@@ -1,3 +1,4 @@
 //! What is safe: trying calls, and the state of the checks.
 
+pub mod check_safety_status;
 pub mod simulate_transaction;

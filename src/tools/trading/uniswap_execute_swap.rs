@@ -213,7 +213,6 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         let permit2 = chain.contract(Contract::Permit2)?;
         let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
         if standing.of_token < route.amount_in {
-            context.step("Approving token");
             if !standing.of_token.is_zero()
                 && allowances::needs_zero_first(chain, token, account, permit2, route.amount_in).await?
             {

@@ -1,0 +1,73 @@
+//! The trail for whoever records something that is no part of another transaction: an answer, a refusal, a change of
+//! rules.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::{AuditError, Entry, append};
+use crate::base::clock::Clock;
+use crate::base::id::{CallId, GolemId};
+use crate::store::Store;
+
+/// One ledger's trail. A clone is the same trail.
+#[derive(Clone)]
+pub struct Trail {
+    store: Store,
+    clock: Arc<dyn Clock>,
+}
+
+/// Something to be recorded, by itself.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Note {
+    /// What happened, such as `approval:resolved`.
+    pub kind: &'static str,
+    /// The call it belongs to.
+    pub call_id: Option<CallId>,
+    /// Who acted.
+    pub golem_id: GolemId,
+    /// The particulars, without secrets.
+    pub body: Value,
+}
+
+impl Trail {
+    /// The trail in `store`, which was opened with this room's tables.
+    pub fn new(store: Store, clock: Arc<dyn Clock>) -> Self {
+        Self { store, clock }
+    }
+
+    /// Records `note`; when this answers it is on disk.
+    ///
+    /// # Errors
+    /// [`AuditError`]: what it says happened may go on only where that is safer than stopping.
+    pub async fn record(&self, note: Note) -> Result<(), AuditError> {
+        let now = self.clock.now_millis();
+        let written = self.store.write(move |transaction| {
+            let Note { kind, call_id, golem_id, body } = &note;
+            append(transaction, now, &Entry { kind, call_id: *call_id, golem_id, body })
+        });
+        written.await.map(drop)
+    }
+
+    /// Records `note` when there is time, for whoever cannot wait. What could not be recorded is for the log.
+    pub fn record_soon(&self, note: Note) {
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else {
+            tracing::warn!(kind = note.kind, "not on the audit trail: nothing runs that could write it");
+            return;
+        };
+        let trail = self.clone();
+        runtime.spawn(async move {
+            let kind = note.kind;
+            if let Err(error) = trail.record(note).await {
+                tracing::warn!(kind, %error, "not on the audit trail");
+            }
+        });
+    }
+}
+
+impl fmt::Debug for Trail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Trail").field("store", &self.store).finish_non_exhaustive()
+    }
+}

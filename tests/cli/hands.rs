@@ -1,0 +1,182 @@
+//! Whose hands `bardo call` acts with: a key of the key folder on test networks and real ones, the development mnemonic on
+//! devnets, nobody where nobody was named.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::devnet::start;
+use crate::{bardo, run};
+
+const FIRST: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+const FIRST_ADDRESS: &str = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+const PASSWORD: &str = "battery staple";
+const SWAP: &str = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.1","chain":"sepolia"}"#;
+
+/// An endpoint that says it is sepolia and knows nothing else; answers its URL.
+fn sepolia() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            std::thread::spawn(move || serve(stream.unwrap()));
+        }
+    });
+    url
+}
+
+fn serve(mut stream: TcpStream) -> Option<()> {
+    let mut reader = BufReader::new(stream.try_clone().ok()?);
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            if reader.read_line(&mut line).ok()? == 0 {
+                return None;
+            }
+            let line = line.trim().to_ascii_lowercase();
+            match line.strip_prefix("content-length:") {
+                Some(digits) => length = digits.trim().parse().ok()?,
+                None if line.is_empty() => break,
+                None => {}
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let asked: Value = serde_json::from_slice(&body).ok()?;
+        let one = |asked: &Value| match asked["method"].as_str() {
+            Some("eth_chainId") => json!({"jsonrpc": "2.0", "id": asked["id"], "result": "0xaa36a7"}),
+            _ => {
+                let error = json!({"code": -32_601, "message": "this endpoint knows its chain and nothing else"});
+                json!({"jsonrpc": "2.0", "id": asked["id"], "error": error})
+            }
+        };
+        let answer = match &asked {
+            Value::Array(all) => Value::Array(all.iter().map(one).collect()),
+            asked => one(asked),
+        };
+        let body = answer.to_string();
+        write!(
+            stream,
+            "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+        .ok()?;
+    }
+}
+
+/// A shell that gives the binary descriptors 3 and 4.
+fn shell(home: &Path, arguments: &str, third: &str, fourth: &str) -> (Value, String, i32) {
+    fs::write(home.join("third"), third).unwrap();
+    fs::write(home.join("fourth"), fourth).unwrap();
+    let script = format!("exec \"$BARDO\" {arguments} 3<\"$HOME/third\" 4<\"$HOME/fourth\"");
+    let mut command = Command::new("sh");
+    command.env_clear().env("BARDO_HOME", home).env("HOME", home).env("BARDO", env!("CARGO_BIN_EXE_bardo"));
+    let output = command.args(["-c", &script]).stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    let out = text(output.stdout);
+    (serde_json::from_str(&out).unwrap_or(Value::Null), text(output.stderr), output.status.code().unwrap())
+}
+
+#[test]
+fn nobody_acts_on_a_test_network_until_a_key_is_named_and_opened() {
+    let home = tempfile::tempdir().unwrap();
+    let home = home.path();
+    let at = format!("--rpc sepolia={}", sepolia());
+    let swap =
+        |more: &str, third: &str| shell(home, &format!("call uniswap_execute_swap '{SWAP}' {at} {more}"), third, "");
+    let refused = |answer: (Value, String, i32), code: &str, says: &str| {
+        let (envelope, err, _) = answer;
+        let error = &envelope["error"];
+        assert_eq!(error["code"], code, "{envelope} {err}");
+        assert!(error["message"].as_str().unwrap().contains(says), "{error}");
+        let (_, shown, _) = (0, envelope.to_string(), 0);
+        assert!(!shown.contains(PASSWORD) && !err.contains(PASSWORD) && !shown.contains(FIRST));
+    };
+    refused(swap("", ""), "WALLET_NOT_CONFIGURED", "no account is set up");
+    refused(swap("--key trading", ""), "WALLET_NOT_CONFIGURED", "no key called `trading`");
+    refused(swap("--key development:0", ""), "WALLET_NOT_CONFIGURED", "everybody knows");
+
+    let import = "keys import trading --secret-fd 3 --password-fd 4 --json";
+    let (key, err, code) = shell(home, import, FIRST, PASSWORD);
+    assert_eq!((&key["address"], code), (&json!(FIRST_ADDRESS), 0), "{err}");
+    // Still nobody: it must be named.
+    refused(swap("", ""), "WALLET_NOT_CONFIGURED", "no account is set up");
+    refused(swap("--key trading --password-fd 3", "wrong password"), "WALLET_NOT_CONFIGURED", "does not open");
+    // A command line that gives no way to the password is no call at all.
+    let (_, err, code) = swap("--key trading", "");
+    assert!(code == 2 && err.contains("no terminal to ask"), "{err}");
+    // Opened, it goes as far as the chain; rehearsed, it needs no password for that.
+    refused(swap("--key trading --password-fd 3", PASSWORD), "CHAIN_INCONSISTENT", "");
+    refused(swap("--key trading --paper", ""), "CHAIN_INCONSISTENT", "");
+    refused(swap("--key trading --dry-run", ""), "CHAIN_INCONSISTENT", "");
+
+    // The same by configuration.
+    fs::write(home.join("config.toml"), "account = \"trading\"\n").unwrap();
+    refused(swap("--dry-run", ""), "CHAIN_INCONSISTENT", "");
+
+    // A ledger of another folder is not this key's.
+    let other = tempfile::tempdir().unwrap();
+    let kept = home.join("data/keys/trading.json");
+    let copy = other.path().join("data/keys");
+    fs::create_dir_all(&copy).unwrap();
+    fs::copy(kept, copy.join("trading.json")).unwrap();
+    let call = format!("call uniswap_execute_swap '{SWAP}' {at} --key trading --paper");
+    refused(shell(other.path(), &call, "", ""), "WALLET_NOT_CONFIGURED", "belongs to ledger");
+}
+
+#[test]
+fn on_a_devnet_keys_never_sign_and_any_development_account_may() {
+    let devnet = start();
+    let home = tempfile::tempdir().unwrap();
+    let given = format!("ethereum={}", devnet.url(0));
+    let call = |more: &[&str]| -> Value {
+        let params = r#"{"token":"USDC","amount":"5","chain":"ethereum"}"#;
+        let fixed = ["call", "token_approve", params, "--approve", "always", "--rpc", &given];
+        let (out, err, _) = run(bardo(home.path()).args(fixed).args(more));
+        serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}"))
+    };
+    assert_eq!(call(&["--key", "trading"])["error"]["code"], "WALLET_NOT_CONFIGURED");
+    assert_eq!(call(&["--key", "development:99"])["error"]["code"], "WALLET_NOT_CONFIGURED");
+    // A key that is configured for real networks is passed over here.
+    fs::write(home.path().join("config.toml"), "account = \"trading\"\n").unwrap();
+    let first = call(&["--dry-run"]);
+    assert_eq!(first["status"], "simulated", "{first}");
+    assert_eq!(
+        first["decision_hints"]["permit"]["account"].as_str().unwrap().to_lowercase(),
+        FIRST_ADDRESS.to_lowercase()
+    );
+    let second = call(&["--key", "development:1", "--wait"]);
+    assert_eq!(second["status"], "success", "{second}");
+    let account = &devnet.described["chains"][0]["accounts"][1];
+    let third = call(&["--key", "development:1", "--paper"]);
+    assert_eq!(third["status"], "simulated", "{third}");
+    let acted = third["decision_hints"]["permit"]["account"].as_str().unwrap().to_lowercase();
+    assert!(account.to_string().to_lowercase().contains(&acted), "{account} {acted}");
+}
+
+#[test]
+fn calls_per_minute_hold_over_processes() {
+    let devnet = start();
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\nmax_tool_calls_per_minute = 2\n").unwrap();
+    let given = format!("ethereum={}", devnet.url(0));
+    let params = r#"{"token":"USDC","amount":"5","chain":"ethereum"}"#;
+    let call = || {
+        let (out, err, code) =
+            run(bardo(home.path()).args(["call", "token_approve", params, "--dry-run", "--rpc", &given]));
+        (serde_json::from_str::<Value>(&out).unwrap_or_else(|_| panic!("{out}{err}")), code)
+    };
+    assert_eq!(call().1, 0);
+    assert_eq!(call().1, 0);
+    let (third, code) = call();
+    assert_eq!((&third["error"]["code"], code), (&json!("SAFETY_RATE_LIMITED"), 3), "{third}");
+    let violation = &third["error"]["details"]["violations"][0];
+    assert_eq!((&violation["rule"], &violation["limit"]), (&json!("max_tool_calls_per_minute"), &json!("2")));
+    let wait = third["error"]["details"]["retry_after_ms"].as_u64().unwrap();
+    assert!((1..=60_000).contains(&wait), "{wait}");
+}
