@@ -96,6 +96,7 @@ fn framed() -> Framed {
         allowances: vec![],
         trade: None,
         recipients: vec![ME],
+        order: None,
         expected_outcome: SafeText::default(),
     };
     let leg = FramedLeg {
@@ -108,7 +109,16 @@ fn framed() -> Framed {
         slots: vec![],
     };
     let fees = FeeBound { max_fee_per_gas: 20_000_000_000, max_priority_fee_per_gas: 1 };
-    Framed::new(Frame { proposal, kind: AccountKind::LocalKey, signer: ME, payer: ME, legs: vec![leg], fees }).unwrap()
+    Framed::new(Frame {
+        proposal,
+        kind: AccountKind::LocalKey,
+        signer: ME,
+        payer: ME,
+        legs: vec![leg],
+        order: None,
+        fees,
+    })
+    .unwrap()
 }
 
 fn facts() -> Facts {

@@ -6,5 +6,6 @@ pub mod error;
 pub mod format;
 pub mod id;
 pub mod model;
+pub mod service;
 pub mod text;
 pub mod units;

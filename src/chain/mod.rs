@@ -12,5 +12,6 @@ pub mod permit2;
 pub mod price;
 pub mod provider;
 pub mod sender;
+pub mod service;
 pub mod signed;
 pub mod token;

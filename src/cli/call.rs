@@ -4,12 +4,12 @@ use std::fs::File;
 use std::io::{IsTerminal, Read};
 use std::sync::Arc;
 
-use super::{Exit, Failure, consent, load, print_json, secret};
+use super::{Exit, Failure, consent, load, print_json, secret, wait};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
-use crate::base::model::{CapabilityTier, Category, Phase};
+use crate::base::model::{CapabilityTier, CardKind, Category, Phase};
 use crate::chain::network::PlanError;
 use crate::custody::Password;
 use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
@@ -87,6 +87,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         };
         let fabric = Fabric::in_memory(1_024, clock.clone());
         let mut acting = None;
+        let mut orders = None;
         if let Some(ledger) = &ledger {
             let rules = match runtime::rules(config, &opened, ledger).await {
                 Ok(rules) => rules,
@@ -105,13 +106,16 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                         Err(error) => return Ok(not_called(&*clock, error)),
                     }
                 }
+                orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
+            } else if catalog.get(tool).is_some_and(|entry| follows(entry)) {
+                orders = Some(runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone()).await);
             }
         }
         let asking = acting.as_ref().map(|acting| tokio::spawn(consent::ask(acting.pipeline.desk().clone())));
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
         let executor = Executor::new(ExecutorConfig {
             catalog,
-            world: Arc::new(quoting_as_asked(opened.world)),
+            world: Arc::new(quoting_as_asked(opened.world).with_orders(orders.clone())),
             fabric,
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
@@ -119,10 +123,13 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             store: ledger.as_ref().map(|ledger| ledger.store.clone()),
             acting,
         });
-        let Wishes { idempotency_key, dry_run, approve, phase, .. } = wishes;
+        let Wishes { idempotency_key, dry_run, approve, phase, wait, .. } = wishes;
         let approve = Some(approve.unwrap_or_else(as_attended));
         let call = Call { idempotency_key, dry_run, approve, phase, ..Call::new(tool, input) };
-        let response = executor.call(call).await;
+        let mut response = executor.call(call).await;
+        if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
+            response = wait::until_ended(&orders, opened.sandbox.as_ref(), clock.now_seconds(), response).await;
+        }
         for task in [telling, asking].into_iter().flatten() {
             task.abort();
         }
@@ -160,8 +167,13 @@ async fn hands(
 
 /// Reads that are not kept touch no disk: they work where nothing can be written, and leave nothing behind.
 fn needs_ledger(entry: Option<&Arc<Entry>>, idempotency_key: Option<&str>) -> bool {
-    let kept = |entry: &Arc<Entry>| writes(entry) || entry.def.meta.category == Category::Safety;
+    let kept = |entry: &Arc<Entry>| writes(entry) || follows(entry) || entry.def.meta.category == Category::Safety;
     entry.is_some_and(|entry| idempotency_key.is_some() || kept(entry))
+}
+
+/// Whether it looks at orders that are kept in the ledger.
+fn follows(entry: &Entry) -> bool {
+    matches!(entry.def.meta.card, Some(CardKind::Order | CardKind::CrossChain))
 }
 
 fn writes(entry: &Entry) -> bool {

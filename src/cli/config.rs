@@ -125,6 +125,9 @@ fn settings(config: &Config) -> Vec<Shown> {
             add(format!("chains.{chain}.chain_id"), id.value.to_string(), id.origin.to_string());
         }
     }
+    for (chain, kind) in &config.order_types {
+        add(format!("order_type.{chain}"), kind.value.clone(), kind.origin.to_string());
+    }
     for (chain, prices) in &config.prices {
         for (symbol, price) in &prices.value {
             add(format!("prices.{chain}.{symbol}"), price.to_string(), prices.origin.to_string());

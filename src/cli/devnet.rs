@@ -13,7 +13,10 @@ use crate::{
         config::{Environment, Flags},
     },
     chain::devnet::server::{ServeError, Server, serve},
-    sandbox::{MarketMode, Pace, Sandbox, SandboxConfig},
+    sandbox::{
+        MarketMode, Pace, Sandbox, SandboxConfig,
+        services::{self, Services},
+    },
 };
 
 /// Shorter intervals would let a chain's time, which moves by whole seconds, run ahead of the clock's unboundedly.
@@ -52,8 +55,13 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
     let config = load(environment, flags)?;
     let _logs = logs::start(&config)?;
     let ports = ports(arguments.port)?;
+    // Beside the chains if there is room, else anywhere.
+    let services_port = match ports {
+        [_, 0] => 0,
+        [_, second] => second.checked_add(1).unwrap_or(0),
+    };
     // Before anything is built, so that a port that is taken is told at once.
-    for port in ports.into_iter().filter(|port| *port != 0) {
+    for port in ports.into_iter().chain([services_port]).filter(|port| *port != 0) {
         if let Err(error) = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
             && error.kind() == std::io::ErrorKind::AddrInUse
         {
@@ -69,7 +77,8 @@ pub(super) fn run(arguments: &DevnetArguments, environment: &Environment, flags:
     runtime.block_on(async {
         // Caught from here on, so that nobody who has read the first line can end it uncleanly.
         let interrupted = interruption()?;
-        let servers = serve_all(&sandbox, ports).await?;
+        let services = services::serve(&sandbox, services_port).await?;
+        let servers = serve_all(&sandbox, ports, &services).await?;
         eprintln!("bardo: ready after {} ms; Ctrl-C ends it", started.elapsed().as_millis());
         interrupted.await;
         for server in servers {
@@ -92,8 +101,10 @@ fn ports(first: u16) -> Result<[u16; 2], Failure> {
 }
 
 /// Serves every chain, tells each where all are, and prints that as the first line.
-async fn serve_all(sandbox: &Sandbox, ports: [u16; 2]) -> Result<Vec<Server>, Failure> {
+async fn serve_all(sandbox: &Sandbox, ports: [u16; 2], services: &Services) -> Result<Vec<Server>, Failure> {
     let mut description = sandbox.description();
+    description.order_service = Some(services.url());
+    description.intent_service = Some(services.url());
     let mut servers = Vec::with_capacity(ports.len());
     for ((chain, described), port) in sandbox.chains().iter().zip(&mut description.chains).zip(ports) {
         let server = serve(chain.devnet.clone(), port).await?;

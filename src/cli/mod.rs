@@ -15,6 +15,7 @@ mod logs;
 mod policy;
 mod secret;
 mod tools;
+mod wait;
 
 use std::{error::Error, io::Write, process::ExitCode};
 

@@ -4,7 +4,7 @@
 
 use std::fmt;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
 use super::local::frame_plain;
@@ -13,7 +13,7 @@ use super::signing::Key;
 use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
 use crate::chain::provider::{Backing, ChainClient};
 use crate::chain::signed::Signed;
-use crate::safety::pipeline::ToSign;
+use crate::safety::pipeline::{Order, ToSign};
 use crate::safety::proposal::Proposal;
 use crate::safety::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, SignError};
 use crate::sandbox::keys::MNEMONIC;
@@ -114,6 +114,16 @@ impl Account for DevelopmentAccount {
 
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>> {
         Box::pin(async move { self.sign_parts(&capability.into_parts()) })
+    }
+
+    fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        Box::pin(async move {
+            let to_sign = capability.into_parts();
+            if !is_devnet(to_sign.chain_id) {
+                return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
+            }
+            self.key.sign_order(&to_sign)
+        })
     }
 }
 

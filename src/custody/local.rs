@@ -2,14 +2,16 @@
 
 use std::fmt;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
 use super::signing::Key;
 use crate::chain::signed::Signed;
+use crate::safety::pipeline::Order;
 use crate::safety::proposal::{Leg, Proposal};
 use crate::safety::{
-    Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, FramedSlot, SignError,
+    Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot,
+    SignError,
 };
 
 /// What a tool estimates is raised by a tenth: a contract may use a little more gas when its state has moved. The
@@ -60,6 +62,13 @@ impl Account for LocalAccount {
             key.sign(&capability.into_parts())
         })
     }
+
+    fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        Box::pin(async move {
+            let key = self.key.as_ref().ok_or_else(|| SignError::Locked("its key file was not opened".into()))?;
+            key.sign_order(&capability.into_parts())
+        })
+    }
 }
 
 impl fmt::Debug for LocalAccount {
@@ -89,7 +98,8 @@ pub(super) fn frame_plain(
             slots: slots(leg, own, 0),
         })
         .collect();
-    Framed::new(Frame { proposal, kind, signer: own, payer: own, legs, fees: context.fees })
+    let order = proposal.order.as_ref().map(|order| FramedOrder { message: order.message.clone(), signer: own });
+    Framed::new(Frame { proposal, kind, signer: own, payer: own, legs, order, fees: context.fees })
 }
 
 /// Whether the proposal is this account's, and for the chain the context says.

@@ -1,5 +1,6 @@
 //! A key at work. Everything that is ever signed for a user is signed in this file, in two kinds: the typed messages
-//! whose signatures belong into a transaction's calldata, and the transaction. Both come out of a capability.
+//! (those whose signatures belong into a transaction's calldata, and orders that others settle), and the transaction.
+//! Both come out of a capability.
 
 use alloy::consensus::{SignableTransaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind};
@@ -9,7 +10,7 @@ use alloy_signer_local::PrivateKeySigner;
 use super::secret::SecretKey;
 use crate::chain::signed::Signed;
 use crate::safety::SignError;
-use crate::safety::pipeline::ToSign;
+use crate::safety::pipeline::{OrderToSign, ToSign};
 use crate::safety::proposal::SIGNATURE_BYTES;
 
 /// A key that signs.
@@ -70,6 +71,24 @@ impl Key {
             return Err(SignError::Refused("the signature does not recover to the account".into()));
         }
         Ok(signed)
+    }
+
+    /// Signs the order that a capability carried.
+    ///
+    /// # Errors
+    /// [`SignError::Refused`] for what is not this key's to sign.
+    pub(super) fn sign_order(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
+        if to_sign.signer != self.address() {
+            return Err(SignError::Refused(format!(
+                "{} is to sign, and this key is {}'s",
+                to_sign.signer,
+                self.address()
+            )));
+        }
+        if to_sign.chain_id == 0 || to_sign.chain_id != to_sign.framed.proposal().chain_id {
+            return Err(SignError::Refused("the chain is not the one that was checked".into()));
+        }
+        Ok(Bytes::from(self.hash(to_sign.message.digest(to_sign.chain_id))?))
     }
 
     /// `r ‖ s ‖ v`, v 27 or 28, held against the address before anyone gets it.

@@ -64,6 +64,7 @@ pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<Leg>) -> Propo
         allowances: Vec::new(),
         trade: None,
         recipients: Vec::new(),
+        order: None,
         expected_outcome: SafeText::default(),
     }
 }

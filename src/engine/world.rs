@@ -14,6 +14,7 @@ use crate::chain::price::PriceChain;
 use crate::chain::provider::{ChainClient, ConnectError};
 use crate::chain::token::{self, Token};
 use crate::safety::operator::OperatorRules;
+use crate::safety::orders::Orders;
 use crate::uniswap::discovery::{DiscoveryError, PoolReader};
 use crate::uniswap::quote::{OwnRouter, QuoteSource};
 
@@ -28,6 +29,8 @@ pub struct World {
     pub quotes: Arc<dyn QuoteSource>,
     /// The operator's rules, where a ledger is open: they count calls, and tools can tell how they stand.
     pub rules: Option<Arc<OperatorRules>>,
+    /// Signed orders and who settles them, where somebody is connected.
+    pub orders: Option<Orders>,
     chains: Vec<WorldChain>,
     /// The networks of `chains`, in the same order.
     networks: Vec<Network>,
@@ -62,7 +65,7 @@ impl World {
     /// A world of these chains, with Bardo's own router for quotes. The first is the one that is meant where none is named.
     pub fn new(clock: Arc<dyn Clock>, account: Option<Address>, chains: Vec<WorldChain>, lost: Vec<LostChain>) -> Self {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
-        Self { clock, account, quotes: Arc::new(OwnRouter), rules: None, chains, networks, lost }
+        Self { clock, account, quotes: Arc::new(OwnRouter), rules: None, orders: None, chains, networks, lost }
     }
 
     /// The same world with quotes from elsewhere.
@@ -77,6 +80,26 @@ impl World {
     pub fn under(mut self, rules: Arc<OperatorRules>) -> Self {
         self.rules = Some(rules);
         self
+    }
+
+    /// The same world with somebody who settles signed orders.
+    #[must_use]
+    pub fn with_orders(mut self, orders: Option<Orders>) -> Self {
+        self.orders = orders;
+        self
+    }
+
+    /// Signed orders and who settles them.
+    ///
+    /// # Errors
+    /// `CHAIN_UNSUPPORTED` where nobody is connected.
+    pub fn orders(&self) -> Result<&Orders, ToolError> {
+        self.orders.as_ref().ok_or_else(|| {
+            ToolError::new(
+                ErrorCode::ChainUnsupported,
+                "no order service is connected, so nobody would settle an order",
+            )
+        })
     }
 
     /// The chains that can be worked on.

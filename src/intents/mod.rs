@@ -3,6 +3,8 @@
 //! All of it is pure. Not here: signing (see `custody`), whether an intent is wise (see `safety`), finding a filler.
 
 mod event;
+pub mod gateway;
+pub mod service;
 mod validate;
 
 #[cfg(test)]

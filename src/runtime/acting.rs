@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::data::{DataFolder, Ledger};
+use super::orders::orders;
 use super::{OpenWorld, policy};
 use crate::base::clock::Clock;
 use crate::base::config::{ChainSettings, Config};
@@ -92,19 +93,20 @@ pub async fn acting(
     let pipeline = Pipeline::new(PipelineConfig {
         chains: chains.collect::<Result<_, _>>()?,
         store: ledger.store.clone(),
-        rules,
+        rules: rules.clone(),
         clock: clock.clone(),
         fabric: fabric.clone(),
         desk: ApprovalDesk::recording(
             clock.clone(),
             fabric.clone(),
             seconds(&settings.approval_timeout_seconds),
-            Trail::new(ledger.store.clone(), clock),
+            Trail::new(ledger.store.clone(), clock.clone()),
         ),
         guardian,
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     });
+    pipeline.connect_orders(orders(config, opened, ledger, rules, fabric, clock).await);
     if !paper {
         pipeline.recover().await.map_err(|refusal| refusal.error())?;
     }

@@ -8,6 +8,7 @@ pub mod actor;
 pub mod data;
 pub mod handle;
 pub mod market;
+mod orders;
 pub mod policy;
 pub mod questions;
 pub mod session;
@@ -18,6 +19,7 @@ use std::path::PathBuf;
 use crate::base::config::Config;
 
 pub use acting::{Hands, acting, rules};
+pub use orders::orders;
 pub use world::{OpenError, OpenWorld, open, open_telling};
 
 /// Where archetypes of the operator's own are: beside the configuration.

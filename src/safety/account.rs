@@ -3,11 +3,11 @@
 
 use std::fmt;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, Bytes};
 use futures::future::BoxFuture;
 
 use super::framed::{FeeBound, FrameError, Framed};
-use super::pipeline::Capability;
+use super::pipeline::{Capability, Order};
 use super::proposal::Proposal;
 use crate::chain::signed::Signed;
 
@@ -32,6 +32,16 @@ pub trait Account: fmt::Debug + Send + Sync {
     /// # Errors
     /// [`SignError`]: nothing was signed, or nothing that left the account's hands.
     fn sign(&self, capability: Capability) -> BoxFuture<'_, Result<Signed, SignError>>;
+
+    /// Signs the order that the capability carries, for others to settle: `r ‖ s ‖ v`, v 27 or 28. The pipeline
+    /// recovers the signer.
+    ///
+    /// # Errors
+    /// [`SignError`]. An account that says nothing else refuses.
+    fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        drop(capability);
+        Box::pin(async { Err(SignError::Refused("this account signs no orders".to_owned())) })
+    }
 }
 
 /// What framing may rely on.

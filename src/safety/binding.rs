@@ -4,14 +4,16 @@
 
 use alloy::primitives::{Address, B256, Keccak256, U256};
 
-use super::framed::{FeeBound, Framed, FramedLeg, FramedSlot};
+use super::framed::{FeeBound, Framed, FramedLeg, FramedOrder, FramedSlot};
 use super::permit::Bounds;
-use super::proposal::{AllowanceBound, AllowanceKind, Flow, Inflow, Leg, Proposal, SignatureSlot, Trade};
+use super::proposal::{
+    AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Leg, Proposal, SignatureSlot, SignedOrder, Trade,
+};
 use super::typed::TypedMessage;
 use crate::chain::token::{Token, TokenId};
 
 /// Separates these hashes from all others, and versions of the encoding from each other.
-const DOMAIN: &[u8] = b"bardo permit binding 1";
+const DOMAIN: &[u8] = b"bardo permit binding 2";
 
 /// A hash in the making.
 pub(super) struct Binding(Keccak256);
@@ -37,6 +39,11 @@ impl Binding {
         self.address(framed.signer());
         self.address(framed.payer());
         self.list(framed.legs(), Self::framed_leg);
+        let order: Vec<&FramedOrder> = framed.order().into_iter().collect();
+        self.list(&order, |binding, FramedOrder { message, signer }| {
+            binding.message(message);
+            binding.address(*signer);
+        });
         self.fees(framed.fees());
     }
 
@@ -63,6 +70,7 @@ impl Binding {
             allowances,
             trade,
             recipients,
+            order,
             expected_outcome,
         } = proposal;
         self.number(*chain_id);
@@ -78,6 +86,18 @@ impl Binding {
         self.list(allowances, Self::allowance);
         self.list(trade.as_slice(), Self::trade);
         self.list(recipients, |binding, recipient| binding.address(*recipient));
+        self.list(order.as_slice(), |binding, order| {
+            let SignedOrder { message, holder, arrival } = order.as_ref();
+            binding.message(message);
+            binding.address(*holder);
+            binding.list(arrival.as_slice(), |binding, arrival| {
+                let Arrival { chain_id, token, at_least, expected } = arrival;
+                binding.number(*chain_id);
+                binding.token(token);
+                binding.amount(*at_least);
+                binding.amount(*expected);
+            });
+        });
         self.text(expected_outcome.as_str());
     }
 

@@ -12,6 +12,7 @@ use super::proposal::{Leg, Proposal, Purpose};
 use super::simulate::Fault;
 use super::typed::TypedMessage;
 use crate::abi::erc20::{Erc20, Weth9};
+use crate::abi::erc7683::OriginSettler;
 use crate::abi::permit2::Permit2;
 use crate::chain::network::{AddressBook, Contract};
 use crate::chain::token::TokenId;
@@ -69,6 +70,10 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
             || Permit2::lockdownCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()))
             || Permit2::invalidateUnorderedNoncesCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
         return if known { Ok(binding) } else { Err("this program does not know this call of Permit2".to_owned()) };
+    }
+    if book.contract(Contract::OriginSettler) == Some(leg.to) {
+        let known = OriginSettler::refundCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode()));
+        return if known { Ok(binding) } else { Err("this program does not make this call of a settler".to_owned()) };
     }
     let token = TokenId::Erc20(leg.to);
     if book.contract(Contract::WrappedNative) == Some(leg.to) {

@@ -22,6 +22,7 @@ struct Inner {
     signer: Address,
     payer: Address,
     legs: Vec<FramedLeg>,
+    order: Option<FramedOrder>,
     fees: FeeBound,
 }
 
@@ -55,6 +56,15 @@ pub struct FramedSlot {
     pub signer: Address,
 }
 
+/// A message to be signed for others to settle.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FramedOrder {
+    /// What is signed.
+    pub message: TypedMessage,
+    /// Whose key signs it.
+    pub signer: Address,
+}
+
 /// The most that gas may cost, in wei per unit of gas ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FeeBound {
@@ -77,6 +87,8 @@ pub struct Frame {
     pub payer: Address,
     /// The transactions, one for each proposed leg, in the same order.
     pub legs: Vec<FramedLeg>,
+    /// The proposed order, where there is one.
+    pub order: Option<FramedOrder>,
     /// The most that gas may cost.
     pub fees: FeeBound,
 }
@@ -101,7 +113,7 @@ pub enum FrameError {
         why: String,
     },
     /// It has nothing to sign, or more than can be looked through.
-    #[error("a plan has 1 to {MAX_LEGS} transactions, this one has {0}")]
+    #[error("a plan has 1 to {MAX_LEGS} transactions (none only where an order is signed), this one has {0}")]
     Legs(usize),
     /// A leg does not stand for the leg that was proposed.
     #[error("transaction {leg} of the frame does not fit the proposal: {why}")]
@@ -121,6 +133,9 @@ pub enum FrameError {
         /// Why.
         why: &'static str,
     },
+    /// The order is not the one proposed.
+    #[error("the order of the frame is not the one that was proposed")]
+    Order,
     /// The priority fee is above the whole fee, or gas could cost more than can be counted.
     #[error("the fee bounds make no sense")]
     Fees,
@@ -139,9 +154,13 @@ impl Framed {
     /// # Errors
     /// [`FrameError`].
     pub fn new(frame: Frame) -> Result<Self, FrameError> {
-        let Frame { proposal, kind, signer, payer, legs, fees } = frame;
-        if legs.is_empty() || legs.len() > MAX_LEGS || legs.len() != proposal.legs.len() {
+        let Frame { proposal, kind, signer, payer, legs, order, fees } = frame;
+        let too_few = legs.is_empty() && order.is_none();
+        if too_few || legs.len() > MAX_LEGS || legs.len() != proposal.legs.len() {
             return Err(FrameError::Legs(legs.len()));
+        }
+        if proposal.order.as_ref().map(|proposed| &proposed.message) != order.as_ref().map(|order| &order.message) {
+            return Err(FrameError::Order);
         }
         if fees.max_fee_per_gas == 0 || fees.max_priority_fee_per_gas > fees.max_fee_per_gas {
             return Err(FrameError::Fees);
@@ -172,7 +191,7 @@ impl Framed {
                 }
             }
         }
-        Ok(Self(Arc::new(Inner { proposal, kind, signer, payer, legs, fees })))
+        Ok(Self(Arc::new(Inner { proposal, kind, signer, payer, legs, order, fees })))
     }
 
     /// What was proposed.
@@ -214,6 +233,11 @@ impl Framed {
     /// The transactions, in order.
     pub fn legs(&self) -> &[FramedLeg] {
         &self.0.legs
+    }
+
+    /// The message to be signed for others to settle, where there is one.
+    pub fn order(&self) -> Option<&FramedOrder> {
+        self.0.order.as_ref()
     }
 
     /// The most that gas may cost per unit.

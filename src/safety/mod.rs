@@ -24,6 +24,7 @@
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
 //! | `stop` | the stop file and what each step of the ladder lets through |
 //! | `audit` | the hash-chained trail and its anchor |
+//! | `orders` | signed orders that others settle, followed on the chain to their end |
 //! | `pipeline` | the way through all of it, and the only maker of a [`Capability`] |
 //!
 //! Not here: keys (see `custody`), tools, and anything that is drawn.
@@ -41,6 +42,7 @@ pub mod ground;
 pub mod guardian;
 pub mod ledger;
 pub mod operator;
+pub mod orders;
 pub mod permit;
 pub mod pipeline;
 pub mod policy;
@@ -55,7 +57,7 @@ pub mod verdict;
 
 pub use account::{Account, AccountKind, FrameContext, SignError};
 pub use facts::Facts;
-pub use framed::{FeeBound, Frame, FrameError, Framed, FramedLeg, FramedSlot};
+pub use framed::{FeeBound, Frame, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot};
 pub use pipeline::Capability;
 pub use proposal::Proposal;
 pub use verdict::Verdict;

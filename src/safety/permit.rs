@@ -17,11 +17,12 @@ use crate::store::{Migrations, StoreError};
 /// How long a permit serves unless configured otherwise, in milliseconds.
 pub const DEFAULT_TTL_MILLIS: u64 = 60_000;
 
-/// The pipeline's tables: permits that were used, the transactions signed under them, and who has
-/// received something before.
+/// The pipeline's tables: permits that were used, the transactions signed under them, who has received something
+/// before, and the orders that others settle.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "safety",
-    steps: &["
+    steps: &[
+        "
     CREATE TABLE safety_permit (
         permit_id TEXT PRIMARY KEY,
         simulation_hash BLOB NOT NULL,
@@ -50,7 +51,36 @@ pub const MIGRATIONS: Migrations = Migrations {
         first_at INTEGER NOT NULL,
         PRIMARY KEY (chain_id, address)
     ) STRICT, WITHOUT ROWID;
-"],
+",
+        "
+    CREATE TABLE safety_order (
+        hash BLOB PRIMARY KEY,
+        permit_id TEXT NOT NULL UNIQUE,
+        call_id TEXT NOT NULL,
+        golem_id TEXT NOT NULL,
+        kind TEXT NOT NULL,
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        permit2 TEXT NOT NULL,
+        token_in TEXT NOT NULL,
+        token_out TEXT NOT NULL,
+        destination INTEGER,
+        encoded BLOB NOT NULL,
+        signature BLOB,
+        stage TEXT NOT NULL
+            CHECK (stage IN ('reserved', 'signed', 'submitting', 'submitted', 'refused', 'ended')),
+        status TEXT NOT NULL,
+        facts TEXT NOT NULL,
+        card TEXT,
+        reservation INTEGER NOT NULL,
+        spent_usd TEXT NOT NULL,
+        gas_usd TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        changed_at INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX safety_order_live ON safety_order (chain_id, account) WHERE stage <> 'ended';
+",
+    ],
 };
 
 /// Leave to do what was previewed: once, until it expires, within its bounds.

@@ -31,7 +31,7 @@ pub struct Proposal {
     pub account: Address,
     /// What it is for.
     pub intent: Intent,
-    /// The calls, in order; each becomes one transaction.
+    /// The calls, in order; each becomes one transaction. None where only an order is signed.
     pub legs: Vec<Leg>,
     /// The most that may leave the account, gas apart. A token that is not here may not leave at all.
     pub outflows: Vec<Flow>,
@@ -43,8 +43,35 @@ pub struct Proposal {
     pub trade: Option<Trade>,
     /// Everybody who is to receive something, the account itself included.
     pub recipients: Vec<Address>,
+    /// What is to be signed and handed to somebody who settles it, once all calls are done.
+    pub order: Option<Box<SignedOrder>>,
     /// What will be true afterwards, in one sentence.
     pub expected_outcome: SafeText,
+}
+
+/// A message that others settle: no transaction of the account's own carries it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SignedOrder {
+    /// What is signed.
+    pub message: TypedMessage,
+    /// Somebody who holds enough of what the order brings, such as a pool: in the simulation a filler has it from
+    /// there. A wrong one lets the simulation fail, and nothing else.
+    pub holder: Address,
+    /// What arrives on another chain, where it does.
+    pub arrival: Option<Arrival>,
+}
+
+/// What a bridge order brings, in raw units.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Arrival {
+    /// EIP-155 id of the chain it comes to.
+    pub chain_id: u64,
+    /// Which token, as that chain describes it.
+    pub token: Token,
+    /// The least.
+    pub at_least: U256,
+    /// What is thought to come.
+    pub expected: U256,
 }
 
 /// What a proposal is for. A claim like the rest: what it exempts from is only ever granted on the

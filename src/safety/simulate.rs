@@ -7,6 +7,7 @@
 //! | `judge` | every change against the declaration |
 //! | `class` | what a set of moves is |
 //! | `declared` | what shows before anything is run |
+//! | `order` | the same for an order that others settle, and its worst settlement |
 //!
 //! Whoever is exposed by a signature (account, signer,
 //! payer) may lose, gain, allow or set nothing that the proposal does not declare.
@@ -14,6 +15,7 @@
 mod class;
 mod declared;
 mod judge;
+mod order;
 
 use std::collections::BTreeSet;
 
@@ -29,6 +31,7 @@ use crate::chain::token::TokenId;
 
 pub use declared::declared;
 pub use judge::judge;
+pub use order::{order_faults, reactor_role, settler};
 
 /// Characters kept of one fault.
 const MAX_FAULT: usize = 300;
@@ -109,12 +112,19 @@ impl Fault {
     }
 }
 
-/// Runs the legs from number `from` on, as the transactions that they would be, and asks of every
+/// Runs the legs from number `from` on, as the transactions that they would be, then the worst settlement of the
+/// order where there is one, and asks of every
 /// declared token and spender whether it changes or not. `nonce` is the signer's on the pinned block.
 ///
 /// # Errors
 /// [`ForkError`]: then nothing is known of what the legs would do.
-pub async fn run(fork: &Fork, framed: &Framed, from: usize, nonce: u64) -> Result<Simulation, ForkError> {
+pub async fn run(
+    fork: &Fork,
+    framed: &Framed,
+    from: usize,
+    nonce: u64,
+    around: &Surroundings,
+) -> Result<Simulation, ForkError> {
     let bound = framed.fees();
     let fees = Fees::Dynamic { max_fee: bound.max_fee_per_gas, max_priority_fee: bound.max_priority_fee_per_gas };
     let calls: Vec<Call> = (nonce..)
@@ -126,9 +136,16 @@ pub async fn run(fork: &Fork, framed: &Framed, from: usize, nonce: u64) -> Resul
                 .paid(nonce, fees)
         })
         .collect();
+    let mut calls = calls;
     let slots = framed.legs().iter().flat_map(|leg| &leg.slots);
     let chain_id = framed.proposal().chain_id;
-    let signatures = slots.map(|slot| StandIn { digest: slot.message.digest(chain_id), signer: slot.signer }).collect();
+    let mut signatures: Vec<StandIn> =
+        slots.map(|slot| StandIn { digest: slot.message.digest(chain_id), signer: slot.signer }).collect();
+    let unlikely = |why: String| ForkError::Machine(SafeText::clean(&why, MAX_FAULT));
+    if let Some(settlement) = order::worst(framed, &fork.next_block(), around).map_err(unlikely)? {
+        calls.extend(settlement.calls);
+        signatures.extend(settlement.signatures);
+    }
     let options = Options { watch: watch(framed), signatures, ..Options::default() };
     fork.simulate_with(&calls, &options).await
 }

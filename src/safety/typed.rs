@@ -7,6 +7,9 @@ use alloy::{
 };
 
 use crate::abi::permit2::typed::{PermitSingle, PermitTransferFrom};
+use crate::chain::permit2::Domain;
+use crate::intents::Intent;
+use crate::uniswap::order::Order;
 
 /// Typed data of a known kind ([EIP-712](https://eips.ethereum.org/EIPS/eip-712)), decoded, never opaque.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +27,21 @@ pub enum TypedMessage {
         permit2: Address,
         /// What is signed.
         permit: PermitTransferFrom,
+    },
+    /// A UniswapX order: a transfer that Permit2 makes once, for its reactor, bound to the order as its witness.
+    /// What a cosigner adds is no part of what is signed.
+    UniswapxOrder {
+        /// The Permit2 contract.
+        permit2: Address,
+        /// The order.
+        order: Box<Order>,
+    },
+    /// An ERC-7683 order: a transfer that Permit2 makes once, for the origin's settler, bound to the order.
+    CrossChainOrder {
+        /// The Permit2 contract.
+        permit2: Address,
+        /// The order.
+        intent: Box<Intent>,
     },
 }
 
@@ -54,13 +72,20 @@ impl TypedMessage {
             Self::Permit2Transfer { permit2, permit } => {
                 permit.eip712_signing_hash(&permit2_domain(*permit2, chain_id))
             }
+            Self::UniswapxOrder { permit2, order } => order.permit().digest(&Domain { chain_id, permit2: *permit2 }),
+            Self::CrossChainOrder { permit2, intent } => {
+                intent.permit().digest(&Domain { chain_id, permit2: *permit2 })
+            }
         }
     }
 
     /// The contract that will check the signature.
     pub fn verifier(&self) -> Address {
         match self {
-            Self::Permit2Allowance { permit2, .. } | Self::Permit2Transfer { permit2, .. } => *permit2,
+            Self::Permit2Allowance { permit2, .. }
+            | Self::Permit2Transfer { permit2, .. }
+            | Self::UniswapxOrder { permit2, .. }
+            | Self::CrossChainOrder { permit2, .. } => *permit2,
         }
     }
 
@@ -83,6 +108,22 @@ impl TypedMessage {
                 holds_until: permit.deadline.saturating_to(),
                 ordered: false,
             },
+            Self::UniswapxOrder { order, .. } => Takes {
+                token: order.token_in(),
+                spender: order.info().reactor,
+                amount: order.most_in(),
+                usable_until: order.info().deadline.saturating_to(),
+                holds_until: order.info().deadline.saturating_to(),
+                ordered: false,
+            },
+            Self::CrossChainOrder { intent, .. } => Takes {
+                token: intent.data.inputToken,
+                spender: intent.origin_settler,
+                amount: intent.data.inputAmount,
+                usable_until: intent.open_deadline.into(),
+                holds_until: intent.open_deadline.into(),
+                ordered: false,
+            },
         };
         vec![takes]
     }
@@ -92,6 +133,8 @@ impl TypedMessage {
         match self {
             Self::Permit2Allowance { .. } => None,
             Self::Permit2Transfer { permit, .. } => Some(permit.nonce),
+            Self::UniswapxOrder { order, .. } => Some(order.info().nonce),
+            Self::CrossChainOrder { intent, .. } => Some(intent.nonce),
         }
     }
 
@@ -100,6 +143,8 @@ impl TypedMessage {
         match self {
             Self::Permit2Allowance { .. } => "Permit2 PermitSingle",
             Self::Permit2Transfer { .. } => "Permit2 PermitTransferFrom",
+            Self::UniswapxOrder { .. } => "UniswapX order (Permit2 PermitWitnessTransferFrom)",
+            Self::CrossChainOrder { .. } => "ERC-7683 GaslessCrossChainOrder (Permit2 PermitWitnessTransferFrom)",
         }
     }
 
@@ -120,6 +165,39 @@ impl TypedMessage {
                 ("spender", permit.spender.to_string()),
                 ("nonce", permit.nonce.to_string()),
                 ("deadline", permit.deadline.to_string()),
+            ],
+            Self::UniswapxOrder { order, .. } => {
+                let bounds = order.bounds();
+                let mut fields = vec![
+                    ("type", order.kind().to_string()),
+                    ("reactor", order.info().reactor.to_string()),
+                    ("swapper", order.info().swapper.to_string()),
+                    ("nonce", order.info().nonce.to_string()),
+                    ("deadline", order.info().deadline.to_string()),
+                    ("cosigner", order.cosigner().unwrap_or_default().to_string()),
+                    ("input token", bounds.token_in.to_string()),
+                    ("most input", bounds.most_in.to_string()),
+                ];
+                for output in bounds.least_out {
+                    fields.push(("output token", output.token.to_string()));
+                    fields.push(("least output", output.amount.to_string()));
+                    fields.push(("recipient", output.recipient.to_string()));
+                }
+                fields
+            }
+            Self::CrossChainOrder { intent, .. } => vec![
+                ("originSettler", intent.origin_settler.to_string()),
+                ("user", intent.user.to_string()),
+                ("nonce", intent.nonce.to_string()),
+                ("originChainId", intent.origin_chain_id.to_string()),
+                ("openDeadline", intent.open_deadline.to_string()),
+                ("fillDeadline", intent.fill_deadline.to_string()),
+                ("inputToken", intent.data.inputToken.to_string()),
+                ("inputAmount", intent.data.inputAmount.to_string()),
+                ("outputToken", intent.data.outputToken.to_string()),
+                ("outputAmount", intent.data.outputAmount.to_string()),
+                ("destinationChainId", intent.data.destinationChainId.to_string()),
+                ("recipient", intent.data.recipient.to_string()),
             ],
         }
     }

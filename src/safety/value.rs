@@ -38,6 +38,20 @@ pub struct Values {
     pub received: Usd,
 }
 
+impl Values {
+    /// With what comes in on another chain.
+    ///
+    /// # Errors
+    /// A [`Doubt`] where the sum is too large to be told.
+    pub fn arriving(mut self, arrival: Option<Valued>) -> Result<Self, Doubt> {
+        if let Some(arrival) = arrival {
+            self.received = self.received.checked_add(arrival.usd).map_err(Doubt::because)?;
+            self.inflows.push(arrival);
+        }
+        Ok(self)
+    }
+}
+
 /// An amount and what it is worth.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Valued {

@@ -11,6 +11,7 @@ use super::error::SandboxError;
 use super::genesis::{Deployment, Stage, empty_chain, furnish};
 use super::keys::Party;
 use super::plan::{CHAINS, ChainPlan};
+use super::relayers::Relayers;
 use super::residents::{MarketMode, Residents};
 use super::target::Prices;
 use crate::base::clock::Clock;
@@ -103,11 +104,12 @@ impl Sandbox {
             // A builder that panicked has said so itself; its chain is simply not there.
             builders.into_iter().map(|builder| builder.join().unwrap_or(Err(SandboxError::BuilderLost))).collect()
         });
-        Ok(Self {
-            instance: InstanceId::random(),
-            chains: built.into_iter().collect::<Result<_, _>>()?,
-            accounts: accounts.iter().map(Party::address).collect(),
-        })
+        let chains: Vec<SandboxChain> = built.into_iter().collect::<Result<_, _>>()?;
+        let relayers = Relayers::new(config.seed, cast, chains.iter().map(|chain| Arc::clone(&chain.deployment)));
+        for chain in &chains {
+            chain.residents.join(relayers.clone());
+        }
+        Ok(Self { instance: InstanceId::random(), chains, accounts: accounts.iter().map(Party::address).collect() })
     }
 
     /// Which devnet this is; another boot of the same seed is another one.
@@ -230,11 +232,13 @@ fn describe(deployment: &Deployment, accounts: &[Address]) -> ChainDescription {
     contracts.extend(deployment.enforcers.iter().map(|(name, address)| (enforcer_key(name), *address)));
     let (bad, good): (Vec<_>, Vec<_>) = deployment.tokens.iter().partition(|(token, _)| token.is_bad());
     contracts.extend(bad.into_iter().map(|(token, address)| (token.plan().key.to_owned(), *address)));
+    contracts.insert("orderCosigner".to_owned(), deployment.cosigner);
     ChainDescription {
         name: plan.name.to_owned(),
         chain_id: plan.chain_id,
         rpc: String::new(),
         contracts,
+        code_hashes: deployment.code_hashes.iter().map(|(name, hash)| ((*name).to_owned(), *hash)).collect(),
         tokens: good
             .into_iter()
             .map(|(token, address)| {

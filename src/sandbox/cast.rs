@@ -35,11 +35,17 @@ pub enum Role {
     SecondFiller,
     /// Fills orders.
     ThirdFiller,
+    /// Delivers intents, see `relayers`.
+    FirstRelayer,
+    /// Delivers intents.
+    SecondRelayer,
+    /// Delivers intents.
+    ThirdRelayer,
 }
 
 impl Role {
     /// Everybody.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 13] = [
         Self::Treasury,
         Self::Arbitrageur,
         Self::FirstTrader,
@@ -50,9 +56,13 @@ impl Role {
         Self::FirstFiller,
         Self::SecondFiller,
         Self::ThirdFiller,
+        Self::FirstRelayer,
+        Self::SecondRelayer,
+        Self::ThirdRelayer,
     ];
 
-    const fn label(self) -> &'static str {
+    /// What it is called.
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Treasury => "treasury",
             Self::Arbitrageur => "arbitrageur",
@@ -64,6 +74,9 @@ impl Role {
             Self::FirstFiller => "first filler",
             Self::SecondFiller => "second filler",
             Self::ThirdFiller => "third filler",
+            Self::FirstRelayer => "first relayer",
+            Self::SecondRelayer => "second relayer",
+            Self::ThirdRelayer => "third relayer",
         }
     }
 }
@@ -81,6 +94,9 @@ pub struct Cast {
     first_filler: Party,
     second_filler: Party,
     third_filler: Party,
+    first_relayer: Party,
+    second_relayer: Party,
+    third_relayer: Party,
     cosigner: Party,
 }
 
@@ -99,6 +115,9 @@ impl Cast {
             first_filler: party(Role::FirstFiller)?,
             second_filler: party(Role::SecondFiller)?,
             third_filler: party(Role::ThirdFiller)?,
+            first_relayer: party(Role::FirstRelayer)?,
+            second_relayer: party(Role::SecondRelayer)?,
+            third_relayer: party(Role::ThirdRelayer)?,
             cosigner: Party::inhabitant("order cosigner")?,
         })
     }
@@ -116,6 +135,9 @@ impl Cast {
             Role::FirstFiller => &self.first_filler,
             Role::SecondFiller => &self.second_filler,
             Role::ThirdFiller => &self.third_filler,
+            Role::FirstRelayer => &self.first_relayer,
+            Role::SecondRelayer => &self.second_relayer,
+            Role::ThirdRelayer => &self.third_relayer,
         }
     }
 

@@ -146,6 +146,8 @@ pub(super) fn deploy(works: &mut Works<'_>, plan: &'static ChainPlan) -> Result<
         swap_router,
         v2_router,
         feed_keeper,
+        cosigner: works.cast.cosigner().address(),
+        code_hashes: BTreeMap::new(),
     };
     for pool in plan.pools {
         let located = locate(&deployment, pool, v2_factory, v3_factory)?;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::{Address, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, U256};
 
 use super::cast::{Cast, Role};
 use super::contracts::{self, Contract};
@@ -98,7 +98,15 @@ pub struct Deployment {
     pub v2_router: Address,
     /// Who writes the feeds.
     pub feed_keeper: Address,
+    /// Who cosigns UniswapX orders.
+    pub cosigner: Address,
+    /// What the code of the contracts that settle signed orders hashes to, by the same names.
+    pub code_hashes: BTreeMap<&'static str, B256>,
 }
+
+/// The contracts that settle what was only signed.
+const SETTLING: [&str; 5] =
+    ["v2DutchReactor", "v3DutchReactor", "priorityReactor", "originSettler", "destinationSettler"];
 
 impl Deployment {
     /// A token's address.
@@ -150,8 +158,13 @@ pub fn furnish(
     let quoted = |token: Token| Quoted { price: prices.of(token.plan().asset), decimals: token.plan().decimals };
 
     report(Stage::Contracts);
-    let deployment = deploy(&mut works, plan)?;
+    let mut deployment = deploy(&mut works, plan)?;
     works.seal()?;
+    for name in SETTLING {
+        if let Some(address) = deployment.contracts.get(name) {
+            deployment.code_hashes.insert(name, works.chain.state().code_hash(*address));
+        }
+    }
     report(Stage::Pools);
     make_pools(&mut works, &deployment, &quoted)?;
     works.seal()?;

@@ -1,5 +1,5 @@
 //! The devnet's inhabitants, as outside parties with keys of their own: genesis, pools, market, price keeper, faucet,
-//! order service and fillers.
+//! order service and fillers, relayers between the chains.
 //!
 //! [`Sandbox::boot`] gives both chains, furnished and alive. Whatever happens on them afterwards, a user's swap or
 //! the market's, happens by transactions; nobody here has a way in that others do not have.
@@ -20,7 +20,9 @@ pub mod market;
 pub mod math;
 pub mod order_service;
 pub mod plan;
+pub mod relayers;
 pub mod residents;
+pub mod services;
 pub mod target;
 mod works;
 

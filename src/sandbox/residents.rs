@@ -3,7 +3,7 @@
 //! Not here: what each of them does (see `market`, `keeper`, `faucet`).
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use alloy::primitives::{Address, B256};
 
@@ -14,8 +14,10 @@ use super::genesis::Deployment;
 use super::keeper::{self, FeedFault};
 use super::market::{self, Moment};
 use super::order_service::OrderService;
+use super::relayers::Relayers;
 use super::target::{Asset, PriceE8, Prices, Shock, price_at};
 use crate::chain::devnet::Chain;
+use crate::uniswap::gateway::BestBid;
 
 /// How many transactions of one inhabitant may wait before it holds back: then blocks are full, and more of the
 /// same would only crowd others out.
@@ -49,18 +51,29 @@ pub struct Residents {
     cast: Cast,
     instructions: Arc<Mutex<Instructions>>,
     order_service: OrderService,
+    relayers: Arc<OnceLock<Relayers>>,
 }
 
 impl Residents {
     /// The inhabitants of a furnished chain: market and keeper at work.
     pub fn new(seed: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
         let order_service = OrderService::new(seed, Arc::clone(&deployment), cast.clone());
-        Self { seed, deployment, cast, instructions: Arc::default(), order_service }
+        Self { seed, deployment, cast, instructions: Arc::default(), order_service, relayers: Arc::default() }
     }
 
     /// The chain's order service.
     pub fn order_service(&self) -> &OrderService {
         &self.order_service
+    }
+
+    /// Lets relayers act here from now on; the first to come stay.
+    pub fn join(&self, relayers: Relayers) {
+        let _first = self.relayers.set(relayers);
+    }
+
+    /// The relayers who act here.
+    pub fn relayers(&self) -> Option<&Relayers> {
+        self.relayers.get()
     }
 
     /// What stands where.
@@ -162,11 +175,21 @@ impl Residents {
         for order in self.order_service.fills(chain, &self.prices(chain)) {
             send(chain, &self.cast, order)?;
         }
+        if let Some(relayers) = self.relayers.get() {
+            for order in relayers.act(chain, &self.prices(chain)) {
+                send(chain, &self.cast, order)?;
+            }
+        }
         Ok(())
     }
 
+    /// The best that a filler would deliver for an open order in the chain's next block.
+    pub fn best_bid(&self, chain: &Chain, hash: B256) -> Option<BestBid> {
+        self.order_service.best_bid(chain, &self.prices(chain), hash)
+    }
+
     /// What the market holds everything to be worth in the chain's next block.
-    fn prices(&self, chain: &Chain) -> Prices {
+    pub(super) fn prices(&self, chain: &Chain) -> Prices {
         let next = chain.next_context();
         let instructions = self.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));

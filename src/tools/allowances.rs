@@ -178,7 +178,7 @@ impl Sent {
     /// `done` as it stands: done, rehearsed, or not known.
     pub(super) fn explain(&self, done: &str) -> String {
         match &self.state {
-            State::Done => format!("{done}."),
+            State::Done | State::Placed => format!("{done}."),
             State::Simulated => format!("Rehearsed only: {done}."),
             State::Unclear => format!("Sent and not settled yet: {done}."),
             State::Reverted => "The transaction reverted; nothing changed but the gas that was spent.".to_owned(),

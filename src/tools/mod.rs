@@ -4,6 +4,7 @@
 mod allowances;
 pub mod data;
 pub mod intelligence;
+mod orders;
 pub mod safety;
 mod swap_ask;
 #[cfg(test)]
@@ -22,9 +23,14 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &intelligence::intel_assess_mev_risk::TOOL_DEF,
     &safety::check_safety_status::TOOL_DEF,
     &safety::simulate_transaction::TOOL_DEF,
+    &trading::intent_refund::TOOL_DEF,
     &trading::token_approve::TOOL_DEF,
     &trading::token_revoke::TOOL_DEF,
     &trading::uniswap_check_allowance::TOOL_DEF,
     &trading::uniswap_execute_swap::TOOL_DEF,
     &trading::uniswap_get_quote::TOOL_DEF,
+    &trading::uniswap_get_uniswapx_order_status::TOOL_DEF,
+    &trading::uniswap_submit_cross_chain_intent::TOOL_DEF,
+    &trading::uniswap_submit_uniswapx_order::TOOL_DEF,
+    &trading::uniswapx_cancel_order::TOOL_DEF,
 ];

@@ -5,6 +5,7 @@
 
 pub mod address;
 pub mod discovery;
+pub mod gateway;
 pub mod order;
 pub mod pool;
 pub mod quote;
@@ -12,6 +13,7 @@ pub mod ratio;
 pub mod router;
 pub mod routing;
 pub mod sandwich;
+pub mod service;
 pub mod twap;
 pub mod v2;
 pub mod v3;

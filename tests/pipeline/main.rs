@@ -3,6 +3,7 @@
 mod cage;
 mod calldata;
 mod consent;
+mod orders;
 mod properties;
 mod recovery;
 mod refusals;

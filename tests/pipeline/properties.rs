@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use alloy::primitives::aliases::{U48, U160};
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use bardo::abi::erc7683::AcrossOrderData;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
@@ -15,14 +16,15 @@ use bardo::chain::fork::{
 };
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::token::{Token, TokenId};
+use bardo::intents::Intent as Intent7683;
 use bardo::safety::account::AccountKind;
 use bardo::safety::permit::{ActionPermit, PermitFault};
 use bardo::safety::proposal::{
-    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder, Trade,
 };
 use bardo::safety::simulate::{Surroundings, judge};
 use bardo::safety::typed::TypedMessage;
-use bardo::safety::{FeeBound, Frame, Framed, FramedLeg, FramedSlot};
+use bardo::safety::{FeeBound, Frame, Framed, FramedLeg, FramedOrder, FramedSlot};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -102,6 +104,7 @@ fn frame() -> Frame {
             exact_output: false,
         }),
         recipients: vec![ME],
+        order: None,
         expected_outcome: SafeText::clean("a swap", 20),
     };
     let framed = FramedLeg {
@@ -119,6 +122,7 @@ fn frame() -> Frame {
         signer: ME,
         payer: ME,
         legs: vec![framed],
+        order: None,
         fees: FeeBound { max_fee_per_gas: 1_000, max_priority_fee_per_gas: 10 },
     }
 }
@@ -126,7 +130,9 @@ fn frame() -> Frame {
 fn single(message: &mut TypedMessage) -> &mut PermitSingle {
     match message {
         TypedMessage::Permit2Allowance { permit, .. } => permit,
-        TypedMessage::Permit2Transfer { .. } => unreachable!("the frame has an allowance"),
+        TypedMessage::Permit2Transfer { .. }
+        | TypedMessage::UniswapxOrder { .. }
+        | TypedMessage::CrossChainOrder { .. } => unreachable!("the frame has an allowance"),
     }
 }
 
@@ -134,6 +140,33 @@ fn single(message: &mut TypedMessage) -> &mut PermitSingle {
 fn both(frame: &mut Frame, change: impl Fn(&mut PermitSingle)) {
     change(single(&mut frame.proposal.legs[0].slots[0].message));
     change(single(&mut frame.legs[0].slots[0].message));
+}
+
+/// An order to be signed beside the transactions, in the proposal and in the frame.
+fn with_order(frame: &mut Frame, by: u64, holder: Address) {
+    let intent = Intent7683 {
+        origin_settler: ROUTER,
+        user: ME,
+        nonce: number(by),
+        origin_chain_id: 31_337,
+        open_deadline: 1,
+        fill_deadline: 2,
+        data: AcrossOrderData {
+            inputToken: GIVEN,
+            inputAmount: number(by),
+            outputToken: WANTED,
+            outputAmount: number(1),
+            destinationChainId: number(31_338),
+            recipient: ME.into_word(),
+            exclusiveRelayer: Address::ZERO,
+            depositNonce: U256::ZERO,
+            exclusivityPeriod: 0,
+            message: Bytes::new(),
+        },
+    };
+    let message = TypedMessage::CrossChainOrder { permit2: PERMIT2, intent: Box::new(intent) };
+    frame.proposal.order = Some(Box::new(SignedOrder { message: message.clone(), holder, arrival: None }));
+    frame.order = Some(FramedOrder { message, signer: ME });
 }
 
 type Mutation = (&'static str, fn(&mut Frame, u64));
@@ -203,6 +236,8 @@ const MUTATIONS: &[Mutation] = &[
     ("pools", |frame, _| frame.proposal.trade.as_mut().unwrap().pools.push(OTHER)),
     ("exact side", |frame, _| frame.proposal.trade.as_mut().unwrap().exact_output = true),
     ("recipients", |frame, _| frame.proposal.recipients.push(OTHER)),
+    ("order", |frame, by| with_order(frame, by, POOL)),
+    ("order's holder", |frame, by| with_order(frame, by, OTHER)),
     ("outcome", |frame, _| frame.proposal.expected_outcome = SafeText::clean("another", 20)),
     ("kind of account", |frame, _| frame.kind = AccountKind::Embedded),
     ("signer", |frame, _| {

@@ -69,6 +69,12 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
     Sandbox::boot(&config, &|_| {}).unwrap()
 });
 
+/// The chain that all tests work on.
+#[allow(dead_code)] // The benchmark that includes this file has no use for it.
+pub fn devnet() -> &'static bardo::sandbox::SandboxChain {
+    &SANDBOX.chains()[0]
+}
+
 /// One test at a time with each account.
 static ALONE: LazyLock<Vec<Arc<tokio::sync::Mutex<()>>>> = LazyLock::new(|| (0..10).map(|_| Arc::default()).collect());
 
@@ -173,6 +179,14 @@ impl Account for Wallet {
             Hook::run(&self.on_sign);
             Ok(signed)
         })
+    }
+
+    fn sign_order(
+        &self,
+        capability: Capability<bardo::safety::pipeline::Order>,
+    ) -> BoxFuture<'_, Result<Bytes, SignError>> {
+        self.signatures.fetch_add(1, Ordering::SeqCst);
+        self.account.sign_order(capability)
     }
 }
 
@@ -508,6 +522,7 @@ impl World {
             allowances: vec![],
             trade: None,
             recipients: vec![],
+            order: None,
             expected_outcome: SafeText::clean("what the test says", 100),
         }
     }

@@ -40,16 +40,19 @@ pub const KEYS: &[(&str, &str)] = &[
     ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
     ("safety.receipt_patience_seconds", "how long a receipt is waited for"),
     ("safety.minimum_pool_depth_usd", "dollars a pool must hold before its mean counts as a price"),
+    ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
 /// What `bardo config init` writes: every key, with its default or an example, commented out.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
-const TOP: &[&str] = &["network", "book", "data_dir", "log", "account", "chains", "prices", "safety"];
+const TOP: &[&str] = &["network", "book", "data_dir", "log", "account", "chains", "order_type", "prices", "safety"];
 const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status"];
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
+/// Auctions that orders can be placed in.
+const ORDER_TYPES: &[&str] = &["DUTCH_V2", "DUTCH_V3", "PRIORITY"];
 
 /// What the file sets.
 #[derive(Debug, Default)]
@@ -62,6 +65,7 @@ pub(super) struct File {
     pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
     pub account: Option<Setting<String>>,
     pub safety: SafetySettings,
+    pub order_types: BTreeMap<String, Setting<String>>,
 }
 
 /// The file at `path`, or `None` where there is none.
@@ -109,6 +113,7 @@ impl Source<'_> {
                 "safety" => file.safety = self.safety(value)?,
                 "chains" => file.chains = self.chains(value)?,
                 "prices" => file.prices = self.prices(value)?,
+                "order_type" => file.order_types = self.order_types(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
             }
         }
@@ -168,6 +173,20 @@ impl Source<'_> {
             prices.insert(chain, Setting { value: by_symbol, origin: self.origin(key.span()) });
         }
         Ok(prices)
+    }
+
+    fn order_types(&self, value: &Value<'_>) -> Result<BTreeMap<String, Setting<String>>, ConfigError> {
+        let mut types = BTreeMap::new();
+        for (key, value) in self.table("order_type", value, "a table such as [order_type]")? {
+            let chain = SafeText::clean(key.get_ref(), 64).to_string().to_lowercase();
+            let full = format!("order_type.{chain}");
+            let text = self.string(&full, value, "a string such as \"DUTCH_V2\"")?.to_uppercase();
+            if !ORDER_TYPES.contains(&text.as_str()) {
+                return Err(self.bad(value.span(), &full, &format!("no auction; known: {}", ORDER_TYPES.join(", "))));
+            }
+            types.insert(chain, self.setting(value, text));
+        }
+        Ok(types)
     }
 
     fn endpoints(&self, key: &str, value: &Value<'_>) -> Result<Vec<RpcUrl>, ConfigError> {

@@ -47,6 +47,8 @@ pub struct Config {
     pub account: Option<Setting<String>>,
     /// How long the safety pipeline waits for what, and what it takes for a price.
     pub safety: SafetySettings,
+    /// Which auction is used for UniswapX orders, by chain, where it is not the chain's own.
+    pub order_types: BTreeMap<String, Setting<String>>,
 }
 
 /// What is set for one chain.
@@ -292,6 +294,7 @@ impl Config {
             prices: file.prices,
             account,
             safety: file.safety,
+            order_types: file.order_types,
         })
     }
 

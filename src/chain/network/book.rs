@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, sync::LazyLock};
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 /// The contracts Bardo speaks to or recognises, each by the role it plays.
@@ -80,6 +80,8 @@ pub enum Contract {
     OriginSettler,
     /// Bardo's own: fills cross-chain intents.
     DestinationSettler,
+    /// UniswapX: whose signature the order service's additions carry. No contract, but known by its role like one.
+    OrderCosigner,
 }
 
 impl Contract {
@@ -141,12 +143,26 @@ pub struct AddressBook {
     others: BTreeMap<String, Address>,
     tokens: Vec<BookToken>,
     feeds: Vec<Feed>,
+    code_hashes: BTreeMap<Contract, B256>,
 }
 
 impl AddressBook {
     /// The address of a contract, if this chain has it.
     pub fn contract(&self, contract: Contract) -> Option<Address> {
         self.contracts.get(&contract).copied()
+    }
+
+    /// What a contract's code must hash to (`keccak256` of what the chain keeps), where that is known. Contracts that
+    /// settle what was only signed are not believed without it.
+    pub fn code_hash(&self, contract: Contract) -> Option<B256> {
+        self.code_hashes.get(&contract).copied()
+    }
+
+    /// Says what a contract's code must hash to; a key that names no role is left out.
+    pub fn set_code_hash(&mut self, key: &str, hash: B256) {
+        if let Some(contract) = Contract::from_key(key) {
+            self.code_hashes.insert(contract, hash);
+        }
     }
 
     /// All known contracts.
@@ -243,6 +259,7 @@ fn parse_bundled() -> serde_json::Result<BTreeMap<String, Bundled>> {
 pub(super) fn bundled(name: &str, chain_id: u64) -> AddressBook {
     let found = BUNDLED.get(name).filter(|found| found.chain_id == chain_id);
     found.map_or_else(AddressBook::default, |found| AddressBook {
+        code_hashes: BTreeMap::new(),
         contracts: found.contracts.clone(),
         others: BTreeMap::new(),
         tokens: found.tokens.clone(),

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::Address;
+use alloy::primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 
 use super::{AddressBook, BookToken, DEVNET_BASE, DEVNET_ETHEREUM, Feed, Network, by_id};
@@ -42,6 +42,9 @@ pub struct ChainDescription {
     /// Contracts by the key of their [`super::Contract`], or by any other name.
     #[serde(default)]
     pub contracts: BTreeMap<String, Address>,
+    /// What the code of contracts hashes to, by the same keys, for those that settle what was only signed.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub code_hashes: BTreeMap<String, B256>,
     /// Tokens by symbol.
     #[serde(default)]
     pub tokens: BTreeMap<String, DescribedToken>,
@@ -190,6 +193,9 @@ impl ChainDescription {
         network.name.clone_from(&self.name);
         for (key, address) in &self.contracts {
             network.book.set(key, *address);
+        }
+        for (key, hash) in &self.code_hashes {
+            network.book.set_code_hash(key, *hash);
         }
         for (symbol, token) in &self.tokens {
             network.book.set_token(BookToken {

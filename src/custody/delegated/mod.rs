@@ -118,6 +118,13 @@ impl Account for DelegatedAccount {
                 why: format!("the delegation is for chain {}", self.grant.chain_id()),
             });
         }
+        if proposal.order.is_some() {
+            return Err(FrameError::Unsupported(
+                "caveats bind calls, not signatures: an order is signed by the account that holds what it offers, not by \
+                 a session key for its owner"
+                    .into(),
+            ));
+        }
         let legs =
             proposal.legs.iter().enumerate().map(|(index, leg)| self.wrap(index, leg)).collect::<Result<_, _>>()?;
         let session = self.session.address();
@@ -127,6 +134,7 @@ impl Account for DelegatedAccount {
             signer: session,
             payer: session,
             legs,
+            order: None,
             fees: context.fees,
         })
     }

@@ -85,6 +85,7 @@ pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
     let state = match &committed.state {
         State::Simulated => "simulated",
         State::Done => "done",
+        State::Placed => "placed",
         State::Reverted => "reverted",
         State::Unclear => "unclear",
         State::Stopped { .. } => "stopped",

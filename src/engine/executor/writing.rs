@@ -371,7 +371,7 @@ impl Act {
                 (Status::Simulated, None)
             }
             State::Done => (Status::Success, None),
-            State::Unclear => (Status::Partial, None),
+            State::Unclear | State::Placed => (Status::Partial, None),
             State::Reverted => {
                 let error =
                     ToolError::new(ErrorCode::ExecutionTxReverted, "the transaction is in a block and reverted");

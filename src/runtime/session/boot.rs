@@ -87,7 +87,8 @@ pub(super) async fn boot(
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
     let network = identity(&opened);
     let sandbox = opened.sandbox;
-    let world = Arc::new(opened.world);
+    let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
+    let world = Arc::new(opened.world.with_orders(orders));
     let executor = |golem_id: &GolemId| {
         Executor::new(ExecutorConfig {
             catalog: catalog.clone(),

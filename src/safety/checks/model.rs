@@ -300,6 +300,7 @@ impl Case {
                 .collect(),
             trade: None,
             recipients: vec![recipient],
+            order: None,
             expected_outcome: SafeText::default(),
         };
         let leg = FramedLeg {
@@ -312,8 +313,16 @@ impl Case {
             slots: vec![],
         };
         let fees = FeeBound { max_fee_per_gas: u128::from(self.gwei) * 1_000_000_000, max_priority_fee_per_gas: 0 };
-        Framed::new(Frame { proposal, kind: AccountKind::LocalKey, signer: ME, payer: ME, legs: vec![leg], fees })
-            .unwrap()
+        Framed::new(Frame {
+            proposal,
+            kind: AccountKind::LocalKey,
+            signer: ME,
+            payer: ME,
+            legs: vec![leg],
+            order: None,
+            fees,
+        })
+        .unwrap()
     }
 
     fn facts(&self) -> Facts {

@@ -39,7 +39,8 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
     // Whatever gives tokens for tokens is held to its value, trade or not; a trade that brings the
     // account nothing has lost everything.
     let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
-    let exchanges = proposal.trade.is_some() || (comes_back && !proposal.outflows.is_empty());
+    let exchanges =
+        proposal.trade.is_some() || proposal.order.is_some() || (comes_back && !proposal.outflows.is_empty());
     if exchanges {
         match &facts.values {
             Ok(values) => worst_case(values, limits, &mut violations),

@@ -19,6 +19,7 @@ use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::policy::{ChainId, ContractRef, Recipient, Rules, Scope, Spender, TokenRef, Wallet, Word};
 use crate::safety::proposal::{Intent, Purpose};
+use crate::safety::simulate::settler;
 use crate::safety::verdict::Verdict;
 
 /// The functions of the address book's contracts that "book" allows.
@@ -36,6 +37,7 @@ const FUNCTIONS: &[(Contract, &[&str])] = &[
             "invalidateUnorderedNonces(uint256,uint256)",
         ],
     ),
+    (Contract::OriginSettler, &["refund(bytes32)"]),
     (
         Contract::WrappedNative,
         &["deposit()", "withdraw(uint256)", "approve(address,uint256)", "transfer(address,uint256)"],
@@ -74,7 +76,12 @@ const fn protocol(contract: Contract) -> &'static str {
         | C::V4StateView
         | C::V4Quoter
         | C::UniswapMulticall => "uniswap",
-        C::DutchReactor | C::V2DutchReactor | C::V3DutchReactor | C::PriorityReactor | C::OrderQuoter => "uniswapx",
+        C::DutchReactor
+        | C::V2DutchReactor
+        | C::V3DutchReactor
+        | C::PriorityReactor
+        | C::OrderQuoter
+        | C::OrderCosigner => "uniswapx",
         C::Permit2 => "permit2",
         C::WrappedNative => "erc20",
         C::IdentityRegistry | C::ReputationRegistry => "erc8004",
@@ -134,6 +141,18 @@ fn who_and_what(framed: &Framed, rules: &Rules, found: &mut Found) {
     if !rules.allowed_chains.allows(&chain, false) {
         found.add("allowed_chains", rules.allowed_chains.words(), chain, "the same on a chain of the list");
     }
+    if let Some(arrival) = proposal.order.as_ref().and_then(|order| order.arrival.as_ref()) {
+        let chain = ChainId(arrival.chain_id);
+        if !rules.allowed_chains.allows(&chain, false) {
+            found.add("allowed_chains", rules.allowed_chains.words(), chain, "the same to a chain of the list");
+        }
+        let token = TokenRef { chain, token: arrival.token.id };
+        // Whether it is listed over there was read with its value: otherwise that value is a doubt.
+        if !rules.allowed_tokens.allows(&token, arrival.token.listed) {
+            found.tokens = true;
+            found.add("allowed_tokens", rules.allowed_tokens.words(), token, "a token of the list");
+        }
+    }
     let wallet = Wallet(framed.account());
     if !rules.allowed_execution_wallets.allows(&wallet, false) {
         let allowed = rules.allowed_execution_wallets.words();
@@ -180,6 +199,17 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
         let network = standing.network?;
         network.book.contracts().find(|(_, at)| *at == address).map(|(contract, _)| contract)
     };
+    if let Some((contract, at)) = framed.order().and_then(|order| settler(&order.message)) {
+        let name = protocol(contract);
+        if !rules.allowed_protocols.allows_by(false, |listed| listed.iter().any(|word| word.0 == name)) {
+            found.add("allowed_protocols", rules.allowed_protocols.words(), name, "a protocol of the list");
+        }
+        let settles = ContractRef { chain: ChainId(proposal.chain_id), address: at, selector: None };
+        let listed = |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&settles);
+        if !rules.allowed_contracts.allows_by(role(at) == Some(contract), listed) {
+            found.add("allowed_contracts", rules.allowed_contracts.words(), settles, "a contract of the list");
+        }
+    }
     for (leg, sent) in proposal.legs.iter().zip(framed.legs()) {
         // A wrapped call goes to the contract that unwraps it; the simulation tells what it does.
         let wrapped = sent.to != leg.to;
@@ -249,8 +279,10 @@ fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
     let in_book = |spender: Address| {
         standing.network.is_some_and(|network| network.book.contracts().any(|(_, address)| address == spender))
     };
-    for bound in proposal.allowances.iter().filter(|bound| !bound.at_most.is_zero()) {
-        let spender = Spender(bound.spender);
+    let bounds = proposal.allowances.iter().filter(|bound| !bound.at_most.is_zero()).map(|bound| bound.spender);
+    let takers = framed.order().into_iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender);
+    for spender in bounds.chain(takers) {
+        let spender = Spender(spender);
         if !rules.allowed_spenders.allows(&spender, in_book(spender.0)) {
             found.add("allowed_spenders", rules.allowed_spenders.words(), spender, "a spender of the list");
         }

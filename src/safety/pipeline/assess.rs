@@ -63,7 +63,13 @@ impl Pipeline {
         let nonce = async {
             provider.get_transaction_count(framed.signer()).block_id(block).await.map_err(ProviderError::from)
         };
-        let (tokens, nonce) = futures::join!(ground.tokens(framed), nonce);
+        let (tokens, nonce, arrival, code) = futures::join!(
+            ground.tokens(framed),
+            nonce,
+            self.arrival(framed),
+            self.settling_code(ground, framed, block)
+        );
+        let code = code?;
         let nonce = nonce.map_err(|error| unread(&error))?;
         let (tokens, unknown) = match tokens {
             Ok(tokens) => (tokens, None),
@@ -80,6 +86,10 @@ impl Pipeline {
             (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
             (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances)),
         };
+        let told = match (told, arrival) {
+            (Ok(values), Ok(arrival)) => values.arriving(arrival),
+            (Ok(_), Err(doubt)) | (Err(doubt), _) => Err(doubt),
+        };
         let held = balances.and_then(|balances| portfolio(&balances, &spreads));
         let around = Surroundings {
             permit2: ground.network().book.contract(Contract::Permit2),
@@ -88,7 +98,9 @@ impl Pipeline {
         };
         let mut faults = simulate::declared(framed, &around);
         faults.extend(calldata::read(framed.proposal(), &ground.network().book));
-        let simulated = match simulate::run(&fork, framed, from, nonce).await {
+        let next = fork.next_block().timestamp;
+        faults.extend(simulate::order_faults(framed, &ground.network().book, next, code));
+        let simulated = match simulate::run(&fork, framed, from, nonce, &around).await {
             Ok(simulation) => {
                 let (mut simulated, found) =
                     simulate::judge(framed, from, simulation, fork.next_block().base_fee, &around);

@@ -22,11 +22,13 @@ use crate::base::units::Usd;
 use crate::chain::network::NetworkKind;
 use crate::chain::sender::{self, ChainNonces, Kept, LaneError, NonceTicket, RecordError, Route, Sender};
 use crate::chain::signed::Signed;
+use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
 use crate::safety::account::SignError;
 use crate::safety::approval::{ApprovalNeed, Consent};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::{FeeBound, Framed, FramedLeg};
+use crate::safety::orders::record::{self, Figures, Record};
 use crate::safety::permit::{self, PermitFault, Use};
 use crate::safety::proposal::{Purpose, SIGNATURE_BYTES};
 use crate::safety::rulebook::{End, Reservation, ReserveError};
@@ -54,6 +56,8 @@ pub struct Committed {
     pub truth: Option<Truth>,
     /// What went wrong on the way without undoing it, such as an allowance that could not be taken back.
     pub remarks: Vec<String>,
+    /// The order that was signed and handed on, as it is kept.
+    pub order: Option<Box<Record>>,
 }
 
 /// How it ended.
@@ -63,6 +67,9 @@ pub enum State {
     Simulated,
     /// Every transaction is in a block and succeeded.
     Done,
+    /// Every transaction is done, and the order is signed, stored and handed to who settles it. Its money stays held
+    /// until the chain says how it ended; doing it again would do it twice.
+    Placed,
     /// A transaction is in a block and reverted.
     Reverted,
     /// Signed and sent, and not settled yet. It goes on by itself; doing it again would do it twice.
@@ -126,6 +133,10 @@ enum GateError {
     Audit(#[from] AuditError),
     #[error("a stop was set or changed meanwhile")]
     Stopped,
+    #[error(
+        "order {0} for the same pair can still be filled, and both would be settled: wait for its end, or cancel it first"
+    )]
+    Replaces(B256),
 }
 
 /// Why signed bytes were not stored.
@@ -156,6 +167,7 @@ impl From<GateError> for Refusal {
             GateError::Permit(fault) => fault.into(),
             GateError::Reserve(ReserveError::Refused(verdicts)) => Self::by(verdicts, None),
             GateError::Stopped => Self::new(ErrorCode::Halted, error),
+            GateError::Replaces(_) => Self::new(ErrorCode::ValidationFailed, error),
             GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
                 Self::new(ErrorCode::StoreUnavailable, error)
             }
@@ -273,11 +285,16 @@ impl Pipeline {
             return Err(Refusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
-        let (nonces, fees) = self.for_next(&prepared.preview.framed).await?;
-        let (held, ticket) = self.gate(&prepared.preview, &assessment, nonces, consent.word()).await?;
+        let framed = &prepared.preview.framed;
+        let figures = self.order_figures(framed, &assessment).await?;
+        // Where only an order is signed no nonce is taken.
+        let next = if framed.legs().is_empty() { None } else { Some(self.for_next(framed).await?) };
+        let seen = next.map(|(nonces, _)| nonces);
+        let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent.word()).await?;
+        let next = ticket.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
-        self.run_plan(prepared, assessment, held, (ticket, fees)).await
+        self.run_plan(prepared, assessment, held, next).await
     }
 
     /// Whether there is consent enough for what it is now.
@@ -329,11 +346,13 @@ impl Pipeline {
     /// spending held; the nonce taken. All of it or nothing.
     async fn gate(
         &self,
-        preview: &Preview,
+        prepared: &Prepared,
         assessment: &Assessment,
-        seen: ChainNonces,
+        seen: Option<ChainNonces>,
+        figures: Option<Figures>,
         consent: &'static str,
-    ) -> Result<(Held, NonceTicket), Refusal> {
+    ) -> Result<(Held, Option<NonceTicket>), Refusal> {
+        let preview = &prepared.preview;
         let framed = preview.framed.clone();
         let proposal = framed.proposal();
         let facts = Arc::new(assessment.facts.clone());
@@ -352,6 +371,7 @@ impl Pipeline {
         };
         let (rules, clock, permit) =
             (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
+        let (pipeline, prepared) = (self.clone(), prepared.clone());
         let written = self.inner.store.write(move |transaction| {
             if rules.stop() != facts.stop {
                 return Err(GateError::Stopped);
@@ -362,15 +382,31 @@ impl Pipeline {
             if !permit::consume(transaction, &used, reservation.0, now)? {
                 return Err(PermitFault::Consumed.into());
             }
-            let ticket = sender::allocate(transaction, framed.proposal().chain_id, framed.signer(), seen, now)?;
+            let held = Held { reservation, spent, gas };
+            if let Some(pair) = traded(&framed)
+                && let Some(order) =
+                    record::in_the_way(transaction, framed.proposal().chain_id, framed.account(), pair)?
+            {
+                return Err(GateError::Replaces(order));
+            }
+            let order = figures.and_then(|figures| pipeline.record_of(&prepared, figures, &held, now));
+            if let Some(record) = &order {
+                record::insert(transaction, record)?;
+            }
+            let chain_id = framed.proposal().chain_id;
+            let ticket = match seen {
+                Some(seen) => Some(sender::allocate(transaction, chain_id, framed.signer(), seen, now)?),
+                None => None,
+            };
             let body = json!({
                 "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
-                "consent": consent, "nonce": ticket.nonce,
+                "consent": consent, "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
+                "order": order.map(|record| record.hash),
             });
             let (proposal, kind) = (framed.proposal(), "permit:consumed");
             let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
-            Ok((Held { reservation, spent, gas }, ticket))
+            Ok((held, ticket))
         });
         Ok(written.await?)
     }
@@ -485,6 +521,9 @@ impl Pipeline {
                 rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
                 if let Some(ended) = ended {
                     permit::note_end(transaction, permit_id, ended)?;
+                    if let Some(order) = record::of_permit(transaction, permit_id)? {
+                        record::end(transaction, order.hash, "error", clock.now_millis())?;
+                    }
                 }
                 Ok(())
             })
@@ -522,6 +561,7 @@ pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State)
             legs: Vec::new(),
             truth: None,
             remarks: Vec::new(),
+            order: None,
         }),
         _ => Err(Refusal::by(verdicts, None)),
     }
@@ -568,4 +608,13 @@ fn filled(leg: &FramedLeg, data: &[u8], chain_id: u64) -> Result<(), &'static st
 
 fn recovered(signature: &[u8], digest: B256) -> Option<Address> {
     Signature::from_raw(signature).ok()?.recover_address_from_prehash(&digest).ok()
+}
+
+/// What a trade on one chain gives and wants: while an order of the same pair can still be filled, nothing replaces it.
+fn traded(framed: &Framed) -> Option<(Address, Address)> {
+    let contract = |token: &Token| match token.id {
+        TokenId::Native => Address::ZERO,
+        TokenId::Erc20(address) => address,
+    };
+    framed.proposal().trade.as_ref().map(|trade| (contract(&trade.token_in), contract(&trade.token_out)))
 }

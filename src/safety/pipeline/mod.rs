@@ -7,6 +7,7 @@
 //! | `preview` | from a proposal to a permit |
 //! | `commit` | from a permit to signed bytes on their way |
 //! | `plan` | the legs of a plan one after the other, and what is taken back if it stops half-way |
+//! | `order` | a message that others settle, signed and handed on |
 //! | `settle` | receipts, what the chain says became of it, the ledger's last word |
 //! | `recover` | what a crash left behind |
 //! | `refusal` | why not |
@@ -14,6 +15,7 @@
 mod assess;
 mod capability;
 mod commit;
+mod order;
 mod plan;
 mod preview;
 mod recover;
@@ -22,7 +24,7 @@ mod settle;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -40,10 +42,11 @@ use crate::safety::audit::{Note, Trail};
 use crate::safety::framed::{FeeBound, Framed};
 use crate::safety::ground::Ground;
 use crate::safety::guardian::Guardian;
+use crate::safety::orders::Orders;
 use crate::safety::rulebook::Rulebook;
 use crate::store::Store;
 
-pub use capability::{Action, Capability, ToSign, Transaction};
+pub use capability::{Action, Capability, Order, OrderToSign, ToSign, Transaction};
 pub use commit::{Committed, LegReport, State};
 pub use preview::Preview;
 pub use recover::Recovered;
@@ -117,6 +120,7 @@ struct Inner {
     patience: Duration,
     prepared: Mutex<HashMap<PermitId, Slot>>,
     trail: Trail,
+    orders: OnceLock<Orders>,
 }
 
 /// What a permit stands for, in memory only: no permit outlives the program.
@@ -147,10 +151,22 @@ impl Pipeline {
     pub fn new(config: PipelineConfig) -> Self {
         let PipelineConfig { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience } = config;
         let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
-        let prepared = Mutex::default();
+        let (prepared, orders) = (Mutex::default(), OnceLock::new());
         let trail = Trail::new(store.clone(), clock.clone());
-        let inner =
-            Inner { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience, prepared, trail };
+        let inner = Inner {
+            chains,
+            store,
+            rules,
+            clock,
+            fabric,
+            desk,
+            guardian,
+            permit_ttl,
+            patience,
+            prepared,
+            trail,
+            orders,
+        };
         Self { inner: Arc::new(inner) }
     }
 

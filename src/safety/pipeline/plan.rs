@@ -7,6 +7,7 @@ use futures::future::BoxFuture;
 
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
+use super::order::NotPlaced;
 use super::{Asked, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
@@ -33,6 +34,8 @@ enum Ended {
     Reverted,
     /// One has left, and nobody knows yet.
     Unclear,
+    /// All transactions are done, and the order is with who settles it.
+    Placed,
     /// Nothing further was signed, for this reason.
     Stopped { code: ErrorCode, why: String, failed: bool },
 }
@@ -44,7 +47,7 @@ impl Pipeline {
         prepared: Prepared,
         first: Assessment,
         held: Held,
-        next: (NonceTicket, FeeBound),
+        next: Option<(NonceTicket, FeeBound)>,
     ) -> Result<Committed, Refusal> {
         let framed = prepared.preview.framed.clone();
         let permit_id = prepared.preview.permit.permit_id;
@@ -53,7 +56,8 @@ impl Pipeline {
         let route = if private { Route::Private } else { Route::Public };
         let mut remarks = Vec::new();
         let mut legs: Vec<LegReport> = Vec::new();
-        let mut next = Some(next);
+        let mut next = next;
+        let mut placed = None;
         let mut current = first.clone();
         let mut ended = Ended::Done;
         for leg in 0..framed.legs().len() {
@@ -106,12 +110,37 @@ impl Pipeline {
                 }
             }
         }
+        if let Ended::Done = ended
+            && framed.order().is_some()
+        {
+            let gas = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
+            let gas = gas_usd(&first.spreads, gas).unwrap_or(held.gas).min(held.gas);
+            // What was looked at before the transactions is looked at again after them.
+            let looked = match legs.len() {
+                0 => Ok(current),
+                done => self.rest_stands(&prepared, done).await,
+            };
+            ended = match looked {
+                Ok(assessment) => match self.place_order(&prepared, &assessment, gas).await {
+                    Ok(order) => {
+                        placed = Some(Box::new(order));
+                        Ended::Placed
+                    }
+                    Err(NotPlaced { why, unclear: true, .. }) => {
+                        remarks.push(why);
+                        Ended::Unclear
+                    }
+                    Err(NotPlaced { code, why, failed, .. }) => Ended::Stopped { code, why, failed },
+                },
+                Err(refusal) => Ended::Stopped { code: refusal.code, why: refusal.message, failed: false },
+            };
+        }
         let anything_happened = legs.iter().any(|leg| leg.state != TxState::Dropped);
-        if !matches!(ended, Ended::Done | Ended::Unclear) && anything_happened {
+        if !matches!(ended, Ended::Done | Ended::Placed | Ended::Unclear) && anything_happened {
             remarks.extend(self.take_back(&prepared, &legs).await);
         }
         let truth = match ended {
-            Ended::Unclear => None,
+            Ended::Unclear | Ended::Placed => None,
             Ended::Done | Ended::Reverted | Ended::Stopped { .. } => {
                 self.truth(&prepared, &legs).await.map_err(|why| remarks.push(why)).ok()
             }
@@ -121,13 +150,16 @@ impl Pipeline {
         let spent = truth.as_ref().and_then(|truth| truth.spent(&first, gas)).unwrap_or(held.spent).min(held.spent);
         let end = match &ended {
             Ended::Done => End::Done { spent },
-            Ended::Unclear => End::Unclear,
+            Ended::Unclear | Ended::Placed => End::Unclear,
             Ended::Reverted => End::Reverted { gas },
             Ended::Stopped { .. } if anything_happened => End::Done { spent },
             Ended::Stopped { failed: true, .. } => End::NotSent,
             Ended::Stopped { failed: false, .. } => End::Withdrawn,
         };
-        if let Err(error) = self.settle_as(permit_id, held, end).await {
+        // What an order can still take stays held, and is settled when the chain says how it ended.
+        if !matches!(ended, Ended::Placed)
+            && let Err(error) = self.settle_as(permit_id, held, end).await
+        {
             remarks.push(format!("the ledger still holds the spending: {error}"));
         }
         if let Some(truth) = &truth
@@ -143,13 +175,14 @@ impl Pipeline {
         }
         let state = match ended {
             Ended::Done => State::Done,
+            Ended::Placed => State::Placed,
             Ended::Reverted => State::Reverted,
             Ended::Unclear => State::Unclear,
             Ended::Stopped { code, why, .. } if anything_happened => State::Stopped { code, why },
             // Nothing left this program.
             Ended::Stopped { code, why, .. } => return Err(Refusal::new(code, why)),
         };
-        Ok(Committed { legs, truth, remarks, ..committed(&prepared.preview, first, state)? })
+        Ok(Committed { legs, truth, remarks, order: placed, ..committed(&prepared.preview, first, state)? })
     }
 
     /// Looks at the rest of the plan again and takes the next nonce.
@@ -158,6 +191,23 @@ impl Pipeline {
         prepared: &Prepared,
         leg: usize,
     ) -> Result<(Assessment, (NonceTicket, FeeBound)), Refusal> {
+        let framed = &prepared.preview.framed;
+        let assessment = self.rest_stands(prepared, leg).await?;
+        let chain_id = framed.proposal().chain_id;
+        let signer = framed.signer();
+        let (seen, fees) = self.for_next(framed).await?;
+        let clock = self.inner.clock.clone();
+        let ticket = self
+            .inner
+            .store
+            .write(move |transaction| sender::allocate(transaction, chain_id, signer, seen, clock.now_millis()))
+            .await
+            .map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+        Ok((assessment, (ticket, fees)))
+    }
+
+    /// Looks at the rest of the plan again, from leg number `leg` on.
+    async fn rest_stands(&self, prepared: &Prepared, leg: usize) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, .. } = prepared;
         let framed = &preview.framed;
         let assessment = self.assess(ground, framed, leg, preview.phase).await?;
@@ -182,17 +232,7 @@ impl Pipeline {
                 return Err(Refusal::new(ErrorCode::PermitMismatch, why));
             }
         }
-        let chain_id = framed.proposal().chain_id;
-        let signer = framed.signer();
-        let (seen, fees) = self.for_next(framed).await?;
-        let clock = self.inner.clock.clone();
-        let ticket = self
-            .inner
-            .store
-            .write(move |transaction| sender::allocate(transaction, chain_id, signer, seen, clock.now_millis()))
-            .await
-            .map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
-        Ok((assessment, (ticket, fees)))
+        Ok(assessment)
     }
 
     /// Takes back every allowance that the plan's first legs have given and its main leg did not use.
@@ -222,6 +262,7 @@ impl Pipeline {
             allowances: allowances.map(|bound| AllowanceBound { at_most: U256::ZERO, ..bound.clone() }).collect(),
             trade: None,
             recipients: Vec::new(),
+            order: None,
             expected_outcome: SafeText::clean("the allowances that were given for it are taken back", 200),
             ..framed.proposal().clone()
         };

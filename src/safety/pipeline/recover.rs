@@ -12,6 +12,7 @@ use crate::base::error::ErrorCode;
 use crate::base::id::PermitId;
 use crate::base::units::Usd;
 use crate::chain::sender::{self, WaitRules};
+use crate::safety::orders::record;
 use crate::safety::permit::note_end;
 use crate::safety::rulebook::{End, Reservation, ReserveError};
 use crate::store::StoreError;
@@ -91,6 +92,10 @@ impl Pipeline {
                 let now = clock.now_millis();
                 rules.settle(transaction, now, reservation, end)?;
                 note_end(transaction, permit_id, ended)?;
+                // An order that was written down and never signed.
+                if let Some(order) = record::of_permit(transaction, permit_id)? {
+                    record::end(transaction, order.hash, "error", now)?;
+                }
                 Ok(())
             })
             .await
@@ -112,7 +117,10 @@ fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError>
     let mut statement = connection.prepare(
         "SELECT permit_id, chain_id, reservation, spent_usd, gas_usd, consumed_at,
                 (SELECT hash FROM safety_leg WHERE safety_leg.permit_id = used.permit_id ORDER BY leg DESC LIMIT 1)
-         FROM safety_permit AS used WHERE ended IS NULL ORDER BY consumed_at",
+         FROM safety_permit AS used WHERE ended IS NULL AND NOT EXISTS (
+             SELECT 1 FROM safety_order
+             WHERE safety_order.permit_id = used.permit_id AND stage NOT IN ('reserved', 'ended'))
+         ORDER BY consumed_at",
     )?;
     let rows = statement.query_map(params![], |row| {
         Ok((

@@ -6,11 +6,16 @@ use alloy::primitives::{Address, U256};
 
 use super::class::classify;
 use super::{Fault, Move, Simulated, Surroundings};
+use alloy::sol_types::SolCall as _;
+
+use crate::abi::erc7683::OriginSettler;
+use crate::abi::permit2::Permit2;
 use crate::base::model::ActionClass;
 use crate::chain::fork::{Changes, Outcome, Permit2Allowance, Simulation, Status};
 use crate::chain::token::TokenId;
 use crate::safety::framed::{Framed, FramedLeg};
-use crate::safety::proposal::{AllowanceKind, Purpose};
+use crate::safety::proposal::{AllowanceKind, Intent, Leg, Purpose};
+use crate::safety::typed::TypedMessage;
 
 /// Holds a simulation of the legs from number `from` on against the declaration. What it answers
 /// stands even where faults stand against it, so that both can be shown.
@@ -37,7 +42,7 @@ pub fn judge(
     judge.recipients(&paid, &mut faults);
     let (class, leaves, takes_back) = judge.class(&moves);
     let gas_cost = judge.gas_cost();
-    let (pinned, gas_used) = (simulation.pinned, simulation.gas_used());
+    let (pinned, gas_used) = (simulation.pinned, judge.gas_used());
     let simulated = Simulated {
         pinned,
         gas_used,
@@ -77,7 +82,13 @@ impl Judge<'_> {
         let bound = self.framed.fees();
         let tipped = u128::from(self.base_fee).saturating_add(bound.max_priority_fee_per_gas);
         let price = U256::from(bound.max_fee_per_gas.min(tipped));
-        U256::from(self.simulation.gas_used()).saturating_mul(price)
+        U256::from(self.gas_used()).saturating_mul(price)
+    }
+
+    /// Gas of the legs; what settles an order is paid by others.
+    fn gas_used(&self) -> u64 {
+        let own = self.legs().filter_map(|(_, _, end)| end);
+        own.fold(0, |sum, end| sum.saturating_add(end.gas_used))
     }
 
     /// Every leg there, every leg successful, and nothing left unasked.
@@ -106,6 +117,18 @@ impl Judge<'_> {
                 )),
             }
         }
+        let own = self.legs().count();
+        if self.framed.order().is_some() && self.simulation.outcomes.len() <= own {
+            faults.push(Fault::new("simulation", "the order's settlement is simulated", "it was not"));
+        }
+        for end in self.simulation.outcomes.iter().skip(own) {
+            let why = match &end.status {
+                Status::Success => continue,
+                Status::Reverted(reason) => format!("it reverts: {reason}"),
+                Status::Halted(why) => format!("it breaks: {why}"),
+            };
+            faults.push(Fault::new("simulation", "the order can be settled at its worst", why));
+        }
         for gap in &self.changes().gaps {
             faults.push(Fault::new("simulation_complete", "every change is looked for", format!("{gap:?}")));
         }
@@ -118,6 +141,7 @@ impl Judge<'_> {
     /// One main leg at most; the others only give and take back allowances.
     fn plan(&self, faults: &mut Vec<Fault>) {
         let mains = self.framed.legs().iter().filter(|leg| leg.purpose == Purpose::Main).count();
+        let mains = mains + usize::from(self.framed.order().is_some());
         if mains > 1 {
             faults.push(Fault::new("plan", "one transaction that moves tokens", format!("{mains} of them")));
         }
@@ -193,7 +217,8 @@ impl Judge<'_> {
 
     /// Whether the leg that moves tokens is among those simulated.
     fn main_is_to_come(&self) -> bool {
-        self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == Purpose::Main)
+        self.framed.order().is_some()
+            || self.framed.legs().iter().skip(self.from).any(|leg| leg.purpose == Purpose::Main)
     }
 
     /// The balance of `holder` in `token`, gas apart; `None` if nothing was found to have moved.
@@ -453,10 +478,27 @@ impl Judge<'_> {
     /// The bits of Permit2's bitmap that the signatures in the calldata use up in one word.
     fn signed_bits(&self, owner: Address, word: U256) -> U256 {
         let slots = self.legs().flat_map(|(_, leg, _)| &leg.slots).filter(|slot| slot.signer == owner);
-        let nonces = slots.filter_map(|slot| slot.message.unordered_nonce());
-        nonces.filter(|nonce| (*nonce >> 8usize) == word).fold(U256::ZERO, |bits, nonce| {
-            bits | (U256::from(1u8) << (nonce & U256::from(0xffu8)).saturating_to::<usize>())
-        })
+        let order = self.framed.order().filter(|order| order.signer == owner);
+        let nonces = slots.map(|slot| &slot.message).chain(order.map(|order| &order.message));
+        let nonces = nonces.filter_map(TypedMessage::unordered_nonce);
+        // What a call of the account's own makes void is declared by that call.
+        let void = self.voided().filter(|call| call.wordPos == word).fold(U256::ZERO, |bits, call| bits | call.mask);
+        nonces
+            .filter(|nonce| (*nonce >> 8usize) == word)
+            .fold(void, |bits, nonce| bits | (U256::from(1u8) << (nonce & U256::from(0xffu8)).saturating_to::<usize>()))
+    }
+
+    /// The calls by which the account makes signatures of its own void.
+    fn voided(&self) -> impl Iterator<Item = Permit2::invalidateUnorderedNoncesCall> {
+        let own = self.framed.proposal().legs.iter().filter(|leg| Some(leg.to) == self.around.permit2);
+        own.filter_map(|leg| Permit2::invalidateUnorderedNoncesCall::abi_decode(&leg.data).ok())
+    }
+
+    /// Whether every call takes back what a bridge order did not use.
+    fn refunds(&self) -> bool {
+        let proposal = self.framed.proposal();
+        let refund = |leg: &Leg| OriginSettler::refundCall::abi_decode(&leg.data).is_ok();
+        proposal.intent == Intent::Refund && !proposal.legs.is_empty() && proposal.legs.iter().all(refund)
     }
 
     /// Every balance of `holder` that moved, gas apart.
@@ -486,7 +528,9 @@ impl Judge<'_> {
             return;
         }
         let given: BTreeSet<TokenId> = proposal.outflows.iter().map(|flow| flow.token.id).collect();
-        for one in paid.iter().filter(|one| !proposal.recipients.contains(one)) {
+        // Who settles an order has it for as long as that takes; its code is known.
+        let settler = self.framed.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
+        for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && Some(**one) != settler) {
             let gets =
                 given.iter().any(|token| self.moved(*token, *one).is_some_and(|moved| moved.after > moved.before));
             if gets {
@@ -500,11 +544,17 @@ impl Judge<'_> {
         let more_allowed = self.more_allowed();
         let lost: Vec<&Move> = moves.iter().filter(|moved| moved.after < moved.before).collect();
         let gained: Vec<&Move> = moves.iter().filter(|moved| moved.after > moved.before).collect();
-        let class = classify(&lost, &gained, more_allowed, self.around);
+        let arrives = self.framed.proposal().order.as_ref().is_some_and(|order| order.arrival.is_some());
+        let class = match self.framed.proposal().intent {
+            // What goes out here comes in over there: held against its value like a trade.
+            Intent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
+            _ => classify(&lost, &gained, more_allowed, self.around),
+        };
         let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
             && !lost.is_empty()
             && !more_allowed;
-        let takes_back = lost.is_empty() && gained.is_empty() && !more_allowed && self.takes_something_back();
+        let takes_back =
+            lost.is_empty() && !more_allowed && (self.refunds() || gained.is_empty() && self.takes_something_back());
         (class, leaves, takes_back)
     }
 
@@ -537,6 +587,12 @@ impl Judge<'_> {
         let of_permit2 = self.changes().permit2_allowances.iter().any(|change| {
             exposed.contains(&change.owner) && change.allowance.after.amount < change.allowance.before.amount
         });
-        of_tokens || of_permit2
+        let of_signatures = self.voided().next().is_some()
+            && self
+                .changes()
+                .permit2_nonces
+                .iter()
+                .any(|change| exposed.contains(&change.owner) && change.bits.moved());
+        of_tokens || of_permit2 || of_signatures
     }
 }

@@ -11,12 +11,14 @@ use alloy::sol_types::{SolCall, SolValue};
 use super::{Entry, ask};
 use crate::abi::erc20::{Erc20, OpenMint, Weth9};
 use crate::abi::uniswapx::{Reactor, SignedOrder};
+use crate::base::text::SafeText;
 use crate::chain::devnet::Chain;
 use crate::sandbox::cast::{self, Cast, Role, TIP};
 use crate::sandbox::genesis::Deployment;
 use crate::sandbox::math::{Quoted, amount_for};
 use crate::sandbox::plan::Token;
 use crate::sandbox::target::Prices;
+use crate::uniswap::gateway::BestBid;
 use crate::uniswap::order::{At, Order};
 
 /// Gas of a fill with room to spare; a V2 Dutch fill takes about 150,000.
@@ -135,13 +137,37 @@ pub(super) fn decide<'a>(
 impl Filler {
     /// Whether the order is among those it sees, and it is not waiting for an attempt of its own.
     fn looks_at(&self, seed: u64, hash: B256, entry: &Entry, chain: &Chain, attempts: &Attempts) -> bool {
-        let draw = keccak256((U256::from(seed), U256::from(self.purse_dollars), hash).abi_encode());
-        let overlooked = u64::from(draw.0[0]) * 100 / 256 < self.overlooks;
+        let overlooked = self.overlooks_it(seed, hash);
         let next = chain.next_context().number;
         let noticed = next > entry.posted_at + self.latency;
         let waits = attempts.sent.get(&(self.role, hash)).is_some_and(|sent| next < sent + PATIENCE_BLOCKS);
         !overlooked && noticed && !waits
     }
+
+    fn overlooks_it(&self, seed: u64, hash: B256) -> bool {
+        let draw = keccak256((U256::from(seed), U256::from(self.purse_dollars), hash).abi_encode());
+        u64::from(draw.0[0]) * 100 / 256 < self.overlooks
+    }
+}
+
+/// The best that a filler who looks at an order would deliver of its first output: what leaves it exactly its margin.
+pub(super) fn best_bid(
+    seed: u64,
+    chain: &Chain,
+    deployment: &Deployment,
+    cast: &Cast,
+    prices: &Prices,
+    hash: B256,
+    order: &Order,
+) -> Option<BestBid> {
+    let market = Market { chain, deployment, cast, prices };
+    let token = order.bounds().least_out.first()?.token;
+    let looking = FILLERS.iter().filter(|filler| !filler.overlooks_it(seed, hash));
+    let bids =
+        looking.filter_map(|filler| Some((filler, market.most(filler, order.token_in(), order.most_in(), token)?)));
+    let (filler, output) = bids.max_by_key(|(_, output)| *output)?;
+    let name = SafeText::clean(filler.role.label(), 40);
+    Some(BestBid { filler: cast.address(filler.role), name, output })
 }
 
 /// What a filler would do with an order.
@@ -213,6 +239,17 @@ impl Market<'_> {
         let wei = U256::from(price) * U256::from(FILL_GAS_EXPECTED);
         let Some(gas) = self.dollars(self.deployment.weth, wei) else { return false };
         income * U512::from(10_000) >= outgo * U512::from(10_000 + filler.margin_bps) + gas * U512::from(10_000)
+    }
+
+    /// The most of `token_out` that leaves a filler its margin when it is given `amount` of `token_in`.
+    fn most(&self, filler: &Filler, token_in: Address, amount: U256, token_out: Address) -> Option<U256> {
+        let income = self.dollars(token_in, amount)?;
+        let price = u128::from(self.chain.next_context().base_fee).saturating_add(TIP);
+        let gas = self.dollars(self.deployment.weth, U256::from(price) * U256::from(FILL_GAS_EXPECTED))?;
+        let left = income.checked_sub(gas)? * U512::from(10_000) / U512::from(10_000 + filler.margin_bps);
+        let one = self.dollars(token_out, U256::from(1))?;
+        let most = left.checked_div(one)?;
+        (most <= U512::from(U256::MAX)).then(|| U256::from(most))
     }
 
     /// What an amount is worth, in units far below a cent; nothing for a token that nobody here deals in.

@@ -5,6 +5,7 @@
 
 mod cosigner;
 mod fillers;
+mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,6 +16,7 @@ use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::{SolCall, SolEvent};
 
 pub use fillers::{FILLERS, Filler};
+pub use local::LocalOrders;
 
 use super::cast::{self, Cast};
 use super::contracts::PERMIT2;
@@ -26,6 +28,7 @@ use crate::abi::permit2::Permit2;
 use crate::abi::uniswapx::Reactor;
 use crate::chain::devnet::{Block, Chain};
 use crate::chain::permit2::{Domain, nonce_position, nonce_used};
+use crate::uniswap::gateway::BestBid;
 use crate::uniswap::order::{At, DecodeError, Expectation, Fault, Order, OrderKind, Resolved};
 
 /// The most orders that are open at a time.
@@ -251,6 +254,12 @@ impl OrderService {
         fillers::decide(self.seed, chain, &self.deployment, &self.cast, prices, open, attempts)
     }
 
+    /// The best that a filler who looks at the order would deliver for it in the next block.
+    pub(super) fn best_bid(&self, chain: &Chain, prices: &Prices, hash: B256) -> Option<BestBid> {
+        let entry = self.entry(hash).filter(Entry::can_fill)?;
+        fillers::best_bid(self.seed, chain, &self.deployment, &self.cast, prices, hash, &entry.order)
+    }
+
     /// Nothing panics while it holds this lock, and what it guards is sound at every moment.
     fn lock(&self) -> MutexGuard<'_, Book> {
         self.book.lock().unwrap_or_else(PoisonError::into_inner)
@@ -296,7 +305,7 @@ fn standing(chain: &Chain, order: &Order, now: U256) -> Status {
 }
 
 /// The answer of a call on the chain's latest state; nothing where it fails.
-fn ask<C: SolCall>(chain: &Chain, to: Address, call: C) -> Option<C::Return> {
+pub(super) fn ask<C: SolCall>(chain: &Chain, to: Address, call: C) -> Option<C::Return> {
     let request = TransactionRequest {
         to: Some(TxKind::Call(to)),
         input: Bytes::from(call.abi_encode()).into(),

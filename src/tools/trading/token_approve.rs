@@ -219,6 +219,7 @@ impl WriteTool for TokenApprove {
             allowances: bounds,
             trade: None,
             recipients: vec![account],
+            order: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, plan))

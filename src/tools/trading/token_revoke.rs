@@ -168,6 +168,7 @@ impl WriteTool for TokenRevoke {
             allowances: bounds,
             trade: None,
             recipients: vec![account],
+            order: None,
             expected_outcome: SafeText::clean(&expected, 300),
         };
         Ok((proposal, plan))

@@ -11,7 +11,7 @@ use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::base::text::SafeText;
-use crate::base::units::{BasisPoints, TokenAmount};
+use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
 use crate::chain::network::Contract;
 use crate::chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
@@ -23,7 +23,10 @@ use crate::safety::proposal::{
 };
 use crate::safety::typed::TypedMessage;
 use crate::tools::allowances::{self, approve, explorer_url};
+use crate::tools::orders::{card, way};
 use crate::tools::swap_ask::{SwapAsk, price_between};
+use crate::tools::trading::uniswap_submit_uniswapx_order::{self as submit, Wish};
+use crate::uniswap::pool::Exact;
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::router::{Recipient, SwapRequest, plan as plan_call};
 use crate::uniswap::routing::Route;
@@ -37,8 +40,8 @@ const MAX_DEADLINE: u64 = 86_400;
 /// Gas beside what the route is thought to use: the permit, and what first writes cost.
 const GAS_MARGIN: u64 = 150_000;
 
-/// Why a swap goes through pools although an auction is preferred.
-const NO_AUCTION: &str = "no order service is connected, so there is nobody who would fill an auction";
+/// From this impact on, in hundredths of a percent, a swap should be made in parts.
+const SPLIT_FROM_BPS: u32 = 100;
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -98,6 +101,9 @@ pub struct Output {
     slippage_actual_bps: i32,
     /// Where to look at the transaction; absent where nothing was sent.
     explorer_url: Option<String>,
+    /// Hash of the order, where the swap goes by an auction; absent elsewhere.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    order_hash: Option<String>,
 }
 
 /// What is remembered of preparing, to tell what came of it.
@@ -107,6 +113,9 @@ pub struct Plan {
     expected_out: U256,
     price_impact: Ratio,
     prefer_uniswapx: bool,
+    why: String,
+    /// The order, where it goes by an auction.
+    auction: Option<submit::Plan>,
 }
 
 /// See [`TOOL_DEF`].
@@ -200,7 +209,35 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         return Err(invalid("deadline", &what));
     }
     let ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+    let native_in = ask.token_in.id == TokenId::Native;
+    let worth = match ask.exact {
+        Exact::In(amount) => worth(&ask, amount).await,
+        Exact::Out(_) => None,
+    };
+    let way = way(world, chain.network().chain_id, params.prefer_uniswapx, native_in, worth);
     let (route, snapshot, _) = ask.route(world).await?;
+    if way.auction.is_some() {
+        let wish = Wish {
+            token_in: &params.token_in,
+            token_out: &params.token_out,
+            amount: &params.amount,
+            chain: &params.chain,
+            starts_in: submit::STARTS_IN.min(params.deadline / 2),
+            ends_in: params.deadline,
+            slippage,
+        };
+        let (proposal, auction) = submit::order(context, &wish).await?;
+        let prepared = Plan {
+            token_in: ask.token_in.clone(),
+            token_out: ask.token_out.clone(),
+            expected_out: route.amount_out,
+            price_impact: route.price_impact.clone(),
+            prefer_uniswapx: true,
+            why: way.why,
+            auction: Some(auction),
+        };
+        return Ok((proposal, prepared));
+    }
     let (router, version) = allowances::router(chain)?;
     // The chain's clock and this machine's may differ; the later one is when the block can be.
     let now = world.clock.now_seconds().max(snapshot.timestamp);
@@ -296,6 +333,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             exact_output: false,
         }),
         recipients: vec![account],
+        order: None,
         expected_outcome: SafeText::clean(&expected, 300),
     };
     let prepared = Plan {
@@ -304,8 +342,17 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         expected_out: route.amount_out,
         price_impact: route.price_impact.clone(),
         prefer_uniswapx: params.prefer_uniswapx,
+        why: way.why,
+        auction: None,
     };
     Ok((proposal, prepared))
+}
+
+/// What an amount of the token paid is worth.
+async fn worth(ask: &SwapAsk<'_>, amount: U256) -> Option<Usd> {
+    let reports = ask.chain.prices.prices(&[ask.contract_in]).await;
+    let price = reports.first()?.price.as_ref()?.usd;
+    Usd::value_of(TokenAmount::new(amount, ask.token_in.decimals).ok()?, price, Rounding::Down).ok()
 }
 
 /// Twice what the route is thought to use: a trade that moves the price far looks through more of a pool than is known
@@ -332,14 +379,14 @@ fn allowance(
 }
 
 /// The impact in whole basis points, rounded up.
-fn impact_of(route: &Route) -> BasisPoints {
+pub(super) fn impact_of(route: &Route) -> BasisPoints {
     let points = (1..10_000).find(|points| {
         Ratio::of(U256::from(*points), U256::from(10_000)).is_some_and(|bound| route.price_impact <= bound)
     });
     BasisPoints::new(points.unwrap_or(10_000)).unwrap_or(BasisPoints::ZERO)
 }
 
-fn pools_of(route: &Route) -> Vec<Address> {
+pub(super) fn pools_of(route: &Route) -> Vec<Address> {
     let mut pools: Vec<Address> = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
     pools.sort_unstable();
     pools.dedup();
@@ -369,6 +416,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(f64::NAN),
         slippage_actual_bps: shortfall(plan.expected_out, received),
         explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
+        order_hash: plan.auction.as_ref().map(|order| order.hash.to_string()),
     };
     let symbol = &plan.token_out.symbol;
     let said = match (&committed.state, &output.tx_hash) {
@@ -378,16 +426,31 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         (State::Unclear, Some(hash)) => format!("Sent and not settled yet: {amount_out} {symbol} expected, tx {hash}"),
         _ => "The swap was not made".to_owned(),
     };
-    let auction = if plan.prefer_uniswapx {
-        format!(" Classic, though UniswapX is preferred: {NO_AUCTION}.")
-    } else {
-        String::new()
+    let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
+    let (said, way) = match (&plan.auction, committed.order.as_deref()) {
+        (Some(order), Some(record)) => {
+            (format!("Order {} status: {}", order.hash, record.status), format!(" By UniswapX: {}.", plan.why))
+        }
+        (Some(_), None) => (said, format!(" By UniswapX: {}.", plan.why)),
+        (None, _) if plan.prefer_uniswapx => (said, format!(" Classic, though UniswapX is preferred: {}.", plan.why)),
+        (None, _) => (said, String::new()),
     };
+    let splits = Ratio::of(U256::from(SPLIT_FROM_BPS), U256::from(10_000)).is_some_and(|from| plan.price_impact > from);
+    let mut measures = vec![match by_auction {
+        Some(_) => "auction: what is asked for at least is signed into the order",
+        None => "slippage: the least output is in the calldata",
+    }];
+    measures.push("deadline: nothing is settled after it");
+    if splits {
+        measures.push("size: the trade moves the price by more than 1 %; intel_assess_mev_risk says how to split it");
+    }
     let hints = json!({
-        "route_type": "CLASSIC",
-        "uniswapx": {"preferred": plan.prefer_uniswapx, "used": false, "why": NO_AUCTION},
+        "route_type": by_auction.unwrap_or("CLASSIC"),
+        "uniswapx": {"preferred": plan.prefer_uniswapx, "used": by_auction.is_some(), "why": plan.why},
+        "mev": measures,
+        "order": committed.order.as_deref().map(card),
     });
-    Ok(Reply::new(output, format!("{said}.{auction}")).hint(hints))
+    Ok(Reply::new(output, format!("{said}.{way}")).hint(hints))
 }
 
 /// How far `received` is below `expected`, in basis points, rounded towards the worse; below zero where it is above.

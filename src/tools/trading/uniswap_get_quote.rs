@@ -11,8 +11,10 @@ use crate::base::model::{
 };
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::tools::orders::way;
 use crate::tools::swap_ask::{SwapAsk, price_between};
 use crate::uniswap::discovery::PoolSnapshot;
+use crate::uniswap::order::OrderKind;
 use crate::uniswap::pool::Exact;
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::routing::Route;
@@ -211,7 +213,11 @@ async fn answer(
     });
     let impact = route.price_impact.to_percent(4);
     let warning = warning_about(&route.price_impact);
-    let no_auction = "no order service is connected, so there is nobody who would fill an auction";
+    let value = price(0).and_then(|price| Usd::value_of(amount_in, price, Rounding::Down).ok());
+    let native_in = ask.token_in.id == crate::chain::token::TokenId::Native;
+    let asked = params.prefer_uniswapx && !params.exact_output;
+    let way = way(&context.world, network.chain_id, asked, native_in, value);
+    let route_type = way.auction.map_or("CLASSIC", OrderKind::name);
     let hints = json!({
         "source": context.world.quotes.name(),
         "block_number": snapshot.block_number,
@@ -233,7 +239,9 @@ async fn answer(
         "price_impact_with_fee_pct": route.price_impact_with_fee.to_percent(4),
         "gas_units": route.gas_units,
         "gas_price_wei": gas_price.to_string(),
-        "uniswapx": {"preferred": params.prefer_uniswapx, "offered": false, "why": no_auction},
+        "uniswapx": {
+            "preferred": params.prefer_uniswapx, "offered": way.auction.is_some(), "why": way.why,
+        },
     });
     let explanation = format!(
         "{amount_in} {} gives {amount_out} {} over {} {}; price impact {} %.{}{}",
@@ -243,10 +251,10 @@ async fn answer(
         if route.legs.len() == 1 { "path" } else { "paths" },
         route.price_impact.to_percent(2),
         warning.map(|(_, words)| words).unwrap_or_default(),
-        if params.prefer_uniswapx {
-            format!(" Classic, though UniswapX is preferred: {no_auction}.")
-        } else {
-            String::new()
+        match way.auction {
+            Some(kind) => format!(" A swap of it would go by {kind}: {}.", way.why),
+            None if params.prefer_uniswapx => format!(" Classic, though UniswapX is preferred: {}.", way.why),
+            None => String::new(),
         },
     );
     let output = Output {
@@ -259,7 +267,7 @@ async fn answer(
         price_impact_pct: impact.parse().unwrap_or(f64::NAN),
         gas_estimate_usd: gas_usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse().ok()),
         route: hops.collect(),
-        route_type: "CLASSIC",
+        route_type,
         deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
         permit_data: None,
     };

@@ -1,0 +1,106 @@
+//! Who settles signed orders on each chain of a world, and which auction each chain uses.
+
+use std::sync::Arc;
+
+use super::OpenWorld;
+use super::data::Ledger;
+use crate::base::clock::Clock;
+use crate::base::config::Config;
+use alloy::providers::Provider as _;
+use serde_json::value::RawValue;
+
+use crate::chain::network::{DEVNET_BASE, Description, Network, NetworkKind, resolve};
+use crate::chain::service::JsonService;
+use crate::fabric::Fabric;
+use crate::intents::gateway::IntentGateway;
+use crate::intents::service::HttpIntents;
+use crate::safety::orders::{OrderChain, Orders, OrdersConfig};
+use crate::safety::rulebook::Rulebook;
+use crate::sandbox::order_service::LocalOrders;
+use crate::sandbox::relayers::LocalRelayers;
+use crate::uniswap::gateway::OrderGateway;
+use crate::uniswap::order::OrderKind;
+use crate::uniswap::service::HttpOrders;
+
+/// Base's ids: blocks there are ordered by priority fee, and so are auctions.
+const BASE: [u64; 3] = [8_453, 84_532, DEVNET_BASE];
+/// Arbitrum's ids: its blocks come too fast for auctions by the second.
+const ARBITRUM: [u64; 2] = [42_161, 421_614];
+
+/// Connects the chains of `opened` with those who settle orders there, and begins to follow what was signed.
+pub async fn orders(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    rules: Arc<dyn Rulebook>,
+    fabric: &Fabric,
+    clock: Arc<dyn Clock>,
+) -> Orders {
+    let served = served(opened).await;
+    let chains = opened.world.chains().iter().map(|chain| {
+        let network = chain.network();
+        let local = opened.sandbox.as_ref().and_then(|sandbox| sandbox.chain(&network.chain_id.to_string()));
+        let auctions = local.map(|chain| {
+            let service: Arc<dyn OrderGateway> =
+                Arc::new(LocalOrders::new(chain.devnet.clone(), chain.residents.clone()));
+            service
+        });
+        let auctions = auctions.or_else(|| {
+            let service = JsonService::new(served.order_service.as_deref()?).ok()?;
+            let service: Arc<dyn OrderGateway> = Arc::new(HttpOrders::new(service, network.chain_id));
+            Some(service)
+        });
+        let bridges = local.and_then(|chain| {
+            let relayers = chain.residents.relayers()?.clone();
+            let network: Arc<dyn IntentGateway> =
+                Arc::new(LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone()));
+            Some(network)
+        });
+        let bridges = bridges.or_else(|| {
+            let service = JsonService::new(served.intent_service.as_deref()?).ok()?;
+            let network: Arc<dyn IntentGateway> = Arc::new(HttpIntents::new(service));
+            Some(network)
+        });
+        OrderChain { client: chain.client.clone(), kind: kind(config, network), auctions, bridges }
+    });
+    let orders = Orders::new(OrdersConfig {
+        chains: chains.collect(),
+        store: ledger.store.clone(),
+        rules,
+        clock,
+        fabric: fabric.clone(),
+    });
+    orders.follow();
+    orders
+}
+
+/// The auction of a chain: what the configuration says, or what fits how its blocks are made.
+fn kind(config: &Config, network: &Network) -> OrderKind {
+    let configured = config
+        .order_types
+        .iter()
+        .find(|(name, _)| resolve(name, std::slice::from_ref(network)).is_ok())
+        .and_then(|(_, kind)| OrderKind::named(&kind.value));
+    configured.unwrap_or(match network.chain_id {
+        id if BASE.contains(&id) => OrderKind::Priority,
+        id if ARBITRUM.contains(&id) => OrderKind::DutchV3,
+        _ => OrderKind::DutchV2,
+    })
+}
+
+/// What a devnet in another process serves beside its chains. Only a devnet's word counts: elsewhere nobody is named
+/// by an endpoint to whom signed orders would then be handed.
+async fn served(opened: &OpenWorld) -> Description {
+    if opened.sandbox.is_some() {
+        return Description::default();
+    }
+    for chain in opened.world.chains().iter().filter(|chain| chain.network().kind == NetworkKind::Devnet) {
+        let answer: Result<Box<RawValue>, _> =
+            chain.client.provider().raw_request("bardo_describe".into(), [(); 0]).await;
+        let described = answer.ok().and_then(|answer| Description::parse(answer.get()).ok());
+        if let Some(described) = described.filter(|described| described.trust_as_devnet().is_ok()) {
+            return described;
+        }
+    }
+    Description::default()
+}

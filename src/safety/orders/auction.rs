@@ -1,0 +1,417 @@
+//! What the chain says of a UniswapX order: filled if its reactor says so in an event, void if its nonce is used
+//! otherwise, over once the chain's time is past its deadline; until then open. And the card that shows it.
+
+use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::Filter;
+use alloy::sol_types::SolEvent as _;
+
+use super::record::{Record, Stage};
+use super::{Card, Ending, OrderError, Orders, Seen, line};
+use crate::abi::erc20::Erc20;
+use crate::abi::permit2::Permit2;
+use crate::abi::uniswapx::Reactor;
+use crate::base::service::ServiceError;
+use crate::base::units::TokenAmount;
+use crate::chain::multicall::Calls;
+use crate::chain::network::Contract;
+use crate::chain::permit2::{nonce_position, nonce_used};
+use crate::chain::provider::{ChainClient, ProviderError};
+use crate::fabric::{Asset, Bid, DecayCurve, DecayUnit, Exclusivity, OrderFill, OrderStatus, OrderUpdate, TxPlace};
+use crate::uniswap::gateway::{Hearsay, ServiceStatus};
+use crate::uniswap::order::{At, Order};
+
+/// How far above its least a priority order's curve is drawn, in hundredths of a percent.
+const PRIORITY_SPAN_BPS: u64 = 200;
+
+/// Ten-millionths are what a priority order scales by.
+const MPS: u64 = 10_000_000;
+
+/// The chain's latest block, and what it says of an order.
+struct Standing {
+    number: u64,
+    timestamp: u64,
+    base_fee: u128,
+    nonce_used: bool,
+    funded: bool,
+    fill: Option<Fill>,
+    void: Option<TxPlace>,
+}
+
+struct Fill {
+    place: TxPlace,
+    filler: Address,
+    timestamp: u64,
+    number: u64,
+    base_fee: u128,
+    priority_fee: u128,
+    received: U256,
+    paid: U256,
+}
+
+impl Orders {
+    pub(super) async fn auction(&self, record: &Record, order: &Order, remark: &str) -> Result<Seen, OrderError> {
+        let chain = self.chain(record.chain_id)?;
+        let standing = standing(&chain.client, record, order).await?;
+        let heard = match &chain.auctions {
+            Some(service) if standing.fill.is_none() && record.stage != Stage::Refused => {
+                service.look(record.hash).await
+            }
+            _ => Ok(None),
+        };
+        Ok(seen(record, order, &standing, heard, remark))
+    }
+}
+
+async fn standing(client: &ChainClient, record: &Record, order: &Order) -> Result<Standing, OrderError> {
+    let provider = client.provider();
+    let info = order.info();
+    let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not tell {what}", client.network()));
+    let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
+    let header = head.ok_or_else(|| nonsense("its latest block"))?.header;
+    let multicall =
+        client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("where Multicall3 is"))?;
+    let (word, _) = nonce_position(info.nonce);
+    let mut calls = Calls::default();
+    let permit2 = record.message.verifier();
+    let token = order.token_in();
+    let bits = calls.push(permit2, &Permit2::nonceBitmapCall { owner: info.swapper, word });
+    let has = calls.push(token, &Erc20::balanceOfCall { owner: info.swapper });
+    let lets = calls.push(token, &Erc20::allowanceCall { owner: info.swapper, spender: permit2 });
+    let block = BlockId::hash(header.hash);
+    let answers = calls.send(provider, multicall, block).await?;
+    let bits = bits.take(&answers).ok_or_else(|| nonsense("which nonces of Permit2 are used"))?;
+    let used = nonce_used(info.nonce, bits);
+    let enough = |amount: Option<U256>| amount.is_some_and(|amount| amount >= order.most_in());
+    let funded = enough(has.take(&answers)) && enough(lets.take(&answers));
+    let (fill, void) = if used { spent(client, record, order, header.number).await? } else { (None, None) };
+    Ok(Standing {
+        number: header.number,
+        timestamp: header.timestamp,
+        base_fee: header.base_fee_per_gas.unwrap_or_default().into(),
+        nonce_used: used,
+        funded,
+        fill,
+        void,
+    })
+}
+
+/// What used up the order's nonce: a fill, or something else.
+async fn spent(
+    client: &ChainClient,
+    record: &Record,
+    order: &Order,
+    head: u64,
+) -> Result<(Option<Fill>, Option<TxPlace>), OrderError> {
+    let provider = client.provider();
+    let info = order.info();
+    let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
+    let filled =
+        filter.clone().address(info.reactor).event_signature(Reactor::Fill::SIGNATURE_HASH).topic1(record.hash);
+    let logs = provider.get_logs(&filled).await.map_err(ProviderError::from)?;
+    let place = |log: &alloy::rpc::types::Log| {
+        let hash = log.transaction_hash?;
+        Some(TxPlace { chain_id: record.chain_id, hash, block: log.block_number })
+    };
+    let found = logs.iter().find_map(|log| Some((place(log)?, Reactor::Fill::decode_log(&log.inner).ok()?)));
+    if let Some((place, event)) = found.filter(|(_, event)| event.swapper == info.swapper) {
+        let receipt = provider.get_transaction_receipt(place.hash).await.map_err(ProviderError::from)?;
+        let receipt = receipt.ok_or_else(|| OrderError::Nonsense("a fill without a receipt".to_owned()))?;
+        let number = place.block.unwrap_or_default();
+        let block = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
+        let header =
+            block.ok_or_else(|| OrderError::Nonsense("a fill in a block that is not there".to_owned()))?.header;
+        let base_fee = u128::from(header.base_fee_per_gas.unwrap_or_default());
+        let moved = |token: Address, is: &dyn Fn(&Erc20::Transfer) -> bool| {
+            let transfers = receipt.inner.logs().iter().filter(|log| log.address() == token);
+            let transfers = transfers.filter_map(|log| Erc20::Transfer::decode_log(&log.inner).ok());
+            transfers.filter(|log| is(&log.data)).fold(U256::ZERO, |sum, log| sum.saturating_add(log.data.value))
+        };
+        let wanted = record.figures.token_out.address;
+        let fill = Fill {
+            filler: event.filler,
+            timestamp: header.timestamp,
+            number,
+            base_fee,
+            priority_fee: receipt.effective_gas_price.saturating_sub(base_fee),
+            received: moved(wanted, &|log| log.to == info.swapper),
+            paid: moved(order.token_in(), &|log| log.from == info.swapper),
+            place,
+        };
+        return Ok((Some(fill), None));
+    }
+    let (word, _) = nonce_position(info.nonce);
+    let voided = filter
+        .address(record.message.verifier())
+        .event_signature(Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH)
+        .topic1(info.swapper.into_word());
+    let logs = provider.get_logs(&voided).await.map_err(ProviderError::from)?;
+    let void = logs.iter().rev().find(|log| {
+        let event = Permit2::UnorderedNonceInvalidation::decode_log(&log.inner).ok();
+        event.is_some_and(|event| event.word == word && nonce_used(info.nonce, event.mask))
+    });
+    Ok((None, void.and_then(place)))
+}
+
+fn seen(
+    record: &Record,
+    order: &Order,
+    standing: &Standing,
+    heard: Result<Option<Hearsay>, ServiceError>,
+    remark: &str,
+) -> Seen {
+    let deadline: u64 = order.info().deadline.saturating_to();
+    let (status, end) = if standing.fill.is_some() {
+        (OrderStatus::Filled, Some(Ending::Took))
+    } else if standing.nonce_used {
+        (OrderStatus::Cancelled, Some(Ending::TookNothing))
+    } else if standing.timestamp > deadline {
+        (OrderStatus::Expired, Some(Ending::TookNothing))
+    } else if record.stage == Stage::Refused {
+        (OrderStatus::Error, None)
+    } else if !standing.funded {
+        (OrderStatus::InsufficientFunds, None)
+    } else if record.stage == Stage::Submitted || matches!(heard, Ok(Some(_))) {
+        (OrderStatus::Open, None)
+    } else {
+        (OrderStatus::Pending, None)
+    };
+    let mut remarks = Vec::new();
+    if !remark.is_empty() {
+        remarks.push(remark.to_owned());
+    }
+    let hearsay = match heard {
+        Ok(hearsay) => hearsay,
+        Err(error) => {
+            remarks.push(error.to_string());
+            None
+        }
+    };
+    if let Some(claim) = contradiction(status, hearsay.as_ref()) {
+        remarks.push(claim);
+    }
+    // What the service shows of the cosigner's word counts if it is this order, soundly cosigned.
+    let cosigned = hearsay.as_ref().and_then(|heard| heard.cosigned.clone());
+    let cosigned = cosigned.filter(|one| one.hash() == record.hash && one.cosigner_faults(record.chain_id).is_empty());
+    if hearsay.as_ref().is_some_and(|heard| heard.cosigned.is_some()) && cosigned.is_none() {
+        remarks.push("the service shows another order, or one that is badly cosigned".to_owned());
+    }
+    match status {
+        OrderStatus::InsufficientFunds => {
+            remarks
+                .push(format!("the wallet lacks {}, or has not allowed it to Permit2", record.figures.token_in.symbol));
+        }
+        OrderStatus::Expired => remarks.push("its time passed without a fill".to_owned()),
+        OrderStatus::Cancelled => remarks.push("its nonce was used up on chain".to_owned()),
+        OrderStatus::Pending | OrderStatus::Open | OrderStatus::Filled | OrderStatus::Error => {}
+    }
+    let update = card(record, order, cosigned.as_ref(), standing, status, hearsay.as_ref(), remarks.join("; "));
+    Seen { card: Card::Order(Box::new(update)), end }
+}
+
+/// What a service says against what the chain says.
+fn contradiction(status: OrderStatus, heard: Option<&Hearsay>) -> Option<String> {
+    let heard = heard?.status;
+    let ended = matches!(heard, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
+    (ended && !status.is_final())
+        .then(|| format!("the service says it is {}, and the chain does not: the chain counts", heard.word()))
+}
+
+fn card(
+    record: &Record,
+    order: &Order,
+    cosigned: Option<&Order>,
+    standing: &Standing,
+    status: OrderStatus,
+    heard: Option<&Hearsay>,
+    remark: String,
+) -> OrderUpdate {
+    let figures = &record.figures;
+    let (given, wanted) = (&figures.token_in, &figures.token_out);
+    let bounds = order.bounds();
+    let least = bounds.least_out.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
+    let drawn = cosigned.unwrap_or(order);
+    let exclusivity = exclusivity(drawn);
+    let filler = exclusivity.as_ref().map(|one| one.filler).unwrap_or_default();
+    let at = |number: u64, timestamp: u64, base_fee: u128, priority_fee: u128, filler: Address| At {
+        chain_id: record.chain_id,
+        timestamp,
+        block: number,
+        base_fee,
+        priority_fee,
+        filler,
+    };
+    let deadline: u64 = order.info().deadline.saturating_to();
+    let bid_fee =
+        heard.and_then(|heard| heard.best_bid.as_ref()).and_then(|bid| fee_for(drawn, bid.output)).unwrap_or(0);
+    let (curve, position) = match &standing.fill {
+        Some(fill) => {
+            let position = match drawn {
+                Order::Dutch(_) | Order::DutchV2(_) => fill.timestamp,
+                Order::DutchV3(_) => fill.number,
+                Order::Priority(_) => u64::try_from(fill.priority_fee).unwrap_or(u64::MAX),
+            };
+            (curve(record, drawn, cosigned.is_some(), standing), position)
+        }
+        None => {
+            let position = match drawn {
+                Order::Dutch(_) | Order::DutchV2(_) => standing.timestamp,
+                Order::DutchV3(_) => standing.number,
+                Order::Priority(_) => u64::try_from(bid_fee).unwrap_or(u64::MAX),
+            };
+            (curve(record, drawn, cosigned.is_some(), standing), position)
+        }
+    };
+    let now = match &standing.fill {
+        Some(fill) => at(fill.number, fill.timestamp, fill.base_fee, fill.priority_fee, fill.filler),
+        None => at(standing.number, standing.timestamp, standing.base_fee, bid_fee, filler),
+    };
+    let current = cosigned.and_then(|order| order.resolve(&now).ok());
+    let current = current.map(|resolved| sum(&resolved.outputs)).or_else(|| starts(drawn)).unwrap_or(least);
+    let start = starts(drawn).unwrap_or(least);
+    let fill = standing.fill.as_ref().map(|fill| OrderFill {
+        tx: fill.place.clone(),
+        filler: fill.filler,
+        name: None,
+        amount_in: text(fill.paid, given),
+        // The chain's own coin leaves no event: then what the curve asks there is what came, or the fill had failed.
+        amount_out: text(if wanted.address.is_zero() { current } else { fill.received }, wanted),
+        position,
+    });
+    let money = money(record, status, fill.as_ref(), deadline);
+    let bid = heard.and_then(|heard| heard.best_bid.as_ref()).map(|bid| Bid {
+        filler: bid.filler,
+        name: Some(bid.name.clone()),
+        output_amount: text(bid.output, wanted),
+        estimated_seconds: 0,
+        chosen: false,
+    });
+    OrderUpdate {
+        order_hash: record.hash,
+        order_type: line(record.kind()),
+        chain_id: record.chain_id,
+        status,
+        token_in: given.clone(),
+        token_out: wanted.clone(),
+        amount_in: text(order.most_in(), given),
+        quoted_out: text(figures.quoted_out, wanted),
+        start_amount: text(start, wanted),
+        end_amount: text(least, wanted),
+        curve,
+        position,
+        current_amount: text(current, wanted),
+        exclusivity,
+        best_bid: if status.is_final() { None } else { bid },
+        deadline,
+        fill,
+        cancelled_by: standing.void.clone(),
+        money,
+        remark: line(remark),
+    }
+}
+
+fn money(record: &Record, status: OrderStatus, fill: Option<&OrderFill>, deadline: u64) -> crate::base::text::SafeText {
+    let (given, wanted) = (&record.figures.token_in.symbol, &record.figures.token_out.symbol);
+    match (status, fill) {
+        (OrderStatus::Filled, Some(fill)) => line(format_args!(
+            "{} {given} left the wallet and {} {wanted} came in, in one transaction of the filler's",
+            fill.amount_in, fill.amount_out
+        )),
+        (OrderStatus::Expired | OrderStatus::Cancelled, _) => {
+            line(format_args!("nothing left the wallet; the signature is worth nothing any more, the {given} is free"))
+        }
+        _ => line(format_args!(
+            "the {given} stays in the wallet until somebody fills; the signature can take it once, until {deadline}"
+        )),
+    }
+}
+
+fn text(amount: U256, token: &Asset) -> String {
+    TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+}
+
+fn sum(outputs: &[crate::uniswap::order::Amount]) -> U256 {
+    outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount))
+}
+
+/// What the order asks at first, after the cosigner's word.
+fn starts(order: &Order) -> Option<U256> {
+    let over = |starts: Vec<U256>, given: &[U256]| {
+        let all = starts
+            .iter()
+            .enumerate()
+            .map(|(at, start)| given.get(at).copied().filter(|given| !given.is_zero()).unwrap_or(*start));
+        all.fold(U256::ZERO, U256::saturating_add)
+    };
+    match order {
+        Order::Dutch(order) => Some(over(order.outputs.iter().map(|output| output.startAmount).collect(), &[])),
+        Order::DutchV2(order) => {
+            let starts = order.baseOutputs.iter().map(|output| output.startAmount).collect();
+            Some(over(starts, &order.cosignerData.outputAmounts))
+        }
+        Order::DutchV3(order) => {
+            let starts = order.baseOutputs.iter().map(|output| output.startAmount).collect();
+            Some(over(starts, &order.cosignerData.outputAmounts))
+        }
+        // The best that is drawn: it has no upper end.
+        Order::Priority(order) => order
+            .outputs
+            .iter()
+            .map(|output| output.amount.checked_mul(U256::from(10_000 + PRIORITY_SPAN_BPS)))
+            .try_fold(U256::ZERO, |sum, amount| sum.checked_add(amount? / U256::from(10_000))),
+    }
+}
+
+/// Who alone may fill at first, and until when.
+fn exclusivity(order: &Order) -> Option<Exclusivity> {
+    let (filler, until) = match order {
+        Order::Dutch(order) => (order.exclusiveFiller, order.decayStartTime),
+        Order::DutchV2(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartTime),
+        Order::DutchV3(order) => (order.cosignerData.exclusiveFiller, order.cosignerData.decayStartBlock),
+        Order::Priority(_) => return None,
+    };
+    (!filler.is_zero()).then(|| Exclusivity { filler, name: None, until: until.saturating_to() })
+}
+
+/// The priority fee at which a priority order asks `output`, in wei per gas.
+fn fee_for(order: &Order, output: U256) -> Option<u128> {
+    let Order::Priority(order) = order else { return None };
+    let least = order.outputs.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
+    let per_wei = order.outputs.first()?.mpsPerPriorityFeeWei;
+    let more = output.checked_sub(least)?.checked_mul(U256::from(MPS))?;
+    let fee = more.checked_div(least.checked_mul(per_wei)?)?;
+    fee.checked_add(order.baselinePriorityFeeWei)?.try_into().ok()
+}
+
+/// How the output moves: exactly by what is cosigned, before that from now to the deadline.
+fn curve(record: &Record, order: &Order, cosigned: bool, standing: &Standing) -> DecayCurve {
+    let wanted = &record.figures.token_out;
+    let least = sum(&order.bounds().least_out);
+    let start = starts(order).unwrap_or(least);
+    let deadline: u64 = order.info().deadline.saturating_to();
+    let straight = |unit, from: u64, until: u64| DecayCurve {
+        unit,
+        points: vec![(from, text(start, wanted)), (until.max(from), text(least, wanted))],
+    };
+    match order {
+        Order::Dutch(order) => {
+            straight(DecayUnit::Seconds, order.decayStartTime.saturating_to(), order.decayEndTime.saturating_to())
+        }
+        Order::DutchV2(order) if cosigned => {
+            let added = &order.cosignerData;
+            straight(DecayUnit::Seconds, added.decayStartTime.saturating_to(), added.decayEndTime.saturating_to())
+        }
+        Order::DutchV2(_) => straight(DecayUnit::Seconds, standing.timestamp.min(deadline), deadline),
+        Order::DutchV3(order) => {
+            let from: u64 = if cosigned { order.cosignerData.decayStartBlock.saturating_to() } else { standing.number };
+            let over = order.baseOutputs.first().map(|output| output.curve.relativeBlocks);
+            let over = over.map_or(0, |blocks| (blocks & U256::from(u16::MAX)).saturating_to::<u64>());
+            straight(DecayUnit::Blocks, from, from.saturating_add(over))
+        }
+        Order::Priority(_) => {
+            let until = fee_for(order, start).and_then(|fee| u64::try_from(fee).ok()).unwrap_or(u64::MAX);
+            DecayCurve { unit: DecayUnit::Wei, points: vec![(0, text(least, wanted)), (until, text(start, wanted))] }
+        }
+    }
+}

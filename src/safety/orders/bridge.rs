@@ -1,0 +1,241 @@
+//! What two chains say of a bridge order: whether the origin's settler holds its money, has paid it on or given it
+//! back, and whether the destination's settler has seen it delivered, which the account's balance there confirms.
+
+use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::{Filter, Header, Log};
+use alloy::sol_types::{SolCall, SolEvent as _};
+
+use super::record::{Record, Stage};
+use super::{Card, Ending, OrderError, Orders, Seen, line};
+use crate::abi::erc20::Erc20;
+use crate::abi::erc7683::{DestinationSettler, OriginSettler};
+use crate::base::text::SafeText;
+use crate::base::units::TokenAmount;
+use crate::chain::network::Contract;
+use crate::chain::provider::{ChainClient, ProviderError};
+use crate::fabric::{Asset, Bid, IntentStatus, IntentUpdate, TxPlace};
+use crate::intents::Intent;
+use crate::intents::gateway::RelayerBid;
+
+/// What the origin's settler keeps of an order that is locked, paid on, given back.
+const LOCKED: u8 = 1;
+const REPAID: u8 = 2;
+const REFUNDED: u8 = 3;
+
+struct Standing {
+    deposit: u8,
+    origin: Header,
+    destination: Header,
+    locked: Option<TxPlace>,
+    repaid: Option<TxPlace>,
+    refunded: Option<TxPlace>,
+    delivery: Option<Delivery>,
+}
+
+struct Delivery {
+    place: TxPlace,
+    filler: Address,
+    /// By how much the account's balance rose in that block; nothing where that cannot be told.
+    came: Option<U256>,
+}
+
+impl Orders {
+    pub(super) async fn bridge(&self, record: &Record, intent: &Intent, remark: &str) -> Result<Seen, OrderError> {
+        let chain = self.chain(record.chain_id)?;
+        let there = u64::try_from(intent.data.destinationChainId)
+            .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
+        let destination = self.chain(there)?;
+        let standing = standing(&chain.client, &destination.client, record, intent).await?;
+        let mut remarks: Vec<String> = Vec::new();
+        if !remark.is_empty() {
+            remarks.push(remark.to_owned());
+        }
+        let bids = match &chain.bridges {
+            Some(network) if record.stage != Stage::Refused => match network.bids(record.hash).await {
+                Ok(bids) => bids.unwrap_or_default(),
+                Err(error) => {
+                    remarks.push(error.to_string());
+                    Vec::new()
+                }
+            },
+            _ => Vec::new(),
+        };
+        let name = |id: u64| self.network(id).map_or_else(|| id.to_string(), |network| network.name.clone());
+        let settler = destination.client.network().book.contract(Contract::DestinationSettler).is_some();
+        if !settler {
+            remarks.push("the destination's address book names no settler: delivery cannot be seen".to_owned());
+        }
+        Ok(seen(record, intent, &standing, &bids, remarks, (name(record.chain_id), name(there))))
+    }
+}
+
+async fn standing(
+    origin: &ChainClient,
+    destination: &ChainClient,
+    record: &Record,
+    intent: &Intent,
+) -> Result<Standing, OrderError> {
+    let (here, there) = futures::try_join!(latest(origin), latest(destination))?;
+    let id = record.hash;
+    let deposit =
+        ask(origin, intent.origin_settler, OriginSettler::depositsCall { orderId: id }, BlockId::hash(here.hash))
+            .await?;
+    let (mut locked, mut repaid, mut refunded) = (None, None, None);
+    if deposit.status >= LOCKED {
+        let filter = Filter::new().address(intent.origin_settler).from_block(record.figures.from_block);
+        let filter = filter.to_block(here.number).topic1(id);
+        let logs = origin.provider().get_logs(&filter).await.map_err(ProviderError::from)?;
+        let of = |event: B256| {
+            let log = logs.iter().find(|log| log.topic0() == Some(&event))?;
+            place(log, record.chain_id)
+        };
+        locked = of(OriginSettler::Open::SIGNATURE_HASH);
+        repaid = of(OriginSettler::Repaid::SIGNATURE_HASH);
+        refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
+    }
+    let delivery = delivery(destination, record, intent, there.number).await?;
+    Ok(Standing { deposit: deposit.status, origin: here, destination: there, locked, repaid, refunded, delivery })
+}
+
+async fn delivery(
+    destination: &ChainClient,
+    record: &Record,
+    intent: &Intent,
+    head: u64,
+) -> Result<Option<Delivery>, OrderError> {
+    let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else { return Ok(None) };
+    let from = record.figures.arrival_from_block.unwrap_or_default();
+    let filter = Filter::new().address(settler).from_block(from).to_block(head);
+    let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
+    let logs = destination.provider().get_logs(&filter).await.map_err(ProviderError::from)?;
+    let found = logs.iter().find_map(|log| {
+        let event = DestinationSettler::Filled::decode_log(&log.inner).ok()?;
+        Some((place(log, destination.chain_id())?, event.data))
+    });
+    let right = |event: &DestinationSettler::Filled| {
+        event.recipient == record.account
+            && event.token == intent.data.outputToken
+            && event.amount >= intent.data.outputAmount
+            && event.originChainId == U256::from(record.chain_id)
+    };
+    let Some((place, event)) = found.filter(|(_, event)| right(event)) else { return Ok(None) };
+    let block = place.block.unwrap_or_default();
+    let at = |number: u64| {
+        let call = Erc20::balanceOfCall { owner: record.account };
+        ask(destination, intent.data.outputToken, call, BlockId::number(number))
+    };
+    let balances = futures::try_join!(at(block.saturating_sub(1)), at(block)).ok();
+    let came = balances.map(|(before, after)| after.saturating_sub(before));
+    Ok(Some(Delivery { place, filler: event.filler, came }))
+}
+
+async fn latest(client: &ChainClient) -> Result<Header, OrderError> {
+    let head = client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
+    head.map(|block| block.header)
+        .ok_or_else(|| OrderError::Nonsense(format!("{} does not tell its latest block", client.network())))
+}
+
+async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C, block: BlockId) -> Result<C::Return, OrderError> {
+    let request = alloy::rpc::types::TransactionRequest {
+        to: Some(alloy::primitives::TxKind::Call(to)),
+        input: alloy::primitives::Bytes::from(call.abi_encode()).into(),
+        ..Default::default()
+    };
+    let answer = client.provider().call(request).block(block).await.map_err(ProviderError::from)?;
+    C::abi_decode_returns(&answer)
+        .map_err(|_| OrderError::Nonsense(format!("the contract at {to} on {} answers otherwise", client.network())))
+}
+
+fn place(log: &Log, chain_id: u64) -> Option<TxPlace> {
+    Some(TxPlace { chain_id, hash: log.transaction_hash?, block: log.block_number })
+}
+
+fn seen(
+    record: &Record,
+    intent: &Intent,
+    standing: &Standing,
+    heard: &[RelayerBid],
+    mut remarks: Vec<String>,
+    (source, destination): (String, String),
+) -> Seen {
+    let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
+    let too_late = standing.destination.timestamp > u64::from(intent.fill_deadline);
+    let never = standing.deposit == 0 && standing.origin.timestamp > u64::from(intent.open_deadline);
+    let (status, end) = match standing.deposit {
+        REFUNDED => (IntentStatus::Refunded, Some(Ending::TookNothing)),
+        REPAID => (IntentStatus::Filled, Some(Ending::Took)),
+        _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
+        LOCKED if too_late => (IntentStatus::Expired, None),
+        LOCKED => (IntentStatus::Filling, None),
+        _ if never => (IntentStatus::Expired, Some(Ending::TookNothing)),
+        _ => (IntentStatus::Pending, None),
+    };
+    let delivery = standing.delivery.as_ref();
+    let confirmed = delivery.and_then(|one| one.came).filter(|came| *came >= intent.data.outputAmount);
+    if let Some(delivery) = delivery
+        && confirmed.is_none()
+    {
+        remarks.push(match delivery.came {
+            Some(came) => format!("the balance over there rose by {} only in that block", text(came, wanted)),
+            None => "the balance over there could not be compared".to_owned(),
+        });
+    }
+    let amount_in = text(intent.data.inputAmount, given);
+    let money = match (status, standing.deposit) {
+        (IntentStatus::Pending, _) => {
+            format!("the {} stays in the wallet until a relayer locks it on {source}", given.symbol)
+        }
+        (IntentStatus::Filling, _) => {
+            format!("{amount_in} {} is locked on {source} until it is delivered", given.symbol)
+        }
+        (IntentStatus::Filled, _) => match confirmed {
+            Some(came) => format!("{} {} arrived on {destination}", text(came, wanted), wanted.symbol),
+            None => format!("delivered on {destination}, as its settler says"),
+        },
+        (IntentStatus::Expired, 0) => format!("nothing left the wallet; nobody locked the {}", given.symbol),
+        (IntentStatus::Expired, _) => {
+            format!("{amount_in} {} is locked on {source}; intent_refund brings it back", given.symbol)
+        }
+        (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
+    };
+    let chosen = delivery.map(|one| one.filler);
+    let bids: Vec<Bid> = heard
+        .iter()
+        .map(|bid| Bid {
+            filler: bid.relayer,
+            name: Some(bid.name.clone()),
+            output_amount: text(bid.output, wanted),
+            estimated_seconds: bid.seconds,
+            chosen: bid.chosen || chosen == Some(bid.relayer),
+        })
+        .collect();
+    let update = IntentUpdate {
+        intent_id: record.hash,
+        status,
+        source_chain: SafeText::clean(&source, 40),
+        destination_chain: SafeText::clean(&destination, 40),
+        token_in: given.clone(),
+        token_out: wanted.clone(),
+        amount_in,
+        min_out: text(intent.data.outputAmount, wanted),
+        estimated_output: text(record.figures.quoted_out, wanted),
+        recipient: record.account,
+        settler: intent.origin_settler,
+        bids,
+        locked: standing.locked.clone(),
+        delivered: delivery.map(|one| one.place.clone()),
+        repaid: standing.repaid.clone(),
+        refunded: standing.refunded.clone(),
+        amount_out: confirmed.map(|came| text(came, wanted)),
+        fill_deadline: intent.fill_deadline.into(),
+        money: line(money),
+        remark: line(remarks.join("; ")),
+    };
+    Seen { card: Card::Intent(Box::new(update)), end }
+}
+
+fn text(amount: U256, token: &Asset) -> String {
+    TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
+}

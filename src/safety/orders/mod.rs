@@ -1,0 +1,444 @@
+//! Signed orders that others settle, from their signature to the end that the chain says: handed to a service once,
+//! looked at on the chain until nothing can come of them any more, told to whoever watches. What a service says is
+//! shown and never believed.
+//!
+//! | file | holds |
+//! |---|---|
+//! | here | who takes orders, submitting, the round of looking, the end |
+//! | `record` | orders in the database |
+//! | `auction` | what the chain says of a UniswapX order, and its card |
+//! | `bridge` | what two chains say of a bridge order, and its card |
+//!
+//! Not here: what may be signed (see `pipeline`), and the services themselves.
+
+mod auction;
+mod bridge;
+pub mod record;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes};
+
+use crate::base::clock::Clock;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::service::ServiceError;
+use crate::base::text::SafeText;
+use crate::base::units::Usd;
+use crate::chain::network::Network;
+use crate::chain::provider::{ChainClient, ProviderError};
+use crate::fabric::{EventKind, Fabric, IntentUpdate, OrderUpdate};
+use crate::intents::gateway::IntentGateway;
+use crate::safety::permit;
+use crate::safety::rulebook::{End, ReserveError, Rulebook};
+use crate::safety::typed::TypedMessage;
+use crate::store::{Store, StoreError};
+use crate::uniswap::gateway::OrderGateway;
+use crate::uniswap::order::OrderKind;
+
+pub use record::{Record, Stage};
+
+/// How often live orders are looked at.
+const ROUND: Duration = Duration::from_millis(500);
+
+/// A service has so long to answer before the answer counts as unclear.
+const SERVICE_PATIENCE: Duration = Duration::from_secs(20);
+
+/// A chain on which orders are signed.
+#[derive(Debug, Clone)]
+pub struct OrderChain {
+    /// The way to it.
+    pub client: ChainClient,
+    /// Which kind of auction is used there.
+    pub kind: OrderKind,
+    /// Who takes UniswapX orders.
+    pub auctions: Option<Arc<dyn OrderGateway>>,
+    /// Who fills bridge orders that leave from there.
+    pub bridges: Option<Arc<dyn IntentGateway>>,
+}
+
+/// What following orders takes.
+#[derive(Debug)]
+pub struct OrdersConfig {
+    /// The chains.
+    pub chains: Vec<OrderChain>,
+    /// The ledger's database.
+    pub store: Store,
+    /// The operator's rules, which settle what was held.
+    pub rules: Arc<dyn Rulebook>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where it says what happens.
+    pub fabric: Fabric,
+}
+
+/// Signed orders and who settles them. Cheap to clone; clones are the same.
+#[derive(Clone)]
+pub struct Orders {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    chains: Vec<OrderChain>,
+    store: Store,
+    rules: Arc<dyn Rulebook>,
+    clock: Arc<dyn Clock>,
+    fabric: Fabric,
+    /// What was told last of each order, so that nothing is told twice.
+    told: Mutex<BTreeMap<B256, String>>,
+}
+
+impl fmt::Debug for Orders {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Orders").field("chains", &self.inner.chains).finish_non_exhaustive()
+    }
+}
+
+/// Why an order could not be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum OrderError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The ledger refused.
+    #[error(transparent)]
+    Ledger(#[from] ReserveError),
+    /// A chain did not answer.
+    #[error("the chain did not answer: {0}")]
+    Chain(#[from] ProviderError),
+    /// A chain answered what cannot be.
+    #[error("{0}")]
+    Nonsense(String),
+    /// There is no such order here.
+    #[error("order {0} was not signed here, or not in this data folder")]
+    Unknown(B256),
+    /// Its chain is not connected.
+    #[error("chain {0} is not connected")]
+    NoChain(u64),
+}
+
+impl From<OrderError> for ToolError {
+    fn from(error: OrderError) -> Self {
+        let code = match &error {
+            OrderError::Store(_) | OrderError::Ledger(_) => ErrorCode::StoreUnavailable,
+            OrderError::Chain(_) => ErrorCode::ChainUnreachable,
+            OrderError::Nonsense(_) => ErrorCode::ChainInconsistent,
+            OrderError::Unknown(_) => ErrorCode::ValidationFailed,
+            OrderError::NoChain(_) => ErrorCode::ChainUnknown,
+        };
+        Self::new(code, error)
+    }
+}
+
+/// What was seen of an order.
+pub(super) struct Seen {
+    card: Card,
+    /// How it has ended; nothing while it can still take something.
+    end: Option<Ending>,
+}
+
+/// What is told of an order.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Card {
+    /// Of an auction.
+    Order(Box<OrderUpdate>),
+    /// Of a bridge.
+    Intent(Box<IntentUpdate>),
+}
+
+impl Card {
+    /// Where the order stands.
+    pub fn status(&self) -> &'static str {
+        match self {
+            Self::Order(update) => update.status.as_str(),
+            Self::Intent(update) => update.status.as_str(),
+        }
+    }
+
+    fn json(&self) -> Result<String, StoreError> {
+        match self {
+            Self::Order(update) => serde_json::to_string(update),
+            Self::Intent(update) => serde_json::to_string(update),
+        }
+        .map_err(|error| StoreError::Query(error.to_string()))
+    }
+
+    fn event(&self) -> EventKind {
+        match self {
+            Self::Order(update) => EventKind::OrderUpdate(update.clone()),
+            Self::Intent(update) => EventKind::IntentUpdate(update.clone()),
+        }
+    }
+}
+
+/// How an order has ended, for the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// It took what it could.
+    Took,
+    /// It took nothing, and never will.
+    TookNothing,
+}
+
+impl Orders {
+    /// Orders on these chains.
+    pub fn new(config: OrdersConfig) -> Self {
+        let OrdersConfig { chains, store, rules, clock, fabric } = config;
+        Self { inner: Arc::new(Inner { chains, store, rules, clock, fabric, told: Mutex::default() }) }
+    }
+
+    /// The chain with this id.
+    ///
+    /// # Errors
+    /// [`OrderError::NoChain`].
+    pub fn chain(&self, chain_id: u64) -> Result<&OrderChain, OrderError> {
+        let found = self.inner.chains.iter().find(|chain| chain.client.chain_id() == chain_id);
+        found.ok_or(OrderError::NoChain(chain_id))
+    }
+
+    /// Whether somebody is connected who takes such an order.
+    pub fn takes(&self, chain_id: u64, message: &TypedMessage) -> bool {
+        let Ok(chain) = self.chain(chain_id) else { return false };
+        match message {
+            TypedMessage::UniswapxOrder { .. } => chain.auctions.is_some(),
+            TypedMessage::CrossChainOrder { .. } => chain.bridges.is_some(),
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => false,
+        }
+    }
+
+    /// The order as it is kept.
+    ///
+    /// # Errors
+    /// [`OrderError::Unknown`] or the database's failure.
+    pub fn record(&self, hash: B256) -> Result<Record, OrderError> {
+        self.inner.store.read(|connection| record::find(connection, hash))?.ok_or(OrderError::Unknown(hash))
+    }
+
+    /// Every order that was signed under this ledger, the oldest first.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn every(&self) -> Result<Vec<Record>, OrderError> {
+        Ok(self.inner.store.read(record::every)?)
+    }
+
+    /// Every order that can still take something.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn live(&self) -> Result<Vec<Record>, OrderError> {
+        Ok(self.inner.store.read(record::live)?)
+    }
+
+    /// What all live orders of an account can still take of a token.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn promised(
+        &self,
+        chain_id: u64,
+        account: Address,
+        token: Address,
+    ) -> Result<alloy::primitives::U256, OrderError> {
+        let live = self.live()?.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
+        let takes = live.flat_map(|one| one.message.takes()).filter(|takes| takes.token == token);
+        Ok(takes.fold(alloy::primitives::U256::ZERO, |sum, takes| sum.saturating_add(takes.amount)))
+    }
+
+    /// Hands a signed and stored order to its service: once. An answer that says it was not taken leaves it to be
+    /// handed in again, the same bytes; one that leaves it open does not.
+    ///
+    /// # Errors
+    /// [`OrderError`] where what happened could not be written down.
+    pub async fn submit(&self, hash: B256) -> Result<Record, OrderError> {
+        let now = self.inner.clock.now_millis();
+        let stages = (Stage::Signed, Stage::Submitting);
+        let ours = self
+            .inner
+            .store
+            .write(move |transaction| -> Result<bool, StoreError> {
+                record::advance(transaction, hash, stages, "pending", now)
+            })
+            .await?;
+        let record = self.record(hash)?;
+        let (true, Some(signature)) = (ours, record.signature.clone()) else { return Ok(record) };
+        let answer = tokio::time::timeout(SERVICE_PATIENCE, self.hand_in(&record, &signature)).await;
+        let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not answer in time"))));
+        let (stage, remark) = match answer {
+            Ok(found) if found == hash => (Stage::Submitted, String::new()),
+            Ok(found) => (Stage::Submitting, format!("the service keeps it as {found}, which is another order")),
+            Err(error @ ServiceError::Refused(_)) => (Stage::Refused, error.to_string()),
+            // It has not left us for certain: the same bytes may be handed in again.
+            Err(error @ (ServiceError::Unreachable(_) | ServiceError::Busy { .. })) => {
+                (Stage::Signed, error.to_string())
+            }
+            Err(error @ (ServiceError::Unclear(_) | ServiceError::Nonsense(_))) => {
+                (Stage::Submitting, error.to_string())
+            }
+        };
+        let now = self.inner.clock.now_millis();
+        let status = match stage {
+            Stage::Submitted => "open",
+            Stage::Refused => "error",
+            Stage::Reserved | Stage::Signed | Stage::Submitting | Stage::Ended => "pending",
+        };
+        let status = if matches!(record.message, TypedMessage::CrossChainOrder { .. }) { "pending" } else { status };
+        self.inner
+            .store
+            .write(move |transaction| -> Result<bool, StoreError> {
+                record::advance(transaction, hash, (Stage::Submitting, stage), status, now)
+            })
+            .await?;
+        self.look_with(hash, &remark).await
+    }
+
+    async fn hand_in(&self, record: &Record, signature: &Bytes) -> Result<B256, ServiceError> {
+        let nobody = || ServiceError::Unreachable(line("no service is connected for it"));
+        let chain = self.chain(record.chain_id).map_err(|_| nobody())?;
+        match &record.message {
+            TypedMessage::UniswapxOrder { order, .. } => {
+                chain.auctions.as_ref().ok_or_else(nobody)?.submit(order, signature).await
+            }
+            TypedMessage::CrossChainOrder { intent, .. } => {
+                chain.bridges.as_ref().ok_or_else(nobody)?.submit(intent, signature).await
+            }
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => Err(nobody()),
+        }
+    }
+
+    /// Looks at one order on the chain and at its service, writes down and tells what has changed.
+    ///
+    /// # Errors
+    /// [`OrderError`]; then nothing is known that was not known before.
+    pub async fn look(&self, hash: B256) -> Result<Record, OrderError> {
+        self.look_with(hash, "").await
+    }
+
+    async fn look_with(&self, hash: B256, remark: &str) -> Result<Record, OrderError> {
+        let record = self.record(hash)?;
+        if !record.is_live() || record.stage == Stage::Reserved {
+            return Ok(record);
+        }
+        let seen = match &record.message {
+            TypedMessage::UniswapxOrder { order, .. } => self.auction(&record, order, remark).await?,
+            TypedMessage::CrossChainOrder { intent, .. } => self.bridge(&record, intent, remark).await?,
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
+                return Err(OrderError::Nonsense("what is kept as an order is none".to_owned()));
+            }
+        };
+        self.write_down(&record, seen).await?;
+        self.record(hash)
+    }
+
+    async fn write_down(&self, record: &Record, seen: Seen) -> Result<(), OrderError> {
+        let Seen { card, end } = seen;
+        let (hash, status, json) = (record.hash, card.status(), card.json()?);
+        {
+            let mut told = self.inner.told.lock().unwrap_or_else(PoisonError::into_inner);
+            if end.is_none() && told.get(&hash) == Some(&json) {
+                return Ok(());
+            }
+            if end.is_some() {
+                told.remove(&hash);
+            } else {
+                told.insert(hash, json.clone());
+            }
+        }
+        let now = self.inner.clock.now_millis();
+        let (rules, kept) = (Arc::clone(&self.inner.rules), record.clone());
+        let first = self
+            .inner
+            .store
+            .write(move |transaction| -> Result<bool, ReserveError> {
+                if let Some(end) = end {
+                    if !record::end(transaction, hash, status, now)? {
+                        return Ok(false);
+                    }
+                    let (end, word) = match end {
+                        Ending::Took => (End::Done { spent: kept.spent }, "done"),
+                        Ending::TookNothing if kept.gas == Usd::ZERO => (End::Withdrawn, "withdrawn"),
+                        Ending::TookNothing => (End::Done { spent: kept.gas }, "done"),
+                    };
+                    rules.settle(transaction, now, kept.reservation, end)?;
+                    permit::note_end(transaction, kept.permit_id, word)?;
+                }
+                record::note_card(transaction, hash, status, &json, now)?;
+                Ok(true)
+            })
+            .await?;
+        if first {
+            self.inner.fabric.emit(&record.golem_id, Some(record.call_id), card.event());
+        }
+        Ok(())
+    }
+
+    /// Looks at everything that is live once; what was signed and not handed in yet is handed in, unless a stop is
+    /// in force or its time is over.
+    ///
+    /// # Errors
+    /// The database's failure; what a chain or a service does not answer is looked at again in the next round.
+    pub async fn round(&self) -> Result<usize, OrderError> {
+        let live = self.live()?;
+        let count = live.len();
+        for record in live {
+            let now = self.inner.clock.now_seconds();
+            let hand_in =
+                record.stage == Stage::Signed && self.inner.rules.stop().is_none() && record.usable_until() > now;
+            let looked = if hand_in { self.submit(record.hash).await } else { self.look(record.hash).await };
+            if let Err(error) = looked {
+                tracing::warn!(order = %record.hash, %error, "an order could not be looked at");
+            }
+        }
+        Ok(count)
+    }
+
+    /// Follows every live order until all clones of this are gone. Must be called on a tokio runtime.
+    pub fn follow(&self) {
+        let inner: Weak<Inner> = Arc::downgrade(&self.inner);
+        tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(ROUND).await;
+                let Some(inner) = inner.upgrade() else { return };
+                if let Err(error) = (Self { inner }).round().await {
+                    tracing::warn!(%error, "orders cannot be followed");
+                }
+            }
+        });
+    }
+
+    /// Waits until an order has ended, or `patience` is over; between looks `nudge` may make a block.
+    ///
+    /// # Errors
+    /// [`OrderError`] of the last look.
+    pub async fn wait<Nudged>(
+        &self,
+        hash: B256,
+        patience: Duration,
+        mut nudge: impl FnMut() -> Nudged,
+    ) -> Result<Record, OrderError>
+    where
+        Nudged: Future<Output = ()>,
+    {
+        let until = tokio::time::Instant::now() + patience;
+        loop {
+            let record = self.look(hash).await?;
+            let rests = !record.is_live() || record.status == "expired";
+            if rests || tokio::time::Instant::now() >= until {
+                return Ok(record);
+            }
+            nudge().await;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    fn network(&self, chain_id: u64) -> Option<&Network> {
+        self.chain(chain_id).ok().map(|chain| chain.client.network())
+    }
+}
+
+/// Text for a card, cleaned.
+fn line(text: impl fmt::Display) -> SafeText {
+    SafeText::clean(&text.to_string(), 300)
+}

@@ -1,0 +1,101 @@
+//! What the tools for orders share: how a placed order is summed up, and hashes as parameters.
+
+use alloy::primitives::{B256, U256};
+use serde_json::{Value, json};
+
+use crate::base::error::ToolError;
+use crate::base::model::Check;
+use crate::base::units::{Rounding, Usd};
+use crate::engine::World;
+use crate::safety::orders::Record;
+use crate::tools::allowances::invalid;
+use crate::uniswap::order::OrderKind;
+
+/// The checks that a signed order runs under.
+pub(super) const CHECKS: &[Check] = &[
+    Check::Halt,
+    Check::PhaseGate,
+    Check::TokenAllowlist,
+    Check::SpendingLimit,
+    Check::RateLimit,
+    Check::BalanceBreaker,
+    Check::SlippageGuard,
+    Check::PolicyCage,
+    Check::Simulation,
+];
+
+/// A hash as a parameter carries it.
+pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
+    let text = text.trim();
+    let digits = text.strip_prefix("0x").filter(|digits| digits.len() == 64);
+    digits
+        .and_then(|digits| digits.parse().ok())
+        .ok_or_else(|| invalid(parameter, &"expected 0x and 64 hexadecimal digits, as the order's result gave them"))
+}
+
+/// A Permit2 nonce that nobody else draws: 256 random bits.
+pub(super) fn random_nonce() -> U256 {
+    U256::from_be_bytes(rand::random::<[u8; 32]>())
+}
+
+/// The last card of an order, as a machine reads it.
+pub(super) fn card(record: &Record) -> Value {
+    let card = record.card.as_deref().and_then(|card| serde_json::from_str::<Value>(card).ok());
+    card.unwrap_or_else(|| json!({"status": record.status}))
+}
+
+/// A text field of a card.
+pub(super) fn field(card: &Value, name: &str) -> String {
+    card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+/// Looks at an order anew; what is kept of it where that fails, with why.
+pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<String>), ToolError> {
+    let orders = world.orders()?;
+    match orders.look(hash).await {
+        Ok(record) => Ok((record, None)),
+        Err(error @ crate::safety::orders::OrderError::Unknown(_)) => Err(error.into()),
+        Err(error) => Ok((orders.record(hash)?, Some(error.to_string()))),
+    }
+}
+
+/// From this many dollars on an auction is worth its wait: below, what a filler must earn for its own gas is more than
+/// what an attacker could take.
+const AUCTION_FROM_CENTS: u64 = 100_000;
+
+/// Which way a swap is to go, against those who trade on what they see coming, and why.
+pub(super) struct Way {
+    /// The auction; nothing where it goes through pools.
+    pub(super) auction: Option<OrderKind>,
+    /// Why.
+    pub(super) why: String,
+}
+
+/// The way of a swap worth `value`.
+pub(super) fn way(world: &World, chain_id: u64, preferred: bool, native_in: bool, value: Option<Usd>) -> Way {
+    let pools = |why: String| Way { auction: None, why };
+    if !preferred {
+        return pools("an auction was not asked for".to_owned());
+    }
+    let chain = world.orders.as_ref().and_then(|orders| orders.chain(chain_id).ok());
+    let Some(chain) = chain.filter(|chain| chain.auctions.is_some()) else {
+        return pools("no order service is connected, so there is nobody who would fill an auction".to_owned());
+    };
+    if native_in {
+        return pools("an order takes tokens, and this pays with the chain's own coin".to_owned());
+    }
+    let Ok(from) = Usd::from_scaled(U256::from(AUCTION_FROM_CENTS), 2) else {
+        return pools("the least worth of an auction cannot be told".to_owned());
+    };
+    match value {
+        Some(value) if value >= from => Way {
+            auction: Some(chain.kind),
+            why: "fillers compete for it out of public sight, and the filler pays the gas".to_owned(),
+        },
+        Some(_) => pools(format!(
+            "below ${} what a filler earns for its gas outweighs the protection",
+            from.to_fixed(0, Rounding::Down)
+        )),
+        None => pools("its worth cannot be told, so an auction cannot be weighed".to_owned()),
+    }
+}

@@ -1,0 +1,189 @@
+//! `intent_refund`: takes back what a bridge order locked and nobody delivered in time.
+
+use alloy::primitives::{Bytes, TxKind, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::abi::erc7683::OriginSettler;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use crate::base::text::SafeText;
+use crate::chain::provider::ProviderError;
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::safety::pipeline::{Committed, State};
+use crate::safety::proposal::{Intent, Leg, Proposal, Purpose};
+use crate::safety::typed::TypedMessage;
+use crate::tools::allowances::{Sent, invalid};
+use crate::tools::orders::{CHECKS, card, field, hash, look};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<IntentRefund>();
+
+/// Gas of a refund, with room to spare.
+const REFUND_GAS: u64 = 160_000;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Id of the intent, as uniswap_submit_cross_chain_intent gave it.
+    intent_id: String,
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Id of the intent.
+    intent_id: String,
+    /// refunded once the transaction is in a block; expired before.
+    status: &'static str,
+    /// What comes back, in whole tokens.
+    amount: String,
+    /// Hash of the transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Gas used, in units.
+    gas_used: u64,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+}
+
+/// What is remembered of preparing.
+pub struct Plan {
+    intent_id: String,
+    amount: String,
+    symbol: SafeText,
+}
+
+/// See [`TOOL_DEF`].
+pub struct IntentRefund;
+
+impl WriteTool for IntentRefund {
+    const META: ToolMeta = ToolMeta {
+        name: "intent_refund",
+        description: "Takes back the money of a cross-chain intent that was locked and not delivered before its deadline. \
+                      The origin's settler gives it to the account that signed, and to nobody else. Allowed in every \
+                      phase.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer2,
+        tick_budget: TickBudget::Slow,
+        progress_steps: &[
+            "Asking the chain",
+            "Simulating via Revm",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt",
+        ],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Brings back what an expired cross-chain intent has locked. It is always allowed.",
+        prompt_guidelines: Guidelines {
+            thriving: "Call it as soon as an intent has expired.",
+            cautious: "Call it as soon as an intent has expired.",
+            declining: "Call it as soon as an intent has expired, before the next exit.",
+            terminal: "Call it for every expired intent before the last exits.",
+            memory: None,
+        },
+        idempotent: true,
+        action_class: ActionClass::ClosePosition,
+        checks: CHECKS,
+        event_params: &["intent_id"],
+        summary_fields: &["intent_id", "status", "tx_hash"],
+        card: Some(CardKind::CrossChain),
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"intent_id": format!("0x{}", "00".repeat(32))})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        let id = hash(&params.intent_id, "intent_id")?;
+        context.step("Asking the chain");
+        let (record, _) = look(&context.world, id).await?;
+        let TypedMessage::CrossChainOrder { intent, .. } = &record.message else {
+            return Err(invalid("intent_id", &"this is the hash of an auction order, which locks nothing"));
+        };
+        let known = card(&record);
+        if record.status != "expired" || !record.is_live() {
+            let what = format_args!("the intent is {}: {}", record.status, field(&known, "money"));
+            return Err(invalid("intent_id", &what));
+        }
+        let account = context.world.account(None)?;
+        if account != record.account {
+            return Err(invalid(
+                "intent_id",
+                &format_args!("the intent is {}'s, and this wallet is {account}", record.account),
+            ));
+        }
+        let chain = context.world.chain(&record.chain_id.to_string())?;
+        let provider = chain.client.provider();
+        let request = TransactionRequest {
+            to: Some(TxKind::Call(intent.origin_settler)),
+            input: Bytes::from(OriginSettler::refundDelayCall {}.abi_encode()).into(),
+            ..Default::default()
+        };
+        let delay = provider.call(request).await.map_err(ProviderError::from)?;
+        let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay)
+            .map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, "the settler does not tell its refund delay"))?;
+        let from = u64::from(intent.fill_deadline).saturating_add(delay.into());
+        let now = context.world.clock.now_seconds();
+        if now <= from {
+            let what = format_args!("the settler gives it back from {from} on, in {} s", from.saturating_sub(now) + 1);
+            return Err(invalid("intent_id", &what));
+        }
+        let leg = Leg {
+            purpose: Purpose::Main,
+            to: intent.origin_settler,
+            value: U256::ZERO,
+            data: OriginSettler::refundCall { orderId: id }.abi_encode().into(),
+            gas_limit: REFUND_GAS,
+            slots: Vec::new(),
+        };
+        let amount = field(&known, "amount_in");
+        let symbol = record.figures.token_in.symbol.clone();
+        let proposal = Proposal {
+            chain_id: record.chain_id,
+            tool: *context.meta(),
+            call_id: context.call_id(),
+            golem_id: context.golem_id().clone(),
+            account,
+            intent: Intent::Refund,
+            legs: vec![leg],
+            outflows: Vec::new(),
+            inflows: Vec::new(),
+            allowances: Vec::new(),
+            trade: None,
+            recipients: vec![account],
+            order: None,
+            expected_outcome: SafeText::clean(&format!("{amount} {symbol} of intent {id} is back in the wallet"), 300),
+        };
+        Ok((proposal, Plan { intent_id: id.to_string(), amount, symbol }))
+    }
+
+    fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        let sent = Sent::of(context, committed)?;
+        let explanation = sent
+            .explain(&format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id));
+        let status = if committed.state == State::Done { "refunded" } else { "expired" };
+        let output = Output {
+            intent_id: plan.intent_id,
+            status,
+            amount: plan.amount,
+            tx_hash: sent.tx_hash,
+            block_number: sent.block_number,
+            gas_used: sent.gas_used,
+            explorer_url: sent.explorer_url,
+        };
+        Ok(Reply::new(output, explanation))
+    }
+}

@@ -1,0 +1,447 @@
+//! `uniswap_submit_uniswapx_order`: signs an order that fillers compete for, and hands it to the order service. The
+//! filler pays the gas; the price falls until somebody takes it.
+
+use alloy::primitives::{Address, B256, U256};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::model::{
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+};
+use crate::base::text::SafeText;
+use crate::base::units::{BasisPoints, TokenAmount};
+use crate::chain::network::Contract;
+use crate::chain::token::{Token, TokenId};
+use crate::engine::{CallContext, Reply, ToolDef, World, WriteTool};
+use crate::safety::pipeline::{Committed, State};
+use crate::safety::proposal::{
+    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignedOrder, Trade,
+};
+use crate::safety::simulate::reactor_role;
+use crate::safety::typed::TypedMessage;
+use crate::tools::allowances::{self, approve, invalid};
+use crate::tools::orders::{CHECKS, card, field, random_nonce};
+use crate::tools::swap_ask::SwapAsk;
+use crate::tools::trading::uniswap_execute_swap::{impact_of, pools_of};
+use crate::uniswap::order::{Auction, Draft, Legs, OrderKind};
+
+/// The tool.
+pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitUniswapXOrder>();
+
+/// The longest an order may be open, in seconds: a day.
+const LONGEST: u64 = 86_400;
+
+/// What the least output is below the quote, in hundredths of a percent: room for a filler's gas and margin.
+const SLIPPAGE_BPS: u32 = 50;
+
+/// What the first output is above the quote, in hundredths of a percent.
+const HOPE_BPS: u32 = 10;
+
+/// Blocks until a priority auction opens to all; the cosigner may let it open before.
+const LEAD_BLOCKS: u64 = 3;
+
+/// Parameters.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Params {
+    /// Token given: symbol or 0x address. Orders take tokens, not the chain's own coin: give WETH for ETH.
+    token_in: String,
+    /// Token wanted: symbol or 0x address.
+    token_out: String,
+    /// Amount of token_in in whole tokens. "max" is the wallet's whole balance.
+    amount: String,
+    /// Chain name, alias or decimal id.
+    chain: String,
+    /// Seconds until the price begins to fall.
+    #[serde(default = "ten")]
+    #[schemars(range(max = 86_399))]
+    decay_start_time: u64,
+    /// Seconds until the order ends.
+    #[serde(default = "hundred_and_twenty")]
+    #[schemars(range(min = 1, max = 86_400))]
+    decay_end_time: u64,
+}
+
+/// Seconds until the price begins to fall, where nobody says otherwise.
+pub(super) const STARTS_IN: u64 = 10;
+
+fn ten() -> u64 {
+    STARTS_IN
+}
+
+fn hundred_and_twenty() -> u64 {
+    120
+}
+
+/// Result.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct Output {
+    /// Hash of the order.
+    order_hash: String,
+    /// DUTCH_V2, DUTCH_V3 or PRIORITY.
+    order_type: &'static str,
+    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way.
+    status: String,
+    /// Last second in which it can be filled, since the Unix epoch.
+    deadline: u64,
+    /// The most that is asked, in whole tokens.
+    start_amount: String,
+    /// The least that is accepted, in whole tokens.
+    end_amount: String,
+}
+
+/// What is remembered of preparing.
+pub struct Plan {
+    pub(super) hash: B256,
+    pub(super) kind: OrderKind,
+    pub(super) deadline: u64,
+    pub(super) start: TokenAmount,
+    pub(super) end: TokenAmount,
+    pub(super) symbol: SafeText,
+    told: Vec<String>,
+}
+
+/// What an order is made of.
+pub(super) struct Wish<'a> {
+    pub(super) token_in: &'a str,
+    pub(super) token_out: &'a str,
+    pub(super) amount: &'a str,
+    pub(super) chain: &'a str,
+    pub(super) starts_in: u64,
+    pub(super) ends_in: u64,
+    pub(super) slippage: BasisPoints,
+}
+
+/// See [`TOOL_DEF`].
+pub struct SubmitUniswapXOrder;
+
+impl WriteTool for SubmitUniswapXOrder {
+    const META: ToolMeta = ToolMeta {
+        name: "uniswap_submit_uniswapx_order",
+        description: "Signs a UniswapX order and hands it to the order service, where fillers compete to settle it. Its \
+                      price falls from a start to an end (on base it rises with the filler's priority fee instead); what \
+                      nobody takes expires and costs nothing. The filler pays the gas. The worst that a fill can do is \
+                      simulated through the real reactor before anything is signed, and what the order can take counts \
+                      as spent until it has ended.",
+        category: Category::Trading,
+        capability: CapabilityTier::Write,
+        risk_tier: RiskTier::Layer2,
+        tick_budget: TickBudget::Medium,
+        progress_steps: &["Validating order", "Signing Permit2", "Submitting to filler network"],
+        sprite_trigger: SpriteTrigger::Executing,
+        prompt_snippet: "Places a UniswapX auction order that fillers settle, out of reach of front-runners and without \
+                         gas. Prefer it above $1K on mainnet. Follow it with uniswap_get_uniswapx_order_status.",
+        prompt_guidelines: Guidelines {
+            thriving: "Prefer it to Classic routing above $1K: the auction mostly gives the better price.",
+            cautious: "The same preference with a shorter window, so that the price has less time to move.",
+            declining: "For exits only, with decay_end_time at 60 so that it fills soon.",
+            terminal: "Only where a fill may take its time; otherwise uniswap_execute_swap leaves at once.",
+            memory: None,
+        },
+        idempotent: false,
+        // The least strict that a write can claim: what it really is follows from the simulated fill.
+        action_class: ActionClass::ClosePosition,
+        checks: CHECKS,
+        event_params: &["token_in", "token_out", "amount", "chain"],
+        summary_fields: &["order_hash", "order_type", "status"],
+        card: Some(CardKind::Order),
+    };
+    type Params = Params;
+    type Output = Output;
+    type Plan = Plan;
+
+    fn example() -> Value {
+        json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum"})
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
+        context.step("Validating order");
+        let Params { token_in, token_out, amount, chain, decay_start_time, decay_end_time } = params;
+        if decay_end_time == 0 || decay_end_time > LONGEST {
+            return Err(invalid(
+                "decay_end_time",
+                &format_args!("{decay_end_time} s; expected 1 to {LONGEST} s from now"),
+            ));
+        }
+        if decay_start_time >= decay_end_time {
+            let what = format_args!("{decay_start_time} s is not before the end at {decay_end_time} s");
+            return Err(invalid("decay_start_time", &what));
+        }
+        let slippage = points(SLIPPAGE_BPS)?;
+        let wish = Wish {
+            token_in: &token_in,
+            token_out: &token_out,
+            amount: &amount,
+            chain: &chain,
+            starts_in: decay_start_time,
+            ends_in: decay_end_time,
+            slippage,
+        };
+        let made = order(context, &wish).await?;
+        context.step("Signing Permit2");
+        Ok(made)
+    }
+
+    fn output(_: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        Ok(summed_up(plan, committed))
+    }
+}
+
+pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
+    BasisPoints::new(bps).map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))
+}
+
+/// The order that `wish` asks for, with the approval it needs before it.
+pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Proposal, Plan), ToolError> {
+    let world = &context.world;
+    let chain = world.chain(wish.chain)?;
+    let account = world.account(None)?;
+    let orders = world.orders()?;
+    let kind = orders.chain(chain.network().chain_id)?.kind;
+    let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
+    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
+    let reactor = chain.contract(role)?;
+    let cosigner = chain.contract(Contract::OrderCosigner)?;
+    let permit2 = chain.contract(Contract::Permit2)?;
+    let ask = SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?;
+    let TokenId::Erc20(token) = ask.token_in.id else {
+        return Err(invalid(
+            "token_in",
+            &"an order takes tokens, not the chain's own coin: wrap it and give the wrapped one",
+        ));
+    };
+    let wanted = match ask.token_out.id {
+        TokenId::Erc20(address) => address,
+        TokenId::Native => Address::ZERO,
+    };
+    if wanted == token {
+        return Err(invalid("token_out", &"the token that is given"));
+    }
+    let (route, snapshot, _) = ask.route(world).await?;
+    let least = wish.slippage.minimum_out(route.amount_out);
+    let start = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
+    // The chain's clock and this machine's may differ; the later one is when the order can be filled.
+    let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let deadline = now.saturating_add(wish.ends_in);
+    let auction = match kind {
+        OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not placed here")),
+        OrderKind::DutchV2 => Auction::CosignedTimes,
+        OrderKind::DutchV3 => {
+            let millis = chain.network().block_millis.max(1);
+            let over = wish.ends_in.saturating_sub(wish.starts_in).saturating_mul(1_000) / millis;
+            // The cosigner's lead comes before: the curve must have ended when the order does.
+            let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
+            Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO }
+        }
+        OrderKind::Priority => Auction::PriorityFee {
+            start_block: snapshot.block_number.saturating_add(LEAD_BLOCKS),
+            baseline: 0,
+            mps_per_wei: U256::from(1),
+        },
+    };
+    // A priority order has no start: it asks its least, and what fillers bid comes on top.
+    let start_out = if kind == OrderKind::Priority { least } else { start };
+    let draft = Draft {
+        reactor,
+        swapper: account,
+        recipient: account,
+        nonce: random_nonce(),
+        deadline,
+        cosigner,
+        token_in: token,
+        token_out: wanted,
+        legs: Legs::ExactIn { amount_in: route.amount_in, start_out, least_out: least },
+        auction,
+    };
+    let order = draft.order().map_err(|fault| ToolError::new(ErrorCode::ValidationFailed, fault))?;
+    let (legs, bounds) = approvals(context, world, chain, &ask.token_in, route.amount_in, permit2).await?;
+    let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
+    let plan = Plan {
+        hash: order.hash(),
+        kind,
+        deadline,
+        start: TokenAmount::new(start_out, ask.token_out.decimals)?,
+        end: TokenAmount::new(least, ask.token_out.decimals)?,
+        symbol: ask.token_out.symbol.clone(),
+        told: notes(kind, wish),
+    };
+    let expected = format!(
+        "UniswapX order submitted for {amount_in} {}, decay {} -> {} {}",
+        ask.token_in.symbol, plan.start, plan.end, ask.token_out.symbol
+    );
+    let holder = pools_with(&route, ask.contract_out);
+    let proposal = Proposal {
+        chain_id: chain.network().chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account,
+        intent: Intent::PlaceOrder,
+        legs,
+        outflows: vec![Flow { token: ask.token_in.clone(), amount: route.amount_in }],
+        inflows: vec![Inflow {
+            token: ask.token_out.clone(),
+            at_least: least,
+            expected: route.amount_out,
+            recipient: account,
+        }],
+        allowances: bounds,
+        trade: Some(Trade {
+            token_in: ask.token_in.clone(),
+            token_out: ask.token_out.clone(),
+            amount_in: route.amount_in,
+            expected_out: route.amount_out,
+            min_out: least,
+            slippage: wish.slippage,
+            // Fillers pay from their own pockets: the order itself moves no pool.
+            price_impact: impact_of(&route),
+            quoted_at: world.clock.now_millis(),
+            deadline,
+            pools: pools_of(&route),
+            exact_output: false,
+        }),
+        recipients: vec![account],
+        order: Some(Box::new(SignedOrder {
+            message: TypedMessage::UniswapxOrder { permit2, order: Box::new(order) },
+            holder,
+            arrival: None,
+        })),
+        expected_outcome: SafeText::clean(&expected, 300),
+    };
+    Ok((proposal, plan))
+}
+
+/// The pool that the route ends in: it holds what is wanted.
+fn pools_with(route: &crate::uniswap::routing::Route, token: Address) -> Address {
+    let last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
+    last.map(|hop| hop.pool).next().unwrap_or_default()
+}
+
+/// The approval of Permit2 that an order of `amount` takes beside all that is promised already: exact, and only where
+/// what stands is not enough.
+pub(super) async fn approvals(
+    context: &CallContext,
+    world: &World,
+    chain: &crate::engine::WorldChain,
+    token: &Token,
+    amount: U256,
+    permit2: Address,
+) -> Result<(Vec<Leg>, Vec<AllowanceBound>), ToolError> {
+    let TokenId::Erc20(contract) = token.id else { return Ok((Vec::new(), Vec::new())) };
+    let account = world.account(None)?;
+    let (standing, _) = allowances::read(chain, contract, account, permit2, &[]).await?;
+    let promised = world.orders()?.promised(chain.network().chain_id, account, contract)?;
+    let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"more than can be counted"))?;
+    if standing.balance < needed {
+        let (has, asked) =
+            (TokenAmount::new(standing.balance, token.decimals)?, TokenAmount::new(needed, token.decimals)?);
+        let what = format_args!(
+            "the wallet has {has} {}, and with what other orders may take this needs {asked}",
+            token.symbol
+        );
+        return Err(invalid("amount", &what));
+    }
+    let mut legs = Vec::new();
+    if standing.of_token < needed {
+        context.step("Validating order");
+        if !standing.of_token.is_zero()
+            && allowances::needs_zero_first(chain, contract, account, permit2, needed).await?
+        {
+            legs.push(approve(Purpose::Approve, contract, permit2, U256::ZERO));
+        }
+        legs.push(approve(Purpose::Approve, contract, permit2, needed));
+    }
+    // After the fill as much is left as the other orders need, or as there was before.
+    let at_most = promised.max(standing.of_token.saturating_sub(amount));
+    let bounds = if legs.is_empty() {
+        Vec::new()
+    } else {
+        vec![AllowanceBound { token: token.clone(), spender: permit2, kind: AllowanceKind::Erc20, at_most }]
+    };
+    Ok((legs, bounds))
+}
+
+/// What a caller should know of this kind of auction.
+fn notes(kind: OrderKind, wish: &Wish<'_>) -> Vec<String> {
+    match kind {
+        OrderKind::Dutch | OrderKind::DutchV2 if wish.starts_in == 10 => Vec::new(),
+        OrderKind::Dutch | OrderKind::DutchV2 => {
+            vec!["when this kind begins to fall is the cosigner's word, not the order's".to_owned()]
+        }
+        OrderKind::DutchV3 => vec!["this kind falls by blocks, from a block that the cosigner names".to_owned()],
+        OrderKind::Priority => {
+            vec!["this kind does not fall: its output rises with the priority fee that the filler bids".to_owned()]
+        }
+    }
+}
+
+/// The result, as far as it is known.
+pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
+    let record = committed.order.as_deref();
+    let told = record.map(card);
+    let status = match (&committed.state, record) {
+        (State::Placed, Some(record)) => record.status.clone(),
+        (State::Simulated, _) => "simulated".to_owned(),
+        _ => "error".to_owned(),
+    };
+    let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
+    let said = match &committed.state {
+        State::Placed => format!("Order {} status: {status}", plan.hash),
+        State::Simulated => "Would be placed; nothing was signed".to_owned(),
+        State::Unclear => {
+            format!("Order {} may have been signed: do not place it again, look at its status", plan.hash)
+        }
+        State::Done | State::Reverted | State::Stopped { .. } => "The order was not placed".to_owned(),
+    };
+    let explanation = format!(
+        "{said}. It asks {} {} at first and {} at least, until {}.{}",
+        plan.start,
+        plan.symbol,
+        plan.end,
+        plan.deadline,
+        if remark.is_empty() { String::new() } else { format!(" Note: {remark}.") }
+    );
+    let output = Output {
+        order_hash: plan.hash.to_string(),
+        order_type: plan.kind.name(),
+        status,
+        deadline: plan.deadline,
+        start_amount: plan.start.to_string(),
+        end_amount: plan.end.to_string(),
+    };
+    let hints = json!({"route_type": plan.kind.name(), "notes": plan.told, "order": told});
+    Reply::new(output, explanation).hint(hints)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_say_what_a_kind_does_with_its_window() {
+        let wish = |starts_in| Wish {
+            token_in: "USDC",
+            token_out: "WETH",
+            amount: "1",
+            chain: "ethereum",
+            starts_in,
+            ends_in: 120,
+            slippage: BasisPoints::ZERO,
+        };
+        assert!(notes(OrderKind::DutchV2, &wish(10)).is_empty());
+        assert_eq!(notes(OrderKind::DutchV2, &wish(30)).len(), 1);
+        assert!(notes(OrderKind::Priority, &wish(10))[0].contains("priority fee"));
+    }
+
+    #[test]
+    fn hashes_are_read_whole() {
+        let good = format!("0x{}", "ab".repeat(32));
+        assert_eq!(crate::tools::orders::hash(&good, "order_hash").unwrap(), B256::repeat_byte(0xab));
+        for bad in ["", "0x12", &good[2..], &format!("{good}00"), &good.replace("ab", "zz")] {
+            assert!(crate::tools::orders::hash(bad, "order_hash").is_err(), "{bad}");
+        }
+        assert_ne!(random_nonce(), random_nonce());
+    }
+}

@@ -1,0 +1,142 @@
+//! An order service over HTTP, in the shapes of Uniswap's Trading API: `POST /order` hands an order in, `GET /orders`
+//! tells of it. What it returns is decoded and compared by whoever asked; nothing of it is ever signed.
+
+use std::str::FromStr as _;
+
+use alloy::primitives::{Address, B256, Bytes, U256, hex};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+
+use super::gateway::{BestBid, Hearsay, OrderGateway, ServiceStatus};
+use super::order::{Order, OrderKind};
+use crate::base::service::ServiceError;
+use crate::base::text::SafeText;
+use crate::chain::service::JsonService;
+
+/// An order service, for one chain.
+#[derive(Debug, Clone)]
+pub struct HttpOrders {
+    service: JsonService,
+    chain_id: u64,
+}
+
+impl HttpOrders {
+    /// The orders of one chain at `service`.
+    pub fn new(service: JsonService, chain_id: u64) -> Self {
+        Self { service, chain_id }
+    }
+}
+
+/// What hands an order in.
+pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
+    json!({
+        "signature": signature,
+        "routing": order.kind().name(),
+        "quote": {
+            "encodedOrder": order.encode(),
+            "orderId": order.hash(),
+            "orderInfo": {
+                "chainId": chain_id,
+                "nonce": order.info().nonce.to_string(),
+                "reactor": order.info().reactor,
+                "swapper": order.info().swapper,
+                "deadline": order.info().deadline.saturating_to::<u64>(),
+            },
+        },
+    })
+}
+
+/// Reads what a service says of the order `hash`.
+///
+/// # Errors
+/// In words, what makes no sense.
+pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hearsay>, &'static str> {
+    let orders = answer.get("orders").and_then(Value::as_array).ok_or("no list of orders")?;
+    let id = |order: &Value| order.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
+    let Some(order) = orders.iter().find(|order| id(order) == Some(hash)) else { return Ok(None) };
+    let text = |name: &str| order.get(name).and_then(Value::as_str);
+    if order.get("chainId").and_then(Value::as_u64) != Some(chain_id) {
+        return Err("an order of another chain");
+    }
+    let status = text("orderStatus").and_then(ServiceStatus::of_word).ok_or("a status that is none")?;
+    let kind = text("type").and_then(OrderKind::named).ok_or("a kind of order that is none")?;
+    let encoded = text("encodedOrder").and_then(|text| hex::decode(text).ok()).ok_or("no encoded order")?;
+    let cosigned = Order::decode(kind, &encoded).map_err(|_| "an encoded order that cannot be read")?;
+    if cosigned.hash() != hash {
+        return Err("another order under this id");
+    }
+    let transaction = match text("txHash") {
+        Some(text) => Some(B256::from_str(text).map_err(|_| "a transaction hash that is none")?),
+        None => None,
+    };
+    let best_bid = order.get("bestBid").and_then(bid);
+    Ok(Some(Hearsay { status, cosigned: Some(cosigned), transaction, best_bid }))
+}
+
+/// What only a devnet's service tells.
+fn bid(value: &Value) -> Option<BestBid> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    Some(BestBid {
+        filler: Address::from_str(text("filler")?).ok()?,
+        name: SafeText::clean(text("name").unwrap_or_default(), 40),
+        output: U256::from_str(text("output")?).ok()?,
+    })
+}
+
+impl OrderGateway for HttpOrders {
+    fn name(&self) -> &str {
+        "the order service"
+    }
+
+    fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+        Box::pin(async move {
+            let answer = self.service.post("/order", &submission(self.chain_id, order, signature)).await?;
+            let id = answer.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
+            id.ok_or_else(|| ServiceError::Nonsense(SafeText::clean("an answer without an order id", 60)))
+        })
+    }
+
+    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
+        Box::pin(async move {
+            let path = format!("/orders?chainId={}&orderId={hash}", self.chain_id);
+            match self.service.get(&path).await? {
+                None => Ok(None),
+                Some(answer) => hearsay(&answer, hash, self.chain_id)
+                    .map_err(|what| ServiceError::Nonsense(SafeText::clean(what, 100))),
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonsense_is_told_apart_from_an_order_that_is_not_known() {
+        let hash = B256::repeat_byte(7);
+        let of = |value: Value| hearsay(&value, hash, 31_337);
+        assert_eq!(of(json!({"orders": []})), Ok(None));
+        assert_eq!(of(json!({"orders": [{"orderId": B256::ZERO}]})), Ok(None));
+        let order = |change: Value| {
+            let mut order = json!({
+                "orderId": hash, "chainId": 31_337, "orderStatus": "open", "type": "Dutch_V2", "encodedOrder": "0x00",
+            });
+            order.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            json!({ "orders": [order] })
+        };
+        for (change, wanted) in [
+            (json!({"chainId": 1}), "another chain"),
+            (json!({"orderStatus": "done"}), "status"),
+            (json!({"type": "Dutch_V9"}), "kind"),
+            (json!({"encodedOrder": 7}), "no encoded order"),
+            (json!({"encodedOrder": "0xzz"}), "no encoded order"),
+            (json!({}), "cannot be read"),
+        ] {
+            assert!(of(order(change.clone())).unwrap_err().contains(wanted), "{change}");
+        }
+        for value in [json!(null), json!([]), json!({"orders": "none"})] {
+            assert!(of(value).is_err());
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Orders that others settle, through executor, pipeline and the devnet's order service: filled at what the curve says
+//! for that block, expired, cancelled, refused before they are signed; and what is held for them meanwhile.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::providers::Provider as _;
+use bardo::abi::permit2::Permit2;
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::id::GolemId;
+use bardo::base::model::{Phase, StopLevel};
+use bardo::base::service::ServiceError;
+use bardo::base::units::TokenAmount;
+use bardo::chain::network::Contract;
+use bardo::chain::permit2::{nonce_position, nonce_used};
+use bardo::chain::price::PriceChain;
+use bardo::engine::{
+    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
+};
+use bardo::fabric::Fabric;
+use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
+use bardo::safety::rulebook::End;
+use bardo::safety::typed::TypedMessage;
+use bardo::sandbox::order_service::LocalOrders;
+use bardo::store::{Store, StoreConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use bardo::uniswap::gateway::{Hearsay, OrderGateway, ServiceStatus};
+use bardo::uniswap::order::{Order, OrderKind};
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::world::{World, devnet};
+
+/// What a service does in a test.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// As the devnet's own.
+    Honest,
+    /// Takes orders and shows them to nobody, and says that they were filled.
+    Lies,
+    /// Says no.
+    Refuses,
+    /// Takes the order and says nothing clear.
+    Mumbles,
+}
+
+#[derive(Debug)]
+struct Service {
+    inner: LocalOrders,
+    manner: Manner,
+    handed_in: std::sync::Mutex<Vec<B256>>,
+}
+
+impl OrderGateway for Service {
+    fn name(&self) -> &str {
+        "a test's service"
+    }
+
+    fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+        self.handed_in.lock().unwrap().push(order.hash());
+        Box::pin(async move {
+            match self.manner {
+                Manner::Honest => self.inner.submit(order, signature).await,
+                Manner::Lies => Ok(order.hash()),
+                Manner::Refuses => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
+                Manner::Mumbles => {
+                    self.inner.submit(order, signature).await?;
+                    Err(ServiceError::Unclear(bardo::base::text::SafeText::clean("mm", 10)))
+                }
+            }
+        })
+    }
+
+    fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
+        Box::pin(async move {
+            match self.manner {
+                Manner::Lies => Ok(Some(Hearsay {
+                    status: ServiceStatus::Filled,
+                    cosigned: None,
+                    transaction: Some(B256::repeat_byte(1)),
+                    best_bid: None,
+                })),
+                Manner::Honest | Manner::Refuses | Manner::Mumbles => self.inner.look(hash).await,
+            }
+        })
+    }
+}
+
+struct Desk {
+    world: World,
+    executor: Executor,
+    orders: Orders,
+    service: Arc<Service>,
+    _phase: watch::Sender<Phase>,
+    _folder: tempfile::TempDir,
+}
+
+impl Desk {
+    async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
+        let world = World::new(account).await;
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
+        let chains = vec![WorldChain::new(world.client.clone(), prices)];
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
+        let fabric = Fabric::in_memory(1_000, clock.clone());
+        let (phase, own) = watch::channel(Phase::Thriving);
+        let chain = devnet();
+        let inner = LocalOrders::new(chain.devnet.clone(), chain.residents.clone());
+        let service = Arc::new(Service { inner, manner, handed_in: Default::default() });
+        let orders = Orders::new(OrdersConfig {
+            chains: vec![OrderChain {
+                client: world.client.clone(),
+                kind,
+                auctions: Some(service.clone()),
+                bridges: None,
+            }],
+            store: world.store.clone(),
+            rules: world.book.clone(),
+            clock: clock.clone(),
+            fabric: fabric.clone(),
+        });
+        world.pipeline.connect_orders(orders.clone());
+        let acting = Acting {
+            pipeline: world.pipeline.clone(),
+            account: world.wallet.clone(),
+            phase: own,
+            approve: ApprovalMode::Never,
+            paper: bardo::engine::Paper::default(),
+        };
+        let executor = Executor::new(ExecutorConfig {
+            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+            world: Arc::new(
+                engine::World::new(clock, Some(world.account()), chains, vec![]).with_orders(Some(orders.clone())),
+            ),
+            fabric,
+            golem_id: GolemId::operator(),
+            calls_per_minute: 1_000,
+            hooks: vec![],
+            store: Some(store),
+            acting: Some(acting),
+        });
+        Self { world, executor, orders, service, _phase: phase, _folder: folder }
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(Call::new(tool, Input::Json(params))).await
+    }
+
+    async fn place(&self, params: Value) -> B256 {
+        let response = self.call("uniswap_submit_uniswapx_order", params).await;
+        assert_eq!(response.status, Status::Partial, "{response:#?}");
+        response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
+    }
+
+    /// Blocks, until the order has ended.
+    async fn end(&self, hash: B256) -> Record {
+        let nudge = || async { drop(devnet().devnet.mine().await.unwrap()) };
+        let record = self.orders.wait(hash, Duration::from_secs(240), nudge).await.unwrap();
+        assert_eq!(record.stage, Stage::Ended, "{record:#?}");
+        record
+    }
+
+    async fn permit2_allows(&self) -> U256 {
+        self.world.allowance(self.world.contract(Contract::Permit2)).await
+    }
+}
+
+fn order(amount: &str, seconds: u64) -> Value {
+    json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum",
+           "decay_start_time": 1, "decay_end_time": seconds})
+}
+
+fn signed(record: &Record) -> Order {
+    match &record.message {
+        TypedMessage::UniswapxOrder { order, .. } => order.as_ref().clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn raw(card: &Value, name: &str, decimals: u8) -> U256 {
+    TokenAmount::parse(card[name].as_str().unwrap(), decimals).unwrap().raw()
+}
+
+async fn filled(kind: OrderKind, account: usize) {
+    let desk = Desk::new(account, kind, Manner::Honest).await;
+    let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
+    let mut tries = 0;
+    // A filler overlooks some orders: then they expire, and another one is placed.
+    let (record, before) = loop {
+        let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+        let hash = desk.place(order("250", 40)).await;
+        assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "exactly what the order takes");
+        assert!(desk.world.book.ends.lock().unwrap().len() == tries, "its money stays held");
+        let record = desk.end(hash).await;
+        tries += 1;
+        if record.status == "filled" {
+            break (record, before);
+        }
+        assert_eq!(record.status, "expired");
+        assert!(tries < 6, "nobody fills anything");
+    };
+    let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
+    let order = signed(&record);
+    assert_eq!(card["order_type"], kind.name());
+    assert_eq!(before[0] - after[0], U256::from(250_000_000));
+    assert_eq!(raw(&card["fill"], "amount_in", 6), before[0] - after[0]);
+    assert_eq!(raw(&card["fill"], "amount_out", 18), after[1] - before[1], "to the wei what came in");
+    // And what the curve says for that block, by the order alone.
+    assert_eq!(raw(&card, "current_amount", 18), after[1] - before[1]);
+    assert!(after[1] - before[1] >= order.bounds().least_out[0].amount);
+    assert_eq!(desk.permit2_allows().await, U256::ZERO, "nothing is left to take");
+    assert!(matches!(desk.world.book.ends.lock().unwrap().last(), Some(End::Done { .. })));
+    assert_eq!(desk.service.handed_in.lock().unwrap().len(), tries, "each once");
+    assert_eq!(desk.orders.live().unwrap(), []);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_v2_order_is_filled_at_what_its_curve_says() {
+    filled(OrderKind::DutchV2, 1).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_v3_order_is_filled_at_what_its_curve_says() {
+    filled(OrderKind::DutchV3, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_priority_order_is_filled_at_what_its_fee_buys() {
+    filled(OrderKind::Priority, 3).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancelled_order_is_void_and_its_money_free() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    // The service says that it was filled; the chain knows nothing of it.
+    let record = desk.orders.look(hash).await.unwrap();
+    assert_eq!((record.status.as_str(), record.stage), ("open", Stage::Submitted));
+    assert!(record.card.as_deref().unwrap().contains("the chain does not"), "{record:#?}");
+    assert!(desk.world.book.ends.lock().unwrap().is_empty());
+
+    // While it can be filled nothing takes its place: no order of the pair, and no swap.
+    for tool in ["uniswap_submit_uniswapx_order", "uniswap_execute_swap"] {
+        let mut params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum"});
+        if tool == "uniswap_execute_swap" {
+            params["prefer_uniswapx"] = json!(false);
+        }
+        let response = desk.call(tool, params).await;
+        assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{response:#?}");
+        assert!(response.error.unwrap().message().contains("can still be filled"));
+    }
+
+    // Under a halt nothing is placed, and taking back goes on.
+    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    let response = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert_eq!(response.status, Status::Success, "{response:#?}");
+    let record = desk.end(hash).await;
+    assert_eq!(record.status, "cancelled");
+    let nonce = signed(&record).info().nonce;
+    let (word, _) = nonce_position(nonce);
+    let permit2 = desk.world.contract(Contract::Permit2);
+    let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner: desk.world.account(), word }).await;
+    assert!(nonce_used(nonce, bits));
+    let again = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert!(again.error.unwrap().message().contains("ended already"));
+    assert_eq!(desk.world.book.ends.lock().unwrap().len(), 2, "the order's end, and the cancellation's");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_service_refuses_or_mumbles_stays_held_and_is_handed_in_once() {
+    for (account, manner, status) in [(5, Manner::Refuses, "error"), (6, Manner::Mumbles, "open")] {
+        let desk = Desk::new(account, OrderKind::DutchV2, manner).await;
+        let hash = desk.place(order("100", 3_000)).await;
+        for _ in 0..3 {
+            desk.orders.round().await.unwrap();
+        }
+        let record = desk.orders.record(hash).unwrap();
+        if record.status == "filled" {
+            continue;
+        }
+        assert_eq!(record.status, status, "{record:#?}");
+        assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1, "{manner:?}");
+        assert!(desk.world.book.ends.lock().unwrap().is_empty(), "a signature that is out counts as spent");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_orders_are_refused_before_anything_is_signed() {
+    let desk = Desk::new(7, OrderKind::DutchV2, Manner::Honest).await;
+    let nonce = desk.world.nonce().await;
+    let bad = [
+        (json!({"decay_start_time": 120, "decay_end_time": 120}), "not before the end"),
+        (json!({"decay_end_time": 0}), "decay_end_time"),
+        (json!({"decay_end_time": 90_000}), "decay_end_time"),
+        (json!({"token_in": "ETH"}), "wrap it"),
+        (json!({"token_out": "USDC"}), "USDC"),
+        (json!({"token_in": "NOSUCH"}), "NOSUCH"),
+        (json!({"amount": "10001"}), "the wallet has 10000"),
+        (json!({"amount": "-1"}), "amount"),
+        (json!({"chain": "arbitrum"}), "arbitrum"),
+        (json!({"recipient": Address::ZERO.to_string()}), "recipient"),
+    ];
+    for (change, wanted) in bad {
+        let mut params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum"});
+        params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let response = desk.call("uniswap_submit_uniswapx_order", params).await;
+        assert!(matches!(response.status, Status::Error | Status::Blocked), "{change}: {response:#?}");
+        assert!(response.error.as_ref().unwrap().message().contains(wanted), "{change}: {response:#?}");
+    }
+    let unknown = json!({"order_hash": B256::repeat_byte(9).to_string()});
+    for tool in ["uniswap_get_uniswapx_order_status", "uniswapx_cancel_order"] {
+        let response = desk.call(tool, unknown.clone()).await;
+        assert!(response.error.unwrap().message().contains("was not signed here"));
+    }
+    assert_eq!(desk.world.nonce().await, nonce);
+    assert_eq!(desk.orders.every().unwrap(), []);
+    assert_eq!(desk.world.client.provider().get_block_number().await.unwrap() > 0, true);
+}
