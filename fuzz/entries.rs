@@ -77,3 +77,14 @@ pub fn registration(data: &[u8]) {
         let _ = ReadRegistration::read_data_uri(text);
     }
 }
+
+/// What an order service or a filler network answers.
+pub fn answer(data: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
+    let hash = value["orders"][0]["orderId"].as_str().and_then(|id| id.parse().ok()).unwrap_or(B256::ZERO);
+    if let Ok(Some(heard)) = bardo::uniswap::service::hearsay(&value, hash, 31_337) {
+        // Whatever it says, the order it shows is the one that was asked for.
+        assert_eq!(heard.cosigned.map(|order| order.hash()), Some(hash));
+    }
+    let _ = bardo::intents::service::bids(&value);
+}

@@ -14,7 +14,7 @@ use crate::sandbox::Sandbox;
 const GRACE: Duration = Duration::from_secs(120);
 
 /// Between blocks made here.
-const BETWEEN_BLOCKS: Duration = Duration::from_millis(400);
+const BETWEEN_BLOCKS: Duration = Duration::from_secs(1);
 
 /// Waits for the end of every order of the call, and answers with how they ended.
 pub(super) async fn until_ended(

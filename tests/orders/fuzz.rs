@@ -122,6 +122,23 @@ fn no_bytes_break_the_registration_reader() {
     run(&seeds, 0, entries::registration);
 }
 
+#[test]
+fn no_answer_breaks_its_readers() {
+    let encoded = seeds("uniswapx.json").into_iter().map(|seed| hex::encode_prefixed(&seed));
+    let orders = encoded.map(|encoded| {
+        serde_json::json!({ "requestId": "1", "orders": [{
+            "type": "Dutch_V2", "encodedOrder": encoded, "signature": "0x", "nonce": "1", "orderStatus": "open",
+            "orderId": format!("0x{}", "07".repeat(32)), "chainId": 31_337,
+            "bestBid": {"filler": format!("0x{}", "01".repeat(20)), "name": "one", "output": "5"},
+        }]})
+        .to_string()
+        .into_bytes()
+    });
+    let bid = serde_json::json!({"bids": [{"filler": format!("0x{}", "01".repeat(20)), "output": "5", "seconds": 3}]});
+    let seeds: Vec<Vec<u8>> = orders.chain([bid.to_string().into_bytes()]).collect();
+    run(&seeds, 0, entries::answer);
+}
+
 /// The real encodings, unchanged, are read: the entries above do not only refuse.
 #[test]
 fn the_seeds_of_orders_are_orders() {

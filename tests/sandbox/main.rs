@@ -8,6 +8,8 @@ mod genesis;
 mod market;
 mod orders;
 mod quotes;
+mod relayers;
 mod resolve;
+mod services;
 mod tokens;
 mod world;

@@ -55,9 +55,8 @@ impl Orders {
         let chain = self.chain(record.chain_id)?;
         let standing = standing(&chain.client, record, order).await?;
         let heard = match &chain.auctions {
-            Some(service) if standing.fill.is_none() && record.stage != Stage::Refused => {
-                service.look(record.hash).await
-            }
+            // Of a filled one too: what the cosigner said is needed to tell its price.
+            Some(service) if record.stage != Stage::Refused => service.look(record.hash).await,
             _ => Ok(None),
         };
         Ok(seen(record, order, &standing, heard, remark))
@@ -268,7 +267,11 @@ fn card(
         None => at(standing.number, standing.timestamp, standing.base_fee, bid_fee, filler),
     };
     let current = cosigned.and_then(|order| order.resolve(&now).ok());
-    let current = current.map(|resolved| sum(&resolved.outputs)).or_else(|| starts(drawn)).unwrap_or(least);
+    let current = current
+        .map(|resolved| sum(&resolved.outputs))
+        .or_else(|| standing.fill.as_ref().map(|fill| fill.received).filter(|came| !came.is_zero()))
+        .or_else(|| starts(drawn))
+        .unwrap_or(least);
     let start = starts(drawn).unwrap_or(least);
     let fill = standing.fill.as_ref().map(|fill| OrderFill {
         tx: fill.place.clone(),

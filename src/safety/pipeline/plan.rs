@@ -170,7 +170,11 @@ impl Pipeline {
         if let Ended::Done = ended {
             self.note_recipients(&framed).await;
         }
-        if let Ended::Unclear = ended {
+        // An order that is unclear is followed with the orders: its transactions say nothing of it.
+        let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);
+        if let Ended::Unclear = ended
+            && !(framed.order().is_some() && all_sent)
+        {
             self.follow(sender, permit_id, held, &legs);
         }
         let state = match ended {

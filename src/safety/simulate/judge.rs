@@ -188,7 +188,11 @@ impl Judge<'_> {
             ));
             return;
         };
-        let needed = at_most.max(self.outflow(id));
+        // An order stands beside others: what they may take stays, and what this one takes comes on top.
+        let needed = match self.framed.order() {
+            Some(_) => at_most.saturating_add(self.outflow(id)),
+            None => at_most.max(self.outflow(id)),
+        };
         if is > needed {
             faults.push(Fault::new(
                 "allowance",

@@ -1,0 +1,11 @@
+//! Nor does anybody else make leave to sign an order.
+//@ error[E0624]: associated function `of_order` is private
+
+use bardo::safety::Framed;
+use bardo::safety::pipeline::{Capability, Order};
+
+fn by_its_constructor(framed: Framed) -> Option<Capability<Order>> {
+    Capability::<Order>::of_order(framed)
+}
+
+fn main() {}

@@ -1,0 +1,238 @@
+//! Relayers between both chains: what is locked is delivered and repaid, or comes back; whatever they forget or drop,
+//! no token is made or lost.
+
+use alloy::consensus::TxEip1559;
+use alloy::eips::eip2718::Encodable2718;
+use alloy::primitives::{Address, Bytes, TxKind, U256};
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::erc7683::{AcrossOrderData, DestinationSettler, OriginSettler};
+use bardo::chain::permit2::Domain;
+use bardo::intents::Intent;
+use bardo::intents::gateway::{IntentGateway, Wish};
+use bardo::sandbox::contracts::PERMIT2;
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::plan::Token;
+use bardo::sandbox::relayers::LocalRelayers;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
+
+use crate::world::START;
+
+const OPEN: u8 = 1;
+const REPAID: u8 = 2;
+const REFUNDED: u8 = 3;
+
+struct Bridge {
+    sandbox: Sandbox,
+    user: Party,
+}
+
+impl Bridge {
+    fn new(seed: u64) -> Self {
+        let config = SandboxConfig {
+            seed,
+            start_time: START,
+            pace: Pace::Manual,
+            clock: None,
+            market: MarketMode::Off,
+            keeper: true,
+        };
+        let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
+        Self { sandbox, user: Party::development_accounts().unwrap().swap_remove(0) }
+    }
+
+    fn chain(&self, name: &str) -> &SandboxChain {
+        self.sandbox.chain(name).unwrap()
+    }
+
+    fn gateway(&self) -> LocalRelayers {
+        let chain = self.chain("ethereum");
+        let relayers = chain.residents.relayers().unwrap().clone();
+        LocalRelayers::new(relayers, chain.devnet.clone(), chain.residents.clone())
+    }
+
+    async fn ask<C: SolCall + Send + 'static>(&self, name: &str, to: Address, call: C) -> C::Return
+    where
+        C::Return: Send + 'static,
+    {
+        let ask = move |chain: &mut bardo::chain::devnet::Chain| {
+            let request = TransactionRequest {
+                to: Some(TxKind::Call(to)),
+                input: Bytes::from(call.abi_encode()).into(),
+                ..Default::default()
+            };
+            chain.call(&request, alloy::eips::BlockId::latest(), None, None).unwrap().output
+        };
+        let output = self.chain(name).devnet.run(ask).await.unwrap();
+        C::abi_decode_returns(&output).unwrap()
+    }
+
+    async fn send(&self, name: &str, to: Address, call: impl SolCall) {
+        let (user, input) = (self.user.clone(), Bytes::from(call.abi_encode()));
+        let send = move |chain: &mut bardo::chain::devnet::Chain| {
+            let transaction = TxEip1559 {
+                chain_id: chain.rules().chain_id,
+                nonce: chain.pending_nonce(user.address()),
+                gas_limit: 300_000,
+                max_fee_per_gas: 100_000_000_000,
+                max_priority_fee_per_gas: 1_000_000_000,
+                to: TxKind::Call(to),
+                value: U256::ZERO,
+                access_list: Default::default(),
+                input,
+            };
+            chain.submit_raw(&user.sign(transaction).unwrap().encoded_2718()).unwrap();
+        };
+        self.chain(name).devnet.run(send).await.unwrap();
+    }
+
+    async fn blocks(&self, count: usize) {
+        for _ in 0..count {
+            for chain in self.sandbox.chains() {
+                chain.devnet.mine().await.unwrap();
+            }
+        }
+    }
+
+    async fn now(&self) -> u64 {
+        let mut latest = 0;
+        for chain in self.sandbox.chains() {
+            latest = latest.max(chain.devnet.head().borrow().header.timestamp);
+        }
+        latest
+    }
+
+    fn token(&self, name: &str) -> Address {
+        self.chain(name).deployment.token(Token::Usdc).unwrap()
+    }
+
+    async fn balance(&self, name: &str, owner: Address) -> U256 {
+        self.ask(name, self.token(name), Erc20::balanceOfCall { owner }).await
+    }
+
+    fn settler(&self, key: &str) -> Address {
+        self.chain("ethereum").deployment.contracts[key]
+    }
+
+    async fn intent(&self, nonce: u64, amount: u64, least: U256) -> (Intent, Bytes) {
+        let now = u32::try_from(self.now().await).unwrap();
+        let intent = Intent {
+            origin_settler: self.settler("originSettler"),
+            user: self.user.address(),
+            nonce: U256::from(nonce),
+            origin_chain_id: 31_337,
+            open_deadline: now + 40,
+            fill_deadline: now + 80,
+            data: AcrossOrderData {
+                inputToken: self.token("ethereum"),
+                inputAmount: U256::from(amount),
+                outputToken: self.token("base"),
+                outputAmount: least,
+                destinationChainId: U256::from(31_338),
+                recipient: self.user.address().into_word(),
+                exclusiveRelayer: Address::ZERO,
+                depositNonce: U256::ZERO,
+                exclusivityPeriod: 0,
+                message: Bytes::new(),
+            },
+        };
+        let digest = intent.permit().digest(&Domain { chain_id: 31_337, permit2: PERMIT2 });
+        let signature = self.user.sign_digest(31_337, digest).unwrap();
+        (intent, signature)
+    }
+
+    async fn status(&self, intent: &Intent) -> u8 {
+        let call = OriginSettler::depositsCall { orderId: intent.id() };
+        self.ask("ethereum", self.settler("originSettler"), call).await.status
+    }
+}
+
+#[tokio::test]
+async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
+    let bridge = Bridge::new(11);
+    let user = bridge.user.address();
+    bridge.send("ethereum", bridge.token("ethereum"), Erc20::approveCall { spender: PERMIT2, value: U256::MAX }).await;
+    bridge.blocks(1).await;
+    let had = (bridge.balance("ethereum", user).await, bridge.balance("base", user).await);
+    let gateway = bridge.gateway();
+    let mut intents = Vec::new();
+    for nonce in 0..24u64 {
+        let amount = 20_000_000 + nonce * 1_000_000;
+        let wish = Wish {
+            origin_chain_id: 31_337,
+            destination_chain_id: 31_338,
+            token_in: bridge.token("ethereum"),
+            amount_in: U256::from(amount),
+            token_out: bridge.token("base"),
+        };
+        let bids = gateway.quote(&wish).await.unwrap();
+        assert_eq!(bids.len(), 3);
+        assert!(bids.windows(2).all(|two| two[0].output >= two[1].output) && bids[0].output < U256::from(amount));
+        let (intent, signature) =
+            bridge.intent(nonce, amount, bids[0].output * U256::from(995) / U256::from(1000)).await;
+        assert_eq!(gateway.submit(&intent, &signature).await.unwrap(), intent.id());
+        // Twice is once.
+        assert_eq!(gateway.submit(&intent, &signature).await.unwrap(), intent.id());
+        intents.push(intent);
+    }
+    bridge.blocks(170).await;
+    let (mut locked, mut repaid, mut delivered, mut never) = (U256::ZERO, U256::ZERO, U256::ZERO, 0);
+    for intent in &intents {
+        let status = bridge.status(intent).await;
+        let call = DestinationSettler::filledForCall { orderId: intent.id() };
+        let filled = !bridge.ask("base", bridge.settler("destinationSettler"), call).await.is_zero();
+        assert_eq!(status == REPAID, filled, "who delivers is repaid, and nobody else");
+        match status {
+            OPEN => locked += intent.data.inputAmount,
+            REPAID => {
+                repaid += intent.data.inputAmount;
+                delivered += intent.data.outputAmount;
+            }
+            _ => never += 1,
+        }
+    }
+    let settler = bridge.settler("originSettler");
+    assert_eq!(bridge.balance("ethereum", settler).await, locked);
+    assert_eq!(bridge.balance("ethereum", user).await, had.0 - locked - repaid);
+    assert_eq!(bridge.balance("base", user).await, had.1 + delivered);
+    // The seed is one where every end comes about.
+    assert!(repaid > U256::ZERO && (locked > U256::ZERO || never > 0), "{locked} {repaid} {never}");
+
+    for intent in &intents {
+        if bridge.status(intent).await == OPEN {
+            bridge.send("ethereum", settler, OriginSettler::refundCall { orderId: intent.id() }).await;
+            bridge.blocks(1).await;
+            assert_eq!(bridge.status(intent).await, REFUNDED);
+        }
+    }
+    assert_eq!(bridge.balance("ethereum", settler).await, U256::ZERO);
+    assert_eq!(bridge.balance("ethereum", user).await, had.0 - repaid);
+    assert_eq!(bridge.balance("base", user).await, had.1 + delivered);
+}
+
+#[tokio::test]
+async fn what_is_not_sound_is_not_taken() {
+    let bridge = Bridge::new(12);
+    let gateway = bridge.gateway();
+    let (intent, signature) = bridge.intent(1, 20_000_000, U256::from(19_000_000)).await;
+    let mut forged = signature.to_vec();
+    forged[40] ^= 1;
+    assert!(gateway.submit(&intent, &forged.into()).await.unwrap_err().to_string().contains("not"));
+    let mut other = intent.clone();
+    other.data.outputAmount += U256::from(1);
+    assert!(gateway.submit(&other, &signature).await.is_err(), "the signature is over another intent");
+    for change in [
+        |intent: &mut Intent| intent.origin_settler = Address::repeat_byte(1),
+        |intent: &mut Intent| intent.open_deadline = 1,
+        |intent: &mut Intent| intent.data.destinationChainId = U256::from(31_337),
+        |intent: &mut Intent| intent.data.destinationChainId = U256::from(1),
+    ] {
+        let mut wrong = intent.clone();
+        change(&mut wrong);
+        assert!(gateway.submit(&wrong, &signature).await.is_err());
+    }
+    assert_eq!(gateway.bids(intent.id()).await.unwrap(), None);
+    gateway.submit(&intent, &signature).await.unwrap();
+    assert!(gateway.bids(intent.id()).await.unwrap().is_some());
+}

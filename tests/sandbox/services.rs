@@ -1,0 +1,107 @@
+//! The devnet's services over HTTP, asked by the clients that other processes use.
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use bardo::base::service::ServiceError;
+use bardo::chain::permit2::Domain;
+use bardo::chain::service::JsonService;
+use bardo::intents::gateway::{IntentGateway, Wish};
+use bardo::intents::service::HttpIntents;
+use bardo::sandbox::contracts::PERMIT2;
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::plan::Token;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig, services};
+use bardo::uniswap::gateway::{OrderGateway, ServiceStatus};
+use bardo::uniswap::order::{Auction, Draft, Legs, OrderKind};
+use bardo::uniswap::service::HttpOrders;
+use serde_json::json;
+
+use crate::world::START;
+
+fn devnet() -> Sandbox {
+    let config = SandboxConfig {
+        seed: 4,
+        start_time: START,
+        pace: Pace::Manual,
+        clock: None,
+        market: MarketMode::Off,
+        keeper: true,
+    };
+    Sandbox::boot(&config, &|_| {}).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_and_intents_are_traded_over_http() {
+    let sandbox = devnet();
+    let served = services::serve(&sandbox, 0).await.unwrap();
+    let service = JsonService::new(&served.url()).unwrap();
+    let orders = HttpOrders::new(service.clone(), 31_337);
+    let intents = HttpIntents::new(service.clone());
+    assert_eq!(orders.look(B256::repeat_byte(1)).await.unwrap(), None);
+    assert_eq!(intents.bids(B256::repeat_byte(1)).await.unwrap(), None);
+
+    // A signed order goes in, and comes back cosigned.
+    let chain = sandbox.chain("ethereum").unwrap();
+    let (deployment, user) = (&chain.deployment, Party::development_accounts().unwrap().swap_remove(1));
+    let house = chain.residents.order_service();
+    let order = Draft {
+        reactor: house.reactor(OrderKind::DutchV2).unwrap(),
+        swapper: user.address(),
+        recipient: user.address(),
+        nonce: U256::from(77),
+        deadline: chain.devnet.head().borrow().header.timestamp + 100,
+        cosigner: deployment.cosigner,
+        token_in: deployment.token(Token::Usdc).unwrap(),
+        token_out: deployment.weth,
+        legs: Legs::ExactIn { amount_in: U256::from(1_000_000), start_out: U256::from(9), least_out: U256::from(8) },
+        auction: Auction::CosignedTimes,
+    };
+    let order = order.order().unwrap();
+    let digest = order.permit().digest(&Domain { chain_id: 31_337, permit2: PERMIT2 });
+    let signature = user.sign_digest(31_337, digest).unwrap();
+    assert_eq!(orders.submit(&order, &signature).await.unwrap(), order.hash());
+    let heard = orders.look(order.hash()).await.unwrap().unwrap();
+    // The account has not let Permit2 have anything.
+    assert_eq!(heard.status, ServiceStatus::InsufficientFunds);
+    let cosigned = heard.cosigned.unwrap();
+    assert_eq!((cosigned.hash(), cosigned.cosigner_faults(31_337)), (order.hash(), vec![]));
+    // Another chain's service does not know it.
+    assert_eq!(HttpOrders::new(service.clone(), 31_338).look(order.hash()).await.unwrap(), None);
+
+    let wish = Wish {
+        origin_chain_id: 31_337,
+        destination_chain_id: 31_338,
+        token_in: deployment.token(Token::Usdc).unwrap(),
+        amount_in: U256::from(50_000_000),
+        token_out: sandbox.chain("base").unwrap().deployment.token(Token::Usdc).unwrap(),
+    };
+    assert_eq!(intents.quote(&wish).await.unwrap().len(), 3);
+    let nowhere = Wish { destination_chain_id: 1, ..wish.clone() };
+    assert!(matches!(intents.quote(&nowhere).await, Err(ServiceError::Refused(_))));
+    let unknown = Wish { token_out: Address::repeat_byte(3), ..wish };
+    assert_eq!(intents.quote(&unknown).await.unwrap(), []);
+
+    // Nonsense is refused in words, and nothing is kept of it.
+    let mut forged = signature.to_vec();
+    forged[40] ^= 1;
+    assert!(matches!(orders.submit(&order, &Bytes::from(forged)).await, Err(ServiceError::Refused(_))));
+    for body in [json!(null), json!({}), json!({"routing": "DUTCH_V9"}), json!({"routing": "DUTCH_V2", "quote": 7})] {
+        assert!(matches!(service.post("/order", &body).await, Err(ServiceError::Refused(_))), "{body}");
+        assert!(matches!(service.post("/intents", &body).await, Err(ServiceError::Refused(_))), "{body}");
+        assert!(matches!(service.post("/intents/quote", &body).await, Err(ServiceError::Refused(_))), "{body}");
+    }
+    assert_eq!(service.get("/nothing").await.unwrap(), None);
+    assert!(matches!(service.get("/orders?orderId=7").await, Err(ServiceError::Refused(_))));
+    drop(served);
+    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    assert!(matches!(orders.submit(&order, &signature).await, Err(ServiceError::Unreachable(_))));
+}
+
+#[test]
+fn an_address_is_this_machine_or_encrypted() {
+    for good in ["http://127.0.0.1:8547", "http://localhost:1", "https://trade-api.example/v1"] {
+        assert!(JsonService::new(good).is_ok(), "{good}");
+    }
+    for bad in ["", "127.0.0.1:1", "http://example.com", "ftp://127.0.0.1", "file:///etc/passwd", "data:,x"] {
+        assert!(JsonService::new(bad).is_err(), "{bad}");
+    }
+}
