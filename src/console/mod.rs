@@ -15,6 +15,7 @@ pub mod state;
 pub mod terminal;
 pub mod theme;
 pub mod view;
+pub mod widgets;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;

@@ -1,0 +1,343 @@
+//! CrossChainProgress: a bridge order on both of its chains, the fillers' bids, and the way back.
+
+use alloy::primitives::Address;
+
+use super::call::Call;
+use super::figure::{amount, countdown};
+use super::paint::{Group, Line, Row, Title};
+use super::status::Status;
+use super::{Moment, Sheet};
+use crate::base::text::width;
+use crate::console::format::{grouped, short_address, short_hash, time_of_day};
+use crate::console::pen::Piece;
+use crate::console::theme::Role;
+use crate::fabric::{Bid, EventKind, IntentStatus, IntentUpdate, TxPlace};
+
+/// From this age of the last word on an order under way it is said to be stale, in milliseconds.
+const STALE_AFTER_MILLIS: u64 = 60_000;
+/// Columns from which the two chains stand side by side.
+const LEAST_TRACK: usize = 36;
+/// Bids that are listed; the others are counted.
+const MOST_BIDS: usize = 4;
+
+/// CrossChainProgress's model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct BridgeModel {
+    /// The call that placed it.
+    pub call: Call,
+    /// The newest word on it.
+    pub intent: Option<Box<IntentUpdate>>,
+    /// When that came, in milliseconds since the Unix epoch.
+    pub heard_at: u64,
+}
+
+impl BridgeModel {
+    /// A card for an order that was asked for.
+    pub fn asked(call: Call) -> Self {
+        Self { call, ..Self::default() }
+    }
+
+    /// A card for an order of which only its own events are known.
+    pub fn known(at: u64, intent: &IntentUpdate) -> Self {
+        let mut model = Self { call: Call { at, status: Status::Running, ..Call::default() }, ..Self::default() };
+        model.take(at, intent);
+        model
+    }
+
+    fn take(&mut self, at: u64, intent: &IntentUpdate) {
+        self.intent = Some(Box::new(intent.clone()));
+        self.heard_at = at;
+    }
+
+    /// Takes in one event of its call or of itself.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        match kind {
+            EventKind::IntentUpdate(intent) => self.take(at, intent),
+            other => self.call.fold(at, other),
+        }
+    }
+
+    /// How it stands at a moment.
+    pub fn status(&self, now: Moment) -> Status {
+        let Some(intent) = &self.intent else {
+            return if self.call.status == Status::Done { Status::Loading } else { self.call.status };
+        };
+        let old = now.millis.saturating_sub(self.heard_at) > STALE_AFTER_MILLIS;
+        match intent.status {
+            IntentStatus::Pending => Status::Loading,
+            IntentStatus::Filling if old => Status::Stale,
+            IntentStatus::Filling => Status::Running,
+            IntentStatus::Filled => Status::Done,
+            IntentStatus::Expired => Status::Expired,
+            IntentStatus::Refunded => Status::Cancelled,
+        }
+    }
+
+    fn standing(&self, now: Moment) -> Vec<Piece> {
+        let Some(intent) = &self.intent else { return self.call.standing(now) };
+        let status = self.status(now);
+        let seconds = now.millis.saturating_sub(self.call.at) / 1000;
+        let words = match intent.status {
+            IntentStatus::Pending => "signed, not locked".to_owned(),
+            IntentStatus::Filling if status == Status::Stale => {
+                format!("STALE, heard {}", super::figure::ago(self.heard_at, now))
+            }
+            IntentStatus::Filling if now.motion => format!("FILLING {}", countdown(seconds)),
+            IntentStatus::Filling => "FILLING".to_owned(),
+            IntentStatus::Filled => "DELIVERED".to_owned(),
+            IntentStatus::Expired => "EXPIRED, take it back".to_owned(),
+            IntentStatus::Refunded => "REFUNDED".to_owned(),
+        };
+        vec![(format!("{} {words}", status.mark()), status.role())]
+    }
+
+    fn name(&self) -> String {
+        match &self.intent {
+            Some(intent) => format!(
+                "Bridge {} {}  {} → {}",
+                amount(&intent.amount_in),
+                intent.token_in.symbol,
+                intent.source_chain,
+                intent.destination_chain
+            ),
+            None => {
+                let token = self.call.param("token_in");
+                format!("Bridge {} {token}", amount(self.call.param("amount").as_str())).trim_end().to_owned()
+            }
+        }
+    }
+
+    fn money_row(intent: &IntentUpdate) -> Row {
+        Row::new("Money: ", Role::TextDim).then(intent.money.as_str(), Role::Text).kept()
+    }
+
+    fn delivered_row(intent: &IntentUpdate) -> Row {
+        let out = &intent.token_out.symbol;
+        match &intent.amount_out {
+            Some(got) => {
+                let mut row = Row::new("You got ", Role::TextDim)
+                    .then(format!("{} {out} on {}", amount(got), intent.destination_chain), Role::TextStrong);
+                if let Some((words, role)) = super::figure::against_quote(got, &intent.estimated_output) {
+                    row = row.then(format!("  {words}"), role);
+                }
+                row
+            }
+            None => Row::new("You get at least ", Role::TextDim)
+                .then(format!("{} {out} on {}", amount(&intent.min_out), intent.destination_chain), Role::Text)
+                .then(format!("  expected {}", amount(&intent.estimated_output)), Role::TextDim),
+        }
+    }
+
+    fn way_back(intent: &IntentUpdate, now: Moment) -> Option<Row> {
+        let from = intent.fill_deadline;
+        match intent.status {
+            IntentStatus::Filled | IntentStatus::Refunded => None,
+            IntentStatus::Expired => Some(
+                Row::new("Nobody delivered. ", Role::StateCare)
+                    .then("x", Role::Key)
+                    .then(" takes the money back.", Role::Text)
+                    .kept(),
+            ),
+            IntentStatus::Pending | IntentStatus::Filling => {
+                let when = time_of_day(from);
+                let wait = from.saturating_sub(now.millis / 1000);
+                let words = if now.motion && wait > 0 {
+                    format!("Refund from {when} (in {})", crate::console::format::age(wait))
+                } else {
+                    format!("Refund from {when}")
+                };
+                Some(Row::new("Nobody delivers? ", Role::TextDim).then(words, Role::Text))
+            }
+        }
+    }
+}
+
+fn bidder(name: Option<&crate::base::text::SafeText>, filler: Address) -> String {
+    name.map_or_else(|| short_address(filler), ToString::to_string)
+}
+
+/// Both chains and what is between them: names, the track, what happened on each, the transactions.
+fn track_rows(intent: &IntentUpdate, columns: usize) -> Vec<Row> {
+    let (source, destination) = (intent.source_chain.as_str(), intent.destination_chain.as_str());
+    let happened = |place: Option<&TxPlace>, word: &str, none: &str| match place {
+        Some(TxPlace { block: Some(block), .. }) => format!("{word} #{}", grouped(&block.to_string())),
+        Some(_) => format!("{word}, not confirmed"),
+        None => none.to_owned(),
+    };
+    let bids = match intent.bids.len() {
+        0 => "no bids".to_owned(),
+        1 => "1 bid".to_owned(),
+        many => format!("{many} bids"),
+    };
+    let back = intent.refunded.as_ref();
+    let lock = match back {
+        Some(_) => happened(back, "refunded", ""),
+        None => happened(intent.locked.as_ref(), "locked", "not locked"),
+    };
+    let waiting = match intent.status {
+        IntentStatus::Expired | IntentStatus::Refunded => "not delivered",
+        _ => "waiting",
+    };
+    let delivery = happened(intent.delivered.as_ref(), "delivered", waiting);
+    let hash = |place: Option<&TxPlace>| place.map_or("no tx yet".to_owned(), |place| short_hash(place.hash));
+    let (first_tx, last_tx) = (hash(back.or(intent.locked.as_ref())), hash(intent.delivered.as_ref()));
+    let lines = [[source, "fillers", destination], [&lock, &bids, &delivery], [&first_tx, "", &last_tx]];
+    let widest =
+        |column: usize| lines.iter().map(|line| line.get(column).map_or(0, |text| width(text))).max().unwrap_or(0);
+    let (one, two, three) = (widest(0), widest(1), widest(2));
+    if columns < LEAST_TRACK || one + two + three + 4 > columns {
+        // One under the other: nothing is lost for want of columns.
+        return vec![
+            Row::new(format!("{source}: "), Role::TextDim).then(lock, Role::Text).end(first_tx, Role::TextDim),
+            Row::new("fillers: ", Role::TextDim).then(bids, Role::Text),
+            Row::new(format!("{destination}: "), Role::TextDim).then(delivery, Role::Text).end(last_tx, Role::TextDim),
+        ];
+    }
+    let middle = columns / 2;
+    let right = columns.saturating_sub(three);
+    let three_columns = |texts: [&str; 3], role: Role| {
+        let [a, b, c] = texts;
+        let b_at = middle.saturating_sub(width(b) / 2).max(width(a) + 1);
+        let gap = b_at.saturating_sub(width(a));
+        let rest = right.saturating_sub(b_at + width(b));
+        Row::of(vec![(format!("{a}{}{b}{}{c}", " ".repeat(gap), " ".repeat(rest)), role)])
+    };
+    let [names, told, hashes] = lines;
+    vec![
+        three_columns(names, Role::TextStrong),
+        track(intent, right, middle),
+        three_columns(told, Role::Text),
+        three_columns(hashes, Role::TextDim),
+    ]
+}
+
+/// The track itself: what has been gone is thick, what is ahead is dotted. `length` is where the last stop stands.
+fn track(intent: &IntentUpdate, length: usize, middle: usize) -> Row {
+    let gone = ("━", Role::StateGood);
+    let ahead = ("┄", Role::TextDim);
+    let lost = ("┄", Role::StateCare);
+    let (first, half, station, rest, last) = match intent.status {
+        IntentStatus::Pending => (("○", Role::TextDim), ahead, ("○", Role::TextDim), ahead, ("○", Role::TextDim)),
+        IntentStatus::Filling => (("●", Role::StateGood), gone, ("◉", Role::Chart), ahead, ("○", Role::TextDim)),
+        IntentStatus::Filled => (("●", Role::StateGood), gone, ("●", Role::StateGood), gone, ("●", Role::StateGood)),
+        IntentStatus::Expired => (("●", Role::StateCare), lost, ("✕", Role::StateCare), ahead, ("○", Role::TextDim)),
+        IntentStatus::Refunded => {
+            (("●", Role::StateGood), ("←", Role::StateGood), ("✕", Role::TextDim), ahead, ("○", Role::TextDim))
+        }
+    };
+    let span = |(text, role): (&str, Role), count: usize| (text.repeat(count), role);
+    let one = |(text, role): (&str, Role)| (text.to_owned(), role);
+    Row::of(vec![
+        one(first),
+        span(half, middle.saturating_sub(1)),
+        one(station),
+        span(rest, length.saturating_sub(middle + 1)),
+        one(last),
+    ])
+}
+
+fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
+    let row = |bid: &Bid| {
+        let who = bidder(bid.name.as_ref(), bid.filler);
+        let (mark, role) = if bid.chosen { ("▸ ", Role::Chart) } else { ("  ", Role::TextDim) };
+        let mut row = Row::new(mark, role)
+            .then(format!("{who:<10} "), Role::Text)
+            .then(format!("{:>12}", amount(&bid.output_amount)), if bid.chosen { Role::TextStrong } else { Role::Text })
+            .then(format!("   ≈{} s", bid.estimated_seconds), Role::TextDim);
+        if bid.chosen {
+            row = row.then("   chosen", Role::Chart);
+        }
+        row
+    };
+    let mut rows: Vec<Row> = intent.bids.iter().take(MOST_BIDS).map(row).collect();
+    if let Some(more) = intent.bids.len().checked_sub(MOST_BIDS).filter(|more| *more > 0) {
+        rows.push(Row::new(format!("  + {more} more bids"), Role::TextDim));
+    }
+    rows
+}
+
+impl Sheet for BridgeModel {
+    fn line(&self, now: Moment) -> Line {
+        let status = self.status(now);
+        let mut groups = Vec::new();
+        match &self.intent {
+            Some(intent) => {
+                let got = intent.amount_out.as_ref().unwrap_or(&intent.estimated_output);
+                groups.push(Group {
+                    rank: 0,
+                    pieces: vec![
+                        (format!("{} {} → ", amount(&intent.amount_in), intent.token_in.symbol), Role::Text),
+                        (format!("{} on {}", amount(got), intent.destination_chain), Role::TextStrong),
+                    ],
+                });
+                groups.extend(self.standing(now).pop().map(|(words, role)| Group::new(1, format!("  {words}"), role)));
+                if !intent.remark.is_empty() {
+                    groups.push(Group::new(2, format!("  {}", intent.remark), Role::TextDim));
+                }
+            }
+            None => groups.push(Group::new(0, self.name(), Role::Text)),
+        }
+        if let Some(why) = self.call.failure_words() {
+            groups.push(Group::new(1, format!("  {why}"), status.role()));
+        }
+        Line { at: self.call.at, status, kind: "Bridge".to_owned(), groups, right: self.call.line_end(now) }
+    }
+
+    fn title(&self, now: Moment) -> Title {
+        Title { left: vec![(self.name(), Role::Title)], right: self.standing(now) }
+    }
+
+    fn short(&self, _now: Moment) -> Vec<Row> {
+        let Some(intent) = &self.intent else { return self.without_intent() };
+        let mut rows = vec![Self::delivered_row(intent), Self::money_row(intent)];
+        if !intent.remark.is_empty() {
+            rows.push(Row::new(intent.remark.as_str(), Role::TextDim));
+        }
+        rows
+    }
+
+    fn full(&self, now: Moment, columns: usize) -> Vec<Row> {
+        let Some(intent) = &self.intent else { return self.without_intent() };
+        let mut rows = self.call.failure_rows();
+        rows.extend(track_rows(intent, columns));
+        rows.extend(bid_rows(intent));
+        rows.push(Self::delivered_row(intent));
+        if let Some(place) = &intent.repaid {
+            let words = format!("The filler was repaid on {}, tx {}", intent.source_chain, short_hash(place.hash));
+            rows.push(Row::new(words, Role::TextDim));
+        }
+        if !intent.remark.is_empty() {
+            rows.push(Row::new(intent.remark.as_str(), Role::TextDim));
+        }
+        rows.push(Self::money_row(intent));
+        rows.extend(Self::way_back(intent, now));
+        rows.push(
+            Row::new(short_hash(intent.intent_id), Role::Text)
+                .then("  settler ", Role::TextDim)
+                .then(short_address(intent.settler), Role::TextDim)
+                .then("  Enter", Role::Key)
+                .then(" details", Role::TextDim),
+        );
+        rows
+    }
+
+    fn edge(&self, now: Moment) -> Role {
+        self.status(now).edge()
+    }
+}
+
+impl BridgeModel {
+    fn without_intent(&self) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        if rows.is_empty() {
+            rows.push(match self.call.status {
+                Status::Empty => Row::new("No bridge order.", Role::TextDim),
+                _ => Row::new("Being checked and signed…", Role::TextDim),
+            });
+            if self.call.status.in_flight() {
+                rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());
+            }
+        }
+        rows
+    }
+}

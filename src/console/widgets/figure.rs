@@ -1,0 +1,186 @@
+//! Figures of cards, from the decimal strings that tools give. Only for the eye: nothing here is computed with again.
+
+use rust_decimal::Decimal;
+
+use super::Moment;
+use crate::base::text::SafeText;
+use crate::console::format::{age, grouped, time_of_day};
+use crate::console::theme::Role;
+
+/// Longest text kept of something that should have been a figure.
+const MAX_ODD: usize = 40;
+
+/// An amount with the digits a reader can use; `…` says that there are more. What is no plain numeral is shown as text.
+pub fn amount(numeral: &str) -> String {
+    let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
+    let (whole, fraction) = numeral.split_once('.').unwrap_or((numeral, ""));
+    if whole.is_empty() || whole.len() > 60 || !digits(whole) || !digits(fraction) {
+        return SafeText::clean(numeral, MAX_ODD).as_str().to_owned();
+    }
+    let whole = match whole.trim_start_matches('0') {
+        "" => "0",
+        trimmed => trimmed,
+    };
+    let fraction = fraction.trim_end_matches('0');
+    let places = match (whole, whole.len()) {
+        // Four digits that say something, after the zeros that do not.
+        ("0", _) => fraction.len() - fraction.trim_start_matches('0').len() + 4,
+        (_, 1..=3) => 4,
+        _ => 2,
+    };
+    match fraction.get(..places) {
+        Some(kept) if fraction.len() > places => format!("{}.{kept}…", grouped(whole)),
+        _ if fraction.is_empty() => grouped(whole),
+        _ => format!("{}.{fraction}", grouped(whole)),
+    }
+}
+
+/// A numeral of a tool's answer, where it is one that can be compared.
+pub fn decimal(numeral: &str) -> Option<Decimal> {
+    numeral.parse().ok()
+}
+
+/// Per cent with two digits, or as much as it takes to say that it is not nothing.
+pub fn percent(value: Decimal) -> String {
+    let shown = value.round_dp(2);
+    if shown.is_zero() && !value.is_zero() { "<0.01 %".to_owned() } else { format!("{shown:.2} %") }
+}
+
+/// How what came compares with what was quoted, and whether that is as it should be.
+pub fn against_quote(actual: &str, quoted: &str) -> Option<(String, Role)> {
+    let (actual, quoted) = (decimal(actual)?, decimal(quoted)?);
+    if quoted.is_zero() {
+        return None;
+    }
+    let change = actual.checked_sub(quoted)?.checked_div(quoted)?.checked_mul(Decimal::ONE_HUNDRED)?;
+    if change.is_zero() {
+        return Some(("exactly the quote".to_owned(), Role::StateGood));
+    }
+    let words = if change.is_sign_negative() { "under" } else { "over" };
+    let far = change.abs() >= Decimal::ONE;
+    let role = if change.is_sign_negative() && far { Role::StateCare } else { Role::StateGood };
+    Some((format!("{} {words} quote", percent(change.abs())), role))
+}
+
+/// How a trade moves the price, in a word and a colour: below half a per cent, up to two, above.
+pub fn impact_badge(percent: Option<Decimal>) -> (&'static str, Role) {
+    match percent {
+        None => ("NOT KNOWN", Role::StateCare),
+        Some(percent) if percent < Decimal::new(5, 1) => ("OK", Role::StateGood),
+        Some(percent) if percent <= Decimal::TWO => ("CARE", Role::StateCare),
+        Some(_) => ("HIGH", Role::StateBad),
+    }
+}
+
+/// How long something took: `12 ms`, `0.1 s`, `6.1 s`, `2 min`.
+pub fn took(millis: u64) -> String {
+    match millis {
+        0..=99 => format!("{millis} ms"),
+        100..=99_999 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        _ => age(millis / 1000),
+    }
+}
+
+/// Minutes and seconds: `1:10`; hours in words.
+pub fn countdown(seconds: u64) -> String {
+    if seconds < 6_000 { format!("{}:{:02}", seconds / 60, seconds % 60) } else { age(seconds) }
+}
+
+/// How much time is left until a second since the Unix epoch; where nothing may move, until when.
+pub fn left(until_seconds: u64, now: Moment) -> String {
+    if !now.motion {
+        return format!("until {}", time_of_day(until_seconds));
+    }
+    match until_seconds.saturating_sub(now.millis / 1000) {
+        0 => "over".to_owned(),
+        seconds => format!("{} left", countdown(seconds)),
+    }
+}
+
+/// How long ago something was; where nothing may move, when.
+pub fn ago(at_millis: u64, now: Moment) -> String {
+    if !now.motion {
+        return format!("at {}", time_of_day(at_millis / 1000));
+    }
+    match now.millis.saturating_sub(at_millis) / 1000 {
+        0 => "just now".to_owned(),
+        seconds => format!("{} ago", age(seconds)),
+    }
+}
+
+/// How long something has been running; where nothing may move, since when.
+pub fn running(at_millis: u64, now: Moment) -> String {
+    if now.motion {
+        took(now.millis.saturating_sub(at_millis) / 100 * 100)
+    } else {
+        format!("since {}", time_of_day(at_millis / 1000))
+    }
+}
+
+/// Text of a JSON field: a string as it stands, a number as written, cleaned.
+pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
+    match value.get(field)? {
+        serde_json::Value::String(text) => Some(SafeText::clean(text, 400)),
+        serde_json::Value::Number(number) => Some(SafeText::clean(&number.to_string(), 80)),
+        serde_json::Value::Bool(yes) => Some(SafeText::clean(if *yes { "yes" } else { "no" }, 8)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_keep_what_says_something_and_mark_what_is_cut() {
+        for (given, shown) in [
+            ("0.25", "0.25"),
+            ("500", "500"),
+            ("846.38012", "846.3801…"),
+            ("1074.707276108501076874", "1,074.70…"),
+            ("0.000000123456", "0.0000001234…"),
+            ("0", "0"),
+            ("0.0", "0"),
+            ("00012.50", "12.5"),
+            ("max", "max"),
+            ("1e9", "1e9"),
+            ("", ""),
+        ] {
+            assert_eq!(amount(given), shown, "{given}");
+        }
+    }
+
+    #[test]
+    fn results_are_held_against_the_quote() {
+        let said = |actual, quoted| against_quote(actual, quoted).unwrap();
+        assert_eq!(said("99", "100"), ("1.00 % under quote".to_owned(), Role::StateCare));
+        assert_eq!(said("99.98", "100").0, "0.02 % under quote");
+        assert_eq!(said("100.5", "100"), ("0.50 % over quote".to_owned(), Role::StateGood));
+        assert_eq!(said("100", "100").0, "exactly the quote");
+        assert_eq!(said("99.9999999", "100").0, "<0.01 % under quote");
+        assert_eq!(against_quote("1", "0"), None);
+        assert_eq!(against_quote("x", "1"), None);
+    }
+
+    #[test]
+    fn the_impact_badge_turns_where_the_specification_says() {
+        let badge = |text: &str| impact_badge(decimal(text)).0;
+        assert_eq!([badge("0"), badge("0.4999"), badge("0.5")], ["OK", "OK", "CARE"]);
+        assert_eq!([badge("2"), badge("2.0001")], ["CARE", "HIGH"]);
+        assert_eq!(impact_badge(None).0, "NOT KNOWN");
+    }
+
+    #[test]
+    fn times_do_not_run_where_nothing_may_move() {
+        let moving = Moment { millis: 1_700_000_010_000, motion: true };
+        let still = Moment { motion: false, ..moving };
+        assert_eq!(left(1_700_000_080, moving), "1:10 left");
+        assert_eq!(left(1_700_000_080, still), "until 22:14:40");
+        assert_eq!(left(1_700_000_010, moving), "over");
+        assert_eq!(ago(1_700_000_000_000, moving), "10 s ago");
+        assert_eq!(ago(1_700_000_000_000, still), "at 22:13:20");
+        assert_eq!(running(1_700_000_005_850, moving), "4.1 s");
+        assert_eq!(took(12), "12 ms");
+        assert_eq!(took(6_149), "6.1 s");
+    }
+}

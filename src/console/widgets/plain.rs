@@ -1,0 +1,123 @@
+//! The card of a call whose tool has no widget of its own: what was asked and what came of it, in a few fields.
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::figure::amount;
+use super::paint::{Group, Line, Row, Title};
+use super::status::Status;
+use super::{Moment, Sheet};
+use crate::base::text::SafeText;
+use crate::console::theme::Role;
+use crate::fabric::EventKind;
+
+/// The most fields that are shown.
+const MAX_FIELDS: usize = 12;
+
+/// The model.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct PlainModel {
+    /// The call.
+    pub call: Call,
+    /// The fields worth a line.
+    pub summary: Vec<(SafeText, SafeText)>,
+}
+
+impl PlainModel {
+    /// A card for a call that was asked for.
+    pub fn asked(at: u64, tool: &str, params: Value) -> Self {
+        Self { call: Call::asked(at, tool, params), summary: Vec::new() }
+    }
+
+    /// Takes in one event of its call.
+    pub fn fold(&mut self, at: u64, kind: &EventKind) {
+        self.call.fold(at, kind);
+        if let EventKind::ToolEnd(end) = kind {
+            self.summary = fields(&end.result_summary);
+        }
+    }
+}
+
+/// The fields of an object as text, those that hold others counted.
+pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
+    let Value::Object(fields) = value else { return Vec::new() };
+    let word = |name: &str| SafeText::clean(&name.replace('_', " "), 40);
+    let said = |name: &str, value: &Value| match value {
+        Value::Null => SafeText::clean("none", 8),
+        Value::Array(list) => SafeText::clean(&format!("{} entries", list.len()), 40),
+        Value::Object(inner) => SafeText::clean(&format!("{} fields", inner.len()), 40),
+        Value::String(text) if name.contains("amount") => SafeText::clean(&amount(text), 80),
+        Value::String(text) => SafeText::clean(text, 200),
+        other => SafeText::clean(&other.to_string(), 80),
+    };
+    fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), said(name, value))).collect()
+}
+
+/// A tool's name in words: `get_balances` is "Balances".
+pub fn tool_word(name: &str) -> String {
+    let bare = ["uniswap_", "get_", "intel_", "check_", "token_"]
+        .iter()
+        .fold(name, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
+    let spaced = bare.replace('_', " ");
+    let mut characters = spaced.chars();
+    match characters.next() {
+        Some(first) => first.to_uppercase().chain(characters).collect(),
+        None => "Call".to_owned(),
+    }
+}
+
+impl Sheet for PlainModel {
+    fn line(&self, now: Moment) -> Line {
+        let status = self.call.status;
+        let mut groups = Vec::new();
+        let shown = if self.summary.is_empty() { fields(&self.call.params) } else { self.summary.clone() };
+        for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
+            let gap = if rank == 0 { "" } else { "  " };
+            let pieces = vec![(format!("{gap}{name} "), Role::TextDim), (value.to_string(), Role::Text)];
+            groups.push(Group { rank, pieces });
+        }
+        if let Some(why) = self.call.failure_words() {
+            groups.insert(0, Group::new(0, format!("{why}  "), status.role()));
+        }
+        let kind = tool_word(self.call.tool.as_str());
+        Line { at: self.call.at, status, kind, groups, right: self.call.line_end(now) }
+    }
+
+    fn title(&self, now: Moment) -> Title {
+        Title { left: vec![(tool_word(self.call.tool.as_str()), Role::Title)], right: self.call.standing(now) }
+    }
+
+    fn short(&self, _now: Moment) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        let shown = if self.summary.is_empty() { fields(&self.call.params) } else { self.summary.clone() };
+        if shown.is_empty() && rows.is_empty() {
+            rows.push(Row::new("Nothing to show.", Role::TextDim));
+        }
+        let mut row = Row::default();
+        for (name, value) in &shown {
+            row = row.then(format!("{name} "), Role::TextDim).then(format!("{value}   "), Role::Text);
+        }
+        if !row.left.is_empty() {
+            rows.push(row);
+        }
+        rows
+    }
+
+    fn full(&self, _now: Moment, _columns: usize) -> Vec<Row> {
+        let mut rows = self.call.failure_rows();
+        if self.call.status == Status::Empty {
+            rows.push(Row::new("Nothing was asked yet.", Role::TextDim));
+        }
+        for (name, value) in fields(&self.call.params) {
+            rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
+        }
+        for (name, value) in &self.summary {
+            rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::TextStrong));
+        }
+        rows
+    }
+
+    fn edge(&self, _now: Moment) -> Role {
+        self.call.status.edge()
+    }
+}

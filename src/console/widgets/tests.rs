@@ -1,0 +1,449 @@
+//! Every widget in every state at every size: as text, with the styles that carry meaning, and under attack.
+
+use alloy::primitives::U256;
+use proptest::prelude::*;
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rust_decimal::Decimal;
+use serde_json::json;
+
+use super::card::CallCard;
+use super::order::OrderModel;
+use super::paint::Row;
+use super::quote::QuoteModel;
+use super::samples::{self, NOW, START_MILLIS};
+use super::status::Status;
+use super::swap::{StepState, SwapModel};
+use super::{Moment, Sheet, allowance, chart, draw, gauge, height, sprite};
+use crate::base::error::ErrorCode;
+use crate::base::model::Phase;
+use crate::base::text::{SafeText, corpus};
+use crate::console::pen::Pen;
+use crate::console::theme::{Depth, Role, Theme};
+use crate::fabric::*;
+
+fn theme(name: &str) -> Theme {
+    Theme::load(name, None).unwrap().0
+}
+
+fn text_of(buffer: &Buffer) -> String {
+    let width = usize::from(buffer.area.width);
+    let line = |cells: &[ratatui::buffer::Cell]| cells.iter().map(|cell| cell.symbol()).collect::<String>();
+    buffer.content.chunks(width.max(1)).map(|row| line(row).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+fn drawn_with(theme: &Theme, (width, height): (u16, u16), drawing: impl FnOnce(&mut Pen<'_>, Rect)) -> Buffer {
+    let area = Rect::new(0, 0, width, height);
+    let mut buffer = Buffer::empty(area);
+    drawing(&mut Pen { buffer: &mut buffer, theme }, area);
+    buffer
+}
+
+fn drawn(card: &CallCard, width: u16, height: u16) -> Buffer {
+    drawn_with(&theme("dark"), (width, height), |pen, area| draw(card, pen, area, NOW))
+}
+
+/// Every state of one widget at one width, in full and in one line, one under the other.
+fn gallery(widget: &str, width: u16) -> String {
+    let mut text = String::new();
+    for (name, state, card) in samples::cards() {
+        if name == widget {
+            text.push_str(&format!("── {state}\n"));
+            text.push_str(&text_of(&drawn(&card, width, height(&card, width, NOW))));
+            text.push_str("\n");
+            text.push_str(&text_of(&drawn(&card, width, 4)));
+            text.push_str("\n");
+            text.push_str(&text_of(&drawn(&card, width, 1)));
+            text.push_str("\n");
+        }
+    }
+    text
+}
+
+#[test]
+fn every_state_of_every_card_at_three_widths_and_in_a_corner() {
+    for widget in ["quote", "swap", "order", "bridge", "allowance", "plain"] {
+        for width in [40, 80, 120] {
+            insta::assert_snapshot!(format!("{widget}_{width}"), gallery(widget, width));
+        }
+        let mut tiny = String::new();
+        for (name, state, card) in samples::cards() {
+            if name == widget {
+                tiny.push_str(&format!("── {state}\n{}\n", text_of(&drawn(&card, 14, 6))));
+            }
+        }
+        insta::assert_snapshot!(format!("{widget}_tiny"), tiny);
+    }
+}
+
+#[test]
+fn gauges_charts_and_the_sprite_as_pictures() {
+    let mut text = String::new();
+    for width in [40, 80, 20, 9] {
+        for one in samples::gauges() {
+            let buffer = drawn_with(&theme("dark"), (width, 1), |pen, area| gauge::draw(&one, pen, area, 7));
+            text.push_str(&text_of(&buffer));
+            text.push('\n');
+        }
+    }
+    insta::assert_snapshot!("gauges", text);
+    let mut text = String::new();
+    for (width, lines) in [(80, 8), (40, 4), (120, 1), (12, 3)] {
+        for model in [samples::chart(), samples::empty_chart()] {
+            let buffer = drawn_with(&theme("dark"), (width, lines), |pen, area| chart::draw(&model, pen, area, NOW));
+            text.push_str(&format!("{}\n\n", text_of(&buffer)));
+        }
+    }
+    insta::assert_snapshot!("charts", text);
+    let mut text = String::new();
+    for letters in [false, true] {
+        for state in SpriteState::ALL {
+            let model = sprite::SpriteModel { state, phase: Phase::Thriving, letters };
+            let still = Moment { motion: false, ..NOW };
+            let body = drawn_with(&theme("dark"), (10, 4), |pen, area| sprite::draw(&model, pen, area, still));
+            let face = drawn_with(&theme("dark"), (3, 1), |pen, area| sprite::draw(&model, pen, area, still));
+            text.push_str(&format!("── {state:?} {}\n{}\n", text_of(&face), text_of(&body)));
+        }
+    }
+    insta::assert_snapshot!("sprite", text);
+}
+
+/// The style of the first place where `words` stand.
+fn style_at(buffer: &Buffer, words: &str) -> ratatui::style::Style {
+    for (y, row) in (0..).zip(text_of(buffer).lines()) {
+        if let Some(at) = row.find(words) {
+            let x = u16::try_from(crate::base::text::width(&row[..at])).unwrap();
+            return buffer[(x, y)].style();
+        }
+    }
+    panic!("`{words}` does not stand in\n{}", text_of(buffer));
+}
+
+fn card(widget: &str, state: &str) -> CallCard {
+    samples::cards().into_iter().find(|(name, of, _)| *name == widget && *of == state).unwrap().2
+}
+
+#[test]
+fn meaning_that_is_in_a_colour_is_in_a_word_too() {
+    for name in ["dark", "light", "bardo", "sixteen"] {
+        let theme = theme(name);
+        for (widget, state, words, role) in [
+            ("quote", "done", "OK", Role::StateGood),
+            ("quote", "split", "CARE", Role::StateCare),
+            ("quote", "high", "HIGH", Role::StateBad),
+            ("quote", "stale", "! STALE", Role::StateCare),
+            ("quote", "blocked", "✕ BLOCKED", Role::StateBad),
+            ("swap", "done", "✓ DONE", Role::StateGood),
+            ("swap", "done", "Chain agrees ✓", Role::StateGood),
+            ("swap", "disagrees", "Chain disagrees ✕", Role::StateBad),
+            ("swap", "refused", "✕ REFUSED", Role::StateBad),
+            ("swap", "lapsed", "○ LAPSED", Role::TextDim),
+            ("swap", "failed", "✕ FAILED", Role::StateBad),
+            ("swap", "unclear", "? NOT SETTLED", Role::StateCare),
+            ("order", "filled", "✓ FILLED", Role::StateGood),
+            ("order", "insufficient", "✕ BLOCKED", Role::StateBad),
+            ("bridge", "filled", "✓ DELIVERED", Role::StateGood),
+            ("bridge", "expired", "○ EXPIRED", Role::TextDim),
+            ("allowance", "needed", "! Needs approval", Role::StateCare),
+            ("allowance", "approved", "✓ Approved", Role::StateGood),
+            ("allowance", "unlimited", "! UNLIMITED", Role::StateCare),
+        ] {
+            let card = card(widget, state);
+            let size = (80, height(&card, 80, NOW));
+            let buffer = drawn_with(&theme, size, |pen, area| draw(&card, pen, area, NOW));
+            let (shown, meant) = (style_at(&buffer, words), theme.style(role));
+            assert_eq!(shown.fg, meant.fg.or(shown.fg), "{name}: {widget} {state} {words}");
+        }
+    }
+}
+
+#[test]
+fn every_state_is_told_apart_without_colour() {
+    for widget in ["quote", "swap", "order", "bridge", "allowance"] {
+        let states: Vec<_> = samples::cards().into_iter().filter(|(name, ..)| *name == widget).collect();
+        let texts: std::collections::BTreeSet<_> =
+            states.iter().map(|(.., card)| text_of(&drawn(card, 100, 1))).collect();
+        assert_eq!(texts.len(), states.len(), "{widget}: {texts:#?}");
+    }
+}
+
+#[test]
+fn a_card_in_flight_says_where_the_money_is_in_every_framed_size() {
+    let mut seen = 0;
+    for (widget, state, card) in samples::cards() {
+        if samples::in_flight(&card) && !matches!(widget, "quote" | "allowance" | "plain") {
+            for height in [5, 6, 7, 9, 14, 30] {
+                let text = text_of(&drawn(&card, 60, height));
+                assert!(text.contains("Money:"), "{widget} {state} at {height}\n{text}");
+            }
+            seen += 1;
+        }
+    }
+    assert!(seen >= 6, "only {seen}");
+}
+
+#[test]
+fn what_has_no_room_is_counted_and_what_is_wide_goes_on_below() {
+    let swap = card("swap", "done");
+    let whole = text_of(&drawn(&swap, 58, height(&swap, 58, NOW)));
+    assert!(!whole.contains("more line"), "{whole}");
+    let short = text_of(&drawn(&swap, 58, 8));
+    assert!(short.contains("more lines"), "{short}");
+    // Every word of the wide card stands in the narrow one.
+    for (widget, state, card) in samples::cards() {
+        let words = |width: u16| {
+            let mut rows = card.full(NOW, usize::from(width) - 4);
+            rows.retain(|row: &Row| !row.left.iter().any(|(text, _)| text.contains(['⠁', '●', '○', '◉'])));
+            super::paint::wrapped(rows, usize::from(width) - 4)
+                .iter()
+                .flat_map(|row| row.left.iter().chain(&row.right))
+                .map(|(text, _)| text.replace(' ', ""))
+                .collect::<String>()
+        };
+        if !matches!(widget, "order" | "bridge") {
+            let (wide, narrow) = (words(200), words(24));
+            assert_eq!(wide.len(), narrow.len(), "{widget} {state}\n{wide}\n{narrow}");
+        }
+    }
+}
+
+#[test]
+fn countdowns_stand_still_without_motion() {
+    let still = |millis| Moment { millis, motion: false };
+    for (widget, state, card) in samples::cards() {
+        let at = |millis: u64| {
+            text_of(&drawn_with(&theme("dark"), (80, 30), |pen, area| draw(&card, pen, area, still(millis))))
+        };
+        let (first, later) = (at(NOW.millis), at(NOW.millis + 1_900));
+        assert_eq!(first, later, "{widget} {state}");
+    }
+}
+
+fn swap_of(events: Vec<EventKind>) -> SwapModel {
+    let mut model =
+        SwapModel::asked(START_MILLIS, "uniswap_execute_swap", samples::swap_params(), &samples::SWAP_STEPS);
+    for (at, event) in (1..).zip(events) {
+        model.fold(START_MILLIS + at, &event);
+    }
+    model
+}
+
+fn tx(leg: u32, of: u32, state: TxState) -> EventKind {
+    let hash = alloy::primitives::B256::repeat_byte(0x11);
+    EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: Some(7) })
+}
+
+#[test]
+fn an_approval_before_the_swap_is_not_taken_for_the_swap() {
+    let swap = swap_of(vec![tx(1, 2, TxState::Signed), tx(1, 2, TxState::Sent), tx(1, 2, TxState::Confirmed)]);
+    let state = |name: &str| swap.steps.iter().find(|step| step.name.as_str() == name).unwrap().state;
+    assert_eq!(state("Approving token"), StepState::Done);
+    assert_ne!(state("Confirming receipt"), StepState::Done);
+    assert!(swap.money().contains("1 of 2"), "{}", swap.money());
+    assert!(swap.money().contains("in your wallet"), "{}", swap.money());
+}
+
+#[test]
+fn money_is_never_said_to_be_safe_once_it_may_have_left() {
+    for state in [TxState::Sent, TxState::Unclear] {
+        let swap = swap_of(vec![tx(1, 1, TxState::Signed), tx(1, 1, state)]);
+        assert!(!swap.money().contains("in your wallet"), "{state:?}: {}", swap.money());
+    }
+    // It ended badly after it was sent: what the chain last said counts, not that the call is over.
+    let mut events = vec![tx(1, 1, TxState::Sent)];
+    events.push(EventKind::ToolError(ToolFailed {
+        error_code: ErrorCode::ExecutionTxTimeout,
+        error_message: SafeText::clean("not in a block yet", 40),
+    }));
+    let swap = swap_of(events);
+    assert!(swap.money().contains("sent, not confirmed"), "{}", swap.money());
+}
+
+#[test]
+fn a_swap_by_auction_becomes_the_order_it_is() {
+    let mut card = CallCard::Swap(Box::new(swap_of(Vec::new())));
+    card.fold(START_MILLIS + 5, &EventKind::OrderUpdate(Box::new(samples::order(DecayUnit::Seconds))));
+    assert!(matches!(&card, CallCard::Order(order) if order.order.is_some() && order.call.at == START_MILLIS));
+}
+
+#[test]
+fn a_quote_grows_stale_and_its_time_passes() {
+    let mut model = QuoteModel::asked(START_MILLIS, "uniswap_get_quote", samples::swap_params());
+    assert_eq!(model.status(NOW), Status::Loading);
+    let (data, hints) = samples::quote_answer(false, 0.1);
+    let card = Some(Card { widget: crate::base::model::CardKind::Quote, data, hints: Some(hints) });
+    let end = ToolEnd { success: true, duration_ms: 9, result_summary: json!(null), card };
+    model.fold(START_MILLIS, &EventKind::ToolEnd(end));
+    let at = |seconds: u64| model.status(Moment { millis: START_MILLIS + seconds * 1000, motion: true });
+    assert_eq!(
+        [at(0), at(30), at(31), at(299), at(300)].map(|status| status),
+        [Status::Done, Status::Done, Status::Stale, Status::Stale, Status::Expired]
+    );
+}
+
+#[test]
+fn an_answer_that_is_none_is_no_quote_and_no_panic() {
+    for data in [json!(null), json!([]), json!({"amount_in": 1}), json!({"route": [1, null, {"leg": -1}]}), json!("x")]
+    {
+        assert_eq!(super::quote::Quote::read(&data, &data), None);
+        assert_eq!(super::swap::SwapResult::read(&data, &data), None);
+        assert_eq!(allowance::Allowance::read("token_approve", &data, &data), None);
+    }
+    let most = U256::MAX.to_string();
+    let data = json!({"token": "WETH", "allowance": most, "sufficient": true, "spender": "not an address"});
+    let read = allowance::Allowance::read("uniswap_check_allowance", &data, &json!({})).unwrap();
+    assert!(read.unlimited && read.spender.is_none());
+}
+
+/// A card with `word` wherever outside text can stand.
+fn poisoned(word: &str) -> Vec<CallCard> {
+    let text = SafeText::clean(word, 400);
+    let params = json!({"token_in": word, "token_out": word, "amount": word, "token": word, "chain": word});
+    let (mut data, mut hints) = samples::quote_answer(true, 1.0);
+    for field in ["token_in", "token_out", "amount_in", "amount_out", "route_type"] {
+        data[field] = json!(word);
+    }
+    data["route"][0]["token_in"] = json!(word);
+    data["route"][0]["version"] = json!(word);
+    hints["source"] = json!(word);
+    hints["warnings"] = json!([word]);
+    hints["uniswapx"]["why"] = json!(word);
+    hints["moves"] = json!([{"token": word, "before": word, "after": word}]);
+    hints["spender_label"] = json!(word);
+    let mut more = data.clone();
+    more["token"] = json!(word);
+    more["allowance"] = json!(word);
+    more["tx_hash"] = json!(word);
+    let events = |widget, data: &serde_json::Value| {
+        vec![
+            EventKind::ToolStart(ToolStart {
+                tool_name: "uniswap_execute_swap".into(),
+                params: Redacted::new(&params, &[]),
+                params_hash: alloy::primitives::B256::ZERO,
+                tick: None,
+            }),
+            EventKind::ToolError(ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text.clone() }),
+            EventKind::ToolEnd(ToolEnd {
+                success: true,
+                duration_ms: 1,
+                result_summary: json!({word: word, "amount": word}),
+                card: Some(Card { widget, data: data.clone(), hints: Some(hints.clone()) }),
+            }),
+        ]
+    };
+    use crate::base::model::CardKind;
+    let mut cards = vec![
+        (CallCard::Quote(Box::default()), CardKind::Quote),
+        (CallCard::Swap(Box::default()), CardKind::Swap),
+        (CallCard::Allowance(Box::default()), CardKind::Allowance),
+        (CallCard::Plain(Box::default()), CardKind::Quote),
+    ];
+    for (card, widget) in &mut cards {
+        for event in events(*widget, &more) {
+            card.fold(START_MILLIS, &event);
+        }
+    }
+    let mut cards: Vec<CallCard> = cards.into_iter().map(|(card, _)| card).collect();
+    let mut order = samples::order(DecayUnit::Seconds);
+    order.token_in.symbol = text.clone();
+    order.order_type = text.clone();
+    (order.money, order.remark) = (text.clone(), text.clone());
+    (order.amount_in, order.current_amount, order.end_amount) = (word.to_owned(), word.to_owned(), word.to_owned());
+    if let Some(exclusive) = &mut order.exclusivity {
+        exclusive.name = Some(text.clone());
+    }
+    cards.push(CallCard::Order(Box::new(OrderModel::known(START_MILLIS, &order))));
+    let mut intent = samples::intent();
+    (intent.source_chain, intent.destination_chain) = (text.clone(), text.clone());
+    (intent.money, intent.remark) = (text.clone(), text.clone());
+    intent.amount_in = word.to_owned();
+    intent.bids[0].name = Some(text.clone());
+    intent.bids[0].output_amount = word.to_owned();
+    cards.push(CallCard::Bridge(Box::new(super::bridge::BridgeModel::known(START_MILLIS, &intent))));
+    cards
+}
+
+#[test]
+fn no_hostile_text_reaches_a_cell() {
+    for word in corpus::all() {
+        for card in poisoned(&word) {
+            for (width, height) in [(80, 30), (33, 12), (58, 5), (100, 1), (3, 3)] {
+                let buffer = drawn(&card, width, height);
+                for cell in &buffer.content {
+                    let bad = cell.symbol().chars().any(|character| {
+                        character.is_control() || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+                    });
+                    assert!(!bad, "{word:?} put {:?} on the screen", cell.symbol());
+                }
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn nothing_is_drawn_outside_its_place(
+        (which, width, height, x, y) in (0usize..70, 0u16..200, 0u16..60, 0u16..8, 0u16..8),
+        motion in any::<bool>(),
+        later in 0u64..10_000_000,
+    ) {
+        let theme = theme("dark");
+        let all = Rect::new(0, 0, 210, 70);
+        let area = Rect::new(x, y, width, height);
+        let now = Moment { millis: START_MILLIS + later, motion };
+        let mut buffer = Buffer::filled(all, ratatui::buffer::Cell::new("░"));
+        let cards = samples::cards();
+        let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+        match cards.get(which) {
+            Some((.., card)) => draw(card, &mut pen, area, now),
+            None => match which % 4 {
+                0 => chart::draw(&samples::chart(), &mut pen, area, now),
+                1 => chart::draw(&samples::empty_chart(), &mut pen, area, now),
+                2 => samples::gauges().iter().for_each(|one| gauge::draw(one, &mut pen, area, 7)),
+                _ => SpriteState::ALL.iter().for_each(|state| {
+                    let model = sprite::SpriteModel { state: *state, phase: Phase::Survival, letters: motion };
+                    sprite::draw(&model, &mut pen, area, now);
+                }),
+            },
+        }
+        for position in all.positions() {
+            if !area.contains(position) {
+                prop_assert_eq!(buffer[position].symbol(), "░", "{:?} of {:?}", position, area);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_sprite_keeps_its_first_frame_without_motion_and_turns_to_letters_without_colour() {
+    let model = sprite::SpriteModel { state: SpriteState::Thinking, phase: Phase::Thriving, letters: false };
+    let at = |theme: &Theme, millis, motion| {
+        text_of(&drawn_with(theme, (10, 4), |pen, area| sprite::draw(&model, pen, area, Moment { millis, motion })))
+    };
+    let dark = theme("dark");
+    assert_eq!(at(&dark, 0, false), at(&dark, 600, false));
+    assert_ne!(at(&dark, 0, true), at(&dark, 600, true));
+    assert_eq!(sprite::next_change_millis(&model, Moment { millis: 601, motion: true }), Some(1200));
+    assert_eq!(sprite::next_change_millis(&model, Moment { millis: 601, motion: false }), None);
+    assert!(at(&dark.at_depth(Depth::None), 0, true).is_ascii());
+    // A phase is told by cracks too, not by colour alone.
+    let shades = |phase| {
+        let model = sprite::SpriteModel { state: SpriteState::Idle, phase, letters: false };
+        let buffer = drawn_with(&dark, (10, 4), |pen, area| sprite::draw(&model, pen, area, NOW));
+        let shade = dark.style(Role::SpriteShade).fg.unwrap();
+        buffer.content.iter().filter(|cell| cell.fg == shade || cell.bg == shade).count()
+    };
+    assert!(shades(Phase::Thriving) < shades(Phase::Survival));
+}
+
+#[test]
+fn a_chart_of_one_value_is_a_line_and_not_a_division() {
+    let mut model = samples::chart();
+    for point in &mut model.points {
+        point.1 = Decimal::ONE;
+    }
+    let text = text_of(&drawn_with(&theme("dark"), (40, 6), |pen, area| chart::draw(&model, pen, area, NOW)));
+    assert!(text.contains('●') && text.contains("1.00"), "{text}");
+}
