@@ -4,6 +4,10 @@
 //!
 //! To add one: a file with a type that implements [`ScreenView`], and its place in [`Screens::new`].
 
+mod audit;
+mod live;
+mod logs;
+
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 
@@ -12,7 +16,9 @@ use ratatui::layout::{Position, Rect};
 use super::keymap::{Action, Key};
 use super::pen::Pen;
 use super::state::feed::Feed;
+use super::state::away::Summary;
 use super::state::model::Page;
+use super::widgets::Moment;
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::runtime::handle::{Command, Found, Ready, Snapshot};
@@ -92,6 +98,15 @@ pub struct Known<'a> {
     pub ready: Option<&'a Ready>,
     /// Whether nothing can be changed from here.
     pub watch_only: bool,
+    /// What happened while nobody looked.
+    pub away: Option<&'a Summary>,
+}
+
+impl Known<'_> {
+    /// The moment for which widgets are drawn.
+    pub const fn moment(&self) -> Moment {
+        Moment { millis: self.now_millis, motion: self.motion }
+    }
 }
 
 /// What a screen wants of whoever holds it.
@@ -105,6 +120,20 @@ pub enum Wish {
     OpenQuestion(u64),
     /// Open the whole story of a call.
     OpenCall(CallId),
+    /// Ask whether to do it, and do it on a yes: for what cancels or revokes.
+    Confirm {
+        /// What is asked.
+        title: SafeText,
+        /// What a yes sends.
+        command: Box<Command>,
+    },
+    /// Write this to a new file of the operator's.
+    Write {
+        /// Its name, without a folder.
+        name: String,
+        /// What is in it.
+        text: String,
+    },
     /// Switch to a screen.
     GoTo(ScreenId),
     /// Say something in the hint line, until the next key.
@@ -194,7 +223,11 @@ pub struct Screens {
 impl Screens {
     /// The screens of this build.
     pub fn new() -> Self {
-        let screens: Vec<Box<dyn ScreenView>> = vec![];
+        let screens: Vec<Box<dyn ScreenView>> = vec![
+            Box::<live::Live>::default(),
+            Box::<audit::Audit>::default(),
+            Box::<logs::Logs>::default(),
+        ];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
 

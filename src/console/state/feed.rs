@@ -12,11 +12,14 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
+use crate::console::widgets::card::CallCard;
 use crate::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Caption, Event, EventKind, GolemNow, HaltChanged,
     IntentUpdate, MemoryHits, OrderUpdate, PermitIssued, SafetyCheck, SpriteState, ToolEnd, ToolFailed, ToolStart,
     ToolVerified, TxState, TxUpdate, Vitals,
 };
+
+use crate::tools::ALL_TOOL_DEFS;
 
 /// Calls kept.
 pub const CALLS_KEPT: usize = 512;
@@ -138,6 +141,8 @@ pub struct CallSeen {
     pub verified: Option<ToolVerified>,
     /// Whether it has taken longer than its budget.
     pub overran: bool,
+    /// What draws it; absent where the beginning was missed.
+    pub card: Option<CallCard>,
 }
 
 impl CallSeen {
@@ -159,6 +164,7 @@ impl CallSeen {
             end: None,
             verified: None,
             overran: false,
+            card: None,
         }
     }
 
@@ -330,9 +336,16 @@ impl Feed {
 
     fn fold(&mut self, event: &Event) {
         let at = event.at;
+        if event.call_id.is_some() && !matches!(event.kind, EventKind::ToolStart(_)) {
+            if let Some(card) = self.of(event).and_then(|call| call.card.as_mut()) {
+                card.fold(at, &event.kind);
+            }
+        }
         match &event.kind {
             EventKind::ToolStart(start) => {
                 if let Some(call) = self.of(event) {
+                    let known = ALL_TOOL_DEFS.iter().find(|def| def.meta.name == start.tool_name);
+                    call.card = Some(CallCard::start(at, start, known.map(|def| &def.meta)));
                     call.start = Some(start.clone());
                 }
             }

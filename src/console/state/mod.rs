@@ -2,23 +2,55 @@
 //!
 //! Pure: no clock, no terminal, no chain. What time it is comes in with the inputs. The view reads `&State`.
 
+pub mod away;
+pub mod decision;
 pub mod feed;
-pub mod layout;
+pub mod field;
+mod layers;
 pub mod line;
 pub mod model;
-pub mod rows;
+mod prompt;
+pub mod story;
 
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
+use std::sync::Arc;
 
-use ratatui::layout::{Rect, Size};
+use ratatui::layout::{Position, Rect, Size};
 
+use crate::base::id::GolemId;
+use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{self, Action, Context, Key};
-use layout::{Panel, Plan, Shape};
-use model::{Page, Update};
+use crate::console::screens::{Heard, Known, ScreenId, Screens, Wish, holder};
+use crate::fabric::{Event, EventKind};
+use crate::runtime::handle::{Command, Farewell, Found, LeaveMode, News, Query, Ready, Sent, Snapshot};
+use crate::runtime::market::model::{BootStep, Money};
+use crate::runtime::questions::Question;
+pub use away::Away;
+pub use layers::Layer;
+use decision::Decision;
+use feed::Feed;
+use field::Field;
+use model::Page;
+pub use prompt::Entry;
 
-/// Milliseconds between two pictures of the boot's spinner.
-const SPINNER_MILLIS: u64 = 120;
+/// Milliseconds between two pictures of something that moves.
+const MOVING_MILLIS: u64 = 120;
+/// A click so soon after the terminal came to the front brought it there, and presses nothing.
+const FOCUS_CLICK_MILLIS: u64 = 400;
+/// The ticket of the history that is asked for after a gap: no screen's.
+const HISTORY_TICKET: u64 = 1;
+/// The ticket of the trail's newest entries, asked for by a story: no screen's.
+const STORY_TICKET: u64 = 2;
+/// Alerts kept.
+const ALERTS_KEPT: usize = 32;
+/// An alert stands in the header so long.
+const ALERT_MILLIS: u64 = 60_000;
+/// Rows of header and tabs, and of prompt and hints, at the usual sizes.
+const HEADER_ROWS: u16 = 2;
+const FOOTER_ROWS: u16 = 2;
+/// Fewest columns and rows of a page.
+pub const LEAST: Size = Size { width: 40, height: 10 };
 
 /// What can reach the state.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,20 +73,28 @@ pub enum Input {
         /// Whether it turned down.
         down: bool,
     },
-    /// Text was pasted. The page takes none.
-    Paste,
+    /// Text was pasted.
+    Paste(SafeText),
     /// The terminal has a new size.
     Resize(Size),
+    /// The terminal came to the front, or went behind.
+    Focus(bool),
     /// It is now this many milliseconds since the Unix epoch.
     Time(u64),
-    /// A source has news.
-    News(Update),
+    /// A frame with the state as it is now has been written.
+    Drawn,
+    /// The session has news.
+    News(Box<News>),
+    /// The session has ended without a word.
+    SessionGone,
+    /// The process is asked to end.
+    Terminate,
     /// There is no shell to go back to, so Ctrl-Z did nothing.
     CannotSuspend,
 }
 
 /// What the state wants done outside.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Leave.
     Quit,
@@ -62,41 +102,41 @@ pub enum Effect {
     Redraw,
     /// Stop the process.
     Suspend,
-}
-
-/// What lies over the page; the topmost has the keys.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Layer {
-    /// The keys and what they do.
-    Help {
-        /// Rows scrolled past.
-        offset: usize,
+    /// Send this to the session.
+    Send(Sent),
+    /// Put this on the clipboard.
+    Copy(String),
+    /// Write this to a new file of the operator's.
+    Write {
+        /// Its name.
+        name: String,
+        /// What is in it.
+        text: String,
     },
-    /// The question before leaving.
-    Quit,
-}
-
-impl Layer {
-    /// Where its keys are bound.
-    pub const fn context(self) -> Context {
-        match self {
-            Self::Help { .. } => Context::Help,
-            Self::Quit => Context::Quit,
-        }
-    }
 }
 
 /// A view that stands still.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frozen {
-    /// What it shows.
+    /// Chains and markets as they were.
     pub page: Page,
-    /// Snapshots that came since.
-    pub missed: usize,
+    /// Events as they were.
+    pub feed: Feed,
+    /// Events that came since.
+    pub missed: u64,
+}
+
+/// Something that wants a look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Alert {
+    /// When.
+    pub at: u64,
+    /// What, in a line.
+    pub text: SafeText,
 }
 
 /// Everything the console knows.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug)]
 pub struct State {
     /// The terminal's size.
     pub size: Size,
@@ -104,20 +144,42 @@ pub struct State {
     pub now_millis: u64,
     /// Whether things may move by themselves: the clock, ages, the spinner.
     pub motion: bool,
-    /// What the sources said.
-    pub live: Page,
+    /// Whether nothing can be changed from here.
+    pub watch_only: bool,
+    /// Whether Ctrl-Z may stop the process: it stops the Golem, too.
+    pub may_suspend: bool,
+    /// Chains and markets.
+    pub page: Page,
+    /// What events told.
+    pub feed: Feed,
     /// Set while the view stands still.
     pub frozen: Option<Box<Frozen>>,
+    /// Open questions, the oldest first.
+    pub questions: Arc<Vec<Question>>,
+    /// What is not an event.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// Who is here.
+    pub ready: Option<Box<Ready>>,
+    /// The screen in front.
+    pub screen: ScreenId,
+    /// All screens.
+    pub screens: Screens,
     /// Bottom first.
     pub layers: Vec<Layer>,
-    /// The panel that has the keys.
-    pub focus: Panel,
-    /// Whether it has all the room.
-    pub zoomed: bool,
-    /// Rows scrolled past, per panel.
-    pub offsets: BTreeMap<Panel, usize>,
+    /// The prompt, while it has the keys.
+    pub prompt: Option<Field>,
     /// A line for the operator, until the next key.
     pub notice: Option<SafeText>,
+    /// What wants a look, the oldest first.
+    pub alerts: VecDeque<Alert>,
+    /// While nobody looks, and what happened then.
+    pub away: Away,
+    /// How the session ended.
+    pub farewell: Option<Box<Farewell>>,
+    /// Set while the session is asked to end.
+    pub leaving: bool,
+    focused_at: u64,
+    history_asked: bool,
 }
 
 impl State {
@@ -127,182 +189,420 @@ impl State {
             size,
             now_millis,
             motion,
-            live: Page::default(),
+            watch_only: false,
+            may_suspend: true,
+            page: Page::default(),
+            feed: Feed::default(),
             frozen: None,
+            questions: Arc::default(),
+            snapshot: None,
+            ready: None,
+            screen: ScreenId::Live,
+            screens: Screens::new(),
             layers: Vec::new(),
-            focus: Panel::Pools,
-            zoomed: false,
-            offsets: BTreeMap::new(),
+            prompt: None,
             notice: None,
+            alerts: VecDeque::new(),
+            away: Away::new(now_millis),
+            farewell: None,
+            leaving: false,
+            focused_at: 0,
+            history_asked: false,
         }
     }
 
     /// The page to draw: the frozen one, or the live one.
-    pub fn page(&self) -> &Page {
-        self.frozen.as_ref().map_or(&self.live, |frozen| &frozen.page)
+    pub fn shown_page(&self) -> &Page {
+        self.frozen.as_ref().map_or(&self.page, |frozen| &frozen.page)
     }
 
-    /// Whether the network is still coming up, so that the page shows the boot instead.
+    /// The feed to draw: the frozen one, or the live one.
+    pub fn shown_feed(&self) -> &Feed {
+        self.frozen.as_ref().map_or(&self.feed, |frozen| &frozen.feed)
+    }
+
+    /// What screens may read.
+    pub fn known(&self) -> Known<'_> {
+        Known {
+            now_millis: self.now_millis,
+            motion: self.motion,
+            page: self.shown_page(),
+            feed: self.shown_feed(),
+            questions: &self.questions,
+            snapshot: self.snapshot.as_deref(),
+            ready: self.ready.as_deref(),
+            watch_only: self.watch_only,
+            away: self.away.summary(),
+        }
+    }
+
+    /// Whether the network is still coming up, so that the boot is shown instead of a screen.
     pub fn booting(&self) -> bool {
-        let page = self.page();
-        page.network.is_none() || page.chains.iter().all(|chain| chain.blocks.is_empty())
+        self.page.network.is_none() || self.page.chains.iter().all(|chain| chain.blocks.is_empty())
     }
 
-    /// Where everything is.
-    pub fn plan(&self) -> Plan {
-        let zoomed = (self.zoomed && !self.booting()).then_some(self.focus);
-        layout::plan(Rect::new(0, 0, self.size.width, self.size.height), self.page().chains.len(), zoomed)
+    /// Whose money moves: paper is told apart.
+    pub fn money(&self) -> Option<Money> {
+        let paper = self.snapshot.as_ref().is_some_and(|snapshot| snapshot.paper);
+        let money = self.page.network.as_ref()?.money;
+        Some(if paper && money != Money::Replay { Money::Paper } else { money })
+    }
+
+    /// The stop in force, as the newest word has it.
+    pub fn stop(&self) -> Option<StopLevel> {
+        let told = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
+        told.or_else(|| self.feed.stop.as_ref().and_then(|stop| stop.level))
     }
 
     /// Where the keys of the topmost layer are bound.
     pub fn context(&self) -> Context {
-        self.layers.last().map_or(Context::Page, |layer| layer.context())
+        if self.prompt.is_some() && self.layers.is_empty() {
+            return Context::Typing;
+        }
+        self.layers.last().map_or(Context::Page, Layer::context)
     }
 
-    /// Rows scrolled past in `panel`.
-    pub fn offset(&self, panel: Panel) -> usize {
-        self.offsets.get(&panel).copied().unwrap_or(0)
+    /// Whether there is no room for a page.
+    pub fn too_small(&self) -> bool {
+        self.size.width < LEAST.width || self.size.height < LEAST.height
+    }
+
+    /// Whether the terminal is so small that header and tabs share a line.
+    pub fn compact(&self) -> bool {
+        self.size.width < 100 || self.size.height < 30
+    }
+
+    /// Where the screen is drawn.
+    pub fn body(&self) -> Rect {
+        let header = if self.compact() { 1 } else { HEADER_ROWS };
+        let used = (header + FOOTER_ROWS).min(self.size.height);
+        Rect::new(0, header.min(self.size.height), self.size.width, self.size.height - used)
     }
 
     /// When the screen changes by itself next, in milliseconds since the Unix epoch; `None`: never.
     pub fn next_change_millis(&self) -> Option<u64> {
+        let guard = self.layers.iter().find_map(|layer| match layer {
+            Layer::Decision(decision) => decision.acts_from().filter(|from| *from > self.now_millis),
+            _ => None,
+        });
         if !self.motion {
-            return None;
+            return guard;
         }
-        let step = if self.booting() && self.live.fault.is_none() { SPINNER_MILLIS } else { 1000 };
-        Some((self.now_millis / step + 1) * step)
+        let moves = self.booting() && self.page.fault.is_none() || self.leaving;
+        let step = if moves { MOVING_MILLIS } else { 1000 };
+        let tick = (self.now_millis / step + 1) * step;
+        Some(guard.map_or(tick, |guard| guard.min(tick)))
     }
 
     /// Takes one input in and says what is to be done outside.
-    pub fn update(&mut self, input: Input) -> Option<Effect> {
+    pub fn update(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Key(key) => {
                 self.notice = None;
-                return keymap::action(self.context(), key).and_then(|action| self.act(action));
+                self.looked();
+                self.key(key)
             }
-            Input::Click { column, row } if self.layers.is_empty() => {
-                if let Some(panel) = self.plan().at(column, row) {
-                    self.focus = panel;
+            Input::Click { column, row } => {
+                self.looked();
+                if self.now_millis < self.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
+                    return Vec::new();
                 }
+                self.click(Position { x: column, y: row })
             }
-            Input::Wheel { column, row, down } => self.wheel(column, row, down),
-            Input::Click { .. } | Input::Paste => {}
+            Input::Wheel { column, row, down } => {
+                self.wheel(Position { x: column, y: row }, down);
+                Vec::new()
+            }
+            Input::Paste(text) => {
+                self.paste(&text);
+                Vec::new()
+            }
             Input::Resize(size) => {
                 self.size = size;
-                self.keep_focus_on_a_panel();
-                return Some(Effect::Redraw);
+                vec![Effect::Redraw]
             }
-            Input::Time(now) => self.now_millis = now,
-            Input::News(update) => {
-                if let (Some(frozen), Update::Chain(_)) = (&mut self.frozen, &update) {
-                    frozen.missed += 1;
+            Input::Focus(here) => {
+                if here {
+                    self.focused_at = self.now_millis;
+                    self.looked();
+                } else {
+                    self.away.lost(self.now_millis, &self.feed);
                 }
-                self.live.apply(update);
+                Vec::new()
             }
+            Input::Time(now) => {
+                self.now_millis = now;
+                self.away.idle(now, &self.feed);
+                Vec::new()
+            }
+            Input::Drawn => {
+                let now = self.now_millis;
+                if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
+                    decision.drawn(now);
+                }
+                Vec::new()
+            }
+            Input::News(news) => self.news(*news),
+            Input::SessionGone => {
+                if self.leaving || self.farewell.is_some() {
+                    return vec![Effect::Quit];
+                }
+                self.page.fault = Some(SafeText::clean("the session has ended; q leaves", 60));
+                Vec::new()
+            }
+            Input::Terminate => self.leave(LeaveMode::Finish),
             Input::CannotSuspend => {
-                let words = "Ctrl-Z: there is no shell behind this terminal to go back to";
-                self.notice = Some(SafeText::clean(words, words.len()));
+                self.say("Ctrl-Z: there is no shell behind this terminal to go back to");
+                Vec::new()
             }
         }
-        None
     }
 
-    fn act(&mut self, action: Action) -> Option<Effect> {
-        match action {
-            Action::AskToQuit => self.layers.push(Layer::Quit),
-            Action::Quit => return Some(Effect::Quit),
-            Action::Help => self.layers.push(Layer::Help { offset: 0 }),
-            Action::Back => {
-                if self.layers.pop().is_none() {
-                    self.zoomed = false;
-                }
-            }
-            Action::CloseOrQuit => {
-                if self.layers.pop().is_none() {
-                    self.layers.push(Layer::Quit);
-                }
-            }
-            Action::NextPanel => self.step_focus(1),
-            Action::PreviousPanel => self.step_focus(-1),
-            Action::Down => self.scroll(1),
-            Action::Up => self.scroll(-1),
-            Action::Top => self.scroll(isize::MIN),
-            Action::Bottom => self.scroll(isize::MAX),
-            Action::HalfPageDown => self.scroll(self.half_page()),
-            Action::HalfPageUp => self.scroll(-self.half_page()),
-            Action::Zoom => self.zoomed = !self.zoomed,
-            Action::Freeze => {
-                self.frozen = match self.frozen.take() {
-                    Some(_) => None,
-                    None => Some(Box::new(Frozen { page: self.live.clone(), missed: 0 })),
-                };
-            }
-            Action::Redraw => return Some(Effect::Redraw),
-            Action::Suspend => return Some(Effect::Suspend),
-        }
-        None
+    /// Says something in the hint line, until the next key.
+    pub fn say(&mut self, words: &str) {
+        self.notice = Some(SafeText::clean(words, 300));
     }
 
-    fn step_focus(&mut self, step: isize) {
-        let was_zoomed = std::mem::replace(&mut self.zoomed, false);
-        let panels = self.plan().panels;
-        self.zoomed = was_zoomed;
-        let Ok(count) = isize::try_from(panels.len()) else { return };
-        if count == 0 {
-            return;
+    fn looked(&mut self) {
+        self.away.back(self.now_millis, &self.feed);
+    }
+
+    fn news(&mut self, news: News) -> Vec<Effect> {
+        match news {
+            News::Market(update) => self.page.apply(update),
+            News::Ready(ready) => self.ready = Some(ready),
+            News::Events(events) => return self.events(&events),
+            News::Questions(questions) => {
+                let more = questions.iter().any(|one| !self.questions.iter().any(|known| known.number == one.number));
+                self.questions = questions;
+                if more && !self.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
+                    self.say("a decision waits for you: a opens it");
+                }
+                self.follow_question();
+            }
+            News::Snapshot(snapshot) => {
+                self.watch_caps(&snapshot);
+                self.snapshot = Some(snapshot);
+                if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.stop.is_none()) {
+                    self.feed.stop = None;
+                }
+            }
+            News::Began { ticket, call_id } => return self.hear(ticket, Heard::Began(call_id)),
+            News::Reply { ticket, response } => return self.hear(ticket, Heard::Reply(response)),
+            News::Found { ticket: HISTORY_TICKET, found } => {
+                self.history_asked = false;
+                if let Found::History { events, last, .. } = *found {
+                    self.feed.take_history(&events, last);
+                }
+            }
+            News::Found { ticket: STORY_TICKET, found } => {
+                if let Some(Layer::Story(story)) = self.layers.last_mut() {
+                    story.trail = Some(found);
+                }
+            }
+            News::Found { ticket, found } => return self.hear(ticket, Heard::Found(found)),
+            News::Told { done, words } => {
+                let mark = if done { "" } else { "not done: " };
+                self.say(&format!("{mark}{words}"));
+            }
+            News::Left(farewell) => {
+                self.farewell = Some(farewell);
+                return vec![Effect::Quit];
+            }
         }
-        let at = panels.iter().position(|(panel, _)| *panel == self.focus);
-        let next = match at.and_then(|at| isize::try_from(at).ok()) {
-            Some(at) => (at + step).rem_euclid(count),
-            None => 0,
+        Vec::new()
+    }
+
+    fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
+        for event in events {
+            self.feed.take(event);
+            self.watch_event(event);
+        }
+        if let Some(frozen) = &mut self.frozen {
+            frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
+        }
+        if self.feed.missed > 0 && !self.history_asked {
+            self.history_asked = true;
+            let query = Query::History { after: self.feed.last.saturating_sub(HISTORY_EVENTS) };
+            return vec![self.send(Command::Look { ticket: HISTORY_TICKET, query })];
+        }
+        Vec::new()
+    }
+
+    fn watch_event(&mut self, event: &Event) {
+        let words = match &event.kind {
+            EventKind::ApprovalResolved(resolved) if resolved.outcome == crate::fabric::ApprovalOutcome::Lapsed => {
+                "nobody answered a question in time".to_owned()
+            }
+            EventKind::PhaseChanged(changed) => format!("phase {} → {}: {}", changed.from, changed.to, changed.why),
+            EventKind::ChainHealth(health) if health.state != crate::fabric::ChainState::Healthy => {
+                format!("chain {} answers badly: {}", health.chain_id, health.why)
+            }
+            EventKind::FabricFault(fault) => fault.message.to_string(),
+            EventKind::HaltRaised(halt) => {
+                let level = halt.level.map_or("nothing", |level| level.as_str());
+                format!("stop ladder at {level}, by {}", halt.by)
+            }
+            _ => return,
         };
-        if let Some((panel, _)) = usize::try_from(next).ok().and_then(|next| panels.get(next)) {
-            self.focus = *panel;
+        self.alert(event.at, &words);
+    }
+
+    fn alert(&mut self, at: u64, words: &str) {
+        if self.alerts.len() >= ALERTS_KEPT {
+            self.alerts.pop_front();
+        }
+        self.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
+    }
+
+    /// The newest alert that is still fresh.
+    pub fn fresh_alert(&self) -> Option<&Alert> {
+        self.alerts.back().filter(|alert| self.now_millis < alert.at.saturating_add(ALERT_MILLIS))
+    }
+
+    /// Alerts where a cap fills past 80 %, or the breaker opens.
+    fn watch_caps(&mut self, next: &Snapshot) {
+        use crate::runtime::handle::BreakerNow;
+        let Some(limits) = &next.limits else { return };
+        let before = self.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
+        let filled = |limits: &crate::runtime::handle::Limits| {
+            let used = limits.day.used.scaled(2, crate::base::units::Rounding::Down)?;
+            let limit = limits.day.limit?.scaled(2, crate::base::units::Rounding::Down)?;
+            Some(used.checked_mul(100)? >= limit.checked_mul(80)?)
+        };
+        let (was, is) = (before.and_then(filled), filled(limits));
+        let open = |limits: &crate::runtime::handle::Limits| !matches!(limits.breaker, BreakerNow::Closed { .. });
+        let opened = open(limits) && !before.is_some_and(open);
+        if is == Some(true) && was != Some(true) {
+            self.alert(next.at, "more than 80 % of the day's cap is used");
+        }
+        if opened {
+            self.alert(next.at, "the failure breaker is open: no new trades");
         }
     }
 
-    /// A smaller terminal may have no room for the panel that had the keys.
-    fn keep_focus_on_a_panel(&mut self) {
-        let plan = self.plan();
-        if plan.shape != Shape::TooSmall && !self.zoomed && plan.area_of(self.focus).is_none() {
-            self.focus = Panel::Pools;
+    /// Keeps an open decision with its question, or closes it when that is over.
+    fn follow_question(&mut self) {
+        let mut over = false;
+        for layer in &mut self.layers {
+            if let Layer::Decision(decision) = layer {
+                match self.questions.iter().find(|question| question.number == decision.number) {
+                    Some(question) => decision.follow(question),
+                    None => over = true,
+                }
+            }
+        }
+        if over {
+            self.layers.retain(|layer| match layer {
+                Layer::Decision(decision) => self.questions.iter().any(|one| one.number == decision.number),
+                _ => true,
+            });
         }
     }
 
-    fn half_page(&self) -> isize {
-        let rows = self.plan().area_of(self.focus).map_or(0, |area| rows::visible(self, self.focus, area));
-        isize::try_from((rows / 2).max(1)).unwrap_or(1)
+    fn open_decision(&mut self, number: u64) {
+        let Some(question) = self.questions.iter().find(|question| question.number == number) else { return };
+        let mut decision = Decision::new(number, self.now_millis);
+        decision.follow(question);
+        self.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));
+        self.layers.push(Layer::Decision(Box::new(decision)));
     }
 
-    fn scroll(&mut self, by: isize) {
-        if let Some(Layer::Help { offset }) = self.layers.last_mut() {
-            // The help's length is the table's; its view shows the last rows when told to go beyond.
-            *offset = moved(*offset, by, keymap::rows(Context::Page).count());
-            return;
+    fn hear(&mut self, ticket: u64, heard: Heard) -> Vec<Effect> {
+        let Some((screen, count)) = holder(ticket) else { return Vec::new() };
+        self.with_screen(screen, |view, known, _| view.hear(count, heard, known))
+    }
+
+    /// Lets a screen do something, and carries its wishes out.
+    fn with_screen(
+        &mut self,
+        id: ScreenId,
+        act: impl FnOnce(&mut dyn crate::console::screens::ScreenView, &Known<'_>, Rect) -> Vec<Wish>,
+    ) -> Vec<Effect> {
+        // The screens are set aside, so that one of them can be changed while it reads all the rest.
+        let mut screens = std::mem::take(&mut self.screens);
+        let body = self.body();
+        let wishes = match screens.get_mut(id) {
+            Some(view) => act(view.as_mut(), &self.known(), body),
+            None => Vec::new(),
+        };
+        self.screens = screens;
+        let mut effects = Vec::new();
+        for wish in wishes {
+            effects.extend(self.grant(wish));
         }
-        self.scroll_panel(self.focus, by);
+        effects
     }
 
-    fn scroll_panel(&mut self, panel: Panel, by: isize) {
-        let Some(area) = self.plan().area_of(panel) else { return };
-        let hidden = rows::count(self, panel).saturating_sub(rows::visible(self, panel, area));
-        let offset = self.offset(panel).min(hidden);
-        self.offsets.insert(panel, moved(offset, by, hidden));
-    }
-
-    fn wheel(&mut self, column: u16, row: u16, down: bool) {
-        let by = if down { 3 } else { -3 };
-        if !self.layers.is_empty() {
-            self.scroll(by);
-        } else if let Some(panel) = self.plan().at(column, row) {
-            self.scroll_panel(panel, by);
+    fn grant(&mut self, wish: Wish) -> Vec<Effect> {
+        match wish {
+            Wish::Send(command) => vec![self.send(*command)],
+            Wish::Copy(text) => {
+                self.say("copied");
+                vec![Effect::Copy(text)]
+            }
+            Wish::Write { name, text } => vec![Effect::Write { name, text }],
+            Wish::OpenQuestion(number) => {
+                self.open_decision(number);
+                Vec::new()
+            }
+            Wish::OpenCall(call_id) => self.open_story(call_id),
+            Wish::Confirm { title, command } => {
+                self.layers.push(Layer::Confirm { title, command, since: self.now_millis });
+                Vec::new()
+            }
+            Wish::GoTo(screen) => self.go_to(screen),
+            Wish::Notice(words) => {
+                self.notice = Some(words);
+                Vec::new()
+            }
         }
+    }
+
+    fn send(&self, command: Command) -> Effect {
+        let golem_id = self.ready.as_ref().map_or_else(GolemId::operator, |ready| ready.golem_id.clone());
+        Effect::Send(Sent { golem_id, command })
+    }
+
+    fn go_to(&mut self, screen: ScreenId) -> Vec<Effect> {
+        if self.screens.get(screen).is_none() {
+            self.say(&format!("there is no screen {} in this build", screen.name()));
+            return Vec::new();
+        }
+        self.screen = screen;
+        self.with_screen(screen, |view, known, _| view.shown(known))
+    }
+
+    /// Ends the session; a second wish ends it now.
+    fn leave(&mut self, mode: LeaveMode) -> Vec<Effect> {
+        let mode = if self.leaving { LeaveMode::Now } else { mode };
+        self.leaving = true;
+        self.layers.retain(|layer| !matches!(layer, Layer::Quit));
+        vec![self.send(Command::Leave(mode))]
+    }
+
+    /// What is in flight and open, a line each: what leaving would wait for.
+    pub fn in_flight(&self) -> Vec<String> {
+        let mut lines = Vec::new();
+        let open = self.feed.calls.iter().filter(|call| call.is_activity() && call.standing().is_open());
+        for call in open {
+            let (_, word) = call.standing().mark();
+            lines.push(format!("{} {word}", story::title(call)));
+        }
+        let orders = self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()).count();
+        if orders > 0 {
+            lines.push(format!("{orders} auction orders can still fill"));
+        }
+        let intents = self.feed.intents.iter().filter(|(_, intent)| !intent.status.is_final()).count();
+        if intents > 0 {
+            lines.push(format!("{intents} bridge orders are under way"));
+        }
+        lines
     }
 }
 
-fn moved(offset: usize, by: isize, most: usize) -> usize {
-    offset.saturating_add_signed(by).min(most)
-}
+/// Events asked for after a gap: what a screen can show.
+const HISTORY_EVENTS: u64 = 20_000;
 
 #[cfg(test)]
 mod tests;

@@ -1,0 +1,332 @@
+//! The decision: what is picked, read and typed about one question, and when a key may act.
+//!
+//! A key that picks, marks or does something acts only when the question has been on the screen, as it is now, for
+//! [`GUARD_MILLIS`], and nothing was typed for as long. Looking around acts at once. A question that changes loses
+//! picks and marks and is guarded anew.
+
+use std::collections::BTreeSet;
+
+use super::field::Field;
+use crate::base::text::SafeText;
+use crate::base::units::Usd;
+use crate::console::keymap::{Action, Key};
+use crate::runtime::questions::{AnswerKind, OperatorAnswer, Question};
+
+/// How long a question must have stood there, untouched, before a key acts on it.
+pub const GUARD_MILLIS: u64 = 500;
+/// How long a standing approval lasts where nothing else is typed, in minutes.
+const USUAL_MINUTES: &str = "60";
+
+/// What is typed for the answer that is picked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Form {
+    /// What each field is for, and what is in it.
+    pub fields: Vec<(&'static str, Field)>,
+    /// The field that has the keys.
+    pub at: usize,
+}
+
+/// What is wrong with what was asked of the dialog, for the operator.
+pub type Hint = SafeText;
+
+/// The dialog.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Decision {
+    /// The question's number, which stays when it is asked anew.
+    pub number: u64,
+    /// The question as it was when keys were last taken: a different one clears what was picked.
+    pub shown: Option<Box<Question>>,
+    /// When that was first on the screen.
+    drawn_at: Option<u64>,
+    /// When the last key or paste came.
+    touched_at: u64,
+    /// What is picked.
+    pub picked: Option<AnswerKind>,
+    /// What is typed for it.
+    pub form: Option<Form>,
+    /// Whether a standing approval was confirmed once and waits for the second time.
+    pub again: bool,
+    /// What was marked as read.
+    pub read: BTreeSet<SafeText>,
+    /// Lines that are not what they were when it was asked before.
+    pub changed: Vec<SafeText>,
+    /// Whether the raw call is shown.
+    pub raw: bool,
+    /// Whether it has the whole screen.
+    pub full: bool,
+    /// Lines scrolled past.
+    pub offset: usize,
+    /// What to say of the last key.
+    pub hint: Option<Hint>,
+}
+
+/// What became of a key.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Taken {
+    /// Nothing beyond the dialog.
+    Stays,
+    /// Close it; the question keeps waiting.
+    Later,
+    /// This is the answer.
+    Answer(OperatorAnswer),
+    /// Show the next question.
+    Next,
+    /// Copy the question.
+    Copy,
+}
+
+impl Decision {
+    /// A dialog for the question of that number, about to be drawn.
+    pub fn new(number: u64, now: u64) -> Self {
+        Self {
+            number,
+            shown: None,
+            drawn_at: None,
+            touched_at: now,
+            picked: None,
+            form: None,
+            again: false,
+            read: BTreeSet::new(),
+            changed: Vec::new(),
+            raw: false,
+            full: false,
+            offset: 0,
+            hint: None,
+        }
+    }
+
+    /// Takes in how the question is now. Where it is not what was shown, what was picked and read is so no longer.
+    pub fn follow(&mut self, question: &Question) {
+        let same = self.shown.as_ref().is_some_and(|shown| same_question(shown, question));
+        if same {
+            return;
+        }
+        if self.shown.is_some() {
+            self.picked = None;
+            self.form = None;
+            self.again = false;
+            self.read.clear();
+            self.changed.clone_from(&question.changed);
+            let words = "simulated again: look at what changed; nothing is picked any more";
+            self.hint = Some(SafeText::clean(words, 100));
+        }
+        self.drawn_at = None;
+        self.shown = Some(Box::new(question.clone()));
+    }
+
+    /// It is on the screen now, as it is.
+    pub fn drawn(&mut self, now: u64) {
+        if self.shown.is_some() && self.drawn_at.is_none() {
+            self.drawn_at = Some(now);
+        }
+    }
+
+    /// When the next key can act; `None` before it was drawn.
+    pub fn acts_from(&self) -> Option<u64> {
+        Some(self.drawn_at?.max(self.touched_at).saturating_add(GUARD_MILLIS))
+    }
+
+    /// Something was pasted: it does nothing but start the guard anew.
+    pub fn pasted(&mut self, now: u64) {
+        self.touched_at = now;
+        self.hint = Some(SafeText::clean("pasted text is ignored here", 60));
+    }
+
+    /// Whether the text of the picked answer has the keys.
+    pub fn typing(&self) -> bool {
+        self.form.is_some()
+    }
+
+    /// Takes a key while the text has the keys.
+    pub fn type_key(&mut self, key: Key, now: u64) {
+        self.touched_at = now;
+        self.again = false;
+        let Some(form) = &mut self.form else { return };
+        let count = form.fields.len().max(1);
+        match key.code {
+            crossterm::event::KeyCode::Tab | crossterm::event::KeyCode::Down => form.at = (form.at + 1) % count,
+            crossterm::event::KeyCode::BackTab | crossterm::event::KeyCode::Up => {
+                form.at = (form.at + count - 1) % count;
+            }
+            _ => {
+                if let Some((_, field)) = form.fields.get_mut(form.at) {
+                    field.key(key);
+                }
+            }
+        }
+    }
+
+    /// Takes an action of the keymap.
+    pub fn act(&mut self, action: Action, now: u64, rows: usize) -> Taken {
+        let ready = self.acts_from().is_some_and(|from| now >= from);
+        let half = (rows / 2).max(1);
+        match action {
+            // Looking around.
+            Action::Back => {
+                if self.form.take().is_some() || self.picked.take().is_some() {
+                    self.touched_at = now;
+                    self.again = false;
+                    return Taken::Stays;
+                }
+                return Taken::Later;
+            }
+            Action::Down => self.offset = self.offset.saturating_add(1),
+            Action::Up => self.offset = self.offset.saturating_sub(1),
+            Action::HalfPageDown => self.offset = self.offset.saturating_add(half),
+            Action::HalfPageUp => self.offset = self.offset.saturating_sub(half),
+            Action::Top => self.offset = 0,
+            Action::Bottom => self.offset = usize::MAX,
+            Action::Zoom => self.full = !self.full,
+            Action::RawCall => {
+                self.raw = !self.raw;
+                self.offset = 0;
+            }
+            Action::NextQuestion => return Taken::Next,
+            Action::Copy => return Taken::Copy,
+            // Whatever leads to an answer waits for the guard.
+            Action::Pick(_) | Action::MarkRead | Action::DoIt => {
+                self.touched_at = now;
+                if !ready {
+                    self.hint = Some(SafeText::clean("too soon: read it first, then press again", 60));
+                    return Taken::Stays;
+                }
+                self.hint = None;
+                let Some(question) = self.shown.clone() else { return Taken::Stays };
+                return match action {
+                    Action::Pick(kind) => self.pick(&question, kind),
+                    Action::MarkRead => self.mark(&question),
+                    _ => self.do_it(&question),
+                };
+            }
+            _ => {}
+        }
+        // What only looks around is a keystroke, too.
+        self.touched_at = now;
+        Taken::Stays
+    }
+
+    /// What is left to be read.
+    pub fn unread(&self, question: &Question) -> usize {
+        question.to_read.iter().filter(|one| !self.read.contains(&one.text)).count()
+    }
+
+    fn mark(&mut self, question: &Question) -> Taken {
+        match question.to_read.iter().find(|one| !self.read.contains(&one.text)) {
+            Some(next) => drop(self.read.insert(next.text.clone())),
+            None => self.hint = Some(SafeText::clean("everything is marked as read", 60)),
+        }
+        Taken::Stays
+    }
+
+    fn pick(&mut self, question: &Question, kind: AnswerKind) -> Taken {
+        let offered = question.answers.iter().find(|offered| offered.kind == kind);
+        let why_not = match offered {
+            Some(offered) => offered.why_not.clone(),
+            None => Some(SafeText::clean("not for this question", 40)),
+        };
+        if let Some(why) = why_not {
+            self.hint = Some(SafeText::clean(&format!("not available: {why}"), 200));
+            return Taken::Stays;
+        }
+        let unread = self.unread(question);
+        if unread > 0 && matches!(kind, AnswerKind::Once | AnswerKind::Similar) {
+            let words = format!("{unread} to read first: Space marks the next ! as read");
+            self.hint = Some(SafeText::clean(&words, 100));
+            return Taken::Stays;
+        }
+        self.picked = Some(kind);
+        self.again = false;
+        self.form = form(question, kind);
+        Taken::Stays
+    }
+
+    fn do_it(&mut self, question: &Question) -> Taken {
+        let Some(kind) = self.picked else {
+            self.hint = Some(SafeText::clean("nothing is picked: a letter picks, Enter does it", 60));
+            return Taken::Stays;
+        };
+        let said = |name: &str| {
+            let form = self.form.as_ref()?;
+            form.fields.iter().find(|(label, _)| *label == name).map(|(_, field)| field.text().trim().to_owned())
+        };
+        if let (Some(confirm), AnswerKind::Once | AnswerKind::Similar) = (&question.confirm, kind) {
+            if said(CONFIRM).as_deref() != Some(confirm.expected.as_str()) {
+                self.hint = Some(SafeText::clean(&format!("type {}", confirm.what), 200));
+                return Taken::Stays;
+            }
+        }
+        let answer = match kind {
+            AnswerKind::Once => Ok(OperatorAnswer::Once),
+            AnswerKind::Similar => similar(said(MINUTES), said(TOTAL)),
+            AnswerKind::Smaller => match said(AMOUNT).filter(|amount| !amount.is_empty()) {
+                Some(amount) => Ok(OperatorAnswer::Smaller { amount }),
+                None => Err("type the smaller amount"),
+            },
+            AnswerKind::Refuse => Ok(OperatorAnswer::Refuse { reason: self.reason() }),
+            AnswerKind::RefuseAndStop => Ok(OperatorAnswer::RefuseAndStop { reason: self.reason() }),
+        };
+        match answer {
+            Err(why) => {
+                self.hint = Some(SafeText::clean(why, 100));
+                Taken::Stays
+            }
+            Ok(OperatorAnswer::Similar { .. }) if !self.again => {
+                self.again = true;
+                let words = "this lets more than one action pass without asking: Enter again gives it";
+                self.hint = Some(SafeText::clean(words, 100));
+                Taken::Stays
+            }
+            Ok(answer) => Taken::Answer(answer),
+        }
+    }
+
+    fn reason(&self) -> SafeText {
+        let form = self.form.as_ref();
+        form.and_then(|form| form.fields.first()).map(|(_, field)| field.safe()).unwrap_or_default()
+    }
+}
+
+const CONFIRM: &str = "to confirm";
+const MINUTES: &str = "for how many minutes";
+const TOTAL: &str = "up to how many dollars in all";
+const AMOUNT: &str = "the smaller amount";
+const REASON: &str = "why (told to the Golem; may be empty)";
+
+/// The text an answer takes.
+fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
+    let mut fields = match kind {
+        AnswerKind::Once => Vec::new(),
+        AnswerKind::Similar => vec![(MINUTES, Field::holding(USUAL_MINUTES)), (TOTAL, Field::default())],
+        AnswerKind::Smaller => vec![(AMOUNT, Field::default())],
+        AnswerKind::Refuse | AnswerKind::RefuseAndStop => vec![(REASON, Field::default())],
+    };
+    if question.confirm.is_some() && matches!(kind, AnswerKind::Once | AnswerKind::Similar) {
+        fields.push((CONFIRM, Field::default()));
+    }
+    (!fields.is_empty()).then_some(Form { fields, at: 0 })
+}
+
+fn similar(minutes: Option<String>, total: Option<String>) -> Result<OperatorAnswer, &'static str> {
+    let minutes: u64 = minutes.and_then(|text| text.parse().ok()).ok_or("type for how many minutes")?;
+    let millis = minutes.checked_mul(60_000).filter(|millis| *millis > 0).ok_or("type for how many minutes")?;
+    let total: Usd = total.and_then(|text| text.parse().ok()).ok_or("type up to how many dollars in all")?;
+    Ok(OperatorAnswer::Similar { millis, total })
+}
+
+/// Whether two states of a question ask the same: all that an answer could hang on, but not its place in the queue,
+/// nor what the Golem says meanwhile.
+fn same_question(one: &Question, other: &Question) -> bool {
+    let bare = |question: &Question| {
+        let mut question = question.clone();
+        (question.place, question.of) = (0, 0);
+        if let crate::runtime::questions::About::Action(action) = &mut question.about {
+            action.words = None;
+            action.asked_by.clear();
+        }
+        question
+    };
+    bare(one) == bare(other)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,456 @@
+//! What lies over a screen, and what keys, clicks and pastes do. The topmost layer has the keys; it consumes one or
+//! passes it on.
+
+use crossterm::event::KeyCode;
+use ratatui::layout::Position;
+
+use super::decision::{Decision, Taken};
+use super::field::Field;
+use super::prompt::{self, Entry, Meant};
+use super::story::Story;
+use super::{Effect, Frozen, STORY_TICKET, State};
+use crate::base::id::CallId;
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::console::keymap::{self, Action, Context, Key};
+use crate::console::screens::ScreenId;
+use crate::runtime::handle::{Command, LeaveMode, Query};
+
+/// How long a question must stand before a key answers it.
+const SETTLE_MILLIS: u64 = 300;
+/// Entries of the trail told of one call.
+const STORY_ENTRIES: u32 = 200;
+
+/// What lies over a screen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Layer {
+    /// The keys and what they do.
+    Help {
+        /// Rows scrolled past.
+        offset: usize,
+        /// Where it was asked for.
+        of: Context,
+    },
+    /// The question before leaving.
+    Quit,
+    /// A decision.
+    Decision(Box<Decision>),
+    /// What to make of a hold.
+    Hold {
+        /// Since when it is shown.
+        since: u64,
+    },
+    /// The whole story of a call.
+    Story(Box<Story>),
+    /// The palette.
+    Palette {
+        /// What is looked for.
+        field: Field,
+        /// The entry that Enter takes.
+        at: usize,
+    },
+    /// Whether something is to be cancelled or revoked.
+    Confirm {
+        /// What.
+        title: SafeText,
+        /// What a yes does.
+        command: Box<Command>,
+        /// Since when it is shown.
+        since: u64,
+    },
+}
+
+impl Layer {
+    /// Where its keys are bound.
+    pub fn context(&self) -> Context {
+        match self {
+            Self::Help { .. } => Context::Help,
+            Self::Quit => Context::Quit,
+            Self::Decision(decision) if decision.typing() => Context::Typing,
+            Self::Decision(_) => Context::Decision,
+            Self::Hold { .. } => Context::Hold,
+            Self::Story(_) => Context::Story,
+            Self::Palette { .. } => Context::Typing,
+            Self::Confirm { .. } => Context::Confirm,
+        }
+    }
+}
+
+impl State {
+    pub(super) fn key(&mut self, key: Key) -> Vec<Effect> {
+        let context = self.context();
+        // What holds in every layer comes first: no text field keeps the stop from the operator.
+        if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) = keymap::action(Context::Anywhere, key) {
+            return self.anywhere(action);
+        }
+        if self.leaving && self.layers.is_empty() {
+            return match keymap::action(Context::Leaving, key) {
+                Some(Action::QuitNow | Action::CloseOrQuit) => self.leave(LeaveMode::Now),
+                _ => Vec::new(),
+            };
+        }
+        if context == Context::Typing {
+            return self.type_key(key);
+        }
+        if context == Context::Page {
+            return self.page_key(key);
+        }
+        match keymap::action(context, key) {
+            Some(action) => self.layer_action(action),
+            None => {
+                self.untaken_key();
+                Vec::new()
+            }
+        }
+    }
+
+    /// A key that means nothing is a keystroke all the same: it guards a decision anew.
+    fn untaken_key(&mut self) {
+        let now = self.now_millis;
+        if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
+            decision.act(Action::Redraw, now, 1);
+        }
+    }
+
+    fn page_key(&mut self, key: Key) -> Vec<Effect> {
+        let screen = self.screen;
+        let takes_text = self.screens.get(screen).is_some_and(|view| view.takes_text());
+        if takes_text {
+            let mut consumed = false;
+            let effects = self.with_screen(screen, |view, known, _| {
+                let mut wishes = Vec::new();
+                consumed = view.type_key(key, known, &mut wishes);
+                wishes
+            });
+            if consumed {
+                return effects;
+            }
+        }
+        let Some(action) = keymap::action(Context::Page, key) else { return Vec::new() };
+        if takes_text && key.text().is_some() {
+            return Vec::new();
+        }
+        let mut consumed = false;
+        let effects = self.with_screen(screen, |view, known, area| match view.act(action, known, area) {
+            Some(wishes) => {
+                consumed = true;
+                wishes
+            }
+            None => Vec::new(),
+        });
+        if consumed { effects } else { self.page_action(action) }
+    }
+
+    /// What a key of a screen means where the screen itself makes nothing of it.
+    fn page_action(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::AskToQuit | Action::CloseOrQuit => {
+                if self.in_flight().is_empty() && action == Action::AskToQuit {
+                    return self.leave(LeaveMode::Finish);
+                }
+                self.layers.push(Layer::Quit);
+            }
+            Action::Help => self.layers.push(Layer::Help { offset: 0, of: Context::Page }),
+            Action::GoTo(screen) => return self.go_to(screen),
+            Action::Prompt => self.prompt = Some(Field::default()),
+            Action::Palette => self.layers.push(Layer::Palette { field: Field::default(), at: 0 }),
+            Action::Decide => match self.questions.first().map(|question| question.number) {
+                Some(number) => self.open_decision(number),
+                None => self.say("no decision waits"),
+            },
+            Action::Freeze => {
+                self.frozen = match self.frozen.take() {
+                    Some(_) => None,
+                    None => {
+                        Some(Box::new(Frozen { page: self.page.clone(), feed: self.feed.clone(), missed: 0 }))
+                    }
+                };
+            }
+            Action::Pause => return self.pause(),
+            Action::Back => self.away.dismiss(),
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Pauses at once; resuming needs a decision.
+    fn pause(&mut self) -> Vec<Effect> {
+        match self.stop() {
+            None => {
+                let reason = SafeText::clean("paused by the operator", 60);
+                vec![self.send(Command::Raise { level: StopLevel::Pause, reason })]
+            }
+            Some(_) => vec![self.send(Command::AskToLower { level: None })],
+        }
+    }
+
+    fn anywhere(&mut self, action: Action) -> Vec<Effect> {
+        match action {
+            Action::Hold => {
+                if !self.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
+                    self.layers.push(Layer::Hold { since: self.now_millis });
+                }
+                vec![self.send(Command::Hold)]
+            }
+            Action::Redraw => vec![Effect::Redraw],
+            Action::Suspend if self.may_suspend => vec![Effect::Suspend],
+            Action::Suspend => {
+                self.say("Ctrl-Z is off where real money moves: it would also stop the Golem");
+                Vec::new()
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    /// A key while a text has the keys: the prompt, the palette, or a decision's form.
+    fn type_key(&mut self, key: Key) -> Vec<Effect> {
+        let action = keymap::action(Context::Typing, key);
+        let now = self.now_millis;
+        if self.layers.is_empty() {
+            let Some(field) = &mut self.prompt else { return Vec::new() };
+            match action {
+                Some(Action::Back) => self.prompt = None,
+                Some(Action::CloseOrQuit) => {
+                    if !field.clear() {
+                        self.prompt = None;
+                    }
+                }
+                Some(Action::DoIt) => {
+                    let said = field.safe();
+                    self.prompt = None;
+                    return self.run_entry(prompt::meant(said.as_str()));
+                }
+                _ => {
+                    field.key(key);
+                }
+            }
+            return Vec::new();
+        }
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => match action {
+                Some(action @ (Action::DoIt | Action::Back)) => return self.layer_action(action),
+                Some(Action::CloseOrQuit) => return self.layer_action(Action::Back),
+                _ => decision.type_key(key, now),
+            },
+            Some(Layer::Palette { field, at }) => match action {
+                Some(Action::Back | Action::CloseOrQuit) => drop(self.layers.pop()),
+                Some(Action::DoIt) => {
+                    let found = prompt::find(field.text());
+                    let chosen = found.get(*at).map(|entry| entry.meant.clone());
+                    self.layers.pop();
+                    if let Some(meant) = chosen {
+                        return self.run_entry(meant);
+                    }
+                }
+                _ => match key.code {
+                    KeyCode::Down | KeyCode::Tab => {
+                        *at = (*at + 1).min(prompt::find(field.text()).len().saturating_sub(1));
+                    }
+                    KeyCode::Up | KeyCode::BackTab => *at = at.saturating_sub(1),
+                    _ => {
+                        field.key(key);
+                        *at = 0;
+                    }
+                },
+            },
+            _ => {}
+        }
+        Vec::new()
+    }
+
+    /// Does what was typed or chosen.
+    fn run_entry(&mut self, meant: Meant) -> Vec<Effect> {
+        match meant {
+            Meant::Nothing => Vec::new(),
+            Meant::Send(command) => vec![self.send(*command)],
+            Meant::GoTo(screen) => self.go_to(screen),
+            Meant::Act(action) => match action {
+                Action::Hold => self.anywhere(action),
+                _ => self.page_action(action),
+            },
+            Meant::Wrong(words) => {
+                self.say(&words);
+                Vec::new()
+            }
+        }
+    }
+
+    fn layer_action(&mut self, action: Action) -> Vec<Effect> {
+        let now = self.now_millis;
+        let rows = usize::from(self.size.height);
+        if action == Action::CloseOrQuit {
+            if !matches!(self.layers.last(), Some(Layer::Hold { .. })) {
+                self.layers.pop();
+            }
+            return Vec::new();
+        }
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => {
+                let taken = decision.act(action, now, rows);
+                let number = decision.number;
+                return self.decision_taken(taken, number);
+            }
+            Some(Layer::Help { offset, .. }) => match action {
+                Action::Down => *offset = offset.saturating_add(1),
+                Action::Up => *offset = offset.saturating_sub(1),
+                Action::Back => drop(self.layers.pop()),
+                _ => {}
+            },
+            Some(Layer::Story(story)) => match action {
+                Action::Back => drop(self.layers.pop()),
+                Action::Copy => {
+                    let text = story.json(&self.feed);
+                    self.say("copied");
+                    return vec![Effect::Copy(text)];
+                }
+                _ => story.scroll(action, rows),
+            },
+            Some(Layer::Quit) => match action {
+                Action::QuitFinish => return self.leave(LeaveMode::Finish),
+                Action::QuitCancel => return self.leave(LeaveMode::CancelOrders),
+                Action::Back => drop(self.layers.pop()),
+                _ => {}
+            },
+            Some(Layer::Hold { since }) => {
+                // A key meant for something else must not choose.
+                if now < since.saturating_add(SETTLE_MILLIS) {
+                    return Vec::new();
+                }
+                let reason = SafeText::clean("stopped by the operator", 60);
+                let effects = match action {
+                    Action::HoldHalt => vec![self.send(Command::Raise { level: StopLevel::Halt, reason })],
+                    Action::HoldExitOnly => {
+                        let release = self.send(Command::ReleaseHold);
+                        vec![release, self.send(Command::Raise { level: StopLevel::ExitOnly, reason })]
+                    }
+                    Action::HoldRelease => vec![self.send(Command::ReleaseHold)],
+                    _ => return Vec::new(),
+                };
+                self.layers.pop();
+                return effects;
+            }
+            Some(Layer::Confirm { command, since, .. }) => match action {
+                Action::DoIt if now >= since.saturating_add(SETTLE_MILLIS) => {
+                    let command = (**command).clone();
+                    self.layers.pop();
+                    return vec![self.send(command)];
+                }
+                Action::Back => drop(self.layers.pop()),
+                _ => {}
+            },
+            Some(Layer::Palette { .. }) | None => {}
+        }
+        Vec::new()
+    }
+
+    fn decision_taken(&mut self, taken: Taken, number: u64) -> Vec<Effect> {
+        match taken {
+            Taken::Stays => Vec::new(),
+            Taken::Later => {
+                self.layers.pop();
+                self.say("later: the question keeps waiting");
+                Vec::new()
+            }
+            Taken::Next => {
+                let at = self.questions.iter().position(|question| question.number == number);
+                let next = at.and_then(|at| self.questions.get(at + 1)).or_else(|| self.questions.first());
+                match next.map(|question| question.number) {
+                    Some(next) if next != number => self.open_decision(next),
+                    _ => self.say("there is no other question"),
+                }
+                Vec::new()
+            }
+            Taken::Copy => match self.questions.iter().find(|question| question.number == number) {
+                Some(question) => {
+                    let text = serde_json::to_string_pretty(question).unwrap_or_default();
+                    self.say("copied");
+                    vec![Effect::Copy(text)]
+                }
+                None => Vec::new(),
+            },
+            Taken::Answer(_) if self.watch_only => {
+                self.say("this console only watches: nothing can be answered from it");
+                Vec::new()
+            }
+            Taken::Answer(answer) => {
+                // What was shown is what is answered: a question that was asked anew has another key.
+                let shown = match self.layers.pop() {
+                    Some(Layer::Decision(decision)) => decision.shown,
+                    _ => None,
+                };
+                match shown {
+                    Some(question) => vec![self.send(Command::Answer { key: question.key, answer })],
+                    None => Vec::new(),
+                }
+            }
+        }
+    }
+
+    pub(super) fn open_story(&mut self, call_id: CallId) -> Vec<Effect> {
+        self.layers.push(Layer::Story(Box::new(Story::new(call_id))));
+        let query = Query::Audit { after: 0, call: Some(call_id), most: STORY_ENTRIES };
+        vec![self.send(Command::Look { ticket: STORY_TICKET, query })]
+    }
+
+    pub(super) fn paste(&mut self, text: &SafeText) {
+        let now = self.now_millis;
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => decision.pasted(now),
+            Some(Layer::Palette { field, .. }) => field.paste(text),
+            Some(_) => {}
+            None => match &mut self.prompt {
+                Some(field) => field.paste(text),
+                None => {
+                    if let Some(view) = self.screens.get_mut(self.screen) {
+                        if view.takes_text() {
+                            view.paste(text);
+                        }
+                    }
+                }
+            },
+        }
+    }
+
+    pub(super) fn click(&mut self, at: Position) -> Vec<Effect> {
+        if !self.layers.is_empty() {
+            return Vec::new();
+        }
+        if let Some(screen) = crate::console::view::tab_at(self, at) {
+            return self.go_to(screen);
+        }
+        let body = self.body();
+        if body.contains(at) {
+            return self.with_screen(self.screen, |view, known, area| view.click(at, known, area));
+        }
+        Vec::new()
+    }
+
+    pub(super) fn wheel(&mut self, at: Position, down: bool) {
+        let now = self.now_millis;
+        let action = if down { Action::Down } else { Action::Up };
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => {
+                for _ in 0..3 {
+                    decision.act(action, now, 1);
+                }
+            }
+            Some(_) => drop(self.layer_action(action)),
+            None => {
+                self.with_screen(self.screen, |view, known, area| {
+                    view.wheel(at, down, known, area);
+                    Vec::new()
+                });
+            }
+        }
+    }
+
+    /// The entries of the palette that fit what is typed.
+    pub fn palette(field: &Field) -> Vec<Entry> {
+        prompt::find(field.text())
+    }
+
+    /// The screens' tabs, in order.
+    pub fn tabs(&self) -> Vec<ScreenId> {
+        self.screens.ids().collect()
+    }
+}

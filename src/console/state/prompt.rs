@@ -1,0 +1,205 @@
+//! What can be typed after `:` and found in the palette. What is no command is said to the Golem.
+
+use crate::base::model::StopLevel;
+use crate::base::text::{SafeText, nearest};
+use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
+use crate::console::keymap::Action;
+use crate::console::screens::ScreenId;
+use crate::runtime::handle::{Command, DevnetControl};
+
+/// What a line means.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Meant {
+    /// Nothing.
+    Nothing,
+    /// A command for the session.
+    Send(Box<Command>),
+    /// A screen.
+    GoTo(ScreenId),
+    /// A key's action.
+    Act(Action),
+    /// A command with something wrong about it.
+    Wrong(String),
+}
+
+/// An entry of the palette.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Entry {
+    /// What is typed for it.
+    pub name: String,
+    /// What it does.
+    pub about: &'static str,
+    /// What it means.
+    pub meant: Meant,
+}
+
+/// The commands without arguments, or with usual ones: what is typed, and what it does.
+const ENTRIES: &[(&str, &str)] = &[
+    ("halt", "nothing is signed but revocations and cancellations"),
+    ("pause", "nothing new begins"),
+    ("exit-only", "only selling and revoking pass"),
+    ("flatten", "positions are to be left, as you decide"),
+    ("revoke", "the keys themselves are to be taken away"),
+    ("resume", "lift the stop; asks for a decision"),
+    ("paper", "rehearse everything, sign nothing"),
+    ("paper off", "sign again; asks for a decision"),
+    ("breaker reset", "close the failure breaker; asks for a decision"),
+    ("mine", "make a block on ethereum (devnet): mine [BLOCKS] [base]"),
+    ("advance 3600", "let an hour pass on ethereum (devnet): advance SECONDS [base]"),
+    ("market off", "the market stands still (devnet)"),
+    ("market on", "the market trades (devnet)"),
+    ("crash 300", "prices fall by 3 % (devnet): crash BPS"),
+    ("spike 300", "prices rise by 3 % for a while (devnet): spike BPS"),
+    ("blocks off", "blocks come only when asked (devnet)"),
+    ("blocks on", "blocks come by the clock (devnet)"),
+    ("help", "the keys and what they do"),
+    ("quit", "leave"),
+];
+
+/// What a typed line means.
+pub fn meant(line: &str) -> Meant {
+    let line = line.trim();
+    let mut words = line.split_whitespace();
+    let Some(first) = words.next() else { return Meant::Nothing };
+    let rest: Vec<&str> = words.collect();
+    let send = |command| Meant::Send(Box::new(command));
+    let raise = |level| {
+        let reason = if rest.is_empty() { "typed by the operator".to_owned() } else { rest.join(" ") };
+        send(Command::Raise { level, reason: SafeText::clean(&reason, 300) })
+    };
+    match (first, rest.as_slice()) {
+        ("halt", _) => raise(StopLevel::Halt),
+        ("pause", _) => raise(StopLevel::Pause),
+        ("exit-only", _) => raise(StopLevel::ExitOnly),
+        ("flatten", _) => raise(StopLevel::Flatten),
+        ("revoke", []) => raise(StopLevel::Revoke),
+        ("resume", []) => send(Command::AskToLower { level: None }),
+        ("paper", [] | ["on"]) => send(Command::EnterPaper),
+        ("paper", ["off"]) => send(Command::AskToLeavePaper),
+        ("breaker", ["reset"]) => send(Command::AskToResetBreaker),
+        ("scenario", name) if !name.is_empty() => send(Command::Scenario { name: name.join(" ") }),
+        ("mine", rest) => devnet(rest, "1", |chain_id, count| DevnetControl::Mine { chain_id, blocks: count }),
+        ("advance", rest) => {
+            devnet(rest, "60", |chain_id, seconds| DevnetControl::Advance { chain_id, seconds: seconds.into() })
+        }
+        ("market", ["on"]) => send(Command::Devnet(DevnetControl::Market { on: true })),
+        ("market", ["off"]) => send(Command::Devnet(DevnetControl::Market { on: false })),
+        ("crash", [bps]) => shock(bps, |bps| DevnetControl::Crash { bps }),
+        ("spike", [bps]) => shock(bps, |bps| DevnetControl::Spike { bps }),
+        ("blocks", ["on"]) => send(Command::Devnet(DevnetControl::Blocks { running: true })),
+        ("blocks", ["off"]) => send(Command::Devnet(DevnetControl::Blocks { running: false })),
+        ("help", []) => Meant::Act(Action::Help),
+        ("quit" | "q", []) => Meant::Act(Action::AskToQuit),
+        ("stop" | "hold", []) => Meant::Act(Action::Hold),
+        (word, []) => match ScreenId::ALL.into_iter().find(|screen| screen.name().eq_ignore_ascii_case(word)) {
+            Some(screen) => Meant::GoTo(screen),
+            None => match near_miss(word) {
+                Some(near) => Meant::Wrong(format!("no command `{word}`; did you mean `{near}`? Say more to tell the Golem")),
+                None => say(line),
+            },
+        },
+        _ => say(line),
+    }
+}
+
+fn say(line: &str) -> Meant {
+    Meant::Send(Box::new(Command::Say { words: SafeText::clean(line, 400) }))
+}
+
+/// A single word that is nearly a command is no word for the Golem: a stop that was mistyped must not become a remark.
+fn near_miss(word: &str) -> Option<&'static str> {
+    let names = ENTRIES.iter().filter_map(|(name, _)| name.split_whitespace().next());
+    nearest(word, names)
+}
+
+fn devnet(rest: &[&str], usual: &str, control: impl FnOnce(u64, u32) -> DevnetControl) -> Meant {
+    let chain = if rest.contains(&"base") { DEVNET_BASE } else { DEVNET_ETHEREUM };
+    let count = rest.iter().find(|word| **word != "base" && **word != "ethereum").copied().unwrap_or(usual);
+    match count.parse() {
+        Ok(count) => Meant::Send(Box::new(Command::Devnet(control(chain, count)))),
+        Err(_) => Meant::Wrong(format!("`{count}` is no number")),
+    }
+}
+
+fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> Meant {
+    match bps.parse() {
+        Ok(bps @ 1..=9_900) => Meant::Send(Box::new(Command::Devnet(control(bps)))),
+        _ => Meant::Wrong(format!("`{bps}` is no number of basis points from 1 to 9900")),
+    }
+}
+
+/// Every entry whose name or words hold what is typed, letter after letter, the closest first.
+pub fn find(typed: &str) -> Vec<Entry> {
+    let commands = ENTRIES.iter().map(|(name, about)| Entry { name: (*name).to_owned(), about, meant: meant(name) });
+    let screens = ScreenId::ALL.into_iter().map(|screen| Entry {
+        name: screen.name().to_lowercase(),
+        about: "go to this screen",
+        meant: Meant::GoTo(screen),
+    });
+    let wanted = typed.trim().to_lowercase();
+    let mut found: Vec<(usize, Entry)> = commands
+        .chain(screens)
+        .filter_map(|entry| {
+            let score = score(&entry.name, &wanted).or_else(|| {
+                entry.about.to_lowercase().contains(&wanted).then_some(1_000)
+            })?;
+            Some((score, entry))
+        })
+        .collect();
+    found.sort_by_key(|(score, _)| *score);
+    found.into_iter().map(|(_, entry)| entry).collect()
+}
+
+/// How far apart the letters of `wanted` stand in `name`; `None` where one is missing. Lower is closer.
+fn score(name: &str, wanted: &str) -> Option<usize> {
+    let mut from = 0;
+    let mut apart = 0;
+    for letter in wanted.chars() {
+        let rest = name.get(from..)?;
+        let at = rest.find(letter)?;
+        apart += at;
+        from += at + letter.len_utf8();
+    }
+    Some(apart)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_command_is_said_to_the_golem() {
+        let Meant::Send(said) = meant("wait for gas, please") else { panic!() };
+        assert_eq!(*said, Command::Say { words: SafeText::clean("wait for gas, please", 400) });
+        assert_eq!(meant("  "), Meant::Nothing);
+    }
+
+    #[test]
+    fn a_mistyped_stop_is_not_said_to_the_golem() {
+        assert!(matches!(meant("hatl"), Meant::Wrong(_)));
+        assert!(matches!(meant("puase"), Meant::Wrong(_)));
+    }
+
+    #[test]
+    fn what_loosens_only_asks() {
+        assert_eq!(meant("resume"), Meant::Send(Box::new(Command::AskToLower { level: None })));
+        assert_eq!(meant("paper off"), Meant::Send(Box::new(Command::AskToLeavePaper)));
+        assert_eq!(meant("breaker reset"), Meant::Send(Box::new(Command::AskToResetBreaker)));
+    }
+
+    #[test]
+    fn every_entry_of_the_palette_means_something() {
+        for (name, _) in ENTRIES {
+            assert!(!matches!(meant(name), Meant::Wrong(_) | Meant::Nothing), "{name}");
+            let said = matches!(meant(name), Meant::Send(command) if matches!(*command, Command::Say { .. }));
+            assert!(!said, "{name}");
+        }
+    }
+
+    #[test]
+    fn the_palette_finds_by_letters_in_order() {
+        assert_eq!(find("hlt").first().map(|entry| entry.name.clone()), Some("halt".to_owned()));
+        assert_eq!(find("lgs").first().map(|entry| entry.name.clone()), Some("logs".to_owned()));
+        assert!(find("zzzz").is_empty());
+    }
+}

@@ -1,0 +1,88 @@
+//! The whole story of a call: what was asked, every check, what was simulated, decided, signed, and whether the chain
+//! agrees; with its entries on the trail.
+
+use serde_json::json;
+
+use super::feed::{CallSeen, Feed};
+use crate::base::id::CallId;
+use crate::console::keymap::Action;
+use crate::runtime::handle::Found;
+
+/// The story of one call.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Story {
+    /// Which call.
+    pub call_id: CallId,
+    /// Lines scrolled past.
+    pub offset: usize,
+    /// Its entries on the trail, once they are found.
+    pub trail: Option<Box<Found>>,
+}
+
+impl Story {
+    /// A story about to be looked up.
+    pub fn new(call_id: CallId) -> Self {
+        Self { call_id, offset: 0, trail: None }
+    }
+
+    /// Moves through it.
+    pub fn scroll(&mut self, action: Action, rows: usize) {
+        let half = (rows / 2).max(1);
+        self.offset = match action {
+            Action::Down => self.offset.saturating_add(1),
+            Action::Up => self.offset.saturating_sub(1),
+            Action::HalfPageDown => self.offset.saturating_add(half),
+            Action::HalfPageUp => self.offset.saturating_sub(half),
+            Action::Top => 0,
+            Action::Bottom => usize::MAX,
+            _ => self.offset,
+        };
+    }
+
+    /// The story as JSON.
+    pub fn json(&self, feed: &Feed) -> String {
+        let call = feed.call(self.call_id);
+        let told = json!({
+            "call_id": self.call_id,
+            "tool": call.map(CallSeen::tool),
+            "params": call.and_then(|call| call.start.as_ref()).map(|start| start.params.value()),
+            "checks": call.map(|call| &call.checks),
+            "offer": call.and_then(|call| call.offer.as_ref()),
+            "decision": call.and_then(|call| call.resolved.as_ref()),
+            "transactions": call.map(|call| call.transactions.iter().map(|(_, update)| update).collect::<Vec<_>>()),
+            "error": call.and_then(|call| call.error.as_ref()),
+            "end": call.and_then(|call| call.end.as_ref()),
+            "verified": call.and_then(|call| call.verified.as_ref()),
+            "trail": self.trail,
+        });
+        serde_json::to_string_pretty(&told).unwrap_or_default()
+    }
+}
+
+/// What a call is, in a few words: its parameters where they are a trade's.
+pub fn title(call: &CallSeen) -> String {
+    let params = call.start.as_ref().map(|start| start.params.value());
+    let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
+    match (text("amount"), text("token_in"), text("token_out")) {
+        (Some(amount), Some(from), Some(to)) => format!("{amount} {from} → {to}"),
+        _ => match text("token") {
+            Some(token) => format!("{} {token}", word(call.tool())),
+            None => word(call.tool()).to_owned(),
+        },
+    }
+}
+
+/// A tool's name as people call it.
+pub fn word(tool: &str) -> &str {
+    match tool {
+        "uniswap_get_quote" => "Quote",
+        "uniswap_execute_swap" => "Swap",
+        "uniswap_check_allowance" => "Allowance",
+        "token_approve" => "Approve",
+        "token_revoke" => "Revoke",
+        "uniswap_submit_uniswapx_order" => "Auction",
+        "uniswap_execute_cross_chain_intent" => "Bridge",
+        "" => "Call",
+        other => other,
+    }
+}
