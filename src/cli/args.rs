@@ -36,6 +36,12 @@ pub(super) struct Cli {
     /// Let nothing on the console's screen move by itself
     #[arg(long)]
     pub no_motion: bool,
+    /// Let the console only watch: nothing can be changed from it, and no Golem lives in it
+    #[arg(long)]
+    pub watch: bool,
+    /// Rehearse everything in the console and sign nothing
+    #[arg(long)]
+    pub paper: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -112,6 +118,15 @@ pub(super) enum Command {
     Policy {
         #[command(subcommand)]
         action: PolicyAction,
+    },
+    /// Play a recorded run in the console
+    Replay {
+        /// The run's journal; the console says on leaving where it is
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+        /// How fast, as a multiple of the recording's own pace
+        #[arg(long, value_name = "X", default_value = "1", value_parser = speed)]
+        speed: u32,
     },
     /// Stop signing, from any terminal
     Halt {
@@ -272,4 +287,15 @@ pub(super) enum ConfigAction {
     Show,
     /// Write a configuration file with every setting in it, commented out
     Init,
+}
+
+/// A pace such as 2 or 0.5, in hundredths.
+fn speed(text: &str) -> Result<u32, String> {
+    let wrong = || "a number from 0.1 to 1000, such as 2 or 0.5".to_owned();
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let hundredths = format!("{fraction:0<2}");
+    let hundredths: u32 = hundredths.get(..2).and_then(|two| two.parse().ok()).ok_or_else(wrong)?;
+    let whole: u32 = whole.parse().map_err(|_| wrong())?;
+    let speed = whole.checked_mul(100).and_then(|whole| whole.checked_add(hundredths)).ok_or_else(wrong)?;
+    if (10..=100_000).contains(&speed) { Ok(speed) } else { Err(wrong()) }
 }

@@ -8,6 +8,7 @@ mod config;
 mod consent;
 mod devnet;
 mod doctor;
+mod farewell;
 mod halt;
 mod keys;
 mod log;
@@ -17,15 +18,15 @@ mod secret;
 mod tools;
 mod wait;
 
-use std::{error::Error, io::Write, process::ExitCode};
+use std::{error::Error, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 
 use crate::base::config::{Config, ConfigError, Environment, Flags};
 use crate::chain::network::PlanError;
 use crate::console::ConsoleOptions;
-use crate::runtime::OpenError;
 use crate::runtime::session::SessionOptions;
+use crate::runtime::{self, OpenError};
 use args::{Cli, Command, LogAction, ToolsFormat};
 
 /// How a command ended, as the process says it.
@@ -121,18 +122,42 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             log::check(head, &environment, &flags, cli.json)
         }
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
+        Some(Command::Replay { file, speed }) => {
+            replay(&load(&environment, &flags)?, file, speed, cli.theme, cli.no_motion)
+        }
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
-        None => console(load(&environment, &flags)?, cli.theme, cli.no_motion),
+        None => console(load(&environment, &flags)?, cli.theme, cli.no_motion, cli.watch, cli.paper),
     }
 }
 
 /// Opens the console on the network that the configuration asks for.
-fn console(config: Config, theme: Option<String>, no_motion: bool) -> Result<Exit, Failure> {
+fn console(config: Config, theme: Option<String>, no_motion: bool, watch: bool, paper: bool) -> Result<Exit, Failure> {
     let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
-    let options = ConsoleOptions { theme, theme_folder, no_motion };
-    let session = SessionOptions { watch: true, ..SessionOptions::default() };
+    // Stopping the process stops the Golem: only where it trades with play money.
+    let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);
+    let options = ConsoleOptions { theme, theme_folder, no_motion, watch, may_suspend };
+    let session = SessionOptions { watch, paper, ..SessionOptions::default() };
     match crate::console::run(&options, config, session) {
-        Ok(()) => Ok(Exit::Success),
+        Ok(farewell) => {
+            if let Some(farewell) = farewell {
+                farewell::say(&farewell)?;
+            }
+            Ok(Exit::Success)
+        }
+        Err(error) => {
+            let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };
+            Err(Failure { exit, error: error.into() })
+        }
+    }
+}
+
+/// Plays a recorded run in the console.
+fn replay(config: &Config, file: PathBuf, speed: u32, theme: Option<String>, no_motion: bool) -> Result<Exit, Failure> {
+    let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
+    let options = ConsoleOptions { theme, theme_folder, no_motion, watch: true, may_suspend: true };
+    let source = crate::console::source::recording(file, speed)?;
+    match crate::console::run_with(&options, source) {
+        Ok(_) => Ok(Exit::Success),
         Err(error) => {
             let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };
             Err(Failure { exit, error: error.into() })

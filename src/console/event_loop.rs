@@ -4,9 +4,11 @@ use std::io;
 use std::task::Poll;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use crossterm::clipboard::CopyToClipboard;
 use crossterm::event::{Event, EventStream, KeyEventKind, MouseButton, MouseEventKind};
 use futures::StreamExt;
 use ratatui::layout::Size;
+use tokio::sync::mpsc;
 
 use super::ConsoleError;
 use super::frames::FrameScheduler;
@@ -17,10 +19,14 @@ use super::state::{Effect, Input, State};
 use super::terminal::{self, TerminalGuard};
 use super::theme::Theme;
 use super::view;
-use crate::runtime::handle::News;
+use crate::base::text::SafeText;
+use crate::runtime::handle::{Farewell, News, Sent};
 
 /// Ready events taken in before a frame that is due gets its turn.
 const MOST_AT_ONCE: usize = 1024;
+
+/// The longest paste that is looked at, in characters.
+const LONGEST_PASTE: usize = 4_096;
 
 /// What woke the loop.
 enum Woken {
@@ -42,18 +48,38 @@ struct Console {
     stop: Option<fn() -> io::Result<()>>,
     /// The terminal is given back, and nothing is drawn, until SIGCONT.
     away: bool,
+    /// Where commands go.
+    commands: mpsc::Sender<Sent>,
+    /// The terminal has gone, or the process is to end: nothing is drawn any more.
+    dark: bool,
 }
 
 /// Runs until the operator leaves, a signal says so, or the terminal is gone.
-pub(super) async fn run(guard: TerminalGuard, theme: Theme, state: State, source: Source) -> Result<(), ConsoleError> {
+pub(super) async fn run(
+    guard: TerminalGuard,
+    theme: Theme,
+    state: State,
+    source: Source,
+) -> Result<Option<Farewell>, ConsoleError> {
     let mut signals = Signals::listen().map_err(ConsoleError::Terminal)?;
     let screen = Screen::new(state.size);
-    let mut console =
-        Console { state, theme, guard, screen, frames: FrameScheduler::default(), stop: None, away: false };
+    let (commands, _) = mpsc::channel(1);
+    let mut console = Console {
+        state,
+        theme,
+        guard,
+        screen,
+        frames: FrameScheduler::default(),
+        stop: None,
+        away: false,
+        commands,
+        dark: false,
+    };
     // The first frame comes before anything that takes time.
     console.frames.request(Instant::now());
     console.draw_if_due()?;
     let mut handle = source();
+    console.commands = handle.commands.clone();
     let mut events = EventStream::new();
     let mut listening = true;
     loop {
@@ -61,7 +87,7 @@ pub(super) async fn run(guard: TerminalGuard, theme: Theme, state: State, source
         let woken = tokio::select! {
             () = terminal::panic_reported() => Woken::Panic,
             signal = signals.next() => Woken::Signal(signal),
-            event = events.next() => Woken::Terminal(event),
+            event = events.next(), if !console.dark => Woken::Terminal(event),
             update = handle.news.recv(), if listening => Woken::News(update),
             () = sleep_until(timer) => Woken::Timer,
         };
@@ -77,24 +103,26 @@ pub(super) async fn run(guard: TerminalGuard, theme: Theme, state: State, source
                 }
                 Woken::News(None) => {
                     listening = false;
-                    false
+                    console.input(Input::SessionGone)?
                 }
-                Woken::News(Some(News::Market(update))) => console.input(Input::News(update))?,
-                Woken::News(Some(_)) => false,
+                Woken::News(Some(news)) => console.input(Input::News(Box::new(news)))?,
                 Woken::Signal(asked) => console.signal(asked)?,
-                // The terminal has gone.
-                Woken::Terminal(None) => true,
-                Woken::Terminal(Some(event)) => console.event(event.map_err(ConsoleError::Terminal)?)?,
+                // The terminal has gone: what is signed is settled before this ends.
+                Woken::Terminal(None | Some(Err(_))) => console.terminate()?,
+                Woken::Terminal(Some(Ok(event))) => console.event(event)?,
             };
             if leave {
-                return Ok(());
+                return Ok(console.state.farewell.take().map(|farewell| *farewell));
             }
             taken += 1;
             if taken < MOST_AT_ONCE {
                 // Asked with this task's own waker: the stream keeps the first it is given until it has used it.
-                let event = match futures::poll!(events.next()) {
-                    Poll::Ready(event) => Some(Woken::Terminal(event)),
-                    Poll::Pending => None,
+                let event = match console.dark {
+                    true => None,
+                    false => match futures::poll!(events.next()) {
+                        Poll::Ready(event) => Some(Woken::Terminal(event)),
+                        Poll::Pending => None,
+                    },
                 };
                 next = event.or_else(|| handle.news.try_recv().ok().map(|update| Woken::News(Some(update))));
             }
@@ -117,7 +145,7 @@ impl Console {
             .state
             .next_change_millis()
             .map(|at| Instant::now() + Duration::from_millis(at.saturating_sub(now_millis())));
-        if self.away {
+        if self.away || self.dark {
             return None;
         }
         match (self.frames.due(), moves) {
@@ -127,12 +155,27 @@ impl Console {
     }
 
     fn draw_if_due(&mut self) -> Result<(), ConsoleError> {
-        if self.away || !self.frames.take(Instant::now()) {
+        if self.away || self.dark || !self.frames.take(Instant::now()) {
             return Ok(());
         }
         let (state, theme) = (&self.state, &self.theme);
         let bytes = self.screen.frame(state.size, |area, buffer| view::draw(state, theme, area, buffer));
-        terminal::write_frame(&bytes.map_err(ConsoleError::Terminal)?).map_err(ConsoleError::Terminal)
+        if terminal::write_frame(&bytes.map_err(ConsoleError::Terminal)?).is_err() {
+            // Nobody can be shown anything any more; what is signed is settled all the same.
+            self.terminate()?;
+            return Ok(());
+        }
+        self.state.update(Input::Drawn);
+        Ok(())
+    }
+
+    /// Ends the session without a terminal; true: there is nothing to wait for.
+    fn terminate(&mut self) -> Result<bool, ConsoleError> {
+        if !self.dark {
+            self.dark = true;
+            self.guard.leave_for_now();
+        }
+        self.input(Input::Terminate)
     }
 
     /// Takes in what the terminal says; true: leave.
@@ -145,31 +188,67 @@ impl Console {
                 MouseEventKind::ScrollUp => Input::Wheel { column: mouse.column, row: mouse.row, down: false },
                 _ => return Ok(false),
             },
-            Event::Paste(_) => Input::Paste,
+            Event::Paste(text) => Input::Paste(SafeText::clean(&text, LONGEST_PASTE)),
             Event::Resize(width, height) => Input::Resize(Size { width, height }),
-            Event::Key(_) | Event::FocusGained | Event::FocusLost => return Ok(false),
+            Event::FocusGained => Input::Focus(true),
+            Event::FocusLost => Input::Focus(false),
+            Event::Key(_) => return Ok(false),
         };
         self.input(input)
     }
 
     /// Hands an input to the state and does what it wants done; true: leave.
     fn input(&mut self, input: Input) -> Result<bool, ConsoleError> {
-        let effect = self.state.update(input);
+        let effects = self.state.update(input);
         self.frames.request(Instant::now());
-        match effect {
-            Some(Effect::Quit) => return Ok(true),
-            Some(Effect::Redraw) => self.screen.forget(),
-            Some(Effect::Suspend) if signals::has_shell_behind() => self.stop = Some(signals::stop_job),
-            Some(Effect::Suspend) => return self.input(Input::CannotSuspend),
-            None => {}
+        let mut leave = false;
+        for effect in effects {
+            match effect {
+                Effect::Quit => leave = true,
+                Effect::Redraw => self.screen.forget(),
+                Effect::Suspend if signals::has_shell_behind() => self.stop = Some(signals::stop_job),
+                Effect::Suspend => leave |= self.input(Input::CannotSuspend)?,
+                Effect::Send(sent) => self.send(sent),
+                Effect::Copy(text) => self.copy(&text),
+                Effect::Write { name, text } => self.write(&name, &text),
+            }
         }
-        Ok(false)
+        Ok(leave)
+    }
+
+    /// Commands that cannot be handed over are not carried out, and that is said.
+    fn send(&mut self, sent: Sent) {
+        if self.commands.try_send(sent).is_err() {
+            self.state.say("not done: the session does not listen");
+        }
+    }
+
+    /// By OSC 52: the terminal itself has the clipboard, also over a remote shell.
+    fn copy(&mut self, text: &str) {
+        let mut bytes = Vec::new();
+        let copied = crossterm::queue!(bytes, CopyToClipboard::to_clipboard_from(text));
+        if copied.is_err() || terminal::write_frame(&bytes).is_err() {
+            self.state.say("the terminal does not take a copy");
+        }
+    }
+
+    /// Into the folder the console was started from; a file that is there already stays.
+    fn write(&mut self, name: &str, text: &str) {
+        let written = std::fs::OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .open(name)
+            .and_then(|mut file| io::Write::write_all(&mut file, text.as_bytes()));
+        match written {
+            Ok(()) => self.state.say(&format!("written to {name}")),
+            Err(error) => self.state.say(&format!("cannot write {name}: {error}")),
+        }
     }
 
     /// Does what a signal asks; true: leave.
     fn signal(&mut self, asked: Asked) -> Result<bool, ConsoleError> {
         match asked {
-            Asked::Leave => return Ok(true),
+            Asked::Leave => return self.terminate(),
             Asked::Stop => self.stop = Some(signals::stop_self),
             Asked::Continue => self.come_back()?,
         }

@@ -127,6 +127,12 @@ pub enum Action {
     NextQuestion,
     /// The view stands still, or follows again.
     Freeze,
+    /// One event further in a recording.
+    ReplayStep,
+    /// A recording twice as fast.
+    ReplayFaster,
+    /// A recording half as fast.
+    ReplaySlower,
     /// Draw everything anew.
     Redraw,
     /// Stop the process, back to the shell.
@@ -272,15 +278,30 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke what is selected; asks first"),
     bind(In::Page, &[Key::char('e')], Do::Export, "", "export what is shown to a file"),
     bind(In::Page, ESC, Do::Back, "", "back one layer"),
+    bind(In::Page, &[Key::char('.')], Do::ReplayStep, "", "in a recording: one event further"),
+    bind(In::Page, &[Key::char('>')], Do::ReplayFaster, "", "in a recording: twice as fast"),
+    bind(In::Page, &[Key::char('<')], Do::ReplaySlower, "", "in a recording: half as fast"),
     bind(In::Page, &[Key::char('q')], Do::AskToQuit, "", "back; at the base: leave"),
     bind(In::Page, &[Key::char(':')], Do::Prompt, "command", "tell the Golem something, or type a command"),
     bind(In::Page, &[Key::ctrl('p')], Do::Palette, "", "find a command"),
     bind(In::Page, &[Key::char('?'), Key::plain(KeyCode::F(1))], Do::Help, "help", "this help"),
     bind(In::Decision, &[Key::char('a')], Do::Pick(AnswerKind::Once), "approve once", "pick: approve this, once"),
-    bind(In::Decision, &[Key::char('s')], Do::Pick(AnswerKind::Similar), "similar", "pick: approve similar for a while"),
+    bind(
+        In::Decision,
+        &[Key::char('s')],
+        Do::Pick(AnswerKind::Similar),
+        "similar",
+        "pick: approve similar for a while",
+    ),
     bind(In::Decision, &[Key::char('e')], Do::Pick(AnswerKind::Smaller), "smaller", "pick: a smaller amount"),
     bind(In::Decision, &[Key::char('r')], Do::Pick(AnswerKind::Refuse), "refuse", "pick: refuse, and say why"),
-    bind(In::Decision, &[Key::char('h')], Do::Pick(AnswerKind::RefuseAndStop), "refuse and stop", "pick: refuse and stop everything"),
+    bind(
+        In::Decision,
+        &[Key::char('h')],
+        Do::Pick(AnswerKind::RefuseAndStop),
+        "refuse and stop",
+        "pick: refuse and stop everything",
+    ),
     bind(In::Decision, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Decision, &[Key::char(' ')], Do::MarkRead, "mark read", "mark the next ! as read"),
     bind(In::Decision, &[Key::char('d')], Do::RawCall, "raw call", "the calls as they would be signed"),
@@ -401,7 +422,8 @@ mod tests {
 
     #[test]
     fn anywhere_holds_in_every_context() {
-        for context in [Context::Page, Context::Help, Context::Quit, Context::Decision, Context::Hold, Context::Typing] {
+        for context in [Context::Page, Context::Help, Context::Quit, Context::Decision, Context::Hold, Context::Typing]
+        {
             assert_eq!(action(context, Key::ctrl('x')), Some(Action::Hold));
             assert_eq!(action(context, Key::ctrl('c')), Some(Action::CloseOrQuit));
             assert_eq!(action(context, Key::char('ß')), None);

@@ -23,6 +23,7 @@ use std::path::PathBuf;
 use crate::base::config::Config;
 pub use crate::base::format;
 use crate::base::text::SafeText;
+use crate::runtime::handle::Farewell;
 use crate::runtime::session::SessionOptions;
 use source::Source;
 use state::State;
@@ -38,6 +39,10 @@ pub struct ConsoleOptions {
     pub theme_folder: Option<PathBuf>,
     /// Nothing moves by itself: no clock, no ages, no spinner. The variable `NO_MOTION` says the same.
     pub no_motion: bool,
+    /// Nothing can be changed from it.
+    pub watch: bool,
+    /// Whether Ctrl-Z may stop the process, and the Golem with it.
+    pub may_suspend: bool,
 }
 
 /// Why the console could not open or had to close.
@@ -71,7 +76,11 @@ impl ConsoleError {
 ///
 /// # Errors
 /// As [`run_with`].
-pub fn run(options: &ConsoleOptions, config: Config, session: SessionOptions) -> Result<(), ConsoleError> {
+pub fn run(
+    options: &ConsoleOptions,
+    config: Config,
+    session: SessionOptions,
+) -> Result<Option<Farewell>, ConsoleError> {
     run_with(options, source::session(config, session))
 }
 
@@ -79,7 +88,7 @@ pub fn run(options: &ConsoleOptions, config: Config, session: SessionOptions) ->
 ///
 /// # Errors
 /// A [`ConsoleError`]; the terminal has been given back by then.
-pub fn run_with(options: &ConsoleOptions, source: Source) -> Result<(), ConsoleError> {
+pub fn run_with(options: &ConsoleOptions, source: Source) -> Result<Option<Farewell>, ConsoleError> {
     if !io::stdout().is_terminal() {
         return Err(ConsoleError::NotATerminal);
     }
@@ -94,6 +103,8 @@ pub fn run_with(options: &ConsoleOptions, source: Source) -> Result<(), ConsoleE
         .build()
         .map_err(ConsoleError::Runtime)?;
     let mut state = State::new(event_loop::size_now()?, event_loop::now_millis(), motion);
+    state.watch_only = options.watch;
+    state.may_suspend = options.may_suspend;
     state.notice = warnings.first().map(|first| {
         let more = if warnings.len() > 1 { format!(" (and {} more)", warnings.len() - 1) } else { String::new() };
         SafeText::clean(&format!("{first}{more}"), 200)

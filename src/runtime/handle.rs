@@ -115,6 +115,8 @@ pub enum Command {
     },
     /// Do something to the devnet.
     Devnet(DevnetControl),
+    /// Steer a recording.
+    Replay(ReplayControl),
     /// Play a show, by its name or its file.
     Scenario {
         /// Which.
@@ -161,6 +163,25 @@ pub enum DevnetControl {
     Blocks {
         /// Whether they come.
         running: bool,
+    },
+}
+
+/// How a recording is steered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "control", rename_all = "snake_case")]
+pub enum ReplayControl {
+    /// Pause, or go on.
+    Toggle,
+    /// One event further, paused.
+    Step,
+    /// Twice as fast.
+    Faster,
+    /// Half as fast.
+    Slower,
+    /// To a place, in per cent of its events.
+    Seek {
+        /// From 0 to 100.
+        percent: u8,
     },
 }
 

@@ -1,8 +1,10 @@
 //! The console with a scripted source. As a test of its own it does nothing; the others start it in a PTY.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
+use bardo::base::id::GolemId;
 use bardo::base::text::{SafeText, corpus};
 use bardo::base::units::TokenAmount;
 use bardo::console::state::model::{
@@ -10,7 +12,9 @@ use bardo::console::state::model::{
 };
 use bardo::console::terminal::TerminalGuard;
 use bardo::console::{ConsoleOptions, run_with};
+use bardo::fabric::{Event, EventKind, FabricFault, GolemNow, GolemThought};
 use bardo::runtime::handle::{Command, Handle, News, SessionEnd};
+use bardo::runtime::questions::{About, Question, QuestionKey};
 
 /// The variable that makes the test below a program.
 pub const SCRIPT: &str = "BARDO_CONSOLE_TEST_SCRIPT";
@@ -59,6 +63,14 @@ fn open(script: Script) -> Handle {
             if news.send(News::Market(Update::Chain(Box::new(snapshot(number))))).await.is_err() {
                 return;
             }
+            if script == Script::Blocks {
+                let (events, questions) = hostile(number);
+                if news.send(News::Events(events)).await.is_err()
+                    || news.send(News::Questions(questions)).await.is_err()
+                {
+                    return;
+                }
+            }
             match script {
                 Script::Still => std::future::pending().await,
                 Script::Same if number > 1 => std::future::pending().await,
@@ -69,6 +81,45 @@ fn open(script: Script) -> Handle {
         }
     });
     handle
+}
+
+/// What a hostile world would say: in the Golem's words, in errors, in what the operator is asked.
+fn hostile(number: u64) -> (Vec<Arc<Event>>, Arc<Vec<Question>>) {
+    let all: Vec<SafeText> = corpus::all().map(|raw| SafeText::clean(&raw, 200)).collect();
+    let at = usize::try_from(number).unwrap() % all.len();
+    let words = all[at].clone();
+    let golem: GolemId = "ada".parse().unwrap();
+    let kinds = [
+        EventKind::GolemNow(GolemNow { now: words.clone(), next: words.clone(), step: None, delegation: vec![] }),
+        EventKind::GolemThought(GolemThought { thought: number, text: words.clone(), more: false }),
+        EventKind::FabricFault(FabricFault { message: words.clone(), first_lost: number }),
+    ];
+    let event = |(place, kind)| {
+        let seq = number * 3 + place;
+        Arc::new(Event { seq, at: number, golem_id: golem.clone(), call_id: None, kind })
+    };
+    let events = (0..).zip(kinds).map(event).collect();
+    let question = Question {
+        key: QuestionKey::Own(number),
+        number,
+        golem_id: golem.clone(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: words.clone(),
+        value: None,
+        money: Money::Play,
+        asked_at: number,
+        ends_at: None,
+        passes_by_itself: false,
+        reasons: vec![words.clone()],
+        changed: vec![words.clone()],
+        to_read: vec![],
+        confirm: None,
+        answers: vec![],
+        about: About::LeavePaper,
+    };
+    (events, Arc::new(vec![question]))
 }
 
 /// Every hostile symbol there is stands among its tokens and holdings.
@@ -112,9 +163,14 @@ fn harness() {
         "panic" => Script::Panic,
         other => panic!("no script {other}"),
     };
-    let options = ConsoleOptions { theme: Some("dark".to_owned()), no_motion: true, ..ConsoleOptions::default() };
+    let options = ConsoleOptions {
+        theme: Some("dark".to_owned()),
+        no_motion: true,
+        may_suspend: true,
+        ..ConsoleOptions::default()
+    };
     let code = match run_with(&options, Box::new(move || open(script))) {
-        Ok(()) => 0,
+        Ok(_) => 0,
         Err(error) => {
             eprintln!("error: {error}");
             1

@@ -1,9 +1,13 @@
-//! The real program: its own binary, its own devnet.
+//! The real program: its own binary, its own devnet, the actor in it, and an operator at the keys.
+
+use std::time::Duration;
 
 use portable_pty::CommandBuilder;
 
 use crate::pty::Pty;
-use crate::terminal::leave;
+
+/// Longer than a decision guards itself after it was drawn, and after a key.
+const GUARD: Duration = Duration::from_millis(800);
 
 /// The number of the newest block of ethereum, as the header says it.
 fn newest_block(shown: &str) -> Option<u64> {
@@ -11,35 +15,168 @@ fn newest_block(shown: &str) -> Option<u64> {
     number.replace(',', "").parse().ok()
 }
 
-#[test]
-fn it_boots_its_devnet_shows_blocks_rise_and_leaves_the_terminal_whole() {
-    let home = tempfile::tempdir().unwrap();
+/// The program in a folder of its own, at a size at which everything is shown.
+fn bardo(home: &tempfile::TempDir, arguments: &[&str]) -> Pty {
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
     command.env("BARDO_NETWORK", "devnet");
-    let mut pty = Pty::start(command, 120, 40);
+    command.args(arguments);
+    Pty::start(command, 120, 44)
+}
+
+/// Presses a key that may act, once the guard lets it.
+fn press(pty: &mut Pty, keys: &str) {
+    std::thread::sleep(GUARD);
+    pty.type_keys(keys);
+}
+
+/// Waits for the actor's question and opens it.
+fn open_decision(pty: &mut Pty) {
+    pty.until_shown("‼ 1 WAITS FOR YOU");
+    pty.type_keys("a");
+    pty.until_shown("DECISION 1 of 1");
+    // Whatever has to be read is marked as read, one key each.
+    while pty.contents().contains("[ ]") {
+        let before = pty.contents().matches("[ ]").count();
+        press(pty, " ");
+        pty.until("one less to read", |screen| screen.contents().matches("[ ]").count() < before);
+    }
+}
+
+/// Leaves whatever is in flight to its end.
+fn leave(pty: &mut Pty) {
+    pty.type_keys("q");
+    std::thread::sleep(GUARD);
+    if pty.contents().contains("Leave Bardo?") {
+        pty.type_keys("f");
+    }
+    assert!(pty.ended().success());
+    pty.until_whole();
+}
+
+#[test]
+fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = bardo(&home, &[]);
     let words = b"Starting the devnet";
     pty.until_written("the first frame", |raw| raw.windows(words.len()).any(|window| window == words));
     pty.until_shown("● RUNNING");
-    for words in ["PLAY MONEY", "Tokens", "Wallet 0xf39F…2266", "Pools", "Activity", "WETH/USDC", "V3 0.05 %"] {
+    for words in ["PLAY MONEY", "Ada · trade-executor", "Limits · policy demo", "Activity", "0xf39F…2266"] {
         pty.until_shown(words);
     }
     let first = pty.known("a block number", newest_block);
     pty.until("two later blocks", |screen| newest_block(&screen.contents()).is_some_and(|now| now >= first + 2));
-    pty.type_keys("?");
-    pty.until_shown("Shift-Tab");
-    pty.type_keys("\x1b");
-    pty.until_gone("Shift-Tab");
     pty.resize(1, 1);
     pty.until("one cell", |screen| screen.contents() == "…" || screen.contents() == "P");
     pty.resize(80, 24);
-    pty.until_shown("─ Wallet 0xf39F…2266");
-    let before = pty.known("a block number", newest_block);
-    pty.until("a block at the new size", |screen| newest_block(&screen.contents()).is_some_and(|now| now > before));
+    pty.until_shown("1-8 screens");
+    pty.resize(120, 44);
+    pty.until_shown("Ada · trade-executor");
     pty.signal("TSTP");
     pty.until_whole();
     pty.until_stopped();
     pty.signal("CONT");
     pty.until("the page again", |screen| screen.alternate_screen() && newest_block(&screen.contents()).is_some());
+    pty.signal("TERM");
+    assert!(pty.ended().success());
+    pty.until_whole();
+}
+
+#[test]
+fn an_approved_trade_is_done_and_changes_what_is_held() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = bardo(&home, &[]);
+    open_decision(&mut pty);
+    for words in ["Asked because", "What changes", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "worst case"] {
+        pty.until_shown(words);
+    }
+    // A key typed before the guard, and a pasted novel, do nothing.
+    let novel = format!("\x1b[200~{}\x1b[201~", "a\r".repeat(2_000));
+    pty.type_keys(&novel);
+    pty.until_shown("pasted text is ignored here");
+    pty.type_keys("a\r");
+    pty.until_shown("too soon");
+    assert!(pty.contents().contains("nothing is picked"), "{}", pty.contents());
+    press(&mut pty, "a");
+    pty.until_shown("picked: approve once");
+    press(&mut pty, "\r");
+    pty.until_gone("DECISION");
+    // UNI is held: the wallet had none before.
+    pty.until("UNI among the holdings", |screen| {
+        screen.contents().lines().any(|line| line.contains("│UNI ") && line.contains('$'))
+    });
     leave(&mut pty);
+}
+
+#[test]
+fn a_refusal_reaches_the_golem_in_the_operators_words() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = bardo(&home, &[]);
+    open_decision(&mut pty);
+    press(&mut pty, "r");
+    pty.until_shown("picked: refuse, say why");
+    pty.type_keys("wait for gas");
+    press(&mut pty, "\r");
+    pty.until_gone("DECISION");
+    pty.until_shown("the operator refused: wait for gas");
+    leave(&mut pty);
+}
+
+#[test]
+fn a_smaller_amount_is_prepared_and_asked_anew_or_needs_no_question() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = bardo(&home, &[]);
+    open_decision(&mut pty);
+    press(&mut pty, "e");
+    pty.until_shown("picked: smaller amount");
+    // More than was asked for is refused, and the question stays.
+    pty.type_keys("0.5");
+    press(&mut pty, "\r");
+    pty.until_shown("must be above zero and below the one asked for");
+    pty.type_keys("a");
+    pty.until_shown("DECISION 1 of 1");
+    press(&mut pty, "e");
+    pty.until_shown("picked: smaller amount");
+    pty.type_keys("0.01");
+    press(&mut pty, "\r");
+    // 0.01 WETH is far below what is asked about: it is done without another question.
+    pty.until("UNI among the holdings", |screen| {
+        screen.contents().lines().any(|line| line.contains("│UNI ") && line.contains('$'))
+    });
+    leave(&mut pty);
+}
+
+#[test]
+fn a_hold_stops_at_once_and_a_halt_is_lifted_by_a_decision_only() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = bardo(&home, &[]);
+    pty.until_shown("● RUNNING");
+    pty.type_keys("\x18");
+    pty.until_shown("No new signature is made");
+    pty.until("a stop file", |_| find(home.path(), "STOP"));
+    press(&mut pty, "\x1b");
+    pty.until_gone("No new signature is made");
+    pty.until("no stop file", |_| !find(home.path(), "STOP"));
+    pty.until_shown("● RUNNING");
+    pty.type_keys("\x18");
+    press(&mut pty, "\r");
+    pty.until_shown("■ HALTED");
+    pty.type_keys("p");
+    pty.until_shown("‼ 1 WAITS FOR YOU");
+    assert!(find(home.path(), "STOP"), "asking lifts nothing");
+    pty.type_keys("a");
+    pty.until_shown("Lift the stop");
+    press(&mut pty, "a");
+    press(&mut pty, "\r");
+    pty.until("no stop file", |_| !find(home.path(), "STOP"));
+    pty.until_shown("● RUNNING");
+    pty.signal("HUP");
+    assert!(pty.ended().success());
+    pty.until_whole();
+}
+
+/// Whether a file of that name is anywhere below a folder.
+fn find(folder: &std::path::Path, name: &str) -> bool {
+    let Ok(entries) = std::fs::read_dir(folder) else { return false };
+    entries.flatten().any(|entry| entry.file_name() == name || find(&entry.path(), name))
 }

@@ -15,8 +15,8 @@ use ratatui::layout::{Position, Rect};
 
 use super::keymap::{Action, Key};
 use super::pen::Pen;
-use super::state::feed::Feed;
 use super::state::away::Summary;
+use super::state::feed::Feed;
 use super::state::model::Page;
 use super::widgets::Moment;
 use crate::base::id::CallId;
@@ -223,11 +223,8 @@ pub struct Screens {
 impl Screens {
     /// The screens of this build.
     pub fn new() -> Self {
-        let screens: Vec<Box<dyn ScreenView>> = vec![
-            Box::<live::Live>::default(),
-            Box::<audit::Audit>::default(),
-            Box::<logs::Logs>::default(),
-        ];
+        let screens: Vec<Box<dyn ScreenView>> =
+            vec![Box::<live::Live>::default(), Box::<audit::Audit>::default(), Box::<logs::Logs>::default()];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
 

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use alloy::primitives::B256;
+use rust_decimal::Decimal;
 
 use super::line::{Level, Line, line};
 use crate::base::error::ErrorCategory;
@@ -18,7 +19,6 @@ use crate::fabric::{
     IntentUpdate, MemoryHits, OrderUpdate, PermitIssued, SafetyCheck, SpriteState, ToolEnd, ToolFailed, ToolStart,
     ToolVerified, TxState, TxUpdate, Vitals,
 };
-
 use crate::tools::ALL_TOOL_DEFS;
 
 /// Calls kept.
@@ -33,6 +33,8 @@ pub const POINTS_KEPT: usize = 4_320;
 pub const THOUGHTS_KEPT: usize = 64;
 /// Steps, checks and transactions kept of one call: more than any tool has.
 const PARTS_KEPT: usize = 64;
+/// Milliseconds between two prices that are both kept.
+const PRICE_MILLIS: u64 = 1_500;
 /// Milliseconds between two points of the equity curve that are both kept.
 const POINT_MILLIS: u64 = 5_000;
 
@@ -264,6 +266,8 @@ pub struct Feed {
     pub sprite: Option<(u64, SpriteState)>,
     /// What it was worth, oldest first.
     pub equity: VecDeque<(u64, Usd)>,
+    /// What the first chain's coin costs, oldest first: kept here so that a frozen view keeps it.
+    pub prices: VecDeque<(u64, Decimal)>,
     /// The stop in force.
     pub stop: Option<HaltChanged>,
     /// The show's newest line.
@@ -311,12 +315,24 @@ impl Feed {
 
     /// Takes a history in, after events were missed: calls begin anew from it where it goes back far enough.
     pub fn take_history(&mut self, events: &[Arc<Event>], last: u64) {
-        let fresh = Self { equity: std::mem::take(&mut self.equity), ..Self::default() };
+        let fresh = Self {
+            equity: std::mem::take(&mut self.equity),
+            prices: std::mem::take(&mut self.prices),
+            ..Self::default()
+        };
         *self = fresh;
         for event in events {
             self.take(event);
         }
         self.last = self.last.max(last);
+    }
+
+    /// Takes a price of the first chain's coin in.
+    pub fn take_price(&mut self, at: u64, price: Decimal) {
+        let close = self.prices.back().is_some_and(|(before, _)| at < before.saturating_add(PRICE_MILLIS));
+        if !close {
+            push(&mut self.prices, (at, price), POINTS_KEPT);
+        }
     }
 
     /// The call of that id.

@@ -14,7 +14,8 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{self, Action, Context, Key};
 use crate::console::screens::ScreenId;
-use crate::runtime::handle::{Command, LeaveMode, Query};
+use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl};
+use crate::runtime::market::model::Money;
 
 /// How long a question must stand before a key answers it.
 const SETTLE_MILLIS: u64 = 300;
@@ -80,7 +81,8 @@ impl State {
     pub(super) fn key(&mut self, key: Key) -> Vec<Effect> {
         let context = self.context();
         // What holds in every layer comes first: no text field keeps the stop from the operator.
-        if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) = keymap::action(Context::Anywhere, key) {
+        if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) = keymap::action(Context::Anywhere, key)
+        {
             return self.anywhere(action);
         }
         if self.leaving && self.layers.is_empty() {
@@ -161,16 +163,28 @@ impl State {
             Action::Freeze => {
                 self.frozen = match self.frozen.take() {
                     Some(_) => None,
-                    None => {
-                        Some(Box::new(Frozen { page: self.page.clone(), feed: self.feed.clone(), missed: 0 }))
-                    }
+                    None => Some(Box::new(Frozen { page: self.page.clone(), feed: self.feed.clone(), missed: 0 })),
                 };
             }
+            Action::Pause if self.replaying() => return vec![self.send(Command::Replay(ReplayControl::Toggle))],
             Action::Pause => return self.pause(),
+            Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower if self.replaying() => {
+                let control = match action {
+                    Action::ReplayStep => ReplayControl::Step,
+                    Action::ReplayFaster => ReplayControl::Faster,
+                    _ => ReplayControl::Slower,
+                };
+                return vec![self.send(Command::Replay(control))];
+            }
             Action::Back => self.away.dismiss(),
             _ => {}
         }
         Vec::new()
+    }
+
+    /// Whether a recording is played.
+    fn replaying(&self) -> bool {
+        self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 
     /// Pauses at once; resuming needs a decision.

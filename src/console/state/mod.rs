@@ -20,17 +20,17 @@ use ratatui::layout::{Position, Rect, Size};
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
-use crate::console::keymap::{self, Action, Context, Key};
+use crate::console::keymap::{Context, Key};
 use crate::console::screens::{Heard, Known, ScreenId, Screens, Wish, holder};
 use crate::fabric::{Event, EventKind};
 use crate::runtime::handle::{Command, Farewell, Found, LeaveMode, News, Query, Ready, Sent, Snapshot};
-use crate::runtime::market::model::{BootStep, Money};
+use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
 pub use away::Away;
-pub use layers::Layer;
 use decision::Decision;
 use feed::Feed;
 use field::Field;
+pub use layers::Layer;
 use model::Page;
 pub use prompt::Entry;
 
@@ -369,7 +369,10 @@ impl State {
 
     fn news(&mut self, news: News) -> Vec<Effect> {
         match news {
-            News::Market(update) => self.page.apply(update),
+            News::Market(update) => {
+                self.page.apply(update);
+                self.note_price();
+            }
             News::Ready(ready) => self.ready = Some(ready),
             News::Events(events) => return self.events(&events),
             News::Questions(questions) => {
@@ -427,6 +430,20 @@ impl State {
             return vec![self.send(Command::Look { ticket: HISTORY_TICKET, query })];
         }
         Vec::new()
+    }
+
+    /// Keeps the price of the first chain's wrapped coin for its chart.
+    fn note_price(&mut self) {
+        let Some(chain) = self.page.chains.first() else { return };
+        let weth = chain.tokens.iter().find(|token| token.symbol.as_str() == "WETH");
+        let price = match weth.map(|token| &token.price) {
+            Some(model::FeedPrice::Live(price)) => price.to_string().parse().ok(),
+            Some(model::FeedPrice::None(_)) | None => None,
+        };
+        let at = chain.blocks.front().map(|block| block.timestamp.saturating_mul(1000));
+        if let (Some(at), Some(price)) = (at, price) {
+            self.feed.take_price(at, price);
+        }
     }
 
     fn watch_event(&mut self, event: &Event) {
@@ -603,6 +620,3 @@ impl State {
 
 /// Events asked for after a gap: what a screen can show.
 const HISTORY_EVENTS: u64 = 20_000;
-
-#[cfg(test)]
-mod tests;

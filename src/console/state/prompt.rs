@@ -5,7 +5,7 @@ use crate::base::text::{SafeText, nearest};
 use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
 use crate::console::keymap::Action;
 use crate::console::screens::ScreenId;
-use crate::runtime::handle::{Command, DevnetControl};
+use crate::runtime::handle::{Command, DevnetControl, ReplayControl};
 
 /// What a line means.
 #[derive(Debug, Clone, PartialEq)]
@@ -52,6 +52,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("spike 300", "prices rise by 3 % for a while (devnet): spike BPS"),
     ("blocks off", "blocks come only when asked (devnet)"),
     ("blocks on", "blocks come by the clock (devnet)"),
+    ("seek 50", "to the middle of a recording: seek PERCENT"),
     ("help", "the keys and what they do"),
     ("quit", "leave"),
 ];
@@ -86,6 +87,10 @@ pub fn meant(line: &str) -> Meant {
         ("market", ["off"]) => send(Command::Devnet(DevnetControl::Market { on: false })),
         ("crash", [bps]) => shock(bps, |bps| DevnetControl::Crash { bps }),
         ("spike", [bps]) => shock(bps, |bps| DevnetControl::Spike { bps }),
+        ("seek", [percent]) => match percent.trim_end_matches('%').parse() {
+            Ok(percent @ 0..=100) => send(Command::Replay(ReplayControl::Seek { percent })),
+            _ => Meant::Wrong(format!("`{percent}` is no place from 0 to 100")),
+        },
         ("blocks", ["on"]) => send(Command::Devnet(DevnetControl::Blocks { running: true })),
         ("blocks", ["off"]) => send(Command::Devnet(DevnetControl::Blocks { running: false })),
         ("help", []) => Meant::Act(Action::Help),
@@ -94,7 +99,9 @@ pub fn meant(line: &str) -> Meant {
         (word, []) => match ScreenId::ALL.into_iter().find(|screen| screen.name().eq_ignore_ascii_case(word)) {
             Some(screen) => Meant::GoTo(screen),
             None => match near_miss(word) {
-                Some(near) => Meant::Wrong(format!("no command `{word}`; did you mean `{near}`? Say more to tell the Golem")),
+                Some(near) => {
+                    Meant::Wrong(format!("no command `{word}`; did you mean `{near}`? Say more to tell the Golem"))
+                }
                 None => say(line),
             },
         },
@@ -140,9 +147,8 @@ pub fn find(typed: &str) -> Vec<Entry> {
     let mut found: Vec<(usize, Entry)> = commands
         .chain(screens)
         .filter_map(|entry| {
-            let score = score(&entry.name, &wanted).or_else(|| {
-                entry.about.to_lowercase().contains(&wanted).then_some(1_000)
-            })?;
+            let score = score(&entry.name, &wanted)
+                .or_else(|| entry.about.to_lowercase().contains(&wanted).then_some(1_000))?;
             Some((score, entry))
         })
         .collect();

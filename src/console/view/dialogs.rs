@@ -1,25 +1,28 @@
-//! What lies over the page: the help, made from the keymap, and the question before leaving.
+//! What lies over a screen: the help, made from the keymap; the question before leaving; what to make of a hold; the
+//! palette; and small questions.
 
 use ratatui::layout::Rect;
 
-use crate::base::text::width;
+use crate::base::text::{SafeText, width};
 use crate::console::keymap::{self, Binding, Context};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::State;
+use crate::console::state::field::Field;
 use crate::console::state::model::Money;
 use crate::console::theme::Role;
+use crate::console::widgets::paint::{self, Row};
 
 /// A place of at most this size in the middle of `area`.
-fn middle(area: Rect, columns: usize, rows: usize) -> Rect {
+pub(super) fn middle(area: Rect, columns: usize, rows: usize) -> Rect {
     let width = u16::try_from(columns).unwrap_or(u16::MAX).min(area.width);
     let height = u16::try_from(rows).unwrap_or(u16::MAX).min(area.height);
     Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
 }
 
 /// Clears a place and frames it; returns what is inside.
-fn open(pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece]) -> Rect {
+pub(super) fn open(pen: &mut Pen<'_>, place: Rect, title: &[Piece], right: &[Piece]) -> Rect {
     pen.fill(place, Role::Dialog);
-    pen.frame(place, &[(title.to_owned(), Role::Title)], right, Role::DialogBorder);
+    pen.frame(place, title, right, Role::DialogBorder);
     Rect {
         x: place.x + 2,
         y: place.y + 1,
@@ -28,16 +31,22 @@ fn open(pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece]) -> Rect {
     }
 }
 
+fn titled(words: &str) -> Vec<Piece> {
+    vec![(words.to_owned(), Role::Title)]
+}
+
 fn keys_of(row: &Binding) -> String {
     let keys: Vec<_> = row.keys.iter().map(ToString::to_string).collect();
     keys.join("  ")
 }
 
-/// Every key that holds on the page, and what it does.
-pub(super) fn help(pen: &mut Pen<'_>, area: Rect, offset: usize) {
-    let rows: Vec<_> = keymap::rows(Context::Page).collect();
-    let key_column = rows.iter().map(|row| width(&keys_of(row))).max().unwrap_or(0);
-    let help_column = rows.iter().map(|row| width(row.help)).max().unwrap_or(0);
+/// Every key that holds, and what it does; then the words of the documents beside those of the screen.
+pub(super) fn help(pen: &mut Pen<'_>, area: Rect, offset: usize, of: Context) {
+    let mut rows: Vec<(String, &str)> = keymap::rows(of).map(|row| (keys_of(row), row.help)).collect();
+    rows.push((String::new(), ""));
+    rows.extend(WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)));
+    let key_column = rows.iter().map(|(keys, _)| width(keys)).max().unwrap_or(0);
+    let help_column = rows.iter().map(|(_, help)| width(help)).max().unwrap_or(0);
     let place = middle(area, key_column + help_column + 7, rows.len() + 3);
     // Frame and the line that says how to close it.
     let room = usize::from(place.height).saturating_sub(3);
@@ -47,40 +56,109 @@ pub(super) fn help(pen: &mut Pen<'_>, area: Rect, offset: usize) {
     } else {
         Vec::new()
     };
-    let inner = open(pen, place, "Keys", &more);
-    for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
-        let keys = keys_of(row);
-        let padding = " ".repeat(key_column.saturating_sub(width(&keys)) + 3);
-        let pieces = [(keys, Role::Key), (padding, Role::Dialog), (row.help.to_owned(), Role::Dialog)];
+    let inner = open(pen, place, &titled("Keys, and words"), &more);
+    for (at, (keys, help)) in (0..).zip(rows.iter().skip(offset).take(room)) {
+        let padding = " ".repeat(key_column.saturating_sub(width(keys)) + 3);
+        let pieces = [(keys.clone(), Role::Key), (padding, Role::Dialog), ((*help).to_owned(), Role::Dialog)];
         pen.pieces(line(inner, at), &pieces);
     }
-    let last = line(inner, inner.height.saturating_sub(1));
-    pen.pieces(last, &choices(Context::Help));
+    choices(pen, inner, Context::Help);
 }
 
-/// Asks before leaving, and says what leaving ends.
+/// The documents' words, and the screen's.
+const WORDS: &[(&str, &str)] = &[
+    ("approval (operator's)", "decision; \"approval\" stays for tokens"),
+    ("ActionPermit", "simulated offer, valid for a while"),
+    ("Terminal, Survival, Defensive", "Dying, Last reserves, Exits only"),
+    ("ground truth", "chain agrees ✓, chain disagrees ✕"),
+    ("PolicyCage", "policy contract"),
+    ("hot lane", "limit without second opinion"),
+    ("half-open breaker", "one trial allowed"),
+    ("reduce-only", "selling and revoking"),
+    ("fabric gap", "screen missed N events (nothing lost)"),
+    ("lapsed", "nobody answered"),
+    ("intent", "bridge order"),
+];
+
+fn choices(pen: &mut Pen<'_>, inner: Rect, context: Context) {
+    let mut pieces: Vec<Piece> = Vec::new();
+    for row in keymap::rows(context).filter(|row| row.context == context && !row.hint.is_empty()) {
+        pieces.extend(super::hint(row));
+    }
+    pen.pieces(line(inner, inner.height.saturating_sub(1)), &pieces);
+}
+
+/// A dialog of rows with its choices below.
+fn sheet(pen: &mut Pen<'_>, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
+    let widest = rows.iter().map(|row| pieces_width(&row.left)).max().unwrap_or(0).max(pieces_width(title) + 4);
+    let columns = (widest + 4).clamp(44, 76);
+    let wrapped = paint::wrapped(rows, columns.min(usize::from(area.width)).saturating_sub(4));
+    let place = middle(area, columns, wrapped.len() + 4);
+    let inner = open(pen, place, title, &[]);
+    let body = Rect { height: inner.height.saturating_sub(2), ..inner };
+    paint::rows(pen, body, &wrapped);
+    choices(pen, inner, context);
+}
+
+/// The question before leaving: what is in flight, and what becomes of it.
 pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect) {
-    let money = state.live.network.as_ref().map_or(Money::Play, |network| network.money);
-    let lines: &[&str] = match money {
-        Money::Play => &["The devnet lives in this process:", "its chains end with it."],
-        _ => &["The network goes on without you."],
-    };
-    let choices = choices(Context::Quit);
-    let columns = lines.iter().map(|text| width(text)).max().unwrap_or(0).max(pieces_width(&choices));
-    let place = middle(area, columns + 4, 6);
-    let inner = open(pen, place, "Leave Bardo?", &[]);
-    for (at, text) in (0..).zip(lines.iter()) {
-        pen.text(line(inner, at), inner.x, text, Role::Dialog);
+    let mut rows = Vec::new();
+    let flying = state.in_flight();
+    if flying.is_empty() {
+        rows.push(Row::new("Nothing is in flight.", Role::Dialog));
+    } else {
+        rows.push(Row::new("In flight:", Role::TextStrong));
+        rows.extend(flying.into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)));
     }
-    pen.pieces(line(inner, inner.height.saturating_sub(1)), &choices);
+    match state.money() {
+        Some(Money::Play) => rows.push(Row::new("The devnet and its chains end with Bardo.", Role::TextDim)),
+        Some(Money::Real | Money::Test) => {
+            rows.push(Row::new("Orders that stay open can still fill while Bardo is away.", Role::StateCare));
+        }
+        Some(Money::Paper | Money::Replay) | None => {}
+    }
+    sheet(pen, area, &titled("Leave Bardo?"), rows, Context::Quit);
 }
 
-/// The keys of a dialog as its last line.
-fn choices(context: Context) -> Vec<Piece> {
-    let mut pieces = Vec::new();
-    for row in keymap::rows(context).filter(|row| !row.hint.is_empty()) {
-        pieces.push((keys_of(row), Role::Key));
-        pieces.push((format!(" {}   ", row.hint), Role::Dialog));
+/// What to make of a hold.
+pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect) {
+    let mut rows = vec![
+        Row::new("No new signature is made from now on.", Role::StateBad),
+        Row::new("What is sent already settles; open orders can still fill:", Role::Dialog),
+    ];
+    let open: Vec<Row> =
+        state.in_flight().into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)).collect();
+    if open.is_empty() {
+        rows.push(Row::new("· nothing is in flight", Role::TextDim));
     }
-    pieces
+    rows.extend(open);
+    sheet(pen, area, &[("■ HELD".to_owned(), Role::StateBad)], rows, Context::Hold);
+}
+
+/// A small question.
+pub(super) fn confirm(pen: &mut Pen<'_>, area: Rect, title: &SafeText) {
+    sheet(pen, area, &titled("Sure?"), vec![Row::new(title.as_str(), Role::Dialog)], Context::Confirm);
+}
+
+/// The palette.
+pub(super) fn palette(pen: &mut Pen<'_>, area: Rect, field: &Field, at: usize) {
+    let found = State::palette(field);
+    let place = middle(area, 72, 16);
+    let inner = open(pen, place, &titled("Find a command"), &[]);
+    let typed =
+        [(": ".to_owned(), Role::Key), (field.text().to_owned(), Role::TextStrong), ("▏".to_owned(), Role::Key)];
+    pen.pieces(line(inner, 0), &typed);
+    let room = usize::from(inner.height).saturating_sub(2);
+    let skip = (at + 1).saturating_sub(room);
+    for (row, (place, entry)) in (1..).zip(found.iter().enumerate().skip(skip).take(room)) {
+        let role = if place == at { Role::Selection } else { Role::Dialog };
+        let name = format!("{:<16}", entry.name);
+        pen.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
+    }
+    if found.is_empty() {
+        pen.pieces(line(inner, 1), &[("nothing of that name".to_owned(), Role::TextDim)]);
+    } else if found.len() > room {
+        let words = format!("{} of {}", (skip + room).min(found.len()), found.len());
+        pen.row(line(inner, inner.height.saturating_sub(1)), &[], &[(words, Role::TextDim)]);
+    }
 }

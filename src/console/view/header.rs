@@ -1,14 +1,16 @@
-//! The first line: whose money, which network, how far its chains are, whether all is well, what time it is.
+//! The first lines: whose money, which network, how far its chains are, what runs, what waits, the tabs, the wallet.
 //!
-//! Where the line is too short it drops by priority; the badge stays, whatever else goes.
+//! Where a line is too short it drops by priority; the badge stays, whatever else goes.
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use super::badge;
-use crate::console::format::{age, grouped, time_of_day};
-use crate::console::pen::{Pen, Piece, pieces_width};
+use crate::base::model::StopLevel;
+use crate::base::text::width;
+use crate::console::format::{age, dollars, grouped, gwei, short_address, time_of_day};
+use crate::console::pen::{Pen, Piece, line, pieces_width};
+use crate::console::screens::ScreenId;
 use crate::console::state::State;
-use crate::console::state::model::Money;
 use crate::console::theme::Role;
 
 /// A group of pieces that stays or goes as one; the highest rank goes first.
@@ -17,93 +19,159 @@ struct Group {
     pieces: Vec<Piece>,
 }
 
-/// Draws the header.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, line: Rect) {
-    pen.fill(line, Role::Header);
+/// Draws header and tabs.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, area: Rect) {
+    let first = line(area, 0);
+    pen.fill(first, Role::Header);
+    let right = if state.compact() { worth(state) } else { clock(state) };
     let mut groups = groups(state);
-    let mut clock = clock(state);
-    let fits = |groups: &[Group], clock: &[Piece]| {
-        groups.iter().map(|group| pieces_width(&group.pieces) + 2).sum::<usize>() + pieces_width(clock)
-            <= usize::from(line.width)
-    };
-    while !fits(&groups, &clock) && groups.len() > 1 {
+    let room = usize::from(first.width).saturating_sub(pieces_width(&right));
+    let taken = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces) + 2).sum::<usize>();
+    let mut right = right;
+    while taken(&groups) > room && groups.len() > 1 {
         let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
-        if worst < CLOCK_RANK && !clock.is_empty() {
-            clock.clear();
-        } else {
-            groups.retain(|group| group.rank != worst);
+        // The right end goes before what cannot be done without.
+        if worst <= 2 && !right.is_empty() && taken(&groups) > usize::from(first.width) {
+            right = Vec::new();
         }
+        groups.retain(|group| group.rank < worst);
     }
-    let mut left = Vec::new();
+    let mut left: Vec<Piece> = Vec::new();
     for group in groups {
-        left.push((" ".to_owned(), Role::Header));
         left.extend(group.pieces);
-        left.push((" ".to_owned(), Role::Header));
+        left.push(("  ".to_owned(), Role::Header));
     }
-    pen.row(line, &left, &clock);
+    pen.row(first, &left, &right);
+    if !state.compact() {
+        let second = line(area, 1);
+        pen.row(second, &tabs(state), &wallet(state));
+    }
 }
 
-/// The clock goes after groups of a higher rank and before all others.
-const CLOCK_RANK: u8 = 4;
-
 fn groups(state: &State) -> Vec<Group> {
-    let live = &state.live;
-    // Before the network stands there is only the devnet it could be.
-    let money = live.network.as_ref().map_or(Money::Play, |network| network.money);
-    let mut groups = vec![
-        Group { rank: 5, pieces: vec![("BARDO".to_owned(), Role::Title)] },
-        Group { rank: 0, pieces: vec![(format!(" {} ", money.words()), badge(money))] },
-    ];
-    let Some(network) = &live.network else {
-        groups.push(Group { rank: 1, pieces: vec![state_words(state)] });
-        return groups;
-    };
-    groups.push(Group { rank: 3, pieces: vec![(network.name.to_string(), Role::Text)] });
-    let mut chains: Vec<Piece> = Vec::new();
-    for (at, (identity, chain)) in network.chains.iter().zip(&live.chains).enumerate() {
-        let Some(block) = chain.blocks.front() else { continue };
-        if at > 0 {
-            chains.push((" · ".to_owned(), Role::TextDim));
+    let mut groups = Vec::new();
+    match state.money() {
+        Some(money) => {
+            let pieces = vec![(" ".to_owned(), Role::Header), (format!("▐ {} ▌", money.words()), badge(money))];
+            groups.push(Group { rank: 0, pieces });
         }
-        chains.push((format!("{} ", identity.name), Role::TextDim));
-        chains.push((format!("#{}", grouped(&block.number.to_string())), Role::TextStrong));
-        if let Some(quiet) = quiet_for(state, at) {
-            chains.push((format!(" quiet {}", age(quiet)), Role::StateCare));
+        None => groups.push(Group { rank: 0, pieces: vec![(" BARDO".to_owned(), Role::Title)] }),
+    }
+    if let Some(network) = &state.page.network {
+        groups.push(Group { rank: 5, pieces: vec![(network.name.to_string(), Role::Text)] });
+        let mut pieces: Vec<Piece> = Vec::new();
+        for (at, identity) in network.chains.iter().enumerate() {
+            let Some(newest) = state.page.chains.get(at).and_then(|chain| chain.blocks.front()) else { continue };
+            if !pieces.is_empty() {
+                pieces.push((" · ".to_owned(), Role::TextDim));
+            }
+            let number = grouped(&newest.number.to_string());
+            pieces.push((format!("{} #{number}", identity.name), Role::Text));
+            let since = (state.now_millis / 1000).saturating_sub(newest.timestamp);
+            let usual = identity.interval_millis.unwrap_or(12_000) / 1000;
+            if state.motion && since > 10.max(5 * usual) {
+                pieces.push((format!(" {} old", age(since)), Role::StateCare));
+            }
+        }
+        groups.push(Group { rank: 6, pieces });
+    }
+    groups.push(Group { rank: 1, pieces: vec![running(state)] });
+    if state.watch_only {
+        groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
+    }
+    if let Some(frozen) = &state.frozen {
+        let words = format!(" view frozen, {} still running, {} new ", name(state), frozen.missed);
+        groups.push(Group { rank: 2, pieces: vec![(words, Role::Frozen)] });
+    }
+    match state.questions.len() {
+        0 => {}
+        1 => groups.push(Group { rank: 1, pieces: vec![("‼ 1 WAITS FOR YOU (a)".to_owned(), Role::StateCare)] }),
+        many => {
+            let words = format!("‼ {many} WAIT FOR YOU (a)");
+            groups.push(Group { rank: 1, pieces: vec![(words, Role::StateCare)] });
         }
     }
-    if !chains.is_empty() {
-        groups.push(Group { rank: 2, pieces: chains });
-    }
-    groups.push(Group { rank: 1, pieces: vec![state_words(state)] });
     groups
 }
 
-fn state_words(state: &State) -> Piece {
-    if let Some(frozen) = &state.frozen {
-        let words = format!(" VIEW FROZEN, chains still running, {} new ", frozen.missed);
-        return (words, Role::Frozen);
-    }
-    let faulty = state.live.fault.is_some() || state.live.chains.iter().any(|chain| chain.fault.is_some());
-    match (faulty, state.booting()) {
-        (true, _) => ("▲ TROUBLE".to_owned(), Role::StateBad),
-        (false, true) => ("◌ STARTING".to_owned(), Role::StateCare),
-        (false, false) => ("● RUNNING".to_owned(), Role::StateGood),
+fn name(state: &State) -> &str {
+    state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str())
+}
+
+/// What runs, in a mark and a word.
+fn running(state: &State) -> Piece {
+    let faulty = state.page.fault.is_some() || state.page.chains.iter().any(|chain| chain.fault.is_some());
+    let own_hold =
+        state.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).is_some_and(|stop| stop.own_hold);
+    match (state.stop(), faulty) {
+        (Some(_), _) if own_hold => ("■ HELD".to_owned(), Role::StateBad),
+        (Some(level), _) => (format!("■ {}", stop_word(level)), Role::StateBad),
+        (None, true) => ("▲ FAULT".to_owned(), Role::StateBad),
+        (None, false) if state.booting() => ("◌ STARTING".to_owned(), Role::StateCare),
+        (None, false) if state.leaving => ("◌ LEAVING".to_owned(), Role::StateCare),
+        (None, false) => ("● RUNNING".to_owned(), Role::StateGood),
     }
 }
 
-/// The clock runs, so it is hidden where nothing may move.
+/// A stop's level, as the header says it.
+pub(super) fn stop_word(level: StopLevel) -> &'static str {
+    match level {
+        StopLevel::Pause => "PAUSED",
+        StopLevel::ExitOnly => "EXITS ONLY",
+        StopLevel::Flatten => "FLATTEN",
+        StopLevel::Halt => "HALTED",
+        StopLevel::Revoke => "KEYS REVOKED",
+    }
+}
+
 fn clock(state: &State) -> Vec<Piece> {
     if !state.motion {
         return Vec::new();
     }
-    vec![(format!("{} UTC ", time_of_day(state.now_millis / 1000)), Role::TextDim)]
+    vec![(format!("{} ", time_of_day(state.now_millis / 1000)), Role::TextDim)]
 }
 
-/// Seconds since the newest block of a chain, where that is suspiciously long; never told where nothing may move.
-pub(super) fn quiet_for(state: &State, chain: usize) -> Option<u64> {
-    let identity = state.live.network.as_ref()?.chains.get(chain)?;
-    let newest = state.live.chains.get(chain)?.blocks.front()?;
-    let since = (state.now_millis / 1000).saturating_sub(newest.timestamp);
-    let usual = identity.interval_millis? / 1000;
-    (state.motion && since > 10.max(5 * usual)).then_some(since)
+fn worth(state: &State) -> Vec<Piece> {
+    let equity = state.snapshot.as_ref().and_then(|snapshot| snapshot.equity);
+    equity.map(|equity| vec![(format!("{} ", dollars(equity)), Role::TextStrong)]).unwrap_or_default()
+}
+
+fn wallet(state: &State) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    if let Some(account) = state.snapshot.as_ref().and_then(|snapshot| snapshot.account) {
+        pieces.push((format!("{}  ", short_address(account)), Role::TextDim));
+    }
+    pieces.extend(worth(state));
+    let fee = state.page.chains.first().and_then(|chain| chain.blocks.front()).map(|block| block.base_fee_wei);
+    if let Some(fee) = fee {
+        pieces.push((format!(" gas {} gwei ", gwei(fee)), Role::TextDim));
+    }
+    pieces
+}
+
+fn tabs(state: &State) -> Vec<Piece> {
+    let mut pieces = vec![(" ".to_owned(), Role::Text)];
+    for screen in state.tabs() {
+        let role = if screen == state.screen { Role::Selection } else { Role::TextDim };
+        pieces.push((format!("{}", screen.digit()), Role::Key));
+        pieces.push((format!(" {}", screen.name()), role));
+        pieces.push(("  ".to_owned(), Role::Text));
+    }
+    pieces
+}
+
+/// The screen whose tab is at a cell.
+pub(super) fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
+    if state.compact() || at.y != 1 {
+        return None;
+    }
+    let mut x = 1;
+    for screen in state.tabs() {
+        let end = x + 2 + width(screen.name());
+        if (x..end).contains(&usize::from(at.x)) {
+            return Some(screen);
+        }
+        x = end + 2;
+    }
+    None
 }

@@ -1,48 +1,57 @@
 //! Drawing: reads `&State`, writes cells. Works at any size, changes nothing, knows no chain and no clock.
 
+mod boot;
+mod decision;
 mod dialogs;
 mod header;
-mod panels;
-mod pools;
+mod story;
 
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
-use crate::console::keymap::{self, Action, Binding};
+use crate::base::text::{fit, width};
+use crate::console::keymap::{self, Action, Binding, Context};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
-use crate::console::state::layout::{LEAST_HEIGHT, LEAST_WIDTH, Plan, Shape};
+use crate::console::screens::ScreenId;
 use crate::console::state::model::Money;
-use crate::console::state::{Layer, State};
+use crate::console::state::{LEAST, Layer, State};
 use crate::console::theme::{Role, Theme};
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
     let mut pen = Pen { buffer, theme };
     pen.fill(area, Role::Background);
-    let plan = state.plan();
-    if plan.shape == Shape::TooSmall {
+    if state.too_small() {
         too_small(&mut pen, state, area);
         return;
     }
-    header::draw(&mut pen, state, plan.header);
+    header::draw(&mut pen, state, area);
+    let body = state.body();
     if state.booting() {
-        boot(&mut pen, state, plan.body);
-    } else {
-        for (panel, place) in &plan.panels {
-            panels::draw(&mut pen, state, *panel, *place);
-        }
+        boot::draw(&mut pen, state, body);
+    } else if let Some(view) = state.screens.get(state.screen) {
+        view.draw(&state.known(), &mut pen, body);
     }
-    hints(&mut pen, state, &plan);
+    prompt(&mut pen, state, line(area, area.height.saturating_sub(2)));
+    hints(&mut pen, state, line(area, area.height.saturating_sub(1)));
+    let over = Rect { height: area.height.saturating_sub(1), ..area };
     for layer in &state.layers {
         match layer {
-            Layer::Help { offset } => dialogs::help(&mut pen, area, *offset),
-            Layer::Quit => dialogs::quit(&mut pen, state, area),
+            Layer::Help { offset, of } => dialogs::help(&mut pen, over, *offset, *of),
+            Layer::Quit => dialogs::quit(&mut pen, state, over),
+            Layer::Decision(shown) => decision::draw(&mut pen, state, shown, over),
+            Layer::Hold { .. } => dialogs::hold(&mut pen, state, over),
+            Layer::Story(told) => story::draw(&mut pen, state, told, over),
+            Layer::Palette { field, at } => dialogs::palette(&mut pen, over, field, *at),
+            Layer::Confirm { title, .. } => dialogs::confirm(&mut pen, over, title),
         }
     }
 }
 
+pub(crate) use decision::question_line;
+
 /// The badge's role.
-fn badge(money: Money) -> Role {
+pub(crate) fn badge(money: Money) -> Role {
     match money {
         Money::Play => Role::BadgePlay,
         Money::Test => Role::BadgeTest,
@@ -52,100 +61,93 @@ fn badge(money: Money) -> Role {
     }
 }
 
-/// Whose money, what is needed, what there is; and the question before leaving, if it is open.
+/// The screen whose tab is at a cell.
+pub fn tab_at(state: &State, at: Position) -> Option<ScreenId> {
+    header::tab_at(state, at)
+}
+
+/// Whose money, what is needed, what there is; what waits; and the question before leaving, if it is open.
 fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
     let mut lines: Vec<Piece> = Vec::new();
-    if let Some(network) = &state.page().network {
-        lines.push((network.money.words().to_owned(), badge(network.money)));
+    if let Some(money) = state.money() {
+        lines.push((money.words().to_owned(), badge(money)));
     }
-    if state.layers.last() == Some(&Layer::Quit) {
-        lines.push(("leave? y / n".to_owned(), Role::StateCare));
+    match state.layers.last() {
+        Some(Layer::Quit) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
+        Some(Layer::Hold { .. }) => lines.push(("HELD Enter x Esc".to_owned(), Role::StateBad)),
+        _ => {}
+    }
+    if !state.questions.is_empty() {
+        lines.push((format!("‼ {} wait", state.questions.len()), Role::StateCare));
     }
     lines.push(("too small".to_owned(), Role::Text));
-    lines.push((format!("needs {LEAST_WIDTH}×{LEAST_HEIGHT}"), Role::Text));
+    lines.push((format!("needs {}×{}", LEAST.width, LEAST.height), Role::Text));
     lines.push((format!("has {}×{}", area.width, area.height), Role::TextDim));
     for (at, piece) in (0..area.height).zip(lines) {
         pen.pieces(line(area, at), &[piece]);
     }
 }
 
-/// The keys of what is on top; those that lead out and to the help stand at the right end and go last.
+/// The prompt: with the keys it shows what is typed, else what it is for.
+fn prompt(pen: &mut Pen<'_>, state: &State, place: Rect) {
+    let name = state.ready.as_ref().map_or("the Golem", |ready| ready.name.as_str());
+    let room = usize::from(place.width).saturating_sub(4);
+    if let Some(field) = &state.prompt {
+        let (text, cursor) = window(field.text(), field.cursor(), room);
+        pen.pieces(place, &[(" : ".to_owned(), Role::Key), (text.clone(), Role::TextStrong)]);
+        let at = text.chars().take(cursor).collect::<String>();
+        let x = place.x.saturating_add(3).saturating_add(u16::try_from(width(&at)).unwrap_or(0));
+        let under = text.chars().nth(cursor).unwrap_or(' ').to_string();
+        pen.text(place, x, &under, Role::Frozen);
+        return;
+    }
+    if let Some(alert) = state.fresh_alert() {
+        let words = fit(alert.text.as_str(), room.saturating_sub(2)).into_owned();
+        pen.pieces(place, &[(" ▲ ".to_owned(), Role::StateCare), (words, Role::StateCare)]);
+        return;
+    }
+    let words = format!("tell {name}, or type a command…");
+    pen.pieces(place, &[(" : ".to_owned(), Role::Key), (fit(&words, room).into_owned(), Role::TextDim)]);
+}
+
+/// The part of a text that fits around its cursor, and the cursor's place in it.
+fn window(text: &str, cursor: usize, room: usize) -> (String, usize) {
+    let skip = cursor.saturating_sub(room.saturating_sub(1));
+    (text.chars().skip(skip).take(room).collect(), cursor - skip)
+}
+
+/// The keys of what is on top; those that stop, and that lead to the help, stand at the right end and go last.
 /// A notice, or a fault of the whole, comes first. An entry that does not fit is left out whole: `?` lists all.
-fn hints(pen: &mut Pen<'_>, state: &State, plan: &Plan) {
+fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
+    let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     let mut right: Vec<Piece> = Vec::new();
-    for row in keymap::rows(state.context()).filter(|row| !row.hint.is_empty()) {
-        if matches!(row.action, Action::AskToQuit | Action::Help) {
-            right.extend(hint(row));
-        }
+    let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
+    for row in keymap::rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
+        right.extend(hint(row));
     }
+    let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
     if let Some(notice) = &state.notice {
-        left.push((format!("{notice}   "), Role::StateCare));
-    } else if let (Some(fault), false) = (&state.page().fault, state.booting()) {
-        left.push((format!("▲ {fault}   "), Role::StateBad));
+        left.push((fit(notice.as_str(), room.saturating_sub(4)).into_owned(), Role::StateCare));
+        left.push(("   ".to_owned(), Role::TextDim));
+    } else if let (Some(fault), false) = (&state.page.fault, state.booting()) {
+        left.push((fit(&format!("▲ {fault}"), room.saturating_sub(4)).into_owned(), Role::StateBad));
+        left.push(("   ".to_owned(), Role::TextDim));
+    } else if state.leaving {
+        left.push(("Leaving: what is signed settles first   ".to_owned(), Role::StateCare));
+    } else if state.compact() && context == Context::Page {
+        left.extend([("1-8".to_owned(), Role::Key), (" screens  ".to_owned(), Role::TextDim)]);
     }
-    for row in keymap::rows(state.context()).filter(|row| !row.hint.is_empty()) {
+    for row in keymap::rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
         let entry = hint(row);
-        let known = matches!(row.action, Action::AskToQuit | Action::Help);
-        let width = pieces_width(&left) + pieces_width(&entry) + pieces_width(&right);
-        if !known && !state.booting() && width <= usize::from(plan.hints.width) {
+        if !state.booting() && pieces_width(&left) + pieces_width(&entry) <= room {
             left.extend(entry);
         }
     }
-    pen.row(plan.hints, &left, &right);
+    pen.row(place, &left, &right);
 }
 
-fn hint(row: &Binding) -> Vec<Piece> {
+pub(crate) fn hint(row: &Binding) -> Vec<Piece> {
     let key = row.keys.first().map(ToString::to_string).unwrap_or_default();
     vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
 }
-
-const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
-
-/// What happens until the first block.
-fn boot(pen: &mut Pen<'_>, state: &State, body: Rect) {
-    let margin = if body.width >= 80 { 4 } else { 1 };
-    let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
-    let page = state.page();
-    pen.text(line(body, 1), body.x, "Starting the devnet: two chains inside this process.", Role::TextStrong);
-    pen.text(
-        line(body, 2),
-        body.x,
-        "Nothing here leaves this machine, and nothing here costs anything.",
-        Role::TextDim,
-    );
-    let list = Rect { y: body.y + 4, height: body.height.saturating_sub(4), ..body };
-    let room = usize::from(list.height).saturating_sub(usize::from(page.fault.is_some()));
-    let skipped = page.boot.len().saturating_sub(room);
-    let longest = page.boot.iter().map(|step| step.chain.width()).max().unwrap_or(0);
-    let mut row = 0;
-    for (at, step) in page.boot.iter().enumerate().skip(skipped) {
-        let over = step.done || page.boot.iter().skip(at + 1).any(|later| later.chain == step.chain);
-        let (mark, role) = match (over, page.fault.is_some(), state.motion) {
-            (true, _, _) => ("✓", Role::StateGood),
-            (false, true, _) => ("✕", Role::StateBad),
-            (false, false, true) => (spinner(state.now_millis), Role::Chart),
-            (false, false, false) => ("▸", Role::Chart),
-        };
-        let padding = " ".repeat(longest.saturating_sub(step.chain.width()));
-        let pieces = [
-            (format!("{mark} "), role),
-            (format!("{}{padding}  ", step.chain), Role::Title),
-            (step.step.to_string(), if over { Role::TextDim } else { Role::Text }),
-            (format!("  {}", step.detail), Role::TextDim),
-        ];
-        pen.pieces(line(list, row), &pieces);
-        row += 1;
-    }
-    if let Some(fault) = &page.fault {
-        pen.pieces(line(list, row), &[("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)]);
-    }
-}
-
-fn spinner(now_millis: u64) -> &'static str {
-    let at = usize::try_from(now_millis / 120 % 8).unwrap_or(0);
-    SPINNER.get(at).copied().unwrap_or("▸")
-}
-
-#[cfg(test)]
-mod tests;

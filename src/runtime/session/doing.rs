@@ -124,6 +124,7 @@ impl Stage {
                 let asked = lines.shows.try_send(ShowAsked { name });
                 Some(asked.map(|()| "the show begins".to_owned()).map_err(|_| "nobody here plays shows".to_owned()))
             }
+            Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
             Command::Leave(_) => None,
         }
     }

@@ -1,0 +1,343 @@
+//! Screen 5: what was decided and what stands: open questions, standing approvals, past decisions, and the trail, whose
+//! wholeness can be checked here.
+
+use ratatui::layout::{Constraint, Layout, Rect};
+use serde_json::json;
+
+use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use crate::base::id::CallId;
+use crate::base::text::SafeText;
+use crate::console::format::{short_hash, time_of_day};
+use crate::console::keymap::{Action, Key};
+use crate::console::pen::{Pen, Piece, line};
+use crate::console::state::feed::CallSeen;
+use crate::console::state::field::Field;
+use crate::console::state::story::{title, word};
+use crate::console::theme::Role;
+use crate::console::view::question_line;
+use crate::fabric::ApprovalOutcome;
+use crate::runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
+use crossterm::event::KeyCode;
+
+/// Entries of the trail asked for.
+const ENTRIES: u32 = 500;
+/// The count of the query for the trail, and of the check of it.
+const TRAIL: u32 = 1;
+const VERIFY: u32 = 2;
+
+/// The panels, in the order of Tab.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Panel {
+    Questions,
+    Grants,
+    Decisions,
+    Trail,
+}
+
+const PANELS: [Panel; 4] = [Panel::Questions, Panel::Grants, Panel::Decisions, Panel::Trail];
+
+/// Screen 5.
+#[derive(Debug)]
+pub(super) struct Audit {
+    panel: Panel,
+    at: [usize; 4],
+    entries: Vec<AuditEntry>,
+    verdict: Option<(bool, SafeText)>,
+    filter: Field,
+    typing: bool,
+}
+
+impl Default for Audit {
+    fn default() -> Self {
+        Self {
+            panel: Panel::Trail,
+            at: [0; 4],
+            entries: Vec::new(),
+            verdict: None,
+            filter: Field::default(),
+            typing: false,
+        }
+    }
+}
+
+fn ask(count: u32, query: Query) -> Wish {
+    Wish::Send(Box::new(Command::Look { ticket: ticket(ScreenId::Audit, count), query }))
+}
+
+/// Calls that were decided on, the newest first.
+fn decisions<'a>(known: &'a Known<'_>) -> Vec<&'a CallSeen> {
+    known.feed.calls.iter().rev().filter(|call| call.resolved.is_some()).collect()
+}
+
+fn outcome(call: &CallSeen) -> (&'static str, Role) {
+    match call.resolved.as_ref().map(|resolved| resolved.outcome) {
+        Some(ApprovalOutcome::Approved) => ("✓ approved", Role::StateGood),
+        Some(ApprovalOutcome::ApprovedSimilar) => ("✓ approved, and similar", Role::StateGood),
+        Some(ApprovalOutcome::Edited) => ("e smaller amount", Role::Text),
+        Some(ApprovalOutcome::Refused) => ("✕ refused", Role::StateBad),
+        Some(ApprovalOutcome::RefusedAndHalted) => ("✕ refused, all stopped", Role::StateBad),
+        Some(ApprovalOutcome::Lapsed) => ("○ nobody answered", Role::StateCare),
+        Some(ApprovalOutcome::Withdrawn) | None => ("○ taken back", Role::TextDim),
+    }
+}
+
+impl Audit {
+    fn place(&self) -> usize {
+        PANELS.iter().position(|panel| *panel == self.panel).unwrap_or(0)
+    }
+
+    fn selected(&self, panel: Panel) -> usize {
+        let at = PANELS.iter().position(|one| *one == panel).unwrap_or(0);
+        self.at.get(at).copied().unwrap_or(0)
+    }
+
+    /// The entries that hold every word of the filter, the newest first.
+    fn fitting(&self) -> Vec<&AuditEntry> {
+        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
+        let fits = |entry: &&AuditEntry| {
+            let text = format!("{} {} {} {:?}", entry.kind, entry.golem_id, entry.body, entry.call_id).to_lowercase();
+            words.iter().all(|word| text.contains(word.as_str()))
+        };
+        self.entries.iter().rev().filter(fits).collect()
+    }
+
+    fn count(&self, panel: Panel, known: &Known<'_>) -> usize {
+        match panel {
+            Panel::Questions => known.questions.len(),
+            Panel::Grants => known.snapshot.map_or(0, |snapshot| snapshot.grants.len()),
+            Panel::Decisions => decisions(known).len(),
+            Panel::Trail => self.fitting().len(),
+        }
+    }
+
+    fn step(&mut self, known: &Known<'_>, by: isize) {
+        let (place, count) = (self.place(), self.count(self.panel, known));
+        if let Some(at) = self.at.get_mut(place) {
+            *at = at.saturating_add_signed(by).min(count.saturating_sub(1));
+        }
+    }
+
+    fn panels(area: Rect) -> [Rect; 4] {
+        let (left, right) = if area.width >= 100 {
+            let [left, right] = Layout::horizontal([Constraint::Percentage(45), Constraint::Fill(1)]).areas(area);
+            (left, right)
+        } else {
+            let [upper, lower] = Layout::vertical([Constraint::Percentage(55), Constraint::Fill(1)]).areas(area);
+            (upper, lower)
+        };
+        let third = Constraint::Ratio(1, 3);
+        let [questions, grants, decisions] = Layout::vertical([third, third, Constraint::Fill(1)]).areas(left);
+        [questions, grants, decisions, right]
+    }
+
+    fn list(
+        &self,
+        pen: &mut Pen<'_>,
+        area: Rect,
+        panel: Panel,
+        title: &str,
+        right: &[Piece],
+        rows: Vec<(Vec<Piece>, Vec<Piece>)>,
+        empty: &str,
+    ) {
+        let focus = self.panel == panel;
+        let border = if focus { Role::BorderFocus } else { Role::Border };
+        pen.frame(area, &[(title.to_owned(), Role::Title)], right, border);
+        let inner = Rect {
+            x: area.x + 1,
+            y: area.y + 1,
+            width: area.width.saturating_sub(2),
+            height: area.height.saturating_sub(2),
+        };
+        let room = usize::from(inner.height);
+        let at = self.selected(panel).min(rows.len().saturating_sub(1));
+        let skip = (at + 1).saturating_sub(room);
+        if rows.is_empty() {
+            pen.pieces(line(inner, 0), &[(empty.to_owned(), Role::TextDim)]);
+        }
+        let count = rows.len();
+        for (y, (place, (mut left, right))) in (0..).zip(rows.into_iter().enumerate().skip(skip).take(room)) {
+            let mark = if focus && place == at { "▸" } else { " " };
+            left.insert(0, (mark.to_owned(), Role::Key));
+            pen.row(line(inner, y), &left, &right);
+        }
+        if count > room && room > 0 {
+            let words = format!(" {} of {count} ", at + 1);
+            let bottom = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
+            pen.row(Rect { width: bottom.width.saturating_sub(2), ..bottom }, &[], &[(words, Role::TextDim)]);
+        }
+    }
+}
+
+fn grant_row(grant: &GrantNow) -> (Vec<Piece>, Vec<Piece>) {
+    let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
+    let words = format!("{} · {} · {}", word(grant.tool.as_str()), tokens.join(" "), grant.golem_id);
+    let minutes = grant.lasts_millis.div_ceil(60_000);
+    let right = format!("${} left · {minutes} min · x revokes", grant.left);
+    (vec![(words, Role::Text)], vec![(right, Role::TextDim)])
+}
+
+impl ScreenView for Audit {
+    fn id(&self) -> ScreenId {
+        ScreenId::Audit
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let [questions, grants, decided, trail] = Self::panels(area);
+        let waiting = known.questions.iter().map(|question| question_line(question, known.now_millis, known.motion));
+        self.list(pen, questions, Panel::Questions, "Waiting for you", &[], waiting.collect(), "Nothing waits.");
+        let standing = known.snapshot.map(|snapshot| snapshot.grants.iter().map(grant_row).collect());
+        let standing: Vec<_> = standing.unwrap_or_default();
+        self.list(
+            pen,
+            grants,
+            Panel::Grants,
+            "Standing approvals",
+            &[],
+            standing,
+            "None: every action asks for itself.",
+        );
+        let past = decisions(known).into_iter().map(|call| {
+            let (words, role) = outcome(call);
+            let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());
+            let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
+            let left = vec![
+                (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
+                (format!("{} {}  ", word(call.tool()), title(call)), Role::Text),
+                (words.to_owned(), role),
+                (why, Role::TextDim),
+            ];
+            (left, vec![("Enter".to_owned(), Role::Key)])
+        });
+        self.list(pen, decided, Panel::Decisions, "Decisions", &[], past.collect(), "You have decided nothing yet.");
+        let filter = match (self.typing, self.filter.text()) {
+            (true, text) => format!("/{text}▏"),
+            (false, "") => "/ all".to_owned(),
+            (false, text) => format!("/{text}"),
+        };
+        let mut right = vec![(filter, Role::TextDim)];
+        match &self.verdict {
+            Some((true, words)) => right.push((format!(" · ✓ {words}"), Role::StateGood)),
+            Some((false, words)) => right.push((format!(" · ✕ {words}"), Role::StateBad)),
+            None => right.push((" · z checks it · e exports".to_owned(), Role::TextDim)),
+        }
+        let rows = self.fitting().into_iter().map(|entry| {
+            let left = vec![
+                (format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim),
+                (format!("{} ", entry.kind), Role::TextStrong),
+                (format!("{} ", entry.golem_id), Role::Text),
+                (entry.body.to_string(), Role::TextDim),
+            ];
+            (left, vec![(short_hash(entry.hash), Role::TextDim)])
+        });
+        self.list(pen, trail, Panel::Trail, "The trail", &right, rows.collect(), "No entry yet.");
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let half = isize::try_from(area.height / 4).unwrap_or(1).max(1);
+        match action {
+            Action::Down => self.step(known, 1),
+            Action::Up => self.step(known, -1),
+            Action::HalfPageDown => self.step(known, half),
+            Action::HalfPageUp => self.step(known, -half),
+            Action::Top => self.step(known, isize::MIN),
+            Action::Bottom => self.step(known, isize::MAX),
+            Action::NextPanel => self.panel = PANELS.get((self.place() + 1) % 4).copied().unwrap_or(Panel::Trail),
+            Action::PreviousPanel => self.panel = PANELS.get((self.place() + 3) % 4).copied().unwrap_or(Panel::Trail),
+            Action::Filter => {
+                self.panel = Panel::Trail;
+                self.typing = true;
+            }
+            Action::Follow => return Some(vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]),
+            Action::Zoom => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
+            Action::Open => return Some(self.open(known)),
+            Action::CancelSelected if self.panel == Panel::Grants => {
+                let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
+                let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
+                return Some(vec![Wish::Confirm {
+                    title: SafeText::clean(&title, 200),
+                    command: Box::new(Command::RevokeGrant { number: grant.number }),
+                }]);
+            }
+            Action::Export => {
+                let text = serde_json::to_string_pretty(&json!({ "entries": self.fitting() })).unwrap_or_default();
+                return Some(vec![Wish::Write { name: format!("bardo-trail-{}.json", known.now_millis), text }]);
+            }
+            Action::Copy => {
+                let entry = self.fitting().get(self.selected(Panel::Trail)).map(|entry| json!(entry).to_string());
+                return Some(entry.map(Wish::Copy).into_iter().collect());
+            }
+            Action::Back if !self.filter.text().is_empty() => drop(self.filter.clear()),
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.typing
+    }
+
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
+        match key.code {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.filter.clear();
+            }
+            _ => return self.filter.key(key),
+        }
+        true
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        self.filter.paste(text);
+    }
+
+    fn shown(&mut self, _known: &Known<'_>) -> Vec<Wish> {
+        vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]
+    }
+
+    fn hear(&mut self, count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+        if let Heard::Found(found) = heard {
+            match (count, *found) {
+                (TRAIL, Found::Audit { entries }) => self.entries = entries,
+                (VERIFY, Found::Verified { good, entries, faults, .. }) => {
+                    let words = match faults.first() {
+                        Some(first) => first.to_string(),
+                        None => format!("whole, {entries} entries"),
+                    };
+                    self.verdict = Some((good, SafeText::clean(&words, 200)));
+                }
+                (_, Found::Nothing { why }) => return vec![Wish::Notice(why)],
+                _ => {}
+            }
+        }
+        Vec::new()
+    }
+}
+
+impl Audit {
+    fn open(&self, known: &Known<'_>) -> Vec<Wish> {
+        match self.panel {
+            Panel::Questions => {
+                let question = known.questions.get(self.selected(Panel::Questions));
+                question.map(|question| Wish::OpenQuestion(question.number)).into_iter().collect()
+            }
+            Panel::Decisions => {
+                let decided = decisions(known);
+                decided
+                    .get(self.selected(Panel::Decisions))
+                    .map(|call| Wish::OpenCall(call.call_id))
+                    .into_iter()
+                    .collect()
+            }
+            Panel::Trail => {
+                let shown = self.fitting();
+                let call = shown.get(self.selected(Panel::Trail)).and_then(|entry| entry.call_id.as_ref());
+                let call: Option<CallId> = call.and_then(|id| id.as_str().parse().ok());
+                call.map(Wish::OpenCall).into_iter().collect()
+            }
+            Panel::Grants => Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Screen 1: the Golem, live. What it does and why, what waits, what is used of the limits, what is held, what happened.
+//!
+//! Wide terminals get two columns, narrow ones lines by priority. Panels shrink before they go, and what is left out
+//! is on another screen.
+
+mod left;
+mod right;
+
+use ratatui::layout::{Position, Rect};
+
+use super::{Known, ScreenId, ScreenView, Wish};
+use crate::base::id::CallId;
+use crate::base::text::SafeText;
+use crate::console::keymap::{Action, Key};
+use crate::console::pen::{Pen, Piece, line};
+use crate::console::state::feed::{CallSeen, Standing};
+use crate::console::state::field::Field;
+use crate::console::state::story::{title, word};
+use crate::console::theme::Role;
+use crate::console::widgets::chart::Range;
+use crossterm::event::KeyCode;
+
+/// Columns from which there are two of panels.
+const WIDE: u16 = 100;
+/// Lines from which there are.
+const TALL: u16 = 24;
+/// Columns of the left one.
+const LEFT: u16 = 34;
+
+/// Screen 1.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    selected: Option<CallId>,
+    filter: Field,
+    typing: bool,
+    zoomed: bool,
+    range: Range,
+}
+
+/// What the activity panel needs beside the feed.
+pub(super) struct Listing<'a> {
+    pub calls: Vec<&'a CallSeen>,
+    pub selected: Option<CallId>,
+    pub filter: Vec<Piece>,
+    pub expand: bool,
+}
+
+impl Live {
+    /// The calls that are shown, the newest first.
+    fn calls<'a>(&self, known: &Known<'a>) -> Vec<&'a CallSeen> {
+        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
+        known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
+    }
+
+    fn listing<'a>(&self, known: &Known<'a>) -> Listing<'a> {
+        let words = match (self.typing, self.filter.text()) {
+            (true, text) => format!("/{text}▏"),
+            (false, "") => "/ all".to_owned(),
+            (false, text) => format!("/{text}"),
+        };
+        let follow = if self.selected.is_none() { "following" } else { "f follows" };
+        Listing {
+            calls: self.calls(known),
+            selected: self.selected,
+            filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
+            expand: true,
+        }
+    }
+
+    fn step(&mut self, known: &Known<'_>, by: isize) {
+        let calls: Vec<CallId> = self.calls(known).iter().map(|call| call.call_id).collect();
+        let to = match self.selected.and_then(|id| calls.iter().position(|one| *one == id)) {
+            Some(at) => at.saturating_add_signed(by),
+            None if by < 0 => 0,
+            None => usize::try_from(by).unwrap_or(1).saturating_sub(1),
+        };
+        self.selected = calls.get(to.min(calls.len().saturating_sub(1))).copied();
+    }
+}
+
+/// Whether a call fits one word of the filter: `token:`, `status:`, `since:`, or anything it shows.
+fn fits(call: &CallSeen, wanted: &str, now: u64) -> bool {
+    let params = call.start.as_ref().map(|start| start.params.value().to_string().to_lowercase()).unwrap_or_default();
+    match wanted.split_once(':') {
+        Some(("token", token)) => params.contains(&format!("\"{token}\"")),
+        Some(("status", status)) => {
+            let (_, words) = call.standing().mark();
+            words.to_lowercase().contains(status)
+        }
+        Some(("since", span)) => since(span).is_none_or(|millis| call.started_at >= now.saturating_sub(millis)),
+        _ => {
+            let text = format!("{} {} {params}", word(call.tool()), title(call)).to_lowercase();
+            text.contains(wanted)
+        }
+    }
+}
+
+/// A span such as `1h`, `15m`, `30s`, in milliseconds.
+fn since(span: &str) -> Option<u64> {
+    let (number, unit) = span.split_at_checked(span.len().checked_sub(1)?)?;
+    let number: u64 = number.parse().ok()?;
+    let unit = match unit {
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
+}
+
+/// The inside of a frame.
+pub(super) fn inside(area: Rect) -> Rect {
+    Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height.saturating_sub(2) }
+}
+
+/// A role for how a call stands.
+pub(super) const fn standing_role(standing: Standing) -> Role {
+    match standing {
+        Standing::Running | Standing::Sent => Role::Chart,
+        Standing::Waiting | Standing::Lapsed | Standing::Unclear => Role::StateCare,
+        Standing::Done | Standing::Rehearsed => Role::StateGood,
+        Standing::Blocked | Standing::Refused | Standing::Failed => Role::StateBad,
+    }
+}
+
+impl ScreenView for Live {
+    fn id(&self) -> ScreenId {
+        ScreenId::Live
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let listing = self.listing(known);
+        if self.zoomed {
+            right::activity(pen, known, area, &listing, true);
+        } else if area.width >= WIDE && area.height >= TALL {
+            let left = Rect { width: LEFT, ..area };
+            let right = Rect { x: area.x + LEFT, width: area.width - LEFT, ..area };
+            left::draw(pen, known, left);
+            right::draw(pen, known, right, &listing, self.range);
+        } else {
+            narrow(pen, known, area, &listing);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let half = isize::try_from(area.height / 4).unwrap_or(1).max(1);
+        match action {
+            Action::Down => self.step(known, 1),
+            Action::Up => self.step(known, -1),
+            Action::HalfPageDown => self.step(known, half),
+            Action::HalfPageUp => self.step(known, -half),
+            Action::Top | Action::Follow => self.selected = None,
+            Action::Bottom => self.step(known, isize::MAX),
+            Action::Filter => self.typing = true,
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::ShorterRange => self.range = self.range.shorter(),
+            Action::LongerRange => self.range = self.range.longer(),
+            Action::Back if self.zoomed || self.selected.is_some() || !self.filter.text().is_empty() => {
+                self.zoomed = false;
+                self.selected = None;
+                self.filter.clear();
+            }
+            Action::Open => {
+                let calls = self.calls(known);
+                let call = self.selected.or_else(|| calls.first().map(|call| call.call_id));
+                return Some(call.map(Wish::OpenCall).into_iter().collect());
+            }
+            Action::Copy => {
+                let call = self.selected.and_then(|id| known.feed.call(id))?;
+                let hash = call.transactions.last().map(|(_, update)| update.hash.to_string());
+                return Some(vec![Wish::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))]);
+            }
+            Action::Explorer => {
+                let call = self.selected.and_then(|id| known.feed.call(id))?;
+                let (_, update) = call.transactions.last()?;
+                let words = format!("bardo://tx/{}", update.hash);
+                return Some(vec![Wish::Notice(SafeText::clean(&words, 100)), Wish::OpenCall(call.call_id)]);
+            }
+            Action::CancelSelected => {
+                let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
+                let words =
+                    format!("Cancel {} {}? Only what is not being signed can be.", word(call.tool()), title(call));
+                let command = crate::runtime::handle::Command::Cancel { call_id: call.call_id };
+                return Some(vec![Wish::Confirm { title: SafeText::clean(&words, 200), command: Box::new(command) }]);
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.typing
+    }
+
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
+        match key.code {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.filter.clear();
+            }
+            _ => return self.filter.key(key),
+        }
+        true
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        self.filter.paste(text);
+    }
+
+    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+        self.step(known, if down { 1 } else { -1 });
+    }
+}
+
+/// One column: lines by priority, the activity with what is left.
+fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
+    let mut y = area.y;
+    let bottom = area.bottom();
+    let next = |y: &mut u16| {
+        let place = Rect { y: *y, height: u16::from(*y < bottom), ..area };
+        *y = y.saturating_add(1);
+        place
+    };
+    left::face_line(pen, known, next(&mut y));
+    let rows = right::now_rows(known);
+    for row in rows.iter().take(2) {
+        let place = next(&mut y);
+        pen.row(place, &row.left, if area.width >= 60 { &row.right } else { &[] });
+    }
+    left::limit_line(pen, known, next(&mut y));
+    let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece]| {
+        pen.rule(place, &[(title.to_owned(), Role::Title)], right, Role::Border);
+    };
+    if !known.questions.is_empty() {
+        let words = format!("Waiting for you {}", known.questions.len());
+        rule(pen, next(&mut y), &words, &[]);
+        let room = if bottom.saturating_sub(y) > 12 { 2 } else { 1 };
+        for (at, question) in known.questions.iter().take(room).enumerate() {
+            let place = next(&mut y);
+            left::question(pen, known, place, at, question, true);
+        }
+    }
+    rule(pen, next(&mut y), "Activity", &listing.filter);
+    let events = if bottom.saturating_sub(y) >= 9 { 3 } else { 0 };
+    let rest = Rect { y, height: bottom.saturating_sub(y).saturating_sub(events), ..area };
+    right::calls(pen, known, rest, listing);
+    if events > 0 {
+        let place = Rect { y: bottom - events, height: 1, ..area };
+        rule(pen, place, "Events", &[("l full log".to_owned(), Role::TextDim)]);
+        right::events(pen, known, Rect { y: place.y + 1, height: events - 1, ..area });
+    }
+}
+
+/// The words for nothing.
+pub(super) fn nothing(pen: &mut Pen<'_>, area: Rect, words: &str) {
+    pen.pieces(line(area, 0), &[(words.to_owned(), Role::TextDim)]);
+}

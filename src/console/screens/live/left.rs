@@ -1,0 +1,383 @@
+//! The left column: the Golem, what waits, limits, holdings, thoughts, what happened meanwhile.
+
+use ratatui::layout::Rect;
+
+use super::{inside, nothing};
+use crate::base::model::Phase;
+use crate::base::text::fit;
+use crate::base::units::{Rounding, Usd};
+use crate::console::format::{age, amount, dollars, round_dollars};
+use crate::console::pen::{Pen, Piece, line};
+use crate::console::screens::Known;
+use crate::console::theme::Role;
+use crate::console::view::question_line;
+use crate::console::widgets::gauge::{self, Full, Gauge};
+use crate::console::widgets::paint::{Row, wrapped};
+use crate::console::widgets::sprite::{self, SpriteModel};
+use crate::fabric::SpriteState;
+use crate::runtime::handle::{BreakerNow, Limits, SpendNow};
+use crate::runtime::questions::Question;
+
+/// Lines of each panel, frame included, where there is room; what a smaller terminal takes away first stands last.
+pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let waiting = u16::try_from(known.questions.len()).unwrap_or(u16::MAX).clamp(1, 3);
+    let held = u16::try_from(holdings(known).len()).unwrap_or(u16::MAX).clamp(1, 5);
+    let thoughts = 3;
+    let wanted: [(u16, u16); 6] = [(9, 4), (waiting * 2 + 1, 2), (6, 3), (held + 1, 2), (thoughts + 1, 0), (4, 0)];
+    let away = known.away.is_some();
+    let mut heights: Vec<u16> = wanted.iter().map(|(most, _)| *most).collect();
+    if !away {
+        heights.pop();
+    }
+    // One line more closes the last frame.
+    let total = |heights: &[u16]| heights.iter().copied().fold(1_u16, u16::saturating_add);
+    for at in (0..heights.len()).rev() {
+        let over = total(&heights).saturating_sub(area.height);
+        if let (Some(height), Some((_, least))) = (heights.get_mut(at), wanted.get(at)) {
+            *height = height.saturating_sub(over.min(height.saturating_sub(*least)));
+            if *height == 1 {
+                *height = 0;
+            }
+        }
+    }
+    // What is left over goes to the thoughts.
+    let spare = area.height.saturating_sub(total(&heights));
+    if let Some(thoughts) = heights.get_mut(4) {
+        *thoughts = thoughts.saturating_add(spare);
+    }
+    let mut y = area.y;
+    for (at, height) in heights.iter().enumerate().filter(|(_, height)| **height > 0) {
+        let place = Rect { y, height: height.saturating_add(1).min(area.bottom().saturating_sub(y)), ..area };
+        match at {
+            0 => golem(pen, known, place),
+            1 => questions(pen, known, place),
+            2 => limits(pen, known, place),
+            3 => holding(pen, known, place),
+            4 => thinking(pen, known, place),
+            _ => meanwhile(pen, known, place),
+        }
+        y = y.saturating_add(*height);
+    }
+}
+
+fn frame(pen: &mut Pen<'_>, area: Rect, title: &str, right: &[Piece]) -> Rect {
+    pen.frame(area, &[(title.to_owned(), Role::Title)], right, Role::Border);
+    inside(area)
+}
+
+/// A phase in the screen's words.
+pub(super) const fn phase_word(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Thriving => "THRIVING",
+        Phase::Cautious => "CAUTIOUS",
+        Phase::Defensive => "EXITS ONLY",
+        Phase::Survival => "LAST RESERVES",
+        Phase::Terminal => "DYING",
+    }
+}
+
+fn body(known: &Known<'_>) -> SpriteState {
+    known.feed.sprite.map_or(SpriteState::Idle, |(_, state)| state)
+}
+
+fn body_words(state: SpriteState) -> &'static str {
+    match state {
+        SpriteState::Idle => "idle",
+        SpriteState::Thinking => "thinking ▸",
+        SpriteState::Executing => "executing ▸",
+        SpriteState::AwaitingApproval => "waits for you ‼",
+        SpriteState::Success => "done ✓",
+        SpriteState::Failure => "failed ✕",
+        SpriteState::Halted => "stopped ■",
+        SpriteState::Dead => "dead",
+    }
+}
+
+fn phase(known: &Known<'_>) -> Phase {
+    known.feed.phase.or_else(|| known.snapshot.map(|snapshot| snapshot.phase)).unwrap_or(Phase::Thriving)
+}
+
+fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let name = known.ready.map_or_else(|| "The Golem".to_owned(), |ready| format!("{} · {}", ready.name, ready.role));
+    let inner = frame(pen, area, &name, &[]);
+    let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
+    let picture = Rect {
+        x: inner.x + 1,
+        width: sprite::COLUMNS.min(inner.width),
+        height: inner.height.min(sprite::LINES),
+        ..inner
+    };
+    sprite::draw(&model, pen, picture, known.moment());
+    let words = Rect { x: inner.x + 13, width: inner.width.saturating_sub(13), ..inner };
+    pen.pieces(line(words, 0), &[(phase_word(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
+    pen.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
+    let vitals = known.feed.vitals.as_ref();
+    if let Some(vitals) = vitals {
+        let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
+        pen.pieces(line(words, 2), &[(format!("age {}{of}", age(vitals.age_seconds)), Role::TextDim)]);
+        pen.pieces(line(words, 3), &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)]);
+    }
+    let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
+    for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
+        gauge::draw(&gauge, pen, line(gauges, at), 7);
+    }
+}
+
+fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
+    let Some(vitals) = &known.feed.vitals else {
+        return vec![Gauge { label: "equity".to_owned(), level: None, words: String::new(), full: Full::Bad }];
+    };
+    let percent = |bps: u64| format!("{}.{}", bps / 100, bps % 100 / 10);
+    let equity = Gauge {
+        label: "equity".to_owned(),
+        level: vitals.drawdown_bps.map(|bps| (bps.into(), vitals.stop_loss_bps.into())),
+        words: match vitals.drawdown_bps {
+            Some(bps) => format!("−{}% of {}%", percent(bps), vitals.stop_loss_bps / 100),
+            None => String::new(),
+        },
+        full: Full::Bad,
+    };
+    let gas = Gauge {
+        label: "gas".to_owned(),
+        level: vitals.gas_runway_seconds.map(|left| (left.min(WEEK).into(), WEEK.into())),
+        words: vitals.gas_runway_seconds.map_or_else(|| "not told".to_owned(), age),
+        full: Full::Good,
+    };
+    let streak = Gauge {
+        label: "streak".to_owned(),
+        level: Some((vitals.failures.into(), vitals.failures_limit.max(1).into())),
+        words: format!("{} failures of {}", vitals.failures, vitals.failures_limit),
+        full: Full::Bad,
+    };
+    vec![equity, gas, streak]
+}
+
+/// A week, in seconds: more gas than that is plenty.
+const WEEK: u64 = 7 * 86_400;
+
+/// The Golem in one line.
+pub(super) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
+    let phase = phase(known);
+    let model = SpriteModel { state: body(known), phase, letters: false };
+    sprite::draw(&model, pen, Rect { width: area.width.min(5), ..area }, known.moment());
+    let mut pieces = vec![
+        (format!("{name} "), Role::TextStrong),
+        (phase_word(phase).to_owned(), sprite::phase_role(phase)),
+        (format!(" {}", body_words(model.state)), Role::Text),
+    ];
+    for gauge in vital_gauges(known) {
+        let (_, role) = gauge.standing();
+        pieces.push((format!("   {} ", gauge.label), Role::TextDim));
+        let words = if gauge.words.is_empty() { "?".to_owned() } else { gauge.words };
+        pieces.push((words, if role == Role::StateGood { Role::Text } else { role }));
+    }
+    pen.pieces(Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area }, &pieces);
+}
+
+fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let title = match known.questions.len() {
+        0 => "Waiting for you".to_owned(),
+        many => format!("Waiting for you {many}"),
+    };
+    let inner = frame(pen, area, &title, &[]);
+    if known.questions.is_empty() {
+        return nothing(pen, inner, " nothing: it decides within its limits");
+    }
+    let mut y = 0;
+    for (at, one) in known.questions.iter().enumerate() {
+        if y >= inner.height {
+            break;
+        }
+        question(pen, known, line(inner, y), at, one, false);
+        y += 1;
+        if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
+            let words = fit(reason.as_str(), usize::from(inner.width).saturating_sub(4)).into_owned();
+            pen.pieces(line(inner, y), &[(format!("    {words}"), Role::TextDim)]);
+            y += 1;
+        }
+    }
+    let hidden = known.questions.len().saturating_sub(usize::from(inner.height).div_ceil(2));
+    if hidden > 0 && inner.height > 0 {
+        let words = format!("… {hidden} more: a, then n");
+        pen.pieces(line(inner, inner.height - 1), &[(words, Role::StateCare)]);
+    }
+}
+
+/// One question in one line, its reason beside it where there is room.
+pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question, reason: bool) {
+    let (left, right) = question_line(one, known.now_millis, known.motion);
+    let mark = if at == 0 { "▸" } else { " " };
+    let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
+    let taken: usize = right.iter().map(|(text, _)| crate::base::text::width(text)).sum();
+    let mut room = usize::from(area.width).saturating_sub(4 + taken);
+    // The figure must not go where a long title would push it out.
+    let figure = left.get(1).map(|(text, _)| crate::base::text::width(text)).unwrap_or(0);
+    for (place, (text, role)) in left.into_iter().enumerate() {
+        let most = if place == 0 { room.saturating_sub(figure) } else { room };
+        let text = fit(&text, most).into_owned();
+        room = room.saturating_sub(crate::base::text::width(&text));
+        pieces.push((text, role));
+    }
+    if let (true, Some(why)) = (reason, one.reasons.first()) {
+        pieces.push((format!("   {}", fit(why.as_str(), room.saturating_sub(4))), Role::TextDim));
+    }
+    pen.row(area, &pieces, &right);
+}
+
+/// Dollars as whole cents, for a bar.
+fn scaled(value: Usd) -> Option<u128> {
+    value.scaled(2, Rounding::Down)
+}
+
+fn spend_gauge(label: &str, now: SpendNow) -> Gauge {
+    let level = now.limit.and_then(|limit| Some((scaled(now.used)?, scaled(limit)?)));
+    let words = match now.limit {
+        Some(limit) => format!("{}/{}", round_dollars(now.used), round_dollars(limit)),
+        None => format!("{} no limit", round_dollars(now.used)),
+    };
+    Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: Full::Bad }
+}
+
+fn limit_gauges(limits: &Limits) -> [Gauge; 3] {
+    let (used, most) = limits.calls;
+    let calls = Gauge {
+        label: "calls".to_owned(),
+        level: Some((used.into(), most.max(1).into())),
+        words: format!("{used}/{most} a min"),
+        full: Full::Bad,
+    };
+    [spend_gauge("today", limits.day), spend_gauge("one", limits.one), calls]
+}
+
+fn breaker_words(limits: &Limits, now: u64) -> Piece {
+    match limits.breaker {
+        BreakerNow::Closed { .. } => ("closed".to_owned(), Role::Text),
+        BreakerNow::Open { until, .. } => (format!("OPEN {}", age(until.saturating_sub(now) / 1000)), Role::StateBad),
+        BreakerNow::OneTrial => ("one trial allowed".to_owned(), Role::StateCare),
+    }
+}
+
+fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let policy = known.snapshot.map(|snapshot| &snapshot.policy);
+    let title = policy
+        .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
+    let inner = frame(pen, area, &title, &[]);
+    let Some(snapshot) = known.snapshot else { return nothing(pen, inner, " not known yet") };
+    let Some(limits) = &snapshot.limits else {
+        let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
+        return pen.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
+    };
+    for (at, gauge) in (0..).zip(limit_gauges(limits)) {
+        gauge::draw(&gauge, pen, line(inner, at), 6);
+    }
+    let (words, role) = breaker_words(limits, known.now_millis);
+    let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
+    let right = [("reserved ".to_owned(), Role::TextDim), (round_dollars(limits.reserved), Role::Text)];
+    pen.row(line(inner, 3), &left, &right);
+    let last = match (&snapshot.fault, snapshot.grants.len()) {
+        (Some(fault), _) => [("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)],
+        (None, 0) => [("standing approvals  ".to_owned(), Role::TextDim), ("none".to_owned(), Role::Text)],
+        (None, many) => [("standing approvals  ".to_owned(), Role::TextDim), (format!("{many} (5)"), Role::StateCare)],
+    };
+    pen.pieces(line(inner, 4), &last);
+}
+
+/// The limits in one line.
+pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) else {
+        return nothing(pen, area, "Limits not known yet");
+    };
+    let mut pieces = Vec::new();
+    for gauge in limit_gauges(limits) {
+        let (_, role) = gauge.standing();
+        pieces.push((format!("{} ", gauge.label), Role::TextDim));
+        if area.width >= 80 {
+            pieces.extend(gauge.bar(7));
+            pieces.push((" ".to_owned(), Role::Text));
+        }
+        pieces.push((format!("{}  ", gauge.words), if role == Role::StateGood { Role::Text } else { role }));
+    }
+    let (words, role) = breaker_words(limits, known.now_millis);
+    pieces.push(("breaker ".to_owned(), Role::TextDim));
+    pieces.push((words, role));
+    pen.pieces(area, &pieces);
+}
+
+/// Symbol, amount, dollars and scaled dollars over all chains, the largest first.
+fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
+    let Some(snapshot) = known.snapshot else { return Vec::new() };
+    let many = snapshot.holdings.len() > 1;
+    let first = snapshot.holdings.first().map(|chain| chain.chain_id);
+    let mut rows: Vec<(String, String, Option<Usd>)> = Vec::new();
+    for chain in &snapshot.holdings {
+        for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
+            let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
+            rows.push((format!("{}{on}", row.symbol), amount(row.amount, 4), row.value));
+        }
+    }
+    rows.sort_by_key(|(_, _, value)| std::cmp::Reverse(*value));
+    rows
+}
+
+fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let inner = frame(pen, area, "Holding, confirmed", &[]);
+    let rows = holdings(known);
+    if rows.is_empty() {
+        return nothing(pen, inner, " nothing read yet");
+    }
+    let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
+    let room = usize::from(inner.height);
+    let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
+    for (at, (symbol, held, value)) in (0..).zip(rows.iter().take(shown)) {
+        let part = value.and_then(scaled).and_then(|cents| cents.checked_mul(100)?.checked_div(total));
+        let worth = value.map_or_else(|| "no price".to_owned(), dollars);
+        let share = part.map(|part| format!("{part:>4}%")).unwrap_or_default();
+        let left = [(format!("{symbol:<10}"), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
+        pen.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
+    }
+    if rows.len() > shown && inner.height > 0 {
+        let words = format!("… {} more on screen 4", rows.len() - shown);
+        pen.pieces(line(inner, inner.height - 1), &[(words, Role::TextDim)]);
+    }
+}
+
+fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let name = known.ready.map_or("The Golem", |ready| ready.name.as_str());
+    let inner = frame(pen, area, &format!("{name} thinks (agent's words)"), &[]);
+    let columns = usize::from(inner.width).saturating_sub(2);
+    let mut rows: Vec<Row> = Vec::new();
+    for thought in known.feed.thoughts.iter().rev() {
+        if rows.len() >= usize::from(inner.height) {
+            break;
+        }
+        let mut said = wrapped(vec![Row::new(thought.text.as_str(), Role::TextAgent)], columns);
+        said.extend(rows);
+        rows = said;
+    }
+    let skip = rows.len().saturating_sub(usize::from(inner.height));
+    for (at, row) in (0..).zip(rows.into_iter().skip(skip)) {
+        let mut pieces = vec![("┆ ".to_owned(), Role::TextDim)];
+        pieces.extend(row.left);
+        pen.pieces(line(inner, at), &pieces);
+    }
+}
+
+fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let Some(away) = known.away else { return };
+    let title = format!("While you were away {}", age(away.until.saturating_sub(away.since) / 1000));
+    let inner = frame(pen, area, &title, &[]);
+    let counts = &away.counts;
+    let change = away.equity.map(|(before, after)| match after.checked_sub(before) {
+        Ok(more) => (format!("+{}", dollars(more)), Role::PriceUp),
+        Err(_) => (format!("−{}", dollars(before.checked_sub(after).unwrap_or(Usd::ZERO))), Role::PriceDown),
+    });
+    let mut first = vec![(format!("{} trades ", counts.trades), Role::Text)];
+    first.extend(change);
+    pen.pieces(line(inner, 0), &first);
+    let words = format!("{} blocked · {} lapsed · {} failed", counts.blocked, counts.lapsed, counts.failed);
+    pen.pieces(line(inner, 1), &[(words, Role::Text)]);
+    let phases =
+        if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
+    pen.row(line(inner, 2), &[(phases, Role::TextDim)], &[("Esc dismisses".to_owned(), Role::TextDim)]);
+}

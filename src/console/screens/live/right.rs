@@ -1,0 +1,172 @@
+//! The right column: now and next, the activity, prices, equity, events.
+
+use ratatui::layout::Rect;
+use rust_decimal::Decimal;
+
+use super::{Listing, inside, nothing, standing_role};
+use crate::console::format::time_of_day;
+use crate::console::pen::{Pen, Piece, line};
+use crate::console::screens::Known;
+use crate::console::screens::logs::role;
+use crate::console::state::feed::CallSeen;
+use crate::console::state::line::Level;
+use crate::console::state::story::{title, word};
+use crate::console::theme::Role;
+use crate::console::widgets::chart::{self, ChartMark, ChartModel, Range};
+use crate::console::widgets::paint::Row;
+use crate::console::widgets::{self};
+
+/// Lines of the expanded card among the activity.
+const EXPANDED: u16 = 5;
+
+pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, range: Range) {
+    let now = 3_u16;
+    let tall = area.height >= 32;
+    let charts: u16 = if tall { 5 } else { 0 };
+    let events: u16 = if tall { 6 } else { 4 };
+    let rest = area.height.saturating_sub(now + charts * 2 + events + 1);
+    let mut y = area.y;
+    let mut place = |height: u16| {
+        let place = Rect { y, height: (height + 1).min(area.bottom().saturating_sub(y)), ..area };
+        y = y.saturating_add(height);
+        place
+    };
+    now_and_next(pen, known, place(now));
+    activity(pen, known, place(rest), listing, false);
+    if tall {
+        price_chart(pen, known, place(charts), range);
+        equity_chart(pen, known, place(charts), range);
+    }
+    let lower = place(events);
+    pen.frame(lower, &[("Events".to_owned(), Role::Title)], &[("l full log".to_owned(), Role::TextDim)], Role::Border);
+    self::events(pen, known, inside(lower));
+}
+
+/// What it does and will do, a row each.
+pub(super) fn now_rows(known: &Known<'_>) -> Vec<Row> {
+    if let Some(caption) = &known.feed.caption {
+        let mut rows = vec![Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextStrong)];
+        rows.extend(plain_rows(known).into_iter().take(1));
+        return rows;
+    }
+    plain_rows(known)
+}
+
+fn plain_rows(known: &Known<'_>) -> Vec<Row> {
+    let Some(now) = &known.feed.now else {
+        let words = if known.watch_only { "Nobody lives here: this console only watches." } else { "Waking up." };
+        return vec![Row::new(words, Role::TextDim), Row::default()];
+    };
+    let mut first = Row::new(now.now.as_str(), Role::TextStrong);
+    if let Some((at, of)) = now.step {
+        first = first.end(format!("step {at} of {of}"), Role::TextDim);
+    }
+    let mut second = match now.next.is_empty() {
+        true => Row::new("Next: not decided yet.", Role::TextDim),
+        false => Row::new("Next: ", Role::TextDim).then(now.next.as_str(), Role::Text),
+    };
+    if let Some(memory) = known.feed.memory.as_ref().filter(|memory| memory.similar > 0) {
+        second = second.end(format!("memory: {} similar", memory.similar), Role::TextDim);
+    }
+    vec![first, second]
+}
+
+fn now_and_next(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    pen.frame(area, &[("Now".to_owned(), Role::Title)], &[], Role::Border);
+    let inner = inside(area);
+    for (at, row) in (0..inner.height).zip(now_rows(known)) {
+        let place = line(inner, at);
+        let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
+        pen.row(place, &row.left, &row.right);
+    }
+}
+
+/// The activity in a frame.
+pub(super) fn activity(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
+    let border = if focus { Role::BorderFocus } else { Role::Border };
+    pen.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border);
+    calls(pen, known, inside(area), listing);
+}
+
+/// One line per call, the newest first; the selected, else the newest that runs, as a card.
+pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
+    if listing.calls.is_empty() {
+        return nothing(pen, area, " nothing yet");
+    }
+    let at = listing.selected.and_then(|id| listing.calls.iter().position(|call| call.call_id == id));
+    let open = match at {
+        Some(at) => Some(at),
+        None => listing.calls.iter().position(|call| call.standing().is_open()),
+    };
+    let open = open.filter(|_| listing.expand && area.height >= EXPANDED + 2);
+    let room = usize::from(area.height);
+    let taken = |from: usize, to: usize| {
+        (from..=to).map(|one| if Some(one) == open { usize::from(EXPANDED) } else { 1 }).sum::<usize>()
+    };
+    let target = at.unwrap_or(0);
+    let mut skip = 0;
+    while skip < target && taken(skip, target) > room {
+        skip += 1;
+    }
+    let mut y = area.y;
+    for (place, call) in listing.calls.iter().enumerate().skip(skip) {
+        let left = area.bottom().saturating_sub(y);
+        if left == 0 {
+            break;
+        }
+        let height = if Some(place) == open && left >= EXPANDED { EXPANDED } else { 1 };
+        let rect = Rect { y, height, ..area };
+        call_row(pen, known, rect, call, Some(place) == at);
+        y += height;
+    }
+}
+
+fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, selected: bool) {
+    let mark = if selected { "▸" } else { " " };
+    pen.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
+    let place = Rect { x: area.x + 1, width: area.width.saturating_sub(1), ..area };
+    match &call.card {
+        Some(card) => widgets::draw(card, pen, place, known.moment()),
+        None => {
+            let standing = call.standing();
+            let (mark, words) = standing.mark();
+            let pieces: [Piece; 3] = [
+                (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
+                (format!("{mark} "), standing_role(standing)),
+                (format!("{} {} {words}", word(call.tool()), title(call)), Role::Text),
+            ];
+            pen.pieces(place, &pieces);
+        }
+    }
+}
+
+fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range) {
+    let points = known.feed.prices.iter().copied().collect();
+    let swaps = known.feed.calls.iter().filter(|call| call.verified.is_some());
+    let marks = swaps.map(|call| ChartMark { at: call.ended_at.unwrap_or(call.started_at), character: 's' }).collect();
+    let model = ChartModel { points, marks, legend: "s = your swaps".to_owned(), unit: "", places: 2, range };
+    let right = model.newest(known.moment());
+    let title = format!("ETH/USD {}", range.words());
+    pen.frame(area, &[(title, Role::Title)], &right, Role::Border);
+    chart::draw(&model, pen, inside(area), known.moment());
+}
+
+fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range) {
+    let point =
+        |(at, equity): &(u64, crate::base::units::Usd)| Some((*at, equity.to_string().parse::<Decimal>().ok()?));
+    let points = known.feed.equity.iter().filter_map(point).collect();
+    let model = ChartModel { points, marks: Vec::new(), legend: String::new(), unit: "$", places: 2, range };
+    let right = model.newest(known.moment());
+    pen.frame(area, &[(format!("Equity {}", range.words()), Role::Title)], &right, Role::Border);
+    chart::draw(&model, pen, inside(area), known.moment());
+}
+
+/// The newest lines worth reading.
+pub(super) fn events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
+    for (at, one) in (0..area.height).zip(lines) {
+        let pieces =
+            [(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))];
+        pen.pieces(line(area, at), &pieces);
+    }
+}

@@ -1,0 +1,179 @@
+//! Screen 8: one line per event. Levels, filter, follow.
+
+use ratatui::layout::Rect;
+
+use super::{Known, ScreenId, ScreenView, Wish};
+use crate::base::text::SafeText;
+use crate::console::format::time_of_day;
+use crate::console::keymap::{Action, Key};
+use crate::console::pen::{Pen, Piece, line};
+use crate::console::state::field::Field;
+use crate::console::state::line::{Level, Line};
+use crate::console::theme::Role;
+use crossterm::event::KeyCode;
+
+/// Screen 8.
+#[derive(Debug)]
+pub(super) struct Logs {
+    least: Level,
+    filter: Field,
+    typing: bool,
+    /// The event that is selected; without one the newest is followed.
+    selected: Option<u64>,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self { least: Level::Plain, filter: Field::default(), typing: false, selected: None }
+    }
+}
+
+/// A level's colour.
+pub(super) const fn role(level: Level) -> Role {
+    match level {
+        Level::Detail => Role::TextDim,
+        Level::Plain => Role::Text,
+        Level::Care => Role::StateCare,
+        Level::Bad => Role::StateBad,
+    }
+}
+
+impl Logs {
+    /// Whether a line holds every word of the filter; `kind:` and `call:` look into those.
+    fn fits(&self, line: &Line) -> bool {
+        self.filter.text().split_whitespace().all(|word| {
+            let word = word.to_lowercase();
+            match word.split_once(':') {
+                Some(("kind", kind)) => line.kind.contains(kind),
+                Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
+                Some(("level", level)) => line.level.word() == level,
+                _ => line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str()),
+            }
+        })
+    }
+
+    /// The lines that are shown, newest first.
+    fn lines<'a>(&'a self, known: &'a Known<'_>) -> impl Iterator<Item = &'a Line> {
+        known.feed.lines_from(self.least).filter(|line| self.fits(line))
+    }
+
+    fn step(&mut self, known: &Known<'_>, by: isize) {
+        let lines: Vec<u64> = self.lines(known).map(|line| line.seq).collect();
+        let at = self.selected.and_then(|seq| lines.iter().position(|one| *one == seq)).unwrap_or(0);
+        let to = at.saturating_add_signed(by).min(lines.len().saturating_sub(1));
+        self.selected = lines.get(to).copied();
+    }
+}
+
+impl ScreenView for Logs {
+    fn id(&self) -> ScreenId {
+        ScreenId::Logs
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let title =
+            [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", self.least.word()), Role::TextDim)];
+        let follow = if self.selected.is_none() { "following" } else { "f follows" };
+        let filter = if self.typing {
+            format!("/{}▏", self.filter.text())
+        } else if self.filter.text().is_empty() {
+            "/ all".to_owned()
+        } else {
+            format!("/{}", self.filter.text())
+        };
+        let right: [Piece; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
+        pen.frame(area, &title, &right, Role::BorderFocus);
+        let inner = Rect {
+            x: area.x + 1,
+            y: area.y + 1,
+            width: area.width.saturating_sub(2),
+            height: area.height.saturating_sub(2),
+        };
+        let room = usize::from(inner.height);
+        let lines: Vec<&Line> = self.lines(known).collect();
+        let at = self.selected.and_then(|seq| lines.iter().position(|one| one.seq == seq)).unwrap_or(0);
+        let skip = at.saturating_sub(room / 2).min(lines.len().saturating_sub(room));
+        let shown = lines.iter().skip(skip).take(room);
+        for (row, one) in (0..).zip(shown) {
+            let selected = self.selected == Some(one.seq);
+            let text = if selected { Role::Selection } else { role(one.level) };
+            let pieces = [
+                (format!("{} ", time_of_day(one.at / 1000)), Role::TextDim),
+                (format!("{:<18} ", one.kind), Role::TextDim),
+                (one.text.to_string(), text),
+            ];
+            pen.pieces(line(inner, row), &pieces);
+        }
+        if lines.is_empty() {
+            pen.pieces(line(inner, 0), &[("Nothing of that kind yet.".to_owned(), Role::TextDim)]);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let half = isize::try_from(area.height / 2).unwrap_or(1).max(1);
+        match action {
+            Action::Down => self.step(known, 1),
+            Action::Up => self.step(known, -1),
+            Action::HalfPageDown => self.step(known, half),
+            Action::HalfPageUp => self.step(known, -half),
+            Action::Top | Action::Follow => self.selected = None,
+            Action::Bottom => self.step(known, isize::MAX),
+            Action::Filter => self.typing = true,
+            Action::ShorterRange => {
+                self.least = match self.least {
+                    Level::Detail | Level::Plain => Level::Detail,
+                    Level::Care => Level::Plain,
+                    Level::Bad => Level::Care,
+                };
+            }
+            Action::LongerRange => {
+                self.least = match self.least {
+                    Level::Detail => Level::Plain,
+                    Level::Plain => Level::Care,
+                    Level::Care | Level::Bad => Level::Bad,
+                };
+            }
+            Action::Back if self.selected.is_some() || !self.filter.text().is_empty() => {
+                self.selected = None;
+                self.filter.clear();
+            }
+            Action::Open => {
+                let call = self.lines(known).find(|line| Some(line.seq) == self.selected).and_then(|line| line.call_id);
+                return Some(match call {
+                    Some(call) => vec![Wish::OpenCall(call)],
+                    None => vec![Wish::Notice(SafeText::clean("j selects; a line of a call opens its story", 60))],
+                });
+            }
+            Action::Copy => {
+                let line = self.lines(known).find(|line| Some(line.seq) == self.selected)?;
+                return Some(vec![Wish::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.typing
+    }
+
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
+        match key.code {
+            KeyCode::Enter => self.typing = false,
+            KeyCode::Esc => {
+                self.typing = false;
+                self.filter.clear();
+            }
+            _ => return self.filter.key(key),
+        }
+        true
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        self.filter.paste(text);
+    }
+
+    fn wheel(&mut self, _at: ratatui::layout::Position, down: bool, known: &Known<'_>, _area: Rect) {
+        self.step(known, if down { 3 } else { -3 });
+    }
+}

@@ -1,0 +1,235 @@
+//! When a decision acts, and when it must not.
+
+use crossterm::event::KeyCode;
+use proptest::prelude::*;
+
+use super::*;
+use crate::base::id::GolemId;
+use crate::runtime::market::model::Money;
+use crate::runtime::questions::{About, Confirm, Offered, QuestionKey, ToRead};
+
+fn text(words: &str) -> SafeText {
+    SafeText::clean(words, 200)
+}
+
+fn question() -> Question {
+    Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: text("Buy UNI"),
+        value: None,
+        money: Money::Play,
+        asked_at: 0,
+        ends_at: None,
+        passes_by_itself: false,
+        reasons: vec![],
+        changed: vec![],
+        to_read: vec![],
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
+        about: About::LeavePaper,
+    }
+}
+
+/// A dialog that was opened at 0 and drawn at 10.
+fn shown(question: &Question) -> Decision {
+    let mut decision = Decision::new(question.number, 0);
+    decision.follow(question);
+    decision.drawn(10);
+    decision
+}
+
+fn approve(decision: &mut Decision, from: u64) -> Taken {
+    decision.act(Action::Pick(AnswerKind::Once), from, 40);
+    decision.act(Action::DoIt, from + GUARD_MILLIS, 40)
+}
+
+#[test]
+fn nothing_acts_before_it_was_drawn() {
+    let mut decision = Decision::new(1, 0);
+    decision.follow(&question());
+    decision.act(Action::Pick(AnswerKind::Once), 1_000_000, 40);
+    assert_eq!(decision.picked, None);
+    assert_eq!(decision.act(Action::DoIt, 2_000_000, 40), Taken::Stays);
+}
+
+#[test]
+fn a_letter_picks_and_enter_does_it_each_after_half_a_second() {
+    let mut decision = shown(&question());
+    assert_eq!(decision.acts_from(), Some(10 + GUARD_MILLIS));
+    decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS - 1, 40);
+    assert_eq!(decision.picked, None, "one millisecond too early");
+    // The key that came too early counts as a keystroke: the guard begins anew.
+    decision.act(Action::Pick(AnswerKind::Once), 10 + GUARD_MILLIS, 40);
+    assert_eq!(decision.picked, None);
+    decision.act(Action::Pick(AnswerKind::Once), 10 + 2 * GUARD_MILLIS, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Once));
+    assert_eq!(decision.act(Action::DoIt, 10 + 3 * GUARD_MILLIS - 1, 40), Taken::Stays);
+    assert_eq!(decision.act(Action::DoIt, 10 + 4 * GUARD_MILLIS, 40), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn a_held_key_never_acts() {
+    let mut decision = shown(&question());
+    // A terminal repeats a held key every 30 ms, for a minute.
+    for at in (10..60_000).step_by(30) {
+        assert_eq!(decision.act(Action::Pick(AnswerKind::Once), at, 40), Taken::Stays);
+        assert_eq!(decision.act(Action::DoIt, at + 1, 40), Taken::Stays);
+    }
+    assert_eq!(decision.picked, None);
+}
+
+#[test]
+fn a_paste_starts_the_guard_anew() {
+    let mut decision = shown(&question());
+    decision.pasted(5_000);
+    decision.act(Action::Pick(AnswerKind::Once), 5_000 + GUARD_MILLIS - 1, 40);
+    assert_eq!(decision.picked, None);
+}
+
+#[test]
+fn what_must_be_read_is_read_before_a_yes_and_not_before_a_no() {
+    let asked = Question { to_read: vec![ToRead { text: text("one") }, ToRead { text: text("two") }], ..question() };
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+    assert_eq!(decision.picked, None);
+    decision.act(Action::Pick(AnswerKind::Similar), 20_000, 40);
+    assert_eq!(decision.picked, None);
+    decision.act(Action::MarkRead, 30_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
+    assert_eq!(decision.picked, None, "one is still unread");
+    decision.act(Action::MarkRead, 50_000, 40);
+    assert_eq!(approve(&mut decision, 60_000), Taken::Answer(OperatorAnswer::Once));
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    assert_eq!(
+        decision.act(Action::DoIt, 20_000, 40),
+        Taken::Answer(OperatorAnswer::Refuse { reason: SafeText::default() })
+    );
+}
+
+#[test]
+fn a_changed_question_clears_what_was_picked_and_read() {
+    let asked = Question { to_read: vec![ToRead { text: text("one") }], ..question() };
+    let mut decision = shown(&asked);
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.act(Action::Pick(AnswerKind::Once), 20_000, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Once));
+    let anew = Question { key: QuestionKey::Own(2), changed: vec![text("price: 1 → 2")], ..asked.clone() };
+    decision.follow(&anew);
+    assert_eq!((decision.picked, decision.unread(&anew)), (None, 1));
+    assert_eq!(decision.changed, [text("price: 1 → 2")]);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays, "it was not drawn since");
+    // The place in the queue is no change.
+    let mut decision = shown(&asked);
+    decision.act(Action::MarkRead, 10_000, 40);
+    decision.follow(&Question { place: 2, of: 7, ..asked.clone() });
+    assert_eq!(decision.unread(&asked), 0);
+}
+
+#[test]
+fn an_answer_that_is_not_offered_cannot_be_picked() {
+    let mut asked = question();
+    for offered in &mut asked.answers {
+        offered.why_not = Some(text("not now"));
+    }
+    let mut decision = shown(&asked);
+    for (at, kind) in (1..).zip(AnswerKind::ALL) {
+        decision.act(Action::Pick(kind), at * 10_000, 40);
+        assert_eq!(decision.picked, None);
+    }
+}
+
+#[test]
+fn a_standing_approval_asks_a_second_time() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Similar), 10_000, 40);
+    decision.type_key(Key::plain(KeyCode::Tab), 11_000);
+    for (at, digit) in (12_000..).zip("1500".chars()) {
+        decision.type_key(Key::char(digit), at);
+    }
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert!(decision.again);
+    let total = "1500".parse().unwrap();
+    let given = OperatorAnswer::Similar { millis: 3_600_000, total };
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(given));
+}
+
+#[test]
+fn the_last_four_characters_must_be_the_right_ones() {
+    let confirm = Confirm { what: text("the last four"), expected: text("2266") };
+    let mut decision = shown(&Question { confirm: Some(confirm), ..question() });
+    decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+    for (at, digit) in (11_000..).zip("2267".chars()) {
+        decision.type_key(Key::char(digit), at);
+    }
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    decision.type_key(Key::plain(KeyCode::Backspace), 21_000);
+    decision.type_key(Key::char('6'), 22_000);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn escape_never_refuses() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    assert_eq!(decision.act(Action::Back, 20_000, 40), Taken::Stays, "it takes the pick back");
+    assert_eq!((decision.picked, decision.typing()), (None, false));
+    assert_eq!(decision.act(Action::Back, 30_000, 40), Taken::Later);
+}
+
+fn any_action() -> impl Strategy<Value = Action> {
+    prop_oneof![
+        Just(Action::DoIt),
+        Just(Action::MarkRead),
+        Just(Action::Down),
+        Just(Action::RawCall),
+        Just(Action::Zoom),
+        prop::sample::select(AnswerKind::ALL.to_vec()).prop_map(Action::Pick),
+    ]
+}
+
+proptest! {
+    /// Whatever keys come, closer than the guard to one another: no answer, nothing picked, nothing read.
+    #[test]
+    fn keys_in_a_hurry_never_answer(keys in prop::collection::vec((any_action(), 0..GUARD_MILLIS), 1..200)) {
+        let asked = Question { to_read: vec![ToRead { text: text("one") }], ..question() };
+        let mut decision = shown(&asked);
+        let mut now = 10;
+        for (action, pause) in keys {
+            now += pause;
+            prop_assert_eq!(decision.act(action, now, 40), Taken::Stays);
+            prop_assert_eq!(decision.picked, None);
+            prop_assert_eq!(decision.unread(&asked), 1);
+        }
+    }
+
+    /// An answer always follows a pick of its kind and a key, each half a second after whatever came before.
+    #[test]
+    fn every_answer_was_picked_and_done_on_purpose(keys in prop::collection::vec((any_action(), 0..2_000_u64), 1..100)) {
+        let mut decision = shown(&question());
+        let (mut now, mut last) = (10, 10);
+        let mut picked = None;
+        for (action, pause) in keys {
+            now += pause;
+            let calm = now - last >= GUARD_MILLIS;
+            match decision.act(action, now, 40) {
+                Taken::Answer(answer) => {
+                    prop_assert!(calm && action == Action::DoIt);
+                    prop_assert_eq!(picked, Some(answer.kind()));
+                    return Ok(());
+                }
+                _ => {
+                    if let (Action::Pick(kind), true) = (action, calm) {
+                        picked = Some(kind);
+                    }
+                }
+            }
+            last = now;
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! The boot, as it happens: what is shown until there is a first block.
+
+use ratatui::layout::Rect;
+
+use crate::console::pen::{Pen, line};
+use crate::console::state::State;
+use crate::console::theme::Role;
+
+const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
+
+/// What happens until the first block.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
+    let margin = if body.width >= 80 { 4 } else { 1 };
+    let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
+    let page = &state.page;
+    pen.text(line(body, 1), body.x, "Starting the devnet: two chains inside this process.", Role::TextStrong);
+    pen.text(
+        line(body, 2),
+        body.x,
+        "Nothing here leaves this machine, and nothing here costs anything.",
+        Role::TextDim,
+    );
+    let list = Rect { y: body.y + 4, height: body.height.saturating_sub(4), ..body };
+    let room = usize::from(list.height).saturating_sub(usize::from(page.fault.is_some()));
+    let skipped = page.boot.len().saturating_sub(room);
+    let longest = page.boot.iter().map(|step| step.chain.width()).max().unwrap_or(0);
+    let mut row = 0;
+    for (at, step) in page.boot.iter().enumerate().skip(skipped) {
+        let over = step.done || page.boot.iter().skip(at + 1).any(|later| later.chain == step.chain);
+        let (mark, role) = match (over, page.fault.is_some(), state.motion) {
+            (true, _, _) => ("✓", Role::StateGood),
+            (false, true, _) => ("✕", Role::StateBad),
+            (false, false, true) => (spinner(state.now_millis), Role::Chart),
+            (false, false, false) => ("▸", Role::Chart),
+        };
+        let padding = " ".repeat(longest.saturating_sub(step.chain.width()));
+        let pieces = [
+            (format!("{mark} "), role),
+            (format!("{}{padding}  ", step.chain), Role::Title),
+            (step.step.to_string(), if over { Role::TextDim } else { Role::Text }),
+            (format!("  {}", step.detail), Role::TextDim),
+        ];
+        pen.pieces(line(list, row), &pieces);
+        row += 1;
+    }
+    if let Some(fault) = &page.fault {
+        pen.pieces(line(list, row), &[("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)]);
+    }
+}
+
+fn spinner(now_millis: u64) -> &'static str {
+    let at = usize::try_from(now_millis / 120 % 8).unwrap_or(0);
+    SPINNER.get(at).copied().unwrap_or("▸")
+}
