@@ -39,9 +39,6 @@ pub(super) struct Cli {
     /// Let the console only watch: nothing can be changed from it, and no Golem lives in it
     #[arg(long)]
     pub watch: bool,
-    /// Rehearse everything in the console and sign nothing
-    #[arg(long)]
-    pub paper: bool,
     #[command(subcommand)]
     pub command: Option<Command>,
 }

@@ -151,3 +151,6 @@ pub(crate) fn hint(row: &Binding) -> Vec<Piece> {
     let key = row.keys.first().map(ToString::to_string).unwrap_or_default();
     vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
 }
+
+#[cfg(test)]
+mod tests;

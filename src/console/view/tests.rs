@@ -1,0 +1,258 @@
+//! The console as text: at every size something is drawn, nothing of a decision is cut in silence, no text of a
+//! hostile world is more than text.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256};
+use proptest::prelude::*;
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Rect, Size};
+
+use crate::base::id::{GolemId, PermitId};
+use crate::base::text::{SafeText, corpus};
+use crate::base::units::Usd;
+use crate::console::keymap::Key;
+use crate::console::screens::ScreenId;
+use crate::console::state::{Input, State};
+use crate::console::theme::Theme;
+use crate::fabric::{CheckOutcome, Event, EventKind, GolemNow, GolemThought};
+use crate::runtime::handle::News;
+use crate::runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
+use crate::runtime::questions::{
+    About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Costs, Offered, Part, Place, Question,
+    QuestionKey, RawCall, ToRead,
+};
+
+fn text(words: &str) -> SafeText {
+    SafeText::clean(words, 200)
+}
+
+fn usd(figure: &str) -> Usd {
+    figure.parse().unwrap()
+}
+
+fn news(state: &mut State, news: News) {
+    state.update(Input::News(Box::new(news)));
+}
+
+/// A state in which a chain runs and the Golem says `words`.
+fn running(width: u16, height: u16, words: &SafeText) -> State {
+    let mut state = State::new(Size { width, height }, 1_700_000_000_000, true);
+    let chain = ChainIdentity { name: text("ethereum"), id: 31337, interval_millis: Some(2000) };
+    let network =
+        Network { name: text("devnet"), money: Money::Play, chains: vec![chain], wallet: Address::repeat_byte(7) };
+    news(&mut state, News::Market(Update::Started(network)));
+    let block = BlockRow {
+        number: 1284,
+        timestamp: 1_700_000_000,
+        base_fee_wei: 1_200_000_000,
+        gas_used: 1,
+        gas_limit: 2,
+        transactions: 1,
+    };
+    let snapshot = ChainSnapshot {
+        chain: 0,
+        blocks: vec![block],
+        tokens: vec![],
+        pools: vec![],
+        balances: vec![],
+        activity: vec![],
+    };
+    news(&mut state, News::Market(Update::Chain(Box::new(snapshot))));
+    let golem_id: GolemId = "ada".parse().unwrap();
+    let now = GolemNow { now: words.clone(), next: words.clone(), step: Some((2, 4)), delegation: vec![] };
+    let kinds = [
+        EventKind::GolemNow(now),
+        EventKind::GolemThought(GolemThought { thought: 1, text: words.clone(), more: false }),
+    ];
+    let event =
+        |(seq, kind)| Arc::new(Event { seq, at: 1_700_000_000_000, golem_id: golem_id.clone(), call_id: None, kind });
+    news(&mut state, News::Events((1..).zip(kinds).map(event).collect()));
+    state
+}
+
+/// A question with something in every part of it.
+fn question(words: &SafeText) -> Question {
+    let from = Address::repeat_byte(0xf3);
+    let place = |part, address| Place { part, address, label: Some(words.clone()), is_from: false, first_seen: false };
+    let action = ActionAsked {
+        tool: text("uniswap_execute_swap"),
+        intent: text("swap"),
+        chain: text("ethereum"),
+        chain_id: 31337,
+        valid_until: 1_700_000_041_000,
+        valid_since: 1_699_999_981_000,
+        asked_by: vec![text("trade-executor")],
+        opinion: None,
+        words: Some(words.clone()),
+        block: 1286,
+        changes: vec![Change {
+            symbol: text("UNI"),
+            address: Some(Address::repeat_byte(1)),
+            expected: "+259.8297".to_owned(),
+            dollars: Some("+$2,037.06".to_owned()),
+            before: "0".to_owned(),
+            after: "259.8297".to_owned(),
+            worst: Some("+258.530551".to_owned()),
+            gas: false,
+        }],
+        allowances: vec![AllowanceAfter {
+            symbol: text("WETH"),
+            spender: Address::repeat_byte(0x22),
+            label: None,
+            amount: "0.6".to_owned(),
+            unlimited: true,
+            through_permit2: true,
+            expires_at: Some(1_700_000_100),
+            before: Some("0".to_owned()),
+        }],
+        nothing_else: Ok(()),
+        costs: Costs {
+            spent: usd("2047.53"),
+            received: usd("2030"),
+            gas: usd("0.58"),
+            worst_loss_bps: Some(100),
+            expected_loss: Some((usd("10.47"), 51)),
+        },
+        places: vec![place(Part::From, from), place(Part::Receiver, Address::repeat_byte(0xab))],
+        checks: vec![CheckTold {
+            check: crate::base::model::Check::Simulation,
+            outcome: CheckOutcome::Passed,
+            detail: text("fine"),
+        }],
+        permit: PermitId::random(),
+        hash: B256::repeat_byte(5),
+        raw: vec![RawCall {
+            purpose: text("main"),
+            to: Address::repeat_byte(9),
+            value_wei: "0".to_owned(),
+            gas_limit: 300_000,
+            data: format!("0x{}", "ab".repeat(300)),
+            signs: vec![words.clone()],
+        }],
+        amount: Some(("0.6".to_owned(), text("WETH"))),
+    };
+    Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: "ada".parse().unwrap(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: words.clone(),
+        value: Some(usd("2047.53")),
+        money: Money::Play,
+        asked_at: 1,
+        ends_at: Some(1_700_000_300_000),
+        passes_by_itself: false,
+        reasons: vec![words.clone()],
+        changed: vec![],
+        to_read: vec![ToRead { text: text("first buy of UNI") }],
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
+        about: About::Action(Box::new(action)),
+    }
+}
+
+fn drawn(state: &State) -> Vec<String> {
+    let (theme, _) = Theme::load("dark", None).unwrap();
+    let area = Rect::new(0, 0, state.size.width, state.size.height);
+    let mut buffer = Buffer::empty(area);
+    super::draw(state, &theme, area, &mut buffer);
+    let width = usize::from(area.width).max(1);
+    buffer.content.chunks(width).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect()
+}
+
+/// The same with the decision open.
+fn deciding(width: u16, height: u16, words: &SafeText) -> State {
+    let mut state = running(width, height, words);
+    news(&mut state, News::Questions(Arc::new(vec![question(words)])));
+    state.update(Input::Key(Key::char('a')));
+    state.update(Input::Drawn);
+    state
+}
+
+#[test]
+fn the_badge_and_the_waiting_decision_never_collapse() {
+    for (width, height) in [(40, 10), (60, 16), (80, 24), (100, 30), (120, 40), (200, 50)] {
+        let mut state = running(width, height, &text("Selling."));
+        news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+        let shown = drawn(&state).join("\n");
+        assert!(shown.contains("PLAY MONEY"), "{width}×{height}\n{shown}");
+        assert!(shown.contains("WAITS FOR YOU"), "{width}×{height}\n{shown}");
+    }
+}
+
+#[test]
+fn live_shows_now_next_and_the_agents_words() {
+    for (width, height) in [(80, 24), (120, 40), (200, 50)] {
+        let shown = drawn(&running(width, height, &text("Selling a little."))).join("\n");
+        assert!(shown.contains("Selling a little."), "{shown}");
+        assert!(shown.contains("Next: Selling a little."), "{shown}");
+    }
+}
+
+#[test]
+fn a_decision_shows_addresses_whole_and_the_worst_case() {
+    let shown = drawn(&deciding(120, 50, &text("Buy UNI"))).join("\n");
+    for words in [
+        "DECISION 1 of 1",
+        "PLAY MONEY",
+        "worst case +258.530551",
+        "WITHOUT LIMIT",
+        "nothing is picked",
+        &Address::repeat_byte(0xab).to_string(),
+        "! [ ]",
+    ] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+    assert!(!shown.contains("does not fit"), "{shown}");
+}
+
+#[test]
+fn every_other_screen_is_drawn_or_said_to_be_absent() {
+    let mut state = running(120, 40, &text("Selling."));
+    for screen in ScreenId::ALL {
+        state.update(Input::Key(Key::char(screen.digit())));
+        let there = state.screens.get(screen).is_some();
+        assert_eq!(state.screen == screen, there, "{screen:?}");
+        drawn(&state);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// At any size a decision shows its answers, or says that there is no room; and where something of it is hidden,
+    /// it says so.
+    #[test]
+    fn a_decision_hides_nothing_in_silence(width in 1_u16..140, height in 1_u16..60, scroll in 0_usize..40) {
+        let mut state = deciding(width, height, &text("Buy UNI for a good deal of WETH, at the price of now"));
+        for _ in 0..scroll {
+            state.update(Input::Key(Key::char('j')));
+        }
+        let shown = drawn(&state).join("\n");
+        if width >= 40 && height >= 10 {
+            let whole = shown.contains("worst case +258.530551") && shown.contains("hash ");
+            prop_assert!(whole || shown.contains("does not fit"), "{}×{}\n{}", width, height, shown);
+        }
+    }
+
+    /// What a hostile world says is drawn as text, at any size, in every screen and in the decision.
+    #[test]
+    fn hostile_words_are_only_words(width in 1_u16..140, height in 1_u16..50, pick in 0_usize..10_000) {
+        let all: Vec<String> = corpus::all().map(Into::into).collect();
+        let words = SafeText::clean(&all[pick % all.len()], 200);
+        let mut state = deciding(width, height, &words);
+        for row in drawn(&state) {
+            prop_assert!(!row.chars().any(char::is_control), "{:?}", row);
+        }
+        state.update(Input::Key(Key::plain(crossterm::event::KeyCode::Esc)));
+        for screen in ScreenId::ALL {
+            state.update(Input::Key(Key::char(screen.digit())));
+            for row in drawn(&state) {
+                prop_assert!(!row.chars().any(char::is_control), "{:?}", row);
+            }
+        }
+    }
+}
