@@ -7,6 +7,7 @@ pub mod erc20;
 pub mod erc7683;
 pub mod erc8004;
 pub mod feed;
+pub mod gas_price_oracle;
 pub mod multicall3;
 pub mod nft;
 pub mod permit2;

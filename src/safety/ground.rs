@@ -1,6 +1,8 @@
 //! What the pipeline reads of a chain before it decides: tokens, prices, holdings, all at one block.
 //! Whatever does not answer is kept as a doubt in its place.
 
+mod data_fee;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -125,11 +125,15 @@ impl OperatorRules {
             Ok(Some(held)) => held,
             Ok(None) | Err(_) => Policy::preset(Preset::ReadOnly),
         };
-        let changes = match self.keeper.resume(held) {
-            Followed::Tightened(changes) => changes,
-            Followed::Unchanged | Followed::Waits(_) | Followed::Broken(_) => return Ok(()),
-        };
-        self.keep(written, "policy:tightened", changes, None, now).await
+        let before = held.clone();
+        self.keeper.resume(held);
+        // What is tighter in the file holds at once, whether or not the rest of it waits.
+        let holds = self.keeper.current().policy;
+        if holds.hash() == hash {
+            return Ok(());
+        }
+        let changes = before.changes(&holds);
+        self.keep(holds, "policy:tightened", changes, None, now).await
     }
 
     /// The looser policy that waits for a decision, if one does and it has not been refused.

@@ -75,6 +75,23 @@ impl<'a> SwapAsk<'a> {
         Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact })
     }
 
+    /// Leaves `wei` of the wallet's whole balance of the chain's coin for gas.
+    ///
+    /// # Errors
+    /// `VALIDATION_FAILED` where that is all there is.
+    pub(super) fn leaving(&mut self, balance: U256, wei: U256) -> Result<(), ToolError> {
+        let left = balance.checked_sub(wei).filter(|left| !left.is_zero()).ok_or_else(|| {
+            let (held, gas) = (TokenAmount::ether(balance), TokenAmount::ether(wei));
+            ToolError::new(
+                ErrorCode::ValidationFailed,
+                format_args!("parameter `amount`: the wallet holds {held}, and gas may take {gas} of it"),
+            )
+            .detail("parameter", "amount")
+        })?;
+        self.exact = Exact::In(left);
+        Ok(())
+    }
+
     /// The best route after gas, at the latest block, the pools it is over, and the price of gas in wei. Errors
     /// name the tokens.
     pub(super) async fn route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {

@@ -166,6 +166,9 @@ async fn every_example_works_on_the_devnet() {
         if entry.def.meta.name == "uniswap_get_uniswapx_order_status" {
             // The parameters fit; nobody has placed an order here.
             assert_eq!(response.error.unwrap().code(), ErrorCode::ChainUnsupported);
+        } else if entry.def.meta.name == "check_safety_status" {
+            // Without a ledger nothing is known of what was spent, and nothing is made up.
+            assert_eq!(response.error.unwrap().code(), ErrorCode::StoreUnavailable);
         } else if entry.def.meta.capability == CapabilityTier::Read {
             assert_eq!(response.status, Status::Success, "{}: {:?}", entry.def.meta.name, response.error);
         } else {
@@ -173,6 +176,86 @@ async fn every_example_works_on_the_devnet() {
             assert_eq!(response.error.unwrap().code(), ErrorCode::WalletNotConfigured, "{}", entry.def.meta.name);
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
+    use crate::base::id::CallId;
+    use crate::base::model::{Phase, StopLevel};
+    use crate::safety::ledger::{self, LedgerError, Micros, Outcome, Party, Request};
+    use crate::safety::policy::{Keeper, parse};
+    use crate::safety::stop::StopFile;
+    use crate::safety::{audit, operator::OperatorRules, permit, policy};
+
+    let mut desk = desk(Some(0));
+    let folder = tempfile::tempdir().unwrap();
+    let rooms = [ledger::MIGRATIONS, audit::MIGRATIONS, permit::MIGRATIONS, policy::MIGRATIONS];
+    let store = crate::store::Store::open(crate::store::StoreConfig::at(folder.path().join("ledger.db")), &rooms);
+    let store = store.unwrap();
+    let text = "preset = \"demo\"\nmax_trades_per_hour = 2\nmax_consecutive_failures = 9\n";
+    let rules = parse(text, std::path::Path::new("policy.toml")).unwrap();
+    let caps = rules.caps(Phase::Thriving, false);
+    let stop = StopFile::in_folder(folder.path());
+    let networks: Vec<_> = desk.world.chains().iter().map(|chain| chain.network().clone()).collect();
+    let rules = Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(rules)), stop.clone(), store.clone(), networks));
+    let world = Arc::new(World::clone(&desk.world).under(rules));
+    desk.executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+        world: world.clone(),
+        fabric: desk._fabric.clone(),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 1,
+        hooks: vec![],
+        store: Some(store.clone()),
+        acting: None,
+    });
+    // One trade of 40 dollars is done, one of 25 is under way.
+    let now = SystemClock.now_millis();
+    let party = Party {
+        call_id: CallId::new(now),
+        golem_id: GolemId::operator(),
+        chain_id: 31_337,
+        account: SANDBOX.accounts()[0],
+    };
+    let dollars = |whole: u64| Micros::new(whole * 1_000_000).unwrap();
+    let spent = store.write(move |tx| -> Result<(), LedgerError> {
+        for whole in [40, 25] {
+            let spend = dollars(whole);
+            let equity = dollars(20_000);
+            let tokens = Default::default();
+            let request = Request { spend, tokens, trade: true, takes_back: false, exempt: false, equity };
+            let id = ledger::reserve(tx, now, &caps, &party, &request)?;
+            if whole == 40 {
+                ledger::settle(tx, now, id, Outcome::Done { spent: spend }, 9)?;
+            }
+        }
+        Ok(())
+    });
+    spent.await.unwrap();
+    let data = desk.data("check_safety_status", json!({})).await;
+    let cap = |rule: &str| {
+        let caps = data["caps"].as_array().unwrap();
+        let cap = caps.iter().find(|cap| cap["rule"] == rule).unwrap_or_else(|| panic!("{rule}: {data}"));
+        ["limit_usd", "used_usd", "left_usd"].map(|field| cap[field].as_str().unwrap().parse::<f64>().unwrap())
+    };
+    assert_eq!(cap("max_daily_spend_usd"), [5_000.0, 65.0, 4_935.0]);
+    assert_eq!(cap("max_monthly_spend_usd"), [50_000.0, 65.0, 49_935.0]);
+    assert_eq!(cap("max_single_trade_usd"), [2_500.0, 0.0, 2_500.0]);
+    assert_eq!(data["trades_per_hour"], json!({"limit": 2, "used": 2, "left": 0}));
+    assert_eq!(data["calls_per_minute"]["used"], 1, "this one, by the policy's count and not the executor's");
+    assert_eq!((&data["breaker"]["state"], &data["breaker"]["failures"]), (&json!("closed"), &json!(0)));
+    let stop_loss: Vec<f64> = ["high_water_usd", "stops_at_usd"]
+        .map(|field| data["stop_loss"][field].as_str().unwrap().parse().unwrap())
+        .to_vec();
+    assert_eq!(stop_loss, [20_000.0, 18_000.0], "ten percent below");
+    assert_eq!((&data["can_trade"], &data["stop"]), (&json!(false), &Value::Null), "no trade is left");
+    assert!(data["unenforced"].as_array().unwrap().contains(&json!("min_rebalance_benefit_usd")), "{data}");
+    assert_eq!(data["policy"]["waiting_changes"], json!([]));
+
+    stop.raise(StopLevel::ExitOnly, "odd prices", "test", now).unwrap();
+    let stopped = desk.data("check_safety_status", json!({"chain": "ethereum"})).await;
+    assert_eq!((&stopped["stop"]["level"], &stopped["stop"]["reason"]), (&json!("exit-only"), &json!("odd prices")));
+    assert_eq!(stopped["calls_per_minute"]["used"], 2);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

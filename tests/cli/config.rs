@@ -26,7 +26,9 @@ fn init_writes_a_file_that_is_valid_private_and_never_overwritten() {
     }
     let (out, err, code) = run(bardo(home.path()).args(["config", "show"]));
     assert_eq!((err.as_str(), code), ("", 0));
-    assert!(out.contains("network   devnet"), "{out}");
+    let rows: Vec<Vec<&str>> = out.lines().map(|line| line.split_whitespace().collect()).collect();
+    assert!(rows.contains(&vec!["network", "devnet", "default"]), "{out}");
+    assert!(rows.contains(&vec!["safety.permit_seconds", "60", "default"]), "{out}");
 
     std::fs::write(&file, "network = \"base\"\n").unwrap();
     let (out, err, code) = run(bardo(home.path()).args(["config", "init"]));

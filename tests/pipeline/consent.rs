@@ -47,6 +47,18 @@ async fn what_needs_a_yes_waits_for_one() {
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
     let committed = world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap();
     assert_eq!(committed.state, State::Done);
+
+    // All of it is on the audit trail: what was asked, what was answered, what did not serve.
+    let trail = world.trail();
+    let of = |kind: &str| trail.iter().filter(|(one, _)| one == kind).map(|(_, body)| body).collect::<Vec<_>>();
+    let asked = of("approval:requested");
+    assert_eq!((asked.len(), &asked[0]["reasons"][0]), (2, &serde_json::json!("the policy says so")));
+    let answered = of("approval:resolved");
+    assert_eq!((answered.len(), &answered[1]["outcome"]), (2, &serde_json::json!("approved")));
+    assert!(of("permit:refused").iter().all(|body| body["code"] == "APPROVAL_REQUIRED"));
+    let used = of("permit:consumed");
+    assert_eq!((used.len(), &used[0]["consent"]), (1, &serde_json::json!("operator")));
+    assert_eq!(used[0]["permit_id"], serde_json::json!(permit));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,6 +68,13 @@ async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
     let (code, rules) = world.refused(world.swap(HUNDRED).await).await;
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
     assert!(rules.contains("hot_lane"), "{rules:?}");
+    let trail = world.trail();
+    let (kind, refused) = trail.last().unwrap();
+    assert_eq!(
+        (kind.as_str(), &refused["code"]),
+        ("action:refused", &serde_json::json!("SAFETY_SPENDING_LIMIT_EXCEEDED"))
+    );
+    assert_eq!(refused["violations"][0]["rule"], "hot_lane");
 }
 
 #[tokio::test(flavor = "multi_thread")]

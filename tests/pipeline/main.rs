@@ -3,6 +3,7 @@
 mod cage;
 mod calldata;
 mod consent;
+mod operator;
 mod orders;
 mod properties;
 mod recovery;

@@ -17,7 +17,7 @@ use bardo::chain::price::PriceChain;
 use bardo::engine::{
     self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
 };
-use bardo::fabric::{EventKind, Fabric, Receiver};
+use bardo::fabric::{EventKind, Receiver};
 use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
@@ -41,7 +41,7 @@ impl Desk {
         let chains = vec![WorldChain::new(world.client.clone(), prices)];
         let folder = tempfile::tempdir().unwrap();
         let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
-        let fabric = Fabric::in_memory(1_000, clock.clone());
+        let fabric = world.fabric();
         let events = std::sync::Mutex::new(fabric.subscribe(1_000));
         let (phase, own) = watch::channel(Phase::Thriving);
         let acting = Acting {
@@ -139,11 +139,23 @@ async fn a_swap_does_what_it_claims_and_leaves_no_allowance() {
     );
     assert_eq!((desk.of_token().await, desk.inside().await), (U256::ZERO, U256::ZERO));
     assert_eq!(response.decision_hints.unwrap()["uniswapx"]["used"], false);
-    let steps = desk.steps();
-    assert!(
-        steps.contains(&"Approving token".to_owned()) && steps.contains(&"Building calldata".to_owned()),
-        "{steps:?}"
+    // Document 000's names, in the order in which the pipeline does them.
+    assert_eq!(
+        desk.steps(),
+        [
+            "Building calldata",
+            "Simulating via Revm",
+            "Approving token",
+            "Signing transaction",
+            "Broadcasting",
+            "Confirming receipt"
+        ]
     );
+    let trail = desk.world.trail();
+    let kinds: Vec<&str> = trail.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(kinds, ["permit:issued", "permit:consumed", "tx:signed", "tx:signed", "action:verified"]);
+    assert_eq!(trail[3].1["hash"], data["tx_hash"]);
+    assert_eq!((&trail[1].1["consent"], &trail[4].1["matched"]), (&json!("none"), &json!(true)));
 
     // The same key again: the same result, and nothing more is spent.
     let again = desk.executor.call(call()).await;
@@ -168,6 +180,20 @@ async fn the_coin_goes_in_and_comes_out() {
     let got = amount(&sold, "amount_out", 18);
     let came = desk.coin().await - coin;
     assert!(came < got && got - came < U256::from(10_000_000_000_000_000_u64), "{got} less gas is {came}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_whole_coin_is_swapped_but_for_its_gas() {
+    // The demo wallet, which holds little of the coin.
+    let desk = Desk::new(0).await;
+    let coin = desk.coin().await;
+    let sold = desk.data("uniswap_execute_swap", swap("ETH", "USDC", "max")).await;
+    let (paid, left) = (amount(&sold, "amount_in", 18), desk.coin().await);
+    assert!(paid < coin && left < coin - paid, "gas was paid out of what was left: {paid} of {coin}, {left} left");
+    // Four times what gas can cost at most, of a limit that is not used up: the rest is small change.
+    assert!(!left.is_zero() && left * U256::from(20) < coin, "{left} of {coin}");
+    // Given back, for whoever comes after.
+    desk.data("uniswap_execute_swap", swap("USDC", "ETH", "4000")).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -392,7 +392,7 @@ impl World {
         let trail = Trail::new(store.clone(), clock.clone());
         let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
         let world = Self {
-            pipeline: pipeline(&client, &store, &book, &fabric, &desk, TTL, shifted.clone()),
+            pipeline: pipeline(&client, &store, book.clone(), &fabric, &desk, TTL, shifted.clone()),
             book,
             wallet,
             store,
@@ -414,7 +414,48 @@ impl World {
     /// A pipeline like this one whose permits are over as soon as they are issued.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn with_permits_of_no_time(&self) -> Pipeline {
-        pipeline(&self.client, &self.store, &self.book, &self.fabric, &self.desk, Duration::ZERO, self.clock.clone())
+        pipeline(
+            &self.client,
+            &self.store,
+            self.book.clone(),
+            &self.fabric,
+            &self.desk,
+            Duration::ZERO,
+            self.clock.clone(),
+        )
+    }
+
+    /// The same chain and account under other rules, which are kept in another database.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn pipeline_under(&self, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
+        pipeline(&self.client, store, rules, &self.fabric, &self.desk, TTL, self.clock.clone())
+    }
+
+    /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub async fn as_rollup(&self, oracle: Address, code: Bytes) -> Pipeline {
+        let devnet = SANDBOX.chains()[0].devnet.clone();
+        devnet.run(move |chain: &mut Chain| chain.set_code(oracle, code)).await.unwrap().unwrap();
+        // In a block, where whoever asks by its hash finds it.
+        self.mint(1).await;
+        let mut network = self.client.network().clone();
+        network.data_fees = Some(oracle);
+        let client = ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap();
+        let rules = self.book.clone();
+        pipeline(&client, &self.store, rules, &self.fabric, &self.desk, TTL, self.clock.clone())
+    }
+
+    /// Where everything is told.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn fabric(&self) -> Fabric {
+        self.fabric.clone()
+    }
+
+    /// What the audit trail holds, in order: kinds and particulars.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn trail(&self) -> Vec<(String, serde_json::Value)> {
+        let found = self.store.read(|connection| audit::entries(connection, 0, None, 1_000)).unwrap();
+        found.into_iter().map(|entry| (entry.kind, serde_json::from_str(&entry.body).unwrap())).collect()
     }
 
     /// The chain's state, the time of its latest block, and its id.
@@ -428,7 +469,7 @@ impl World {
     pub fn restart(&mut self) {
         self.store = open(&self.folder);
         self.pipeline =
-            pipeline(&self.client, &self.store, &self.book, &self.fabric, &self.desk, TTL, self.clock.clone());
+            pipeline(&self.client, &self.store, self.book.clone(), &self.fabric, &self.desk, TTL, self.clock.clone());
     }
 
     pub fn account(&self) -> Address {
@@ -641,7 +682,7 @@ fn open(folder: &tempfile::TempDir) -> Store {
 fn pipeline(
     client: &ChainClient,
     store: &Store,
-    book: &Arc<Book>,
+    rules: Arc<dyn Rulebook>,
     fabric: &Fabric,
     desk: &ApprovalDesk,
     permit_ttl: Duration,
@@ -649,13 +690,13 @@ fn pipeline(
 ) -> Pipeline {
     let network = client.network();
     let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
-    let rules = SenderRules::for_network(network.kind, network.block_millis);
-    let sender = Sender::new(client.clone(), store.clone(), clock.clone(), None, rules);
+    let sending = SenderRules::for_network(network.kind, network.block_millis);
+    let sender = Sender::new(client.clone(), store.clone(), clock.clone(), None, sending);
     let ground = Ground::new(client.clone(), prices, "10000".parse().unwrap());
     Pipeline::new(PipelineConfig {
         chains: vec![PipelineChain { ground, sender }],
         store: store.clone(),
-        rules: book.clone(),
+        rules,
         clock,
         fabric: fabric.clone(),
         desk: desk.clone(),

@@ -8,6 +8,8 @@ mod plan;
 
 use std::{fmt, sync::LazyLock};
 
+use alloy::primitives::{Address, address};
+
 use crate::base::text::{SafeText, nearest};
 use crate::chain::evm::SpecId;
 
@@ -41,6 +43,10 @@ pub struct Network {
     pub block_millis: u64,
     /// Where people look at transactions: `{explorer}/tx/{hash}`.
     pub explorer: Option<&'static str>,
+    /// The contract that tells what a rollup asks for putting a transaction on its base chain, beside gas: the OP stack's
+    /// GasPriceOracle ([specification](https://specs.optimism.io/protocol/predeploys.html#gaspriceoracle)). `None` where
+    /// gas is all that is paid.
+    pub data_fees: Option<Address>,
     /// Contracts, tokens and feeds.
     pub book: AddressBook,
 }
@@ -109,6 +115,12 @@ const FACTS: &[Facts] = &[
     Facts { name: "base-sepolia", aliases: &["basesepolia"],                       chain_id: 84_532,     hardfork: SpecId::PRAGUE, kind: NetworkKind::Test, native_symbol: "ETH", block_millis: 2_000,  explorer: "https://sepolia.basescan.org" },
 ];
 
+/// Ids of the OP stack's rollups among them: optimism, unichain, base, base-sepolia.
+const OP_STACK: [u64; 4] = [10, 130, 8_453, 84_532];
+
+/// Where the OP stack keeps its GasPriceOracle.
+const GAS_PRICE_ORACLE: Address = address!("420000000000000000000000000000000000000F");
+
 static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
     FACTS
         .iter()
@@ -121,6 +133,7 @@ static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
             native_symbol: facts.native_symbol,
             block_millis: facts.block_millis,
             explorer: Some(facts.explorer),
+            data_fees: OP_STACK.contains(&facts.chain_id).then_some(GAS_PRICE_ORACLE),
             book: book::bundled(facts.name, facts.chain_id),
         })
         .collect()
@@ -185,6 +198,7 @@ impl Network {
             native_symbol: "ETH",
             block_millis: if chain_id == DEVNET_BASE { 1_000 } else { 2_000 },
             explorer: None,
+            data_fees: None,
             book,
         }
     }
@@ -200,6 +214,7 @@ impl Network {
             native_symbol: "ETH",
             block_millis: 12_000,
             explorer: None,
+            data_fees: None,
             book: AddressBook::default(),
         }
     }

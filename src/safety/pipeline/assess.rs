@@ -77,8 +77,9 @@ impl Pipeline {
         };
         let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
         let named: Vec<TokenId> = tokens.keys().copied().collect();
-        let (spreads, balances, cage) = futures::join!(
+        let (spreads, data_fee, balances, cage) = futures::join!(
             ground.spreads(&named, traded),
+            ground.data_fee(framed, block),
             ground.balances(framed.account(), &tokens, block),
             cage::read(ground, framed.account(), block, fork.next_block().timestamp)
         );
@@ -90,6 +91,7 @@ impl Pipeline {
             (Ok(values), Ok(arrival)) => values.arriving(arrival),
             (Ok(_), Err(doubt)) | (Err(doubt), _) => Err(doubt),
         };
+        let told = told.and_then(|values| with_data_fee(values, data_fee?, &spreads));
         let held = balances.and_then(|balances| portfolio(&balances, &spreads));
         let around = Surroundings {
             permit2: ground.network().book.contract(Contract::Permit2),
@@ -142,6 +144,18 @@ impl Pipeline {
             self.say(framed, EventKind::SafetyCheck(verdict.event()));
         }
     }
+}
+
+/// The same with what a rollup asks beside gas.
+fn with_data_fee(values: Values, fee: U256, spreads: &Spreads) -> Result<Values, Doubt> {
+    if fee.is_zero() {
+        return Ok(values);
+    }
+    let fee = gas_usd(spreads, fee)
+        .ok_or_else(|| Doubt::because("the value of what the rollup asks for its base chain cannot be told"))?;
+    let gas = values.gas.checked_add(fee).map_err(Doubt::because)?;
+    let spent = values.spent.checked_add(fee).map_err(Doubt::because)?;
+    Ok(Values { gas, spent, ..values })
 }
 
 fn amounts(balances: &BTreeMap<TokenId, (Token, U256)>) -> BTreeMap<TokenId, U256> {

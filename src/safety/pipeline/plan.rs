@@ -145,8 +145,9 @@ impl Pipeline {
                 self.truth(&prepared, &legs).await.map_err(|why| remarks.push(why)).ok()
             }
         };
-        let gas = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
-        let gas = gas_usd(&first.spreads, gas).unwrap_or(held.gas).min(held.gas);
+        // Without the chain's word on it, all that was held for gas counts.
+        let gas = truth.as_ref().and_then(|truth| gas_usd(&first.spreads, truth.gas_cost));
+        let gas = gas.unwrap_or(held.gas).min(held.gas);
         let spent = truth.as_ref().and_then(|truth| truth.spent(&first, gas)).unwrap_or(held.spent).min(held.spent);
         let end = match &ended {
             Ended::Done => End::Done { spent },

@@ -117,7 +117,11 @@ impl Pipeline {
         let at = |block: u64| ground.balances(framed.account(), &tokens, BlockId::number(block));
         let (before, after) = futures::join!(at(first.saturating_sub(1)), at(last));
         let (before, after) = (before.map_err(|doubt| doubt.to_string())?, after.map_err(|doubt| doubt.to_string())?);
-        let gas_cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
+        let mut gas_cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
+        for leg in legs.iter().filter(|leg| leg.block.is_some()) {
+            let paid = ground.data_fee_paid(leg.hash).await.map_err(|doubt| doubt.to_string())?;
+            gas_cost = gas_cost.saturating_add(paid);
+        }
         let pays = framed.payer() == framed.account();
         let moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
         let all_done = legs.len() == framed.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);

@@ -51,7 +51,8 @@ pub struct Params {
     token_in: String,
     /// Token received: symbol or 0x address.
     token_out: String,
-    /// Amount of token_in in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance.
+    /// Amount of token_in in whole tokens, such as "500" or "1.5". "max" is the wallet's whole balance; of the chain's
+    /// coin, without what gas may take.
     amount: String,
     /// Chain name, alias or decimal id.
     chain: String,
@@ -208,14 +209,14 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         let what = format!("{} s; expected 1 to {MAX_DEADLINE} s from now, such as 300", params.deadline);
         return Err(invalid("deadline", &what));
     }
-    let ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+    let mut ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
     let native_in = ask.token_in.id == TokenId::Native;
     let worth = match ask.exact {
         Exact::In(amount) => worth(&ask, amount).await,
         Exact::Out(_) => None,
     };
     let way = way(world, chain.network().chain_id, params.prefer_uniswapx, native_in, worth);
-    let (route, snapshot, _) = ask.route(world).await?;
+    let (mut route, mut snapshot, gas_price) = ask.route(world).await?;
     if way.auction.is_some() {
         let wish = Wish {
             token_in: &params.token_in,
@@ -237,6 +238,19 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             auction: Some(auction),
         };
         return Ok((proposal, prepared));
+    }
+    if let (TokenId::Native, Exact::In(whole)) = (ask.token_in.id, ask.exact)
+        && params.amount.trim().eq_ignore_ascii_case("max")
+    {
+        // A smaller amount may take another route, with more gas; a third one would not tell more.
+        for _ in 0..2 {
+            let reserve = gas_reserve(&route, gas_price);
+            ask.leaving(whole, reserve)?;
+            (route, snapshot, _) = ask.route(world).await?;
+            if gas_reserve(&route, gas_price) <= reserve {
+                break;
+            }
+        }
     }
     let (router, version) = allowances::router(chain)?;
     // The chain's clock and this machine's may differ; the later one is when the block can be.
@@ -353,6 +367,15 @@ async fn worth(ask: &SwapAsk<'_>, amount: U256) -> Option<Usd> {
     let reports = ask.chain.prices.prices(&[ask.contract_in]).await;
     let price = reports.first()?.price.as_ref()?.usd;
     Usd::value_of(TokenAmount::new(amount, ask.token_in.decimals).ok()?, price, Rounding::Down).ok()
+}
+
+/// What is left for gas where the whole balance of the chain's coin is swapped: the limit with an account's margin of a
+/// tenth, at four times the price of now. A frame's fees are bounded by three times the base fee and twice the tip, and
+/// the base fee may rise by an eighth before the next block.
+fn gas_reserve(route: &Route, gas_price: u128) -> U256 {
+    let limit = U256::from(gas_limit(route));
+    let limit = limit.saturating_add(limit / U256::from(10)).saturating_add(U256::ONE);
+    limit.saturating_mul(U256::from(gas_price)).saturating_mul(U256::from(4))
 }
 
 /// Twice what the route is thought to use: a trade that moves the price far looks through more of a pool than is known

@@ -1,0 +1,259 @@
+//! The pipeline under the operator's real rules: policy, stop file and ledger. For each check one situation that it
+//! alone refuses, with what it found, what it allows and what would pass.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy::primitives::Address;
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::base::error::ErrorCode;
+use bardo::base::id::GolemId;
+use bardo::base::model::{Phase, StopLevel};
+use bardo::runtime::data::ROOMS;
+use bardo::safety::approval::{ApprovalNeed, Consent};
+use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId};
+use bardo::safety::operator::OperatorRules;
+use bardo::safety::pipeline::{Asked, Pipeline, Refusal, State};
+use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::proposal::Proposal;
+use bardo::safety::stop::StopFile;
+use bardo::store::{Store, StoreConfig};
+
+use crate::world::{ASKED, World, cents};
+
+const HUNDRED: u64 = 100_000_000;
+
+/// The world's devnet under a policy of its own, with a data folder of its own.
+struct Desk {
+    world: World,
+    pipeline: Pipeline,
+    store: Store,
+    folder: tempfile::TempDir,
+}
+
+fn made(world: &World, folder: &Path, policy: &str) -> (Pipeline, Store) {
+    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
+    let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
+    let stop = StopFile::in_folder(folder);
+    let networks = [world.client.network().clone()];
+    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
+    (world.pipeline_under(Arc::new(rules), &store), store)
+}
+
+impl Desk {
+    async fn new(account: usize, policy: &str) -> Self {
+        let world = World::new(account).await;
+        let folder = tempfile::tempdir().unwrap();
+        let (pipeline, store) = made(&world, folder.path(), policy);
+        Self { world, pipeline, store, folder }
+    }
+
+    /// As another program on the same data folder, later.
+    fn again(&mut self, policy: &str) {
+        (self.pipeline, self.store) = made(&self.world, self.folder.path(), policy);
+    }
+
+    async fn refused(&self, proposal: Proposal, asked: Asked) -> Refusal {
+        let looked = self.pipeline.preview(proposal, self.world.wallet.clone(), asked).await;
+        looked.err().expect("nothing stands against it")
+    }
+
+    /// A swap of 100 USDC is refused, and by nothing else than this.
+    async fn refuses(&self, code: ErrorCode, rule: &str) {
+        let refusal = self.refused(self.world.swap(HUNDRED).await, ASKED).await;
+        expect(&refusal, code, rule);
+    }
+
+    async fn swaps(&self) {
+        let proposal = self.world.swap(HUNDRED).await;
+        let preview = self.pipeline.preview(proposal, self.world.wallet.clone(), ASKED).await.unwrap();
+        let committed = self.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+        assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    }
+
+    fn party(&self) -> Party {
+        Party {
+            call_id: bardo::base::id::CallId::new(SystemClock.now_millis()),
+            golem_id: GolemId::operator(),
+            chain_id: 31_337,
+            account: self.world.account(),
+        }
+    }
+}
+
+fn expect(refusal: &Refusal, code: ErrorCode, rule: &str) {
+    assert_eq!(refusal.code, code, "{refusal:#?}");
+    let found: Vec<&str> = refusal.violations.iter().map(|one| one.rule.as_str()).collect();
+    assert_eq!(found, [rule], "{refusal:#?}");
+    let one = &refusal.violations[0];
+    assert!(!one.limit.is_empty() && !one.value.is_empty() && !one.would_pass.is_empty(), "{one:?}");
+    assert!(refusal.simulated.is_some() || code == ErrorCode::SafetySimulationFailed, "what it would do is told");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_the_demos_policy_a_swap_passes_and_is_counted() {
+    let desk = Desk::new(2, "").await;
+    desk.swaps().await;
+    let used = desk
+        .store
+        .read(|connection| {
+            let party = desk.party();
+            ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
+        })
+        .unwrap();
+    // 100 dollars and a little gas.
+    let day = used.spent(ledger::Span::Day);
+    assert!(day >= Micros::new(100_000_000).unwrap() && day < Micros::new(115_000_000).unwrap(), "{day}");
+    assert_eq!(used.trades_hour, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_stop_file_stops() {
+    let desk = Desk::new(2, "").await;
+    StopFile::in_folder(desk.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
+    let refusal = desk.refused(desk.world.swap(HUNDRED).await, ASKED).await;
+    assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:#?}");
+    // One that nobody can read is one, too.
+    std::fs::write(desk.folder.path().join("STOP"), "?").unwrap();
+    assert_eq!(desk.refused(desk.world.swap(HUNDRED).await, ASKED).await.code, ErrorCode::Halted);
+    std::fs::remove_file(desk.folder.path().join("STOP")).unwrap();
+    desk.swaps().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phase_lets_only_its_classes_through() {
+    let desk = Desk::new(2, "").await;
+    let buy = desk.world.swap(HUNDRED).await;
+    let refusal = desk.refused(buy, Asked { phase: Phase::Defensive }).await;
+    assert_eq!(refusal.code, ErrorCode::SafetyPhaseBlocked, "{refusal:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lists_hold() {
+    let usdc = {
+        let world = World::new(2).await;
+        world.contract_of(&world.usdc)
+    };
+    let only_usdc = format!("allowed_tokens = [\"31337:{usdc}\", \"31337:native\"]");
+    Desk::new(2, &only_usdc).await.refuses(ErrorCode::SafetyTokenNotAllowed, "allowed_tokens").await;
+    Desk::new(2, "allowed_chains = [\"31338\"]").await.refuses(ErrorCode::SafetyNotAllowed, "allowed_chains").await;
+    Desk::new(2, "allowed_tools = [\"token_revoke\"]")
+        .await
+        .refuses(ErrorCode::SafetyNotAllowed, "allowed_tools")
+        .await;
+    let nobody = "allowed_execution_wallets = [\"0x00000000000000000000000000000000000000aa\"]";
+    Desk::new(2, nobody).await.refuses(ErrorCode::SafetyNotAllowed, "allowed_execution_wallets").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn caps_hold_over_calls_and_restarts() {
+    let one = "max_single_trade_usd = \"50\"";
+    let spending = ErrorCode::SafetySpendingLimitExceeded;
+    Desk::new(2, one).await.refuses(spending, "max_single_trade_usd").await;
+    let day = "max_daily_spend_usd = \"150\"";
+    let mut desk = Desk::new(2, day).await;
+    desk.swaps().await;
+    desk.refuses(spending, "max_daily_spend_usd").await;
+    desk.again(day);
+    desk.refuses(spending, "max_daily_spend_usd").await;
+    // The account is one world's at a time.
+    drop(desk);
+    Desk::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
+    Desk::new(2, "max_fee_per_gas_gwei = \"0.0000001\"").await.refuses(spending, "max_fee_per_gas_gwei").await;
+    Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
+    // Above the hot lane a guardian must agree, and none runs.
+    Desk::new(2, "[spending_limits]\nhot_lane = \"50\"").await.refuses(spending, "hot_lane").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rates_hold_over_calls_and_restarts() {
+    let mut desk = Desk::new(2, "max_trades_per_hour = 1").await;
+    desk.swaps().await;
+    desk.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
+    desk.again("max_trades_per_hour = 1");
+    desk.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
+    desk.again("cooldown_seconds = 600");
+    desk.refuses(ErrorCode::SafetyRateLimited, "cooldown_seconds").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn losses_and_failures_stop_trades() {
+    let desk = Desk::new(2, "stop_loss_pct = \"10\"").await;
+    let (party, now) = (desk.party(), SystemClock.now_millis());
+    let most = Micros::new(900_000_000_000_000).unwrap();
+    desk.store.write(move |tx| ledger::observe(tx, now, &party, most)).await.unwrap();
+    desk.refuses(ErrorCode::SafetyBalanceBreaker, "stop_loss_pct").await;
+    drop(desk);
+
+    let desk = Desk::new(2, "max_consecutive_failures = 2").await;
+    let party = desk.party();
+    for _ in 0..2 {
+        fail(&desk, &party, now).await;
+    }
+    desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
+    // What the operator sets back passes again.
+    desk.store.write(ledger::reset_breaker).await.unwrap();
+    desk.swaps().await;
+}
+
+/// An action that failed, as the ledger has it.
+async fn fail(desk: &Desk, party: &Party, now: u64) {
+    let party = party.clone();
+    let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
+    let caps = policy.caps(Phase::Thriving, false);
+    let request = ledger::Request {
+        spend: Micros::ZERO,
+        tokens: [].into(),
+        trade: true,
+        takes_back: false,
+        exempt: false,
+        equity: Micros::ZERO,
+    };
+    let failed = desk.store.write(move |tx| -> Result<(), LedgerError> {
+        let id: ReservationId = ledger::reserve(tx, now, &caps, &party, &request)?;
+        ledger::settle(tx, now, id, Outcome::NotSent, 2)
+    });
+    failed.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn prices_must_be_fair() {
+    let slippage = ErrorCode::SafetySlippage;
+    Desk::new(2, "max_slippage_bps = 10").await.refuses(slippage, "max_slippage_bps").await;
+    Desk::new(2, "max_price_impact_bps = 0").await.refuses(slippage, "max_price_impact_bps").await;
+    Desk::new(2, "max_loss_bps = 0").await.refuses(slippage, "max_loss_bps").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
+    let world = World::new(2).await;
+    let preview = |pipeline: Pipeline, proposal: Proposal| {
+        let wallet = world.wallet.clone();
+        async move { pipeline.preview(proposal, wallet, ASKED).await }
+    };
+    let plain = preview(world.pipeline.clone(), world.approval(HUNDRED)).await.unwrap().values;
+    // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a coin for every transaction.
+    let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
+    let rollup = world.as_rollup(Address::repeat_byte(0x0f), code).await;
+    let asked = preview(rollup, world.approval(HUNDRED)).await.unwrap().values;
+    // Twice a thousandth of a coin at 3,400 dollars, give or take what the market has done to it.
+    let more = cents(asked.gas) - cents(plain.gas);
+    assert!((600..760).contains(&more), "{more} cents");
+    assert_eq!(cents(asked.spent) - cents(plain.spent), more);
+    // An oracle that does not answer as one: nothing is signed on a guess.
+    let mute = world.as_rollup(Address::repeat_byte(0x0e), alloy::primitives::bytes!("00")).await;
+    let refused = preview(mute, world.approval(HUNDRED)).await.err().map(|refusal| refusal.code);
+    assert_eq!(refused, Some(ErrorCode::SafetyPriceUnknown));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_is_needed_where_the_policy_says_so() {
+    let desk = Desk::new(2, "require_human_approval_above_usd = \"50\"").await;
+    let nonce = desk.world.nonce().await;
+    let proposal = desk.world.swap(HUNDRED).await;
+    let preview = desk.pipeline.preview(proposal, desk.world.wallet.clone(), ASKED).await.unwrap();
+    assert!(matches!(preview.needs, ApprovalNeed::Approval { .. }), "{:?}", preview.needs);
+    let refused = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+    assert_eq!(desk.world.nonce().await, nonce, "nothing was sent");
+}
