@@ -6,12 +6,14 @@
 //! | room | holds |
 //! |---|---|
 //! | `archetype` | roles, their tools, and who may hand work to whom |
+//! | `guardian` | the second opinion above the hot lane |
 //! | `memory` | what it remembers: past trades, lessons, its papers |
 //! | `phase` | from vitals to a phase |
 //! | `pi` | the eight tools a brain has |
 //! | `sprite` | its body on the screen |
 
 pub mod archetype;
+pub mod guardian;
 pub mod memory;
 pub mod phase;
 pub mod pi;

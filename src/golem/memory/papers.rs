@@ -210,7 +210,7 @@ impl Papers {
     /// [`PaperError::Store`].
     pub fn deltas(&self, memory: &Memory) -> Result<Vec<Delta>, PaperError> {
         let golem_id = memory.golem_id().to_string();
-        memory.store().read(|connection| {
+        let read = memory.store().read(|connection| {
             let mut asked = connection.prepare_cached(
                 "SELECT id, section, before, after, reason, undone_at FROM golem_delta WHERE golem_id = ?1 ORDER BY id DESC LIMIT 200",
             )?;
@@ -224,8 +224,9 @@ impl Papers {
                     undone: row.get::<_, Option<i64>>(5)?.is_some(),
                 })
             })?;
-            rows.collect::<Result<_, _>>().map_err(|error| PaperError::Store(error.into()))
-        })
+            Ok::<Vec<Delta>, StoreError>(rows.collect::<Result<_, _>>()?)
+        });
+        Ok(read?)
     }
 
     /// Sets or removes a section; what stood there.
