@@ -7,13 +7,13 @@ use alloy::providers::Provider as _;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::model::Phase;
-use bardo::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World};
+use bardo::engine::{Acting, Catalog, Executor, ExecutorConfig, ToolResponse, World};
 use bardo::fabric::{Event, Fabric, Receiver};
 use bardo::golem::archetype::Archetypes;
 use bardo::golem::memory::{Memory, Papers};
 use bardo::golem::pi::{PiConfig, PiSession};
 use bardo::runtime::data::{DataFolder, Ledger};
-use bardo::runtime::{self};
+use bardo::runtime::{self, Hands};
 use bardo::safety::stop::StopFile;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
@@ -61,14 +61,17 @@ impl House {
         data.create().unwrap();
         let ledger = data.open_ledger(&opened).await.unwrap();
         let fabric = Fabric::in_memory(50_000, clock.clone());
-        let acting = runtime::acting(&config, &opened, &ledger, &fabric, clock.clone()).await.unwrap().unwrap();
         let (phase, own) = watch::channel(Phase::Thriving);
+        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
+        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
+        let hands = Hands { phase: own, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
+        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock.clone(), hands).await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),
             folder,
             fabric,
             phase,
-            acting: Acting { phase: own, approve: ApprovalMode::Never, ..acting },
+            acting,
             world: Arc::new(opened.world),
             catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
             roles: Arc::new(Archetypes::load(None).unwrap()),
