@@ -23,7 +23,7 @@ use crate::chain::token::{Token, TokenId};
 use crate::safety::framed::Framed;
 use crate::safety::guardian::{Case, Guardian, GuardianError, Opinion};
 use crate::safety::policy::{self, Policy, Preset, TokenRef};
-use crate::safety::simulate;
+use crate::safety::simulate::{self, Surroundings};
 
 /// Its figures and the pipeline's may be this far apart, in basis points: the pipeline counts what goes out at the
 /// highest of several prices.
@@ -97,7 +97,13 @@ impl Watched {
         let block = BlockId::hash(fork.pinned().hash);
         let count = self.client.provider().get_transaction_count(framed.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
-        simulate::run(&fork, framed, 0, nonce).await.map_err(|error| failed(&error))
+        let book = &self.client.network().book;
+        let around = Surroundings {
+            permit2: book.contract(Contract::Permit2),
+            wrapped: book.contract(Contract::WrappedNative),
+            ..Surroundings::default()
+        };
+        simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))
     }
 
     /// What leaves and what must come in, by prices read now.
