@@ -101,6 +101,11 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,
     },
+    /// Run a Golem without a screen
+    Golem {
+        #[command(subcommand)]
+        action: GolemAction,
+    },
     /// Make, bring in and list keys, each in an encrypted file of its own
     #[command(
         long_about = "Make, bring in and list keys, each in an encrypted file of its own.\n\nSecrets are asked for at a \
@@ -182,6 +187,25 @@ pub(super) enum ToolsFormat {
     Openai,
     /// As an answer to `tools/list` of the Model Context Protocol
     Mcp,
+}
+
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum GolemAction {
+    /// Play a scenario: events as JSON lines on stdout; fails where something did not come as the scenario expects
+    Run {
+        /// Which: a name that is built in, or a file
+        #[arg(long, value_name = "NAME|FILE", default_value = crate::golem::scenario::DEFAULT)]
+        scenario: String,
+        /// Without a screen
+        #[arg(long)]
+        headless: bool,
+        /// Decides everything the market does
+        #[arg(long, value_name = "N", default_value_t = 0)]
+        seed: u64,
+        /// Play it so many times faster
+        #[arg(long, value_name = "X", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+        speed: u32,
+    },
 }
 
 #[derive(Debug, Subcommand)]

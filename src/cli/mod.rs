@@ -9,6 +9,7 @@ mod consent;
 mod devnet;
 mod doctor;
 mod farewell;
+mod golem;
 mod halt;
 mod keys;
 mod log;
@@ -27,7 +28,7 @@ use crate::chain::network::PlanError;
 use crate::console::ConsoleOptions;
 use crate::runtime::session::SessionOptions;
 use crate::runtime::{self, OpenError};
-use args::{Cli, Command, LogAction, ToolsFormat};
+use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
 
 /// How a command ended, as the process says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,6 +114,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
                 Some(role) => tools::of_archetype(&role, category, format, &environment, &flags),
                 None => tools::run(name.as_deref(), profile, category, format),
             }
+        }
+        Some(Command::Golem { action: GolemAction::Run { scenario, headless, seed, speed } }) => {
+            golem::run(&golem::Run { scenario, headless, seed, speed }, &environment, &flags)
         }
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),

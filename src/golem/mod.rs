@@ -6,9 +6,21 @@
 //! | room | holds |
 //! |---|---|
 //! | `archetype` | roles, their tools, and who may hand work to whom |
+//! | `guardian` | the second opinion above the hot lane |
+//! | `life` | heart, body and mind |
+//! | `memory` | what it remembers: past trades, lessons, its papers |
 //! | `phase` | from vitals to a phase |
+//! | `pi` | the eight tools a brain has |
+//! | `scenario` | what it does at which second of a show |
 //! | `sprite` | its body on the screen |
+//! | `vitals` | how it is doing |
 
 pub mod archetype;
+pub mod guardian;
+pub mod life;
+pub mod memory;
 pub mod phase;
+pub mod pi;
+pub mod scenario;
 pub mod sprite;
+pub mod vitals;

@@ -17,6 +17,7 @@ use crate::chain::provider::HttpLimits;
 use crate::chain::sender::{Relay, Sender, SenderRules};
 use crate::engine::{Acting, ApprovalMode, Paper, WorldChain};
 use crate::fabric::Fabric;
+use crate::golem::guardian::{self, SafetyGuardian};
 use crate::safety::Account;
 use crate::safety::approval::ApprovalDesk;
 use crate::safety::audit::Trail;
@@ -36,7 +37,7 @@ pub struct Hands {
     pub account: Arc<dyn Account>,
     /// The phase of whoever acts.
     pub phase: watch::Receiver<Phase>,
-    /// Who must agree above the hot lane; without one, what is above it is blocked.
+    /// Who must agree above the hot lane; Bardo's own safety-guardian where nobody is named.
     pub guardian: Option<Arc<dyn Guardian>>,
     /// How consent is come by where a call does not say.
     pub approve: ApprovalMode,
@@ -48,7 +49,7 @@ pub struct Hands {
 }
 
 impl Hands {
-    /// The operator's own: no Golem whose phase could change, no guardian, and what needs a yes is blocked.
+    /// The operator's own: no Golem whose phase could change, Bardo's guardian, and what needs a yes is blocked.
     pub fn of(account: Arc<dyn Account>) -> Self {
         let (_, phase) = watch::channel(Phase::Thriving);
         Self { account, phase, guardian: None, approve: ApprovalMode::Never, paper: false, wait: false }
@@ -90,6 +91,7 @@ pub async fn acting(
     let seconds = |setting: &crate::base::config::Setting<u64>| Duration::from_secs(setting.value);
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, ledger, &clock));
     let Hands { account, phase, guardian, approve, paper, wait } = hands;
+    let guardian = guardian.unwrap_or_else(|| own_guardian(config, opened));
     let pipeline = Pipeline::new(PipelineConfig {
         chains: chains.collect::<Result<_, _>>()?,
         store: ledger.store.clone(),
@@ -102,7 +104,7 @@ pub async fn acting(
             seconds(&settings.approval_timeout_seconds),
             Trail::new(ledger.store.clone(), clock.clone()),
         ),
-        guardian,
+        guardian: Some(guardian),
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     });
@@ -111,6 +113,15 @@ pub async fn acting(
         pipeline.recover().await.map_err(|refusal| refusal.error())?;
     }
     Ok(Acting { pipeline, account, phase, approve, paper: Paper::new(paper) })
+}
+
+/// Bardo's own safety-guardian: it reads chains, prices and the policy's file by itself.
+fn own_guardian(config: &Config, opened: &OpenWorld) -> Arc<dyn Guardian> {
+    let chains = opened.world.chains();
+    let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
+    let (place, absent) = policy::place(config, devnet);
+    let watched = chains.iter().map(|chain| (chain.client.clone(), chain.prices.clone()));
+    guardian::shared(SafetyGuardian::new(watched, place, absent))
 }
 
 fn pipeline_chain(

@@ -2,7 +2,7 @@
 //! all that an actor may touch: tools through its own executor, events in its own name, the operator's words, and what
 //! holds it back. An actor never sees a signer, a ledger or the operator's answers but through its calls.
 
-mod scripted;
+mod living;
 
 use std::sync::Arc;
 
@@ -13,10 +13,13 @@ use crate::base::clock::Clock;
 use crate::base::id::GolemId;
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
-use crate::engine::Executor;
+use crate::engine::{Executor, World};
 use crate::fabric::{EventKind, Fabric};
+use crate::golem::archetype::Archetypes;
+use crate::safety::stop::StopFile;
+use crate::store::Store;
 
-pub use scripted::Scripted;
+pub use living::Living;
 
 /// A show that the operator asked for, by its name or its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +47,16 @@ pub struct Seat {
     pub shows: mpsc::Receiver<ShowAsked>,
     /// The stop in force. From [`StopLevel::Pause`] on nothing new begins; the pipeline holds that in any case.
     pub stop: watch::Receiver<Option<StopLevel>>,
+    /// The role it has.
+    pub role: SafeText,
+    /// All roles.
+    pub roles: Arc<Archetypes>,
+    /// The world its vitals are read from.
+    pub world: Arc<World>,
+    /// Where it remembers.
+    pub store: Store,
+    /// The stop file, which it can set like everybody else; its papers are in the folder beside it.
+    pub stop_file: StopFile,
     /// Set when the session ends: begin nothing new, and return once all calls are answered.
     pub leaving: watch::Receiver<bool>,
 }

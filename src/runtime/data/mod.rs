@@ -24,6 +24,7 @@ use crate::base::error::{ErrorCode, ToolError};
 use crate::chain::provider::{ConnectError, ProviderError};
 use crate::chain::sender;
 use crate::engine;
+use crate::golem::memory;
 use crate::safety::{audit, ledger, permit, policy};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
 
@@ -39,6 +40,7 @@ pub const ROOMS: &[Migrations] = &[
     audit::MIGRATIONS,
     permit::MIGRATIONS,
     policy::MIGRATIONS,
+    memory::MIGRATIONS,
 ];
 
 const LEDGERS: &str = "ledger";

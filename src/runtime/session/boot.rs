@@ -19,6 +19,7 @@ use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::engine::{ApprovalMode, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
+use crate::golem::archetype::Archetypes;
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::News;
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
@@ -85,11 +86,14 @@ pub(super) async fn boot(
         }
     };
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
+    let roles = Archetypes::load(Some(&runtime::archetype_folder(config))).map_err(|error| error.to_string())?;
+    roles.check_tools(&catalog).map_err(|error| error.to_string())?;
+    let reach = roles.reach(options.role.as_str(), &catalog).map_err(|error| error.to_string())?;
     let network = identity(&opened);
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let world = Arc::new(opened.world.with_orders(orders));
-    let executor = |golem_id: &GolemId| {
+    let executor = |golem_id: &GolemId, catalog: &Catalog| {
         Executor::new(ExecutorConfig {
             catalog: catalog.clone(),
             world: Arc::clone(&world),
@@ -103,12 +107,13 @@ pub(super) async fn boot(
     };
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {
-        golem: executor(&options.golem_id),
-        operator: executor(&GolemId::operator()),
+        golem: executor(&options.golem_id, &reach),
+        operator: executor(&GolemId::operator(), &catalog),
         golem_id: options.golem_id.clone(),
         name: options.name.clone(),
         watch_only: options.watch,
         catalog: catalog.clone(),
+        roles: Arc::new(roles),
         paper: acting.as_ref().map(|acting| acting.paper.clone()),
         desk: acting.as_ref().map(|acting| acting.pipeline.desk().clone()),
         keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),

@@ -24,7 +24,7 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 
-use super::actor::{Actor, Scripted};
+use super::actor::{Actor, Living};
 use super::handle::{Command, Farewell, Handle, LeaveMode, News, Sent, SessionEnd};
 use super::market::model::Update;
 use crate::base::clock::{Clock, SystemClock};
@@ -33,6 +33,7 @@ use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::custody::Password;
+use crate::golem::{archetype, scenario, scenario::Scenario};
 use crate::runtime::data::DataFolder;
 use crate::safety::guardian::Guardian;
 use crate::safety::stop::{Stop, StopFile};
@@ -69,7 +70,7 @@ impl Default for SessionOptions {
             watch: false,
             golem_id,
             name: SafeText::clean("Ada", 40),
-            role: SafeText::clean("trade-executor", 40),
+            role: SafeText::clean(archetype::DEFAULT, 40),
             scenarios: Vec::new(),
             guardian: None,
             password: None,
@@ -82,10 +83,11 @@ impl Default for SessionOptions {
 pub struct Session;
 
 impl Session {
-    /// Opens the network that `config` asks for, with the scripted actor in it. Must be called on a tokio runtime, and
+    /// Opens the network that `config` asks for, with a Golem in it that plays the first tour and lives on. Must be called on a tokio runtime, and
     /// returns at once: everything is told through the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
-        Self::open_with(config, options, Box::new(Scripted))
+        let show = scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
+        Self::open_with(config, options, Box::new(Living::playing(show)))
     }
 
     /// The same with somebody else living in it.

@@ -18,6 +18,7 @@ use crate::base::model::{Phase, Profile, StopLevel};
 use crate::base::text::SafeText;
 use crate::engine::{Catalog, Entry, Executor, Paper, World, categories_of};
 use crate::fabric::Fabric;
+use crate::golem::archetype::Archetypes;
 use crate::runtime::actor::{Actor, Seat};
 use crate::runtime::data::Ledger;
 use crate::runtime::handle::{ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
@@ -42,6 +43,7 @@ pub(super) struct Stage {
     pub name: SafeText,
     pub watch_only: bool,
     pub catalog: Catalog,
+    pub roles: Arc<Archetypes>,
     pub paper: Option<Paper>,
     pub desk: Option<ApprovalDesk>,
     pub keeper: Option<Arc<Keeper>>,
@@ -97,6 +99,11 @@ impl Stage {
             words: heard,
             shows: asked,
             stop: stage.stop.subscribe(),
+            role: options.role.clone(),
+            roles: Arc::clone(&stage.roles),
+            world: Arc::clone(&stage.world),
+            store: stage.ledger.store.clone(),
+            stop_file: stage.brake.file.clone(),
             leaving: stage.leaving.subscribe(),
         };
         let mut watched = super::watching::Watched::new(&stage);

@@ -1,7 +1,7 @@
 //! Everything that is looked at before a decision, on one block: facts, verdicts, simulation. The
 //! preview and every leg of a commit go through here.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;
 use alloy::primitives::U256;
@@ -76,7 +76,10 @@ impl Pipeline {
             Err(doubt) => (BTreeMap::new(), Some(doubt)),
         };
         let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
-        let named: Vec<TokenId> = tokens.keys().copied().collect();
+        // What is held is valued whatever is traded: an equity that leaves holdings out looks like a loss.
+        let listed = ground.network().book.tokens().iter().map(|token| TokenId::Erc20(token.address));
+        let named: BTreeSet<TokenId> = tokens.keys().copied().chain(listed).collect();
+        let named: Vec<TokenId> = named.into_iter().collect();
         let (spreads, data_fee, balances, cage) = futures::join!(
             ground.spreads(&named, traded),
             ground.data_fee(framed, block),

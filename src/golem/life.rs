@@ -1,0 +1,385 @@
+//! A life: a heart that takes the measure of it and moves the phase, a body that follows what happens, and a mind that
+//! plays a scenario through the eight tools. It ends with the phase Terminal, or when it is told to leave.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
+
+use super::memory::Memory;
+use super::phase::{PhaseMachine, PhaseRules};
+use super::pi::{ActionKind, PiSession};
+use super::scenario::{ACT, Beat, Scenario};
+use super::sprite::{Sprite, Trigger};
+use super::vitals::{Gauge, Terms};
+use crate::base::clock::Clock;
+use crate::base::error::ToolError;
+use crate::base::id::{CallId, GolemId};
+use crate::base::model::{Phase, StopLevel};
+use crate::base::text::SafeText;
+use crate::engine::{Status, ToolResponse, World};
+use crate::fabric::{Caption, EventKind, Fabric, GolemNow, GolemThought, PhaseChanged, Receiver, SpriteChanged};
+
+/// How long success and failure show on the body.
+const MOMENT: Duration = Duration::from_secs(3);
+
+/// How often it looks whether a stop was lifted.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What a life is made of.
+#[derive(Debug)]
+pub struct LifeConfig {
+    /// The eight tools.
+    pub pi: PiSession,
+    /// The world its vitals are read from.
+    pub world: Arc<World>,
+    /// When each phase is entered.
+    pub phases: PhaseRules,
+    /// Where its phase is told to the pipeline.
+    pub phase: watch::Sender<Phase>,
+    /// The stop in force.
+    pub stop: watch::Receiver<Option<StopLevel>>,
+    /// Set when it is to begin nothing new.
+    pub leaving: watch::Receiver<bool>,
+    /// What the operator says to it.
+    pub words: mpsc::Receiver<SafeText>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where it says what happens.
+    pub fabric: Fabric,
+    /// Who it is.
+    pub golem_id: GolemId,
+    /// Time between two heartbeats.
+    pub heartbeat: Duration,
+    /// How many times faster than written the show is played; zero is read as one.
+    pub speed: u32,
+    /// How long it is given, in seconds.
+    pub lifespan_seconds: Option<u64>,
+    /// Failures in a row it may have.
+    pub failures_limit: u32,
+    /// At which drawdown its stop-loss acts, in basis points.
+    pub stop_loss_bps: u64,
+}
+
+/// What came of a show.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Played {
+    /// Beats that were played to their end.
+    pub beats: usize,
+    /// What was not as expected, a line each.
+    pub missed: Vec<String>,
+}
+
+/// The voice, and what the three parts share.
+#[derive(Debug, Clone)]
+struct Voice {
+    fabric: Fabric,
+    golem_id: GolemId,
+    failures: Arc<AtomicU32>,
+    shown: Arc<Mutex<Sprite>>,
+}
+
+impl Voice {
+    /// Lets the body react, and says what it shows now.
+    fn react(&self, call: Option<CallId>, trigger: Trigger) {
+        let (from, to) = {
+            let mut sprite = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            (sprite.state(), sprite.take(call, trigger))
+        };
+        if let Some(to) = to {
+            self.say(EventKind::SpriteChanged(SpriteChanged { from, to }));
+        }
+    }
+
+    fn say(&self, kind: EventKind) {
+        self.fabric.emit(&self.golem_id, None, kind);
+    }
+}
+
+/// Lives: plays `scenario` and what comes after it. `played` hears how the show went, once all its beats are over.
+///
+/// # Errors
+/// Whatever keeps it from being born: no wallet, or a memory that cannot be read.
+pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Played) + Send) -> Result<(), ToolError> {
+    let memory = config.pi.memory().clone();
+    let life = memory.life(&*config.clock).await?;
+    let voice = Voice {
+        fabric: config.fabric.clone(),
+        golem_id: config.golem_id.clone(),
+        failures: Arc::new(AtomicU32::new(0)),
+        shown: Arc::default(),
+    };
+    let terms = Terms {
+        born_at: life.born_at,
+        high_water: life.high_water,
+        lifespan_seconds: config.lifespan_seconds,
+        failures_limit: config.failures_limit,
+        stop_loss_bps: config.stop_loss_bps,
+    };
+    let heart = Heart {
+        gauge: Gauge::new(Arc::clone(&config.world), terms)?,
+        machine: PhaseMachine::new(config.phases),
+        phase: config.phase,
+        clock: config.clock,
+        voice: voice.clone(),
+        memory,
+    };
+    let body = body(voice.clone(), config.fabric.subscribe(4_096), config.pi.clone());
+    let speed = config.speed.max(1);
+    let (pi, last_words) = (config.pi.clone(), voice.clone());
+    let mind = Mind {
+        pi: config.pi,
+        voice,
+        stop: config.stop,
+        leaving: config.leaving,
+        words: config.words,
+        speed,
+        thought: 0,
+    };
+    tokio::select! {
+        () = mind.play(scenario, played) => {}
+        () = heart.beat(config.heartbeat) => {
+            pi.take_back_all().await;
+            last_words.react(None, Trigger::Dies);
+        }
+        () = body => {}
+    }
+    Ok(())
+}
+
+/// Takes the measure and moves the phase.
+struct Heart {
+    gauge: Gauge,
+    machine: PhaseMachine,
+    phase: watch::Sender<Phase>,
+    clock: Arc<dyn Clock>,
+    voice: Voice,
+    memory: Memory,
+}
+
+impl Heart {
+    /// Beats until death.
+    async fn beat(mut self, every: Duration) {
+        let mut ticks = interval(every);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            ticks.tick().await;
+            let now = self.clock.now_millis();
+            self.gauge.set_failures(self.voice.failures.load(Ordering::SeqCst));
+            let before = self.gauge.high_water();
+            let (reading, worth) = self.gauge.read(now).await;
+            if let Some(high) = self.gauge.high_water().filter(|high| before != Some(*high)) {
+                // A high-water mark that is not kept is found again from what is held.
+                let _kept = self.memory.set_high_water(high).await;
+            }
+            let change = self.machine.observe(&reading, now);
+            if let Some(change) = change {
+                self.phase.send_replace(change.to);
+                let why = SafeText::clean(&change.why, 200);
+                self.voice.say(EventKind::PhaseChanged(PhaseChanged { from: change.from, to: change.to, why }));
+            }
+            self.voice.say(EventKind::Vitals(Box::new(self.gauge.told(&self.machine, &reading, &worth))));
+            if self.machine.phase() == Phase::Terminal {
+                let words = SafeText::clean(&format!("I end here: {}.", self.machine.why()), 300);
+                if let Err(error) = self.memory.die(words, now).await {
+                    tracing::warn!(%error, "the last entry was not kept");
+                }
+                return;
+            }
+        }
+    }
+}
+
+/// Shows what happens, until nothing more is told.
+async fn body(voice: Voice, mut events: Receiver, pi: PiSession) {
+    let mut batch = Vec::new();
+    let mut rests = Instant::now() + MOMENT;
+    loop {
+        match timeout_at(rests, events.receive(&mut batch, 256)).await {
+            Ok(false) => return,
+            Ok(true) => {
+                for event in batch.drain(..).filter(|event| event.golem_id == voice.golem_id) {
+                    let sprite_of = |tool: &str| pi.catalog().get(tool).map(|entry| entry.def.meta.sprite_trigger);
+                    if let Some(trigger) = Trigger::of(&event.kind, sprite_of) {
+                        voice.react(event.call_id, trigger);
+                        rests = Instant::now() + MOMENT;
+                    }
+                }
+            }
+            Err(_) => {
+                voice.react(None, Trigger::Rests);
+                rests = Instant::now() + MOMENT;
+            }
+        }
+    }
+}
+
+/// Plays.
+struct Mind {
+    pi: PiSession,
+    voice: Voice,
+    stop: watch::Receiver<Option<StopLevel>>,
+    leaving: watch::Receiver<bool>,
+    words: mpsc::Receiver<SafeText>,
+    speed: u32,
+    thought: u64,
+}
+
+impl Mind {
+    async fn play(mut self, scenario: Scenario, played: impl FnOnce(Played) + Send) {
+        let begun = Instant::now();
+        let mut outcome = Played::default();
+        for (number, beat) in (1_usize..).zip(&scenario.beats) {
+            let due = begun + self.scaled(beat.at);
+            if !self.wait(due).await {
+                return;
+            }
+            if let Some(missed) = self.beat(&scenario.name, beat, begun).await {
+                outcome.missed.push(format!("beat {number} at {} s: {missed}", beat.at));
+            }
+            outcome.beats += 1;
+        }
+        played(outcome);
+        if scenario.later.is_empty() {
+            // It lives on, and listens.
+            while self.wait(Instant::now() + Duration::from_secs(3_600)).await {}
+            return;
+        }
+        for beat in scenario.later.iter().cycle() {
+            let due = Instant::now() + self.scaled(beat.at);
+            if !self.wait(due).await {
+                return;
+            }
+            // What goes on afterwards has no expectations.
+            let _missed = self.beat(&scenario.name, beat, begun).await;
+        }
+    }
+
+    fn scaled(&self, seconds: u64) -> Duration {
+        Duration::from_secs(seconds).checked_div(self.speed).unwrap_or_default()
+    }
+
+    /// Waits, listening to the operator; false: it is to leave. While a stop is in force nothing is due.
+    async fn wait(&mut self, due: Instant) -> bool {
+        loop {
+            if *self.leaving.borrow() {
+                return false;
+            }
+            let now = Instant::now();
+            // Under exit-only and flatten the pipeline lets exits through: the mind goes on, and is told no.
+            let held = matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke));
+            if now >= due && !held {
+                return true;
+            }
+            let until = if held { now + LOOK } else { due };
+            tokio::select! {
+                () = sleep_until(until) => {}
+                changed = self.leaving.changed() => if changed.is_err() { return false },
+                said = self.words.recv() => match said {
+                    Some(said) => self.hear(&said).await,
+                    None => sleep_until(until).await,
+                },
+            }
+        }
+    }
+
+    /// Plays one beat; what was not as expected.
+    async fn beat(&mut self, show: &str, beat: &Beat, begun: Instant) -> Option<String> {
+        if let Some(caption) = &beat.caption {
+            let at_seconds = begun.elapsed().as_secs().saturating_mul(u64::from(self.speed));
+            let caption = Caption { show: clean(show), text: clean(caption), at_seconds };
+            self.voice.say(EventKind::Caption(caption));
+        }
+        let does = beat.does.as_deref();
+        if let Some(now) = &beat.now {
+            let kind = beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
+            let delegation = kind.map(|kind| self.pi.delegation(kind.acts)).unwrap_or_default();
+            let next = clean(beat.next.as_deref().unwrap_or_default());
+            self.voice.say(EventKind::GolemNow(GolemNow { now: clean(now), next, step: None, delegation }));
+        }
+        if let Some(text) = &beat.think {
+            self.think(text);
+        }
+        let does = does?;
+        let params = if beat.params.is_null() { json!({}) } else { beat.params.clone() };
+        let response = if does == ACT { self.act(params).await } else { self.pi.call(does, params).await };
+        beat.missed(&response)
+    }
+
+    /// Previews, and commits what nothing stands against.
+    async fn act(&mut self, params: Value) -> ToolResponse {
+        let previewed = self.pi.call("preview_action", params).await;
+        let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return previewed };
+        let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
+        let response = self.pi.call("commit_action", permit).await;
+        match response.status {
+            Status::Success | Status::Simulated | Status::Partial => self.voice.failures.store(0, Ordering::SeqCst),
+            Status::Error => drop(self.voice.failures.fetch_add(1, Ordering::SeqCst)),
+            // Nothing failed: it was not to be.
+            Status::Blocked | Status::Rejected => {}
+        }
+        if let Some(error) = &response.error {
+            self.think(&format!("It was not done: {}", error.message()));
+        }
+        response
+    }
+
+    fn think(&mut self, text: &str) {
+        self.thought += 1;
+        let thought = GolemThought { thought: self.thought, text: clean(text), more: false };
+        self.voice.say(EventKind::GolemThought(thought));
+    }
+
+    /// Does what the operator says, where it is one of the plain commands.
+    async fn hear(&mut self, said: &SafeText) {
+        let response = match command(said.as_str()) {
+            None => return self.think("I understand: swap, quote, balances, price, remember, playbook, halt."),
+            Some((ACT, params)) => self.act(params).await,
+            Some((tool, params)) => self.pi.call(tool, params).await,
+        };
+        let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
+        self.think(&format!("You said: {said}. {}", told.unwrap_or_default()));
+    }
+}
+
+/// A plain command as one of the eight: `swap 0.1 WETH USDC on base`, `quote …`, `balances`, `price UNI`,
+/// `remember words`, `playbook words`, `halt why`.
+pub fn command(said: &str) -> Option<(&'static str, Value)> {
+    let mut words = said.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let chain = match words.iter().rposition(|word| word.eq_ignore_ascii_case("on")) {
+        Some(at) if at + 2 == words.len() => {
+            let chain = words.pop();
+            words.pop();
+            chain
+        }
+        _ => None,
+    };
+    let chain = chain.unwrap_or_else(|| "ethereum".to_owned());
+    let rest = || words.iter().skip(1).cloned().collect::<Vec<_>>().join(" ");
+    let first = words.first()?.to_ascii_lowercase();
+    match (first.as_str(), words.get(1..)?) {
+        ("swap" | "sell", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
+            Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})))
+        }
+        ("quote", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
+            Some(("query_state", json!({"query": "quote", "params": params})))
+        }
+        ("balances", []) => Some(("query_state", json!({"query": "balances"}))),
+        ("price", [token]) => {
+            Some(("query_state", json!({"query": "price", "params": {"token": token, "chain": chain}})))
+        }
+        ("remember", [_, ..]) => Some(("query_grimoire", json!({"query": rest()}))),
+        ("playbook", [_, ..]) => Some(("search_context", json!({"query": rest()}))),
+        ("halt", _) => Some(("emergency_halt", json!({"reason": format!("the operator said: {}", rest())}))),
+        _ => None,
+    }
+}
+
+fn clean(text: &str) -> SafeText {
+    SafeText::clean(text, 400)
+}

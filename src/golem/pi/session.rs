@@ -1,0 +1,442 @@
+//! The eight tools at work. Every answer is an envelope; nothing here signs: what acts goes through the executor and
+//! so through the whole pipeline.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use alloy::primitives::B256;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use tokio::sync::watch;
+
+use super::kinds::{ACTION_KINDS, ActionKind, QUERIES, Query};
+use super::params::{
+    CancelAction, CommitAction, EmergencyHalt, PI_TOOLS, PreviewAction, QueryGrimoire, QueryState, SearchContext,
+    UpdateDirective,
+};
+use crate::base::clock::Clock;
+use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::id::{CallId, GolemId, PermitId};
+use crate::base::model::{CapabilityTier, Category, Phase, StopLevel};
+use crate::base::text::{SafeText, nearest};
+use crate::base::units::Rounding;
+use crate::engine::{Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, categories_of};
+use crate::fabric::{DirectiveChanged, EventKind, Fabric, HaltChanged, MemoryHits};
+use crate::golem::archetype::{ArchetypeError, Archetypes};
+use crate::golem::memory::{self, Memory, Papers, Softened, Topic};
+use crate::safety::stop::StopFile;
+
+/// Past writes that are looked at before a new one.
+const LOOKED_AT: usize = 20;
+
+/// What a session is made of.
+#[derive(Debug)]
+pub struct PiConfig {
+    /// Every tool there is.
+    pub all: Catalog,
+    /// Calls the tools that the role can reach, and no others: see [`Archetypes::reach`].
+    pub executor: Executor,
+    /// All roles.
+    pub roles: Arc<Archetypes>,
+    /// The Golem's.
+    pub role: String,
+    /// What it remembers.
+    pub memory: Memory,
+    /// Its playbook and its owner's strategy.
+    pub papers: Papers,
+    /// The stop file.
+    pub stop: StopFile,
+    /// Its phase.
+    pub phase: watch::Receiver<Phase>,
+    /// What time it is.
+    pub clock: Arc<dyn Clock>,
+    /// Where it says what happens.
+    pub fabric: Fabric,
+    /// Who it is.
+    pub golem_id: GolemId,
+}
+
+/// One Golem's eight tools. Cheap to clone; clones share the open offers.
+#[derive(Clone)]
+pub struct PiSession {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    config: PiConfig,
+    /// Whether memory may move what is soft: its role has tools of that category.
+    learning: bool,
+    held: Mutex<HashMap<PermitId, Held>>,
+    /// Being committed, and until it is signed still to be called off.
+    committing: Mutex<HashMap<PermitId, CallId>>,
+}
+
+/// A previewed action that waits for a word.
+struct Held {
+    offer: Offer,
+    about: About,
+}
+
+/// What a write was about, for the memory of it.
+struct About {
+    topic: Topic,
+    params: Value,
+    expected: SafeText,
+    spent_cents: u64,
+}
+
+impl fmt::Debug for PiSession {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PiSession").field("role", &self.inner.config.role).finish_non_exhaustive()
+    }
+}
+
+impl PiSession {
+    /// A session.
+    ///
+    /// # Errors
+    /// [`ArchetypeError`] for an unknown role.
+    pub fn new(config: PiConfig) -> Result<Self, ArchetypeError> {
+        let role = config.roles.get(&config.role)?;
+        let profile = role.selection.profile.map_or(&[][..], categories_of);
+        let learning = profile.iter().chain(&role.selection.categories).any(|one| *one == Category::Memory);
+        let inner = Inner { learning, config, held: Mutex::default(), committing: Mutex::default() };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The concrete tools behind the eight.
+    pub fn catalog(&self) -> &Catalog {
+        self.inner.config.executor.catalog()
+    }
+
+    /// What it remembers.
+    pub fn memory(&self) -> &Memory {
+        &self.inner.config.memory
+    }
+
+    /// Its papers.
+    pub fn papers(&self) -> &Papers {
+        &self.inner.config.papers
+    }
+
+    /// Calls one of the eight. Always answers; any other name is unknown, whatever tools there are.
+    pub async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        let call_id = self.inner.config.executor.new_call_id();
+        self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
+            let blocked = error.code().category() == ErrorCategory::RiskBlocked;
+            ToolResponse::failed(call_id, if blocked { Status::Blocked } else { Status::Error }, error)
+        })
+    }
+
+    async fn dispatch(&self, call_id: CallId, tool: &str, params: Value) -> Result<ToolResponse, ToolError> {
+        match tool {
+            "preview_action" => self.preview(typed(params)?).await,
+            "commit_action" => self.commit(&typed(params)?).await,
+            "cancel_action" => self.cancel(call_id, &typed(params)?).await,
+            "query_state" => self.query_state(typed(params)?).await,
+            "search_context" => self.search_context(call_id, &typed(params)?),
+            "query_grimoire" => self.query_grimoire(call_id, &typed(params)?),
+            "update_directive" => self.update_directive(call_id, &typed(params)?).await,
+            "emergency_halt" => self.emergency_halt(call_id, &typed(params)?).await,
+            other => {
+                let known = || PI_TOOLS.iter().map(|tool| tool.name);
+                let what = format_args!("no tool is called `{}`", SafeText::clean(other, 64)).to_string();
+                let error = ToolError::new(ErrorCode::ToolUnknown, what)
+                    .suggest(format_args!("The tools are {}.", known().collect::<Vec<_>>().join(", ")));
+                Err(match nearest(other, known()) {
+                    Some(near) => error.detail("nearest", near),
+                    None => error,
+                })
+            }
+        }
+    }
+
+    /// The roles that a call of `tool` runs through, the Golem's own first.
+    pub fn delegation(&self, tool: &str) -> Vec<SafeText> {
+        let config = &self.inner.config;
+        let chain = config.roles.chain(&config.role, tool, &config.all).unwrap_or_default();
+        chain.iter().map(|role| SafeText::clean(role, 40)).collect()
+    }
+
+    async fn preview(&self, asked: PreviewAction) -> Result<ToolResponse, ToolError> {
+        let kind = ActionKind::named(&asked.kind).ok_or_else(|| no_kind(&asked.kind))?;
+        let missing = kind.lacks(self.catalog());
+        if !missing.is_empty() {
+            return Err(lacking(kind.name, &missing, &self.inner.config));
+        }
+        let executor = &self.inner.config.executor;
+        let topic = Topic::of(kind.name, &Value::Object(asked.params.clone()));
+        let softened = self.soften(kind, asked.params, &topic)?;
+        let mut reads = Map::new();
+        for tool in kind.reads {
+            let params = known_of(self.entry(tool)?, &softened.params);
+            let response = executor.call(Call::new(*tool, Input::Json(params))).await;
+            if response.status != Status::Success {
+                return Ok(response);
+            }
+            reads.insert((*tool).to_owned(), response.data.unwrap_or_default());
+        }
+        let params = Value::Object(softened.params);
+        let mut about = About { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
+        let call = Call::new(kind.acts, Input::Json(about.params.clone()));
+        let offer = match executor.offer(call).await {
+            Offered::Held(offer) => *offer,
+            Offered::Over(response) => {
+                self.remember(&about, &response).await;
+                return Ok(*response);
+            }
+        };
+        let preview = offer.preview();
+        about.expected = preview.permit.expected_outcome.clone();
+        let cents = preview.values.spent.scaled(2, Rounding::Up).and_then(|cents| u64::try_from(cents).ok());
+        about.spent_cents = cents.unwrap_or(u64::MAX);
+        if softened.similar > 0 {
+            let hits = MemoryHits { similar: softened.similar, changes: softened.changes.clone() };
+            self.say(Some(offer.call_id()), EventKind::MemoryHits(hits));
+        }
+        let mut data = offer.told();
+        if let Value::Object(fields) = &mut data {
+            fields.insert("kind".to_owned(), json!(kind.name));
+            fields.insert("reads".to_owned(), Value::Object(reads));
+            fields.insert("delegation".to_owned(), json!(self.delegation(kind.acts)));
+            fields.insert("memory".to_owned(), json!({"similar": softened.similar, "changes": softened.changes}));
+            if let Some(why) = &asked.why {
+                fields.insert("why".to_owned(), json!(SafeText::clean(why, 300)));
+            }
+        }
+        let explanation = Some(format!("{}; held until its permit ends", about.expected));
+        let call_id = offer.call_id();
+        let mut offers = self.held();
+        // What has lapsed meanwhile is over by itself.
+        offers.retain(|_, held| !held.offer.is_over());
+        offers.insert(offer.permit_id(), Held { offer, about });
+        drop(offers);
+        let (data, error, decision_hints) = (Some(data), None, None);
+        Ok(ToolResponse { call_id, status: Status::Simulated, data, error, decision_hints, explanation })
+    }
+
+    fn soften(&self, kind: &ActionKind, params: Map<String, Value>, topic: &Topic) -> Result<Softened, ToolError> {
+        if !self.inner.learning {
+            return Ok(Softened { params, similar: 0, changes: Vec::new() });
+        }
+        let last = self.inner.config.memory.alike(topic, LOOKED_AT)?;
+        Ok(memory::soften(kind.name, params, &last))
+    }
+
+    async fn commit(&self, asked: &CommitAction) -> Result<ToolResponse, ToolError> {
+        let permit_id = permit_id(&asked.permit_id)?;
+        let hash: B256 = asked.simulation_hash.parse().map_err(|_| {
+            let what = "parameter `simulation_hash`: expected 0x and 64 hexadecimal digits";
+            ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "simulation_hash")
+        })?;
+        let Held { offer, about } = {
+            let mut offers = self.held();
+            match offers.remove(&permit_id) {
+                None => return Err(no_offer(permit_id)),
+                Some(held) if held.offer.preview().permit.simulation_hash != hash => {
+                    offers.insert(permit_id, held);
+                    let what = "the simulation hash is not the one this permit was given with; the offer still stands";
+                    return Err(ToolError::new(ErrorCode::PermitMismatch, what));
+                }
+                Some(held) => held,
+            }
+        };
+        self.committing().insert(permit_id, offer.call_id());
+        let response = offer.commit().await;
+        self.committing().remove(&permit_id);
+        self.remember(&about, &response).await;
+        Ok(response)
+    }
+
+    async fn cancel(&self, call_id: CallId, asked: &CancelAction) -> Result<ToolResponse, ToolError> {
+        let permit_id = permit_id(&asked.permit_id)?;
+        let held = self.held().remove(&permit_id);
+        if let Some(held) = held {
+            held.offer.take_back().await;
+            return Ok(success(call_id, json!({"cancelled": true}), "The offer was taken back; nothing was signed."));
+        }
+        let running = self.committing().get(&permit_id).copied();
+        match running {
+            Some(running) if self.inner.config.executor.cancel(running) => {
+                Ok(success(call_id, json!({"cancelled": true}), "It was called off before anything was signed."))
+            }
+            Some(_) => Err(ToolError::new(ErrorCode::CallInProgress, "it is being signed, and cannot be taken back")),
+            None => Err(no_offer(permit_id)),
+        }
+    }
+
+    async fn query_state(&self, asked: QueryState) -> Result<ToolResponse, ToolError> {
+        let catalog = self.catalog();
+        let named = Query::named(&asked.query).map(|query| (query.name, query.tool)).or_else(|| {
+            let entry = catalog.get(asked.query.trim())?;
+            let meta = &entry.def.meta;
+            (meta.capability == CapabilityTier::Read).then_some((meta.name, meta.name))
+        });
+        let Some((name, tool)) = named else {
+            let known: Vec<_> = QUERIES.iter().map(|query| query.name).collect();
+            let what = format!("nothing answers the question `{}`", SafeText::clean(&asked.query, 40));
+            let error = ToolError::new(ErrorCode::ValidationFailed, what);
+            return Err(error.detail("parameter", "query").detail("known", known));
+        };
+        if catalog.get(tool).is_none() {
+            return Err(lacking(name, &[tool], &self.inner.config));
+        }
+        Ok(self.inner.config.executor.call(Call::new(tool, Input::Json(Value::Object(asked.params)))).await)
+    }
+
+    fn search_context(&self, call_id: CallId, asked: &SearchContext) -> Result<ToolResponse, ToolError> {
+        let passages = self.inner.config.papers.search(&asked.query, asked.limit.clamp(1, 50) as usize)?;
+        let told = |held: &Held| {
+            let permit = &held.offer.preview().permit;
+            json!({
+                "permit_id": permit.permit_id, "expected_outcome": permit.expected_outcome,
+                "expires_at": permit.expires_at,
+            })
+        };
+        let offers: Vec<_> = self.held().values().filter(|held| !held.offer.is_over()).map(told).collect();
+        let stop = self.inner.config.stop.read().level();
+        let said = format!("{} passages; {} offers are open.", passages.len(), offers.len());
+        let state = json!({"phase": *self.inner.config.phase.borrow(), "stop": stop, "open_offers": offers});
+        Ok(success(call_id, json!({"passages": passages, "state": state}), &said))
+    }
+
+    fn query_grimoire(&self, call_id: CallId, asked: &QueryGrimoire) -> Result<ToolResponse, ToolError> {
+        let hits = self.inner.config.memory.search(&asked.query, asked.kind, asked.limit.clamp(1, 50) as usize)?;
+        let said = format!("{} memories.", hits.len());
+        Ok(success(call_id, json!({"hits": hits}), &said))
+    }
+
+    async fn update_directive(&self, call_id: CallId, asked: &UpdateDirective) -> Result<ToolResponse, ToolError> {
+        let config = &self.inner.config;
+        let now = config.clock.now_millis();
+        let delta = config.papers.update(&config.memory, &asked.section, &asked.text, &asked.reason, now).await?;
+        let summary = SafeText::clean(&format!("{}: {}", delta.section, delta.reason), 200);
+        let changed = DirectiveChanged { delta: delta.delta, summary, undone: false };
+        self.say(Some(call_id), EventKind::DirectiveChanged(changed));
+        Ok(success(call_id, json!(delta), "The playbook was changed; the operator can take the change back."))
+    }
+
+    async fn emergency_halt(&self, call_id: CallId, asked: &EmergencyHalt) -> Result<ToolResponse, ToolError> {
+        let config = &self.inner.config;
+        let reason = SafeText::clean(&asked.reason, 300);
+        let by = SafeText::clean(config.golem_id.as_str(), 40);
+        let now = config.clock.now_millis();
+        let raised = config.stop.raise(StopLevel::Halt, reason.as_str(), by.as_str(), now);
+        let level = raised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?.level();
+        self.say(Some(call_id), EventKind::HaltRaised(HaltChanged { level, by, reason }));
+        let taken_back = self.take_back_all().await;
+        let data = json!({"level": level, "offers_taken_back": taken_back});
+        let said = "All signing has stopped but revocations and cancellations; only the operator lifts it.";
+        Ok(success(call_id, data, said))
+    }
+
+    /// Takes every open offer back; how many there were.
+    pub async fn take_back_all(&self) -> usize {
+        let all: Vec<Held> = self.held().drain().map(|(_, held)| held).collect();
+        let open = all.iter().filter(|held| !held.offer.is_over()).count();
+        for held in all {
+            held.offer.take_back().await;
+        }
+        open
+    }
+
+    /// How many offers are open.
+    pub fn open_offers(&self) -> usize {
+        self.held().values().filter(|held| !held.offer.is_over()).count()
+    }
+
+    async fn remember(&self, about: &About, response: &ToolResponse) {
+        let config = &self.inner.config;
+        let phase = *config.phase.borrow();
+        let now = config.clock.now_millis();
+        let About { topic, params, expected, spent_cents } = about;
+        let episode = memory::reflect(topic.clone(), params, expected, *spent_cents, phase, response, now);
+        if let Err(error) = config.memory.record(episode).await {
+            // What happened has happened; that it was not remembered changes nothing of it.
+            tracing::warn!(%error, "an episode was not kept");
+        }
+    }
+
+    fn entry(&self, tool: &str) -> Result<&Arc<Entry>, ToolError> {
+        let unknown = || ToolError::new(ErrorCode::ToolUnknown, format_args!("`{tool}` is not in this tool set"));
+        self.catalog().get(tool).ok_or_else(unknown)
+    }
+
+    fn say(&self, call_id: Option<CallId>, kind: EventKind) {
+        let config = &self.inner.config;
+        config.fabric.emit(&config.golem_id, call_id, kind);
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<PermitId, Held>> {
+        self.inner.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, CallId>> {
+        self.inner.committing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The parameters that a read knows.
+fn known_of(entry: &Entry, params: &Map<String, Value>) -> Value {
+    let known = entry.input_schema["properties"].as_object();
+    let kept = params.iter().filter(|(name, _)| known.is_some_and(|known| known.contains_key(*name)));
+    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
+}
+
+fn no_kind(asked: &str) -> ToolError {
+    let known: Vec<_> = ACTION_KINDS.iter().map(|kind| kind.name).collect();
+    let near = nearest(asked, known.iter().copied());
+    let what = format!("there is no action of the kind `{}`", SafeText::clean(asked, 40));
+    let error = ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "kind").detail("known", known);
+    match near {
+        Some(near) => error.suggest(format_args!("Did you mean `{near}`?")),
+        None => error,
+    }
+}
+
+/// A kind that cannot be had, and the tools it lacks: those that do not exist, or are not this role's.
+fn lacking(what: &str, missing: &[&str], config: &PiConfig) -> ToolError {
+    let exist = missing.iter().all(|tool| config.all.get(tool).is_some());
+    let why = match exist {
+        true => format!("which the role `{}` does not have", config.role),
+        false => "which this version does not have".to_owned(),
+    };
+    ToolError::new(ErrorCode::ToolUnknown, format_args!("`{what}` needs {}, {why}", missing.join(", ")))
+        .detail("lacks", missing.iter().map(|tool| Value::from(*tool)).collect::<Vec<_>>())
+        .suggest("Choose another kind of action.")
+}
+
+fn permit_id(text: &str) -> Result<PermitId, ToolError> {
+    text.parse().map_err(|error| {
+        let what = format!("parameter `permit_id`: {error}");
+        ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "permit_id")
+    })
+}
+
+fn no_offer(permit_id: PermitId) -> ToolError {
+    ToolError::new(
+        ErrorCode::PermitExpired,
+        format_args!("no offer is open under {permit_id}: it was used, taken back, has lapsed, or never was"),
+    )
+}
+
+fn success(call_id: CallId, data: Value, explanation: &str) -> ToolResponse {
+    ToolResponse {
+        call_id,
+        status: Status::Success,
+        data: Some(data),
+        error: None,
+        decision_hints: None,
+        explanation: Some(explanation.to_owned()),
+    }
+}
+
+fn typed<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
+    let params = Input::Json(params).into_object()?;
+    serde_path_to_error::deserialize(params).map_err(|error| {
+        let path = error.path().to_string();
+        let at = if path == "." { String::new() } else { format!("parameter `{path}`: ") };
+        ToolError::new(ErrorCode::ValidationFailed, SafeText::clean(&format!("{at}{}", error.inner()), 300))
+    })
+}

@@ -1,0 +1,212 @@
+//! How a Golem is doing: what it holds against the most that ever was, its gas, its failures, its age.
+//!
+//! Worth is told by prices of feeds and nothing else: what has no live feed is not guessed, and then there is no
+//! drawdown that could change a phase.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::bindings::IMulticall3;
+
+use super::phase::{PhaseMachine, Reading, Runway};
+use crate::abi::erc20::Erc20;
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::text::SafeText;
+use crate::base::units::{Rounding, TokenAmount, Usd};
+use crate::chain::multicall::Calls;
+use crate::chain::network::Contract;
+use crate::chain::price::PriceOrigin;
+use crate::engine::{World, WorldChain};
+use crate::fabric::Vitals;
+
+/// Gas use is taken over so many seconds at most.
+const GAS_WINDOW: u64 = 3_600;
+
+/// With fewer seconds seen, no use of gas is told.
+const LEAST_SEEN: u64 = 300;
+
+/// Samples of the gas that are kept.
+const SAMPLES: usize = 120;
+
+/// What is held, by feeds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Worth {
+    /// Everything together; `None` as soon as one holding has no live feed.
+    pub equity: Option<Usd>,
+    /// Coin for gas on all chains, in wei; `None` where one did not answer.
+    pub gas_wei: Option<U256>,
+}
+
+/// Takes a Golem's measure.
+#[derive(Debug)]
+pub struct Gauge {
+    world: Arc<World>,
+    account: Address,
+    born_at: u64,
+    lifespan_seconds: Option<u64>,
+    failures_limit: u32,
+    stop_loss_bps: u64,
+    high_water: Option<Usd>,
+    failures: u32,
+    gas: VecDeque<(u64, U256)>,
+}
+
+/// What does not change about a life.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms {
+    /// In milliseconds since the Unix epoch.
+    pub born_at: u64,
+    /// The most it was worth in its life so far.
+    pub high_water: Option<Usd>,
+    /// How long it is given.
+    pub lifespan_seconds: Option<u64>,
+    /// Failures in a row it may have.
+    pub failures_limit: u32,
+    /// At which drawdown its stop-loss acts, in basis points.
+    pub stop_loss_bps: u64,
+}
+
+impl Gauge {
+    /// A gauge for the wallet of this world.
+    ///
+    /// # Errors
+    /// `WALLET_NOT_CONFIGURED` where there is none.
+    pub fn new(world: Arc<World>, terms: Terms) -> Result<Self, ToolError> {
+        let account = world.account(None)?;
+        let Terms { born_at, high_water, lifespan_seconds, failures_limit, stop_loss_bps } = terms;
+        let (failures, gas) = (0, VecDeque::new());
+        Ok(Self { world, account, born_at, lifespan_seconds, failures_limit, stop_loss_bps, high_water, failures, gas })
+    }
+
+    /// Notes how many writes in a row have failed.
+    pub fn set_failures(&mut self, failures: u32) {
+        self.failures = failures;
+    }
+
+    /// The most it was ever worth.
+    pub fn high_water(&self) -> Option<Usd> {
+        self.high_water
+    }
+
+    /// Takes the measure at `now` (milliseconds since the Unix epoch).
+    pub async fn read(&mut self, now: u64) -> (Reading, Worth) {
+        let asked = self.world.chains().iter().map(|chain| held(chain, self.account));
+        let chains = futures::future::join_all(asked).await;
+        let mut worth = Worth { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
+        if !self.world.lost().is_empty() {
+            worth = Worth { equity: None, gas_wei: None };
+        }
+        for held in chains {
+            let Ok((value, coin)) = held else {
+                worth = Worth { equity: None, gas_wei: None };
+                break;
+            };
+            worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
+            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(coin));
+        }
+        if let Some(equity) = worth.equity {
+            self.high_water = Some(self.high_water.map_or(equity, |high| high.max(equity)));
+        }
+        let reading = Reading {
+            drawdown_bps: worth.equity.zip(self.high_water).and_then(|(equity, high)| drawdown(equity, high)),
+            // Only feeds are ever asked.
+            feed_grade: worth.equity.is_some(),
+            runway: self.runway(now, worth.gas_wei),
+            failures: self.failures,
+            failures_limit: self.failures_limit,
+            age_seconds: now.saturating_sub(self.born_at) / 1_000,
+            lifespan_seconds: self.lifespan_seconds,
+        };
+        (reading, worth)
+    }
+
+    /// How long the gas lasts if it goes on being used as over the last hour.
+    fn runway(&mut self, now: u64, gas: Option<U256>) -> Runway {
+        let Some(gas) = gas else { return Runway::Unknown };
+        if gas.is_zero() {
+            return Runway::Seconds(0);
+        }
+        let seconds = now / 1_000;
+        self.gas.retain(|(at, _)| *at <= seconds && seconds - at <= GAS_WINDOW);
+        if self.gas.len() >= SAMPLES {
+            self.gas.pop_front();
+        }
+        self.gas.push_back((seconds, gas));
+        let Some((first, _)) = self.gas.front() else { return Runway::Unused };
+        let seen = seconds.saturating_sub(*first);
+        // What came in is no use: only falls count.
+        let pairs = self.gas.iter().zip(self.gas.iter().skip(1));
+        let used = pairs.fold(U256::ZERO, |sum, (one, next)| sum.saturating_add(one.1.saturating_sub(next.1)));
+        if seen < LEAST_SEEN || used.is_zero() {
+            return Runway::Unused;
+        }
+        let lasts = gas.saturating_mul(U256::from(seen)).checked_div(used).unwrap_or(U256::MAX);
+        Runway::Seconds(u64::try_from(lasts).unwrap_or(u64::MAX))
+    }
+
+    /// The same for a screen.
+    pub fn told(&self, machine: &PhaseMachine, reading: &Reading, worth: &Worth) -> Vitals {
+        Vitals {
+            phase: machine.phase(),
+            why: SafeText::clean(machine.why(), 200),
+            equity: worth.equity,
+            high_water: self.high_water,
+            drawdown_bps: reading.drawdown_bps,
+            stop_loss_bps: self.stop_loss_bps,
+            gas_runway_seconds: match reading.runway {
+                Runway::Seconds(seconds) => Some(seconds),
+                Runway::Unused | Runway::Unknown => None,
+            },
+            gas_wei: worth.gas_wei,
+            failures: reading.failures,
+            failures_limit: reading.failures_limit,
+            age_seconds: reading.age_seconds,
+            lifespan_seconds: reading.lifespan_seconds,
+        }
+    }
+}
+
+/// What is held on one chain, by feeds, and the coin among it.
+async fn held(chain: &WorldChain, account: Address) -> Result<(Option<Usd>, U256), ToolError> {
+    let network = chain.network();
+    let multicall = chain.contract(Contract::Multicall3)?;
+    let wrapped = chain.contract(Contract::WrappedNative)?;
+    let mut calls = Calls::default();
+    let coin = calls.push(multicall, &IMulticall3::getEthBalanceCall { addr: account });
+    let listed: Vec<_> = network
+        .book
+        .tokens()
+        .iter()
+        .map(|token| {
+            (token.address, token.decimals, calls.push(token.address, &Erc20::balanceOfCall { owner: account }))
+        })
+        .collect();
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let silent = || ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell balances"));
+    let coin = coin.take(&answers).ok_or_else(silent)?;
+    let mut holdings = vec![(wrapped, 18, coin)];
+    for (token, decimals, call) in listed {
+        // A listed token without a contract here holds nothing.
+        if let Some(amount) = call.take(&answers) {
+            holdings.push((token, decimals, amount));
+        }
+    }
+    holdings.retain(|(_, _, amount)| !amount.is_zero());
+    let tokens: Vec<Address> = holdings.iter().map(|(token, ..)| *token).collect();
+    let reports = chain.prices.prices(&tokens).await;
+    let value = holdings.iter().zip(reports).try_fold(Usd::ZERO, |sum, ((_, decimals, amount), report)| {
+        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }))?;
+        let amount = TokenAmount::new(*amount, *decimals).ok()?;
+        sum.checked_add(Usd::value_of(amount, price.usd, Rounding::Down).ok()?).ok()
+    });
+    Ok((value, coin))
+}
+
+/// How far `equity` is below `high`, in basis points, rounded down; `None` where there was nothing to lose.
+fn drawdown(equity: Usd, high: Usd) -> Option<u64> {
+    let lost = high.checked_sub(equity).ok()?.scaled(6, Rounding::Down)?;
+    let whole = high.scaled(6, Rounding::Down)?;
+    u64::try_from(lost.checked_mul(10_000)?.checked_div(whole)?).ok()
+}

@@ -1,0 +1,206 @@
+//! Preview, commit, cancel, ask, remember, stop; and what each role sees.
+
+use bardo::base::error::ErrorCode;
+use bardo::base::model::{Phase, StopLevel};
+use bardo::engine::{Catalog, Status, ToolResponse};
+use bardo::fabric::EventKind;
+use bardo::golem::memory::{Outcome, Topic};
+use bardo::golem::pi::{ACTION_KINDS, PI_TOOLS, PiTool};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+
+use crate::world::{House, drain, permit, swap};
+
+fn code(response: &ToolResponse) -> ErrorCode {
+    response.error.as_ref().unwrap_or_else(|| panic!("{response:#?}")).code()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_previewed_is_committed_once_and_remembered() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "golem-instance");
+    let mut events = house.events();
+    let before = house.sent().await;
+    let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
+    assert_eq!(previewed.status, Status::Simulated, "{previewed:#?}");
+    let data = previewed.data.as_ref().unwrap();
+    assert_eq!(data["delegation"], json!(["golem-instance", "trade-executor"]));
+    assert!(data["reads"]["uniswap_get_quote"]["amount_out"].is_string(), "{data:#}");
+    assert_eq!((house.sent().await, golem.open_offers()), (before, 1));
+    // Another hash is another action; the offer stands.
+    let mut wrong = permit(&previewed);
+    wrong["simulation_hash"] = json!(format!("0x{}", "11".repeat(32)));
+    let refused = golem.call("commit_action", wrong).await;
+    assert_eq!((code(&refused), refused.status), (ErrorCode::PermitMismatch, Status::Blocked));
+    assert_eq!((house.sent().await, golem.open_offers()), (before, 1));
+    let done = golem.call("commit_action", permit(&previewed)).await;
+    assert_eq!(done.status, Status::Success, "{done:#?}");
+    assert_eq!(done.call_id, previewed.call_id, "one call from preview to receipt");
+    // The allowance for Permit2, and the swap.
+    assert_eq!(house.sent().await, before + 2);
+    let again = golem.call("commit_action", permit(&previewed)).await;
+    assert_eq!(code(&again), ErrorCode::PermitExpired);
+    assert_eq!(house.sent().await, before + 2);
+    // One story in the events: one start, one end, of one call.
+    let told = drain(&mut events);
+    let of = |wanted: fn(&EventKind) -> bool| {
+        told.iter().filter(|event| event.call_id == Some(done.call_id) && wanted(&event.kind)).count()
+    };
+    assert_eq!(of(|kind| matches!(kind, EventKind::ToolStart(_))), 1);
+    assert_eq!(of(|kind| matches!(kind, EventKind::ToolEnd(_))), 1);
+    assert_eq!(of(|kind| matches!(kind, EventKind::PermitConsumed(_))), 1);
+    // And one in the memory.
+    let topic = Topic::of("swap", &swap("WETH", "USDC", "0.1")["params"]);
+    let last = golem.memory().alike(&topic, 10).unwrap();
+    assert_eq!((last.len(), last[0].outcome), (1, Outcome::Done));
+    assert!(last[0].cents > 30_000 && last[0].slipped_bps.is_some(), "{:?}", last[0]);
+    let found = golem.call("query_grimoire", json!({"query": "WETH USDC"})).await;
+    assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn experience_tightens_the_next_swap_and_says_so() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "golem-instance");
+    for _ in 0..3 {
+        let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
+        assert_eq!(golem.call("commit_action", permit(&previewed)).await.status, Status::Success);
+    }
+    let mut events = house.events();
+    let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
+    let data = previewed.data.as_ref().unwrap();
+    assert_eq!(data["memory"]["similar"], 3);
+    let change = data["memory"]["changes"][0].as_str().unwrap();
+    assert!(change.starts_with("slippage 50 bps to 1") && change.contains("the worst of 3 alike"), "{change}");
+    let told = drain(&mut events);
+    let told = told.iter().any(|event| matches!(&event.kind, EventKind::MemoryHits(hits) if hits.similar == 3));
+    assert!(told);
+    // A role without the memory category learns nothing.
+    let other = house.golem("bob", "trade-executor");
+    for _ in 0..4 {
+        let previewed = other.call("preview_action", swap("WETH", "USDC", "0.02")).await;
+        assert_eq!(previewed.data.as_ref().unwrap()["memory"], json!({"similar": 0, "changes": []}));
+        assert_eq!(other.call("commit_action", permit(&previewed)).await.status, Status::Success);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_back_or_dropped_is_never_signed() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "trade-executor");
+    let before = house.sent().await;
+    let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
+    let gone = golem.call("cancel_action", json!({"permit_id": permit(&previewed)["permit_id"]})).await;
+    assert_eq!(gone.status, Status::Success);
+    assert_eq!(code(&golem.call("commit_action", permit(&previewed)).await), ErrorCode::PermitExpired);
+    // Dropped with its session, as when a brain is killed: no offer stays open.
+    let mut events = house.events();
+    let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
+    drop(golem);
+    let ended = async {
+        loop {
+            let told = drain(&mut events);
+            let over = |event: &&std::sync::Arc<bardo::fabric::Event>| {
+                event.call_id == Some(previewed.call_id) && matches!(event.kind, EventKind::ToolEnd(_))
+            };
+            if told.iter().any(|event| over(&event)) {
+                return;
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), ended).await.unwrap();
+    assert_eq!(house.sent().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_emergency_stops_everything_and_takes_back_what_was_offered() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "trade-executor");
+    let before = house.sent().await;
+    let previewed = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
+    let halted = golem.call("emergency_halt", json!({"reason": "the price feed looks wrong"})).await;
+    assert_eq!(halted.data.as_ref().unwrap()["offers_taken_back"], 1);
+    assert_eq!(house.stop.read().level(), Some(StopLevel::Halt));
+    assert_eq!(code(&golem.call("commit_action", permit(&previewed)).await), ErrorCode::PermitExpired);
+    let refused = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
+    assert_eq!((code(&refused), refused.status), (ErrorCode::Halted, Status::Blocked));
+    assert_eq!(house.sent().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_golems_see_their_own_tools_only() {
+    let house = House::new().await;
+    let trader = house.golem("ada", "trade-executor");
+    let researcher = house.golem("bob", "pool-researcher");
+    assert!(trader.catalog().get("uniswap_execute_swap").is_some());
+    assert!(researcher.catalog().get("uniswap_execute_swap").is_none());
+    assert_eq!(trader.call("preview_action", swap("WETH", "USDC", "0.1")).await.status, Status::Simulated);
+    let refused = researcher.call("preview_action", swap("WETH", "USDC", "0.1")).await;
+    assert_eq!(code(&refused), ErrorCode::ToolUnknown);
+    let message = refused.error.as_ref().unwrap().message().to_owned();
+    assert!(message.contains("which the role `pool-researcher` does not have"), "{message}");
+    let pools = json!({"query": "chain", "params": {"chain": "ethereum"}});
+    assert_eq!(researcher.call("query_state", pools).await.status, Status::Success);
+    // Nothing but the eight answers, under any name that a concrete tool has.
+    for def in ALL_TOOL_DEFS {
+        assert_eq!(code(&trader.call(def.meta.name, json!({})).await), ErrorCode::ToolUnknown, "{}", def.meta.name);
+    }
+    // And no write answers a question.
+    let asked = json!({"query": "uniswap_execute_swap", "params": {}});
+    assert_eq!(code(&trader.call("query_state", asked).await), ErrorCode::ValidationFailed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phase_that_forbids_it_blocks_it_and_lets_an_exit_through() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "trade-executor");
+    for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
+        house.phase.send_replace(phase);
+        let refused = golem.call("preview_action", swap("USDC", "UNI", "50")).await;
+        assert_eq!((code(&refused), refused.status), (ErrorCode::SafetyPhaseBlocked, Status::Blocked), "{phase}");
+    }
+    for phase in [Phase::Thriving, Phase::Cautious] {
+        house.phase.send_replace(phase);
+        let mut small = swap("USDC", "UNI", "50");
+        small["params"]["slippage_bps"] = json!(30);
+        let passes = golem.call("preview_action", small).await;
+        assert_eq!(passes.status, Status::Simulated, "{phase}: {passes:#?}");
+    }
+    for phase in [Phase::Defensive, Phase::Survival] {
+        house.phase.send_replace(phase);
+        let exit = golem.call("preview_action", swap("WETH", "USDC", "0.1")).await;
+        assert_eq!(exit.status, Status::Simulated, "{phase}: {exit:#?}");
+    }
+}
+
+#[test]
+fn kinds_that_cannot_be_had_name_the_tool_they_lack() {
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    assert!(ACTION_KINDS.len() > 40);
+    for kind in ACTION_KINDS {
+        let lacks = kind.lacks(&catalog);
+        let exist = kind.reads.iter().chain([&kind.acts]).filter(|tool| catalog.get(tool).is_some()).count();
+        assert_eq!(exist + lacks.len(), kind.reads.len() + 1, "{}", kind.name);
+    }
+    for works in ["swap", "approve", "revoke"] {
+        let kind = ACTION_KINDS.iter().find(|kind| kind.name == works).unwrap();
+        assert!(kind.lacks(&catalog).is_empty(), "{works}");
+    }
+}
+
+#[test]
+fn the_eight_have_closed_schemas() {
+    assert_eq!(PI_TOOLS.len(), 8);
+    for tool in PI_TOOLS {
+        let schema = tool.schema();
+        assert_eq!(
+            (&schema["type"], &schema["additionalProperties"]),
+            (&json!("object"), &json!(false)),
+            "{}",
+            tool.name
+        );
+    }
+    let Value::Array(listed) = PiTool::openai() else { panic!("no list") };
+    assert_eq!(listed.len(), 8);
+}

@@ -1,0 +1,153 @@
+//! A devnet as `bardo call` has one, with a home of its own, and Golems in it.
+
+use std::sync::Arc;
+
+use alloy::primitives::U256;
+use alloy::providers::Provider as _;
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::model::Phase;
+use bardo::engine::{Acting, Catalog, Executor, ExecutorConfig, ToolResponse, World};
+use bardo::fabric::{Event, Fabric, Receiver};
+use bardo::golem::archetype::Archetypes;
+use bardo::golem::memory::{Memory, Papers};
+use bardo::golem::pi::{PiConfig, PiSession};
+use bardo::runtime::data::{DataFolder, Ledger};
+use bardo::runtime::{self, Hands};
+use bardo::safety::stop::StopFile;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+pub struct House {
+    pub folder: tempfile::TempDir,
+    pub fabric: Fabric,
+    pub stop: StopFile,
+    pub phase: watch::Sender<Phase>,
+    pub acting: Acting,
+    pub world: Arc<World>,
+    catalog: Catalog,
+    roles: Arc<Archetypes>,
+    ledger: Ledger,
+    clock: Arc<dyn Clock>,
+    _sandbox: Option<Sandbox>,
+}
+
+impl House {
+    pub async fn new() -> Self {
+        Self::with_policy("").await
+    }
+
+    /// A house whose operator has written this policy over the demo's.
+    pub async fn with_policy(policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        if !policy.is_empty() {
+            std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
+        }
+        let environment: Environment = [("BARDO_HOME", folder.path().to_str().unwrap())].into_iter().collect();
+        let config = Config::load(&environment, &Flags::default()).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let sandbox = SandboxConfig {
+            seed: 1,
+            start_time: clock.now_seconds(),
+            pace: Pace::OnTransaction,
+            clock: Some(clock.clone()),
+            market: MarketMode::Off,
+            keeper: true,
+        };
+        let opened = runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
+        let data = DataFolder::of(&config);
+        data.create().unwrap();
+        let ledger = data.open_ledger(&opened).await.unwrap();
+        let fabric = Fabric::in_memory(50_000, clock.clone());
+        let (phase, own) = watch::channel(Phase::Thriving);
+        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
+        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
+        let hands = Hands { phase: own, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
+        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock.clone(), hands).await.unwrap();
+        Self {
+            stop: StopFile::in_folder(data.root()),
+            folder,
+            fabric,
+            phase,
+            acting,
+            world: Arc::new(opened.world),
+            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+            roles: Arc::new(Archetypes::load(None).unwrap()),
+            ledger,
+            clock,
+            _sandbox: opened.sandbox,
+        }
+    }
+
+    pub fn golem(&self, name: &str, role: &str) -> PiSession {
+        let golem_id: bardo::base::id::GolemId = name.parse().unwrap();
+        let executor = Executor::new(ExecutorConfig {
+            catalog: self.roles.reach(role, &self.catalog).unwrap(),
+            world: Arc::clone(&self.world),
+            fabric: self.fabric.clone(),
+            golem_id: golem_id.clone(),
+            calls_per_minute: 10_000,
+            hooks: Vec::new(),
+            store: Some(self.ledger.store.clone()),
+            acting: Some(self.acting.clone()),
+        });
+        let config = PiConfig {
+            all: self.catalog.clone(),
+            executor,
+            roles: Arc::clone(&self.roles),
+            role: role.to_owned(),
+            memory: Memory::new(self.ledger.store.clone(), golem_id.clone()),
+            papers: self.papers(name),
+            stop: self.stop.clone(),
+            phase: self.acting.phase.clone(),
+            clock: self.clock.clone(),
+            fabric: self.fabric.clone(),
+            golem_id,
+        };
+        PiSession::new(config).unwrap()
+    }
+
+    pub fn papers(&self, name: &str) -> Papers {
+        Papers::in_folder(self.folder.path().join("golems").join(name))
+    }
+
+    pub fn events(&self) -> Receiver {
+        self.fabric.subscribe(50_000)
+    }
+
+    /// How many transactions the wallet has sent, on all chains.
+    pub async fn sent(&self) -> u64 {
+        let mut sent = 0;
+        for chain in self.world.chains() {
+            let account = self.world.account.unwrap();
+            sent += chain.client.provider().get_transaction_count(account).await.unwrap();
+        }
+        sent
+    }
+
+    /// What the wallet holds of the chain's coin on the first chain.
+    pub async fn coin(&self) -> U256 {
+        let chain = &self.world.chains()[0];
+        chain.client.provider().get_balance(self.world.account.unwrap()).await.unwrap()
+    }
+}
+
+pub fn drain(events: &mut Receiver) -> Vec<Arc<Event>> {
+    let mut all = Vec::new();
+    while events.try_receive(&mut all, 10_000) {}
+    all
+}
+
+pub fn swap(token_in: &str, token_out: &str, amount: &str) -> Value {
+    json!({"kind": "swap", "params": {
+        "token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
+    }})
+}
+
+/// What a commit takes of a preview's answer.
+pub fn permit(previewed: &ToolResponse) -> Value {
+    let data = previewed.data.as_ref().unwrap_or_else(|| panic!("{previewed:#?}"));
+    json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]})
+}
