@@ -120,11 +120,8 @@ impl<T: Clone> Ask<T> {
         for (at, way) in self.ways.iter().enumerate() {
             let picked = self.picked == Some(at);
             let (mark, role) = if picked { ("▸ ", Role::Selection) } else { ("  ", Role::Dialog) };
-            let pieces: Vec<Piece> = vec![
-                (mark.to_owned(), role),
-                (way.letter.to_string(), Role::Key),
-                (format!(" {}", way.words), role),
-            ];
+            let pieces: Vec<Piece> =
+                vec![(mark.to_owned(), role), (way.letter.to_string(), Role::Key), (format!(" {}", way.words), role)];
             pen.pieces(line(ways, u16::try_from(at).unwrap_or(u16::MAX)), &pieces);
         }
         let (enter, role) = match self.picked {

@@ -153,7 +153,11 @@ fn in_words(word: &str) -> World {
                     amount: TokenAmount::new(U256::from(4_250_000_000_000_000_000u64), 18).unwrap(),
                     value: Some("14503.34".parse().unwrap()),
                 },
-                Holding { symbol: safe("USDC"), amount: TokenAmount::new(U256::from(6_120_000_000u64), 6).unwrap(), value: None },
+                Holding {
+                    symbol: safe("USDC"),
+                    amount: TokenAmount::new(U256::from(6_120_000_000u64), 6).unwrap(),
+                    value: None,
+                },
             ],
         }],
         equity: Some("25310.42".parse().unwrap()),
@@ -325,12 +329,14 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     // Typed on while the answer was under way: it is not the answer to what stands there now.
     typed(&mut trade, &world, "9");
     trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
-    let again: Vec<_> = calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    let again: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&again[..], [(.., params, true)] if params["amount"] == "0.259"), "{again:?}");
     // An offer whose time is over is asked for again, not done.
     trade.hear(again[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
     world.now += 40_000;
-    let third: Vec<_> = calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    let third: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&third[..], [(.., true)]), "{third:?}");
     assert!(trade.takes_text() && !drawn(&trade, &world, AREA).contains("Do this?"));
 }
@@ -347,7 +353,14 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
         let (mut data, hints) = samples::quote_answer(false, 0.1);
         data["amount_in"] = json!(amount);
         let call_id = CallId::new(START_MILLIS);
-        let reply = ToolResponse { call_id, status: Status::Success, data: Some(data), error: None, decision_hints: Some(hints), explanation: None };
+        let reply = ToolResponse {
+            call_id,
+            status: Status::Success,
+            data: Some(data),
+            error: None,
+            decision_hints: Some(hints),
+            explanation: None,
+        };
         Heard::Reply(Box::new(reply))
     };
     assert!(calls(&trade.hear(quotes[0].0, answer("0"), &world.known())).is_empty(), "too soon after the last");
@@ -381,7 +394,9 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
     assert!(screen.takes_text(), "the second click on a row opens its question");
     click(&mut screen, &world, "r take it back");
     let done = calls(&click(&mut screen, &world, "Enter does it"));
-    assert!(matches!(&done[..], [(_, tool, params, false)] if tool == "token_revoke" && params["token"] == json!(Address::repeat_byte(1).to_string())));
+    assert!(
+        matches!(&done[..], [(_, tool, params, false)] if tool == "token_revoke" && params["token"] == json!(Address::repeat_byte(1).to_string()))
+    );
 }
 
 #[test]
@@ -396,12 +411,18 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
     let done = calls(&typed(&mut screen, &world, "r\n"));
     let id = samples::intent().intent_id.to_string();
-    assert!(matches!(&done[..], [(_, tool, params, false)] if tool == "intent_refund" && params["intent_id"] == json!(id)), "{done:?}");
+    assert!(
+        matches!(&done[..], [(_, tool, params, false)] if tool == "intent_refund" && params["intent_id"] == json!(id)),
+        "{done:?}"
+    );
     screen.act(Action::Down, &world.known(), AREA);
     screen.act(Action::CancelSelected, &world.known(), AREA);
     let done = calls(&typed(&mut screen, &world, "c\n"));
     let hash = samples::order(DecayUnit::Seconds).order_hash.to_string();
-    assert!(matches!(&done[..], [(_, tool, params, false)] if tool == "uniswapx_cancel_order" && params["order_hash"] == json!(hash) && params["chain"] == "31337"), "{done:?}");
+    assert!(
+        matches!(&done[..], [(_, tool, params, false)] if tool == "uniswapx_cancel_order" && params["order_hash"] == json!(hash) && params["chain"] == "31337"),
+        "{done:?}"
+    );
     screen.act(Action::Bottom, &world.known(), AREA);
     assert!(notice(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()), "a past order");
     // A tool that this build does not have is not offered.
@@ -432,7 +453,14 @@ fn the_catalog_runs_what_reads_and_nothing_that_signs() {
     let asked = calls(&typed(&mut screen, &world, "\n"));
     assert!(matches!(&asked[..], [(1, tool, ..)] if tool == "get_balances"), "{asked:?}");
     let call_id = CallId::new(START_MILLIS);
-    let reply = ToolResponse { call_id, status: Status::Success, data: Some(json!({"total_usd": "24979.76"})), error: None, decision_hints: None, explanation: Some("The account holds much.".to_owned()) };
+    let reply = ToolResponse {
+        call_id,
+        status: Status::Success,
+        data: Some(json!({"total_usd": "24979.76"})),
+        error: None,
+        decision_hints: None,
+        explanation: Some("The account holds much.".to_owned()),
+    };
     screen.hear(1, Heard::Reply(Box::new(reply)), &world.known());
     let text = drawn(&screen, &world, AREA);
     assert!(text.contains("24979.76") && text.contains("The account holds much."), "{text}");
@@ -472,7 +500,14 @@ fn health_and_latency_are_those_of_the_answer() {
     let data = json!({"chains": [{"chain_id": 31338, "condition": "degraded", "last_error": "timed out",
         "endpoints": [{"endpoint": "rpc.example", "condition": "down", "lag_blocks": 7, "latency_ms": 412}]}]});
     let call_id = CallId::new(START_MILLIS);
-    let reply = ToolResponse { call_id, status: Status::Success, data: Some(data), error: None, decision_hints: None, explanation: None };
+    let reply = ToolResponse {
+        call_id,
+        status: Status::Success,
+        data: Some(data),
+        error: None,
+        decision_hints: None,
+        explanation: None,
+    };
     screen.hear(1, Heard::Reply(Box::new(reply)), &world.known());
     let text = drawn(&screen, &world, AREA);
     for words in ["▲ base", "degraded", "✕ rpc.example", "412 ms, 7 blocks behind", "timed out"] {
@@ -497,7 +532,15 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
     let keys = "\n\tWETH\tUSDC\t0.25\n\nrcs\nq\n";
     for mut screen in screens() {
         let mut wishes = screen.shown(&world.known());
-        for action in [Action::Open, Action::CancelSelected, Action::NextPanel, Action::Down, Action::CancelSelected, Action::NextPanel, Action::Open] {
+        for action in [
+            Action::Open,
+            Action::CancelSelected,
+            Action::NextPanel,
+            Action::Down,
+            Action::CancelSelected,
+            Action::NextPanel,
+            Action::Open,
+        ] {
             wishes.extend(screen.act(action, &world.known(), AREA).unwrap_or_default());
             for letter in keys.chars() {
                 if screen.takes_text() {
@@ -510,7 +553,10 @@ fn a_console_that_only_watches_changes_nothing_from_any_screen() {
         for wish in &wishes {
             if let Wish::Send(command) = wish {
                 let reads = ["uniswap_get_quote", "get_chain_status", "get_balances"];
-                assert!(matches!(command.as_ref(), Command::Call { tool, .. } if reads.contains(&tool.as_str())), "{command:?}");
+                assert!(
+                    matches!(command.as_ref(), Command::Call { tool, .. } if reads.contains(&tool.as_str())),
+                    "{command:?}"
+                );
             }
         }
     }

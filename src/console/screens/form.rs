@@ -267,7 +267,11 @@ impl Form {
             pen.row(place, &cut(&pieces, usize::from(area.width)), &right);
         }
         if self.fields.is_empty() {
-            rows(pen, area, &wrapped(vec![Row::new("This tool takes no parameters.", Role::TextDim)], area.width.into()));
+            rows(
+                pen,
+                area,
+                &wrapped(vec![Row::new("This tool takes no parameters.", Role::TextDim)], area.width.into()),
+            );
         }
     }
 

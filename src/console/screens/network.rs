@@ -205,9 +205,12 @@ impl NetworkScreen {
 
     fn chain_rows(&self, known: &Known<'_>, columns: usize) -> Vec<Row> {
         let mut all = Vec::new();
-        let longest = known.page.network.iter().flat_map(|network| &network.chains).map(|chain| chain.name.width()).max();
+        let longest =
+            known.page.network.iter().flat_map(|network| &network.chains).map(|chain| chain.name.width()).max();
         for (at, chain) in known.page.chains.iter().enumerate() {
-            let Some(identity) = known.page.network.as_ref().and_then(|network| network.chains.get(at)) else { continue };
+            let Some(identity) = known.page.network.as_ref().and_then(|network| network.chains.get(at)) else {
+                continue;
+            };
             let health = self.health.get(&identity.id);
             let condition = match (&chain.fault, health) {
                 (Some(_), _) => "down",
@@ -224,7 +227,8 @@ impl NetworkScreen {
                 let quiet = (known.now_millis / 1000).saturating_sub(block.timestamp);
                 row = row.then(format!("#{}  ", grouped(&block.number.to_string())), Role::TextStrong);
                 if known.motion {
-                    row = row.then(if quiet == 0 { "now".to_owned() } else { format!("{} ago", age(quiet)) }, Role::TextDim);
+                    row = row
+                        .then(if quiet == 0 { "now".to_owned() } else { format!("{} ago", age(quiet)) }, Role::TextDim);
                 }
             }
             all.push(row.end(format!("id {}", identity.id), Role::TextDim));
@@ -331,7 +335,11 @@ impl ScreenView for NetworkScreen {
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let (chains, market, below) = self.plan(known, area);
         if !chains.is_empty() {
-            let name = known.page.network.as_ref().map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
+            let name = known
+                .page
+                .network
+                .as_ref()
+                .map_or("Network".to_owned(), |network| format!("Chains of {}", network.name));
             let inner = framed(pen, chains, self.focus == Panel::Chains, &name, &[]);
             rows(pen, inner, &wrapped(self.chain_rows(known, inner.width.into()), inner.width.into()));
         }

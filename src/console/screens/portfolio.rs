@@ -13,10 +13,10 @@ use crate::console::format::{amount, dollars, grouped, short_address, time_of_da
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Cell, Pen, Piece, line};
 use crate::console::theme::Role;
+use crate::console::widgets::Moment;
 use crate::console::widgets::chart::{self, ChartMark, ChartModel, Range};
 use crate::console::widgets::figure::left;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
-use crate::console::widgets::Moment;
 use crate::runtime::handle::{AllowanceNow, Command, Snapshot};
 
 /// Columns from which holdings and the curve stand side by side.
@@ -70,10 +70,8 @@ impl Portfolio {
         let part = |from: Rect, y: u16, height: u16| Rect { y: from.y + y, height, ..from };
         if area.width >= SIDE_BY_SIDE {
             let wide = area.width * 9 / 20;
-            let (one, two) = (
-                Rect { width: wide, ..area },
-                Rect { x: area.x + wide, width: area.width - wide, ..area },
-            );
+            let (one, two) =
+                (Rect { width: wide, ..area }, Rect { x: area.x + wide, width: area.width - wide, ..area });
             let upper = area.height * 3 / 5;
             plan.holdings = part(one, 0, upper);
             plan.allowances = part(one, upper, area.height - upper);
@@ -105,7 +103,8 @@ impl Portfolio {
             Row::new(format!("{} may take {} of {}", who, scope(allowance), allowance.symbol), Role::Dialog),
             Row::new("token    ", Role::TextDim).then(allowance.token.to_string(), Role::Dialog),
             Row::new("spender  ", Role::TextDim).then(allowance.spender.to_string(), Role::Dialog),
-            Row::new("on ", Role::TextDim).then(format!("{}; costs gas, moves no tokens", allowance.chain), Role::Dialog),
+            Row::new("on ", Role::TextDim)
+                .then(format!("{}; costs gas, moves no tokens", allowance.chain), Role::Dialog),
         ];
         let params = json!({
             "token": allowance.token.to_string(),
@@ -227,7 +226,8 @@ impl Portfolio {
                     pen.row(place, &cut(&left, usize::from(inner.width)), &right);
                 }
                 Held::Token(symbol, held, value) => {
-                    let worth = value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
+                    let worth =
+                        value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
                     let part = share(*value, snapshot.equity).unwrap_or_default();
                     let room = inner.width.saturating_sub(8 + 14 + 6 + 3).max(8);
                     let cells = [
@@ -292,7 +292,8 @@ impl Portfolio {
         if area.height < 2 || area.width < 4 {
             return;
         }
-        let places = |value: Usd| -> Option<Decimal> { value.to_fixed(2, crate::base::units::Rounding::Down).parse().ok() };
+        let places =
+            |value: Usd| -> Option<Decimal> { value.to_fixed(2, crate::base::units::Rounding::Down).parse().ok() };
         let trades = known.feed.calls.iter().filter(|call| call.verified.is_some()).filter_map(|call| call.ended_at);
         let model = ChartModel {
             points: known.feed.equity.iter().filter_map(|(at, value)| Some((*at, places(*value)?))).collect(),
@@ -318,7 +319,8 @@ impl Portfolio {
         let costs = known.feed.calls.iter().filter_map(|call| {
             let hints = call.end.as_ref()?.card.as_ref()?.hints.as_ref()?;
             let each = hints.get("transactions")?.as_array()?;
-            let sum = each.iter().filter_map(wei).fold(alloy::primitives::U256::ZERO, |sum, one| sum.saturating_add(one));
+            let sum =
+                each.iter().filter_map(wei).fold(alloy::primitives::U256::ZERO, |sum, one| sum.saturating_add(one));
             Some((each.len(), sum))
         });
         let (count, total) = costs.fold((0, alloy::primitives::U256::ZERO), |(count, total), (more, wei)| {

@@ -52,8 +52,7 @@ impl Tools {
     fn tools<'k>(&self, known: &Known<'k>) -> Vec<&'k ToolInfo> {
         let set = self.set();
         let all = known.ready.map_or(&[] as &[ToolInfo], |ready| &ready.tools);
-        let mut all: Vec<_> =
-            all.iter().filter(|tool| set.is_none_or(|set| tool.profiles.contains(&set))).collect();
+        let mut all: Vec<_> = all.iter().filter(|tool| set.is_none_or(|set| tool.profiles.contains(&set))).collect();
         all.sort_by_key(|tool| (tool.category, tool.name.clone()));
         all
     }
@@ -235,9 +234,9 @@ impl ScreenView for Tools {
             let right: Vec<Piece> = vec![("← → ".to_owned(), Role::Key), (set, Role::TextDim)];
             pen.frame(list, &[(title, Role::Title)], &right, edge);
             let inner = Rect { x: list.x + 2, y: list.y + 1, width: list.width - 4, height: list.height - 2 };
-            let here = entries.iter().position(
-                |entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)),
-            );
+            let here = entries
+                .iter()
+                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
             let offset = (here.unwrap_or(0) + 1).saturating_sub(usize::from(inner.height));
             for (at, (index, entry)) in (0..inner.height).zip(entries.iter().enumerate().skip(offset)) {
                 let place = line(inner, at);
@@ -282,12 +281,8 @@ impl ScreenView for Tools {
         let words = if focused { "Enter runs · Esc back" } else { "Enter opens its form" };
         let mark = if focused { "▸ " } else { "" };
         pen.frame(details, &[(format!("{mark}{name}"), Role::Title)], &[(words.to_owned(), Role::TextDim)], edge);
-        let mut inner = Rect {
-            x: details.x + 2,
-            y: details.y + 1,
-            width: details.width - 4,
-            height: details.height - 2,
-        };
+        let mut inner =
+            Rect { x: details.x + 2, y: details.y + 1, width: details.width - 4, height: details.height - 2 };
         let body = match (&self.form, tool) {
             (Some(form), _) => {
                 let height = form.lines().min(inner.height / 2);
@@ -385,9 +380,9 @@ impl ScreenView for Tools {
             let tools = self.tools(known);
             let tool = self.selected(known);
             let visible = usize::from(list.height.saturating_sub(2));
-            let here = entries.iter().position(
-                |entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)),
-            );
+            let here = entries
+                .iter()
+                .position(|entry| matches!(entry, Entry::Tool(one) if tool.is_some_and(|tool| tool.name == one.name)));
             let offset = (here.unwrap_or(0) + 1).saturating_sub(visible);
             let row = usize::from(at.y.saturating_sub(list.y + 1)) + offset;
             if at.y > list.y

@@ -136,7 +136,8 @@ impl Trade {
             params,
             dry_run,
             // A deed is asked for once, whatever happens to the message that asks.
-            idempotency_key: (purpose == Purpose::Deed).then(|| format!("trade-{:016x}-{}", self.last_quote_millis, self.sent)),
+            idempotency_key: (purpose == Purpose::Deed)
+                .then(|| format!("trade-{:016x}-{}", self.last_quote_millis, self.sent)),
         }))
     }
 
@@ -238,7 +239,10 @@ impl Trade {
         let mut facts = offer_rows(&preview.response, Moment { millis: known.now_millis, motion: known.motion });
         let money = known.page.network.as_ref().map_or("", |network| network.money.words());
         facts.insert(0, Row::new(format!("▐ {money} ▌"), Role::StateCare).kept());
-        facts.push(Row::new("It is simulated again before it is signed; outside its bounds nothing is signed.", Role::TextDim));
+        facts.push(Row::new(
+            "It is simulated again before it is signed; outside its bounds nothing is signed.",
+            Role::TextDim,
+        ));
         let words = "do it: check again, sign, send".to_owned();
         self.ask = Some(Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: params }]));
     }
@@ -265,11 +269,7 @@ impl Trade {
         let body = Rect { y: area.y + list.height, height: area.height - list.height, ..area };
         if area.width >= SIDE_BY_SIDE {
             let form = area.width * 2 / 5;
-            return (
-                list,
-                Rect { width: form, ..body },
-                Rect { x: body.x + form, width: body.width - form, ..body },
-            );
+            return (list, Rect { width: form, ..body }, Rect { x: body.x + form, width: body.width - form, ..body });
         }
         let lines = self.form().map_or(3, Form::lines) + 5;
         let form = lines.min(body.height * 3 / 5);
@@ -317,7 +317,8 @@ impl Trade {
         if let Some(quote) = &self.quote {
             let wanted = widgets::height(quote, area.width, now);
             // The preview is what one acts on: the quote makes room for it.
-            let room = if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
+            let room =
+                if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
             let height = wanted.min(room);
             widgets::draw(quote, pen, Rect { height, ..area }, now);
             below = Rect { y: area.y + height, height: area.height - height, ..area };
@@ -442,7 +443,9 @@ fn answer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
     }
     all.extend(offer_rows(response, now));
     if response.status == Status::Simulated {
-        all.push(Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed yet.", Role::Text).kept());
+        all.push(
+            Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed yet.", Role::Text).kept(),
+        );
     } else if let Some(data) = &response.data {
         for (name, value) in widgets::plain::fields(data) {
             all.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
@@ -486,7 +489,8 @@ impl ScreenView for Trade {
                         Some(remark) => (format!("! {remark}"), Role::StateBad),
                         None => (form.help().to_string(), Role::TextDim),
                     };
-                    let place = Rect { y: button.y.saturating_sub(2).max(fields.y), height: 2.min(form_area.height), ..button };
+                    let place =
+                        Rect { y: button.y.saturating_sub(2).max(fields.y), height: 2.min(form_area.height), ..button };
                     if form_area.height > 6 {
                         rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                     }
