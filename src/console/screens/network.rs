@@ -307,7 +307,7 @@ fn pool_row(pen: &mut Pen<'_>, pool: &PoolRow, place: Rect) {
         Some(gap) if gap <= 200 => Role::StateCare,
         Some(_) => Role::StateBad,
     };
-    let spare = place.width.saturating_sub(52).min(16);
+    let spare = place.width.saturating_sub(56).min(16);
     let cells = [
         Cell::left(format!("  {}/{}", pool.base, pool.quote), Role::Text, 14 + spare / 2),
         Cell::left(format!("{version} {}", fee(pool.fee_pips)), Role::TextDim, 9),
