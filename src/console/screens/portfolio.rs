@@ -164,8 +164,8 @@ enum Held<'s> {
 fn holding_rows(snapshot: &Snapshot) -> Vec<Held<'_>> {
     let mut all = Vec::new();
     for chain in &snapshot.holdings {
-        let priced = chain.rows.iter().filter_map(|row| row.value);
-        let total = priced.fold(Some(Usd::ZERO), |sum, value| sum?.checked_add(value).ok());
+        let mut priced = chain.rows.iter().filter_map(|row| row.value);
+        let total = priced.try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
         all.push(Held::Chain(&chain.chain, chain.block, total));
         all.extend(chain.rows.iter().map(|row| Held::Token(&row.symbol, row.amount, row.value)));
     }

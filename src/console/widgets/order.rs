@@ -1,5 +1,7 @@
 //! The OrderCard: an auction order, what it asks now and at worst, who may fill it, what became of it.
 
+use std::cmp::Ordering;
+
 use rust_decimal::prelude::ToPrimitive;
 
 use super::call::Call;
@@ -173,7 +175,7 @@ fn curve_rows(order: &OrderUpdate, columns: usize) -> Vec<Row> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let low = points.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let high = points.iter().map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
-    if columns < LEAST_CURVE || first.0 >= last.0 || !(high > low) {
+    if columns < LEAST_CURVE || first.0 >= last.0 || high.partial_cmp(&low) != Some(Ordering::Greater) {
         return vec![Row::new("the same at all times", Role::TextDim)];
     }
     let worst = amount(&order.end_amount);
