@@ -4,9 +4,16 @@
 //!
 //! To add one: a file with a type that implements [`ScreenView`], and its place in [`Screens::new`].
 
+mod ask;
 mod audit;
+mod form;
 mod live;
 mod logs;
+mod network;
+mod orders;
+mod portfolio;
+mod tools;
+mod trade;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -151,6 +158,14 @@ pub enum Heard {
     Found(Box<Found>),
 }
 
+/// How a call ended, as a line for the operator: for screens that keep nothing else of it.
+fn said(heard: &Heard) -> Vec<Wish> {
+    let Heard::Reply(response) = heard else { return Vec::new() };
+    let words = response.explanation.as_deref().unwrap_or("");
+    let mark = if response.error.is_some() { "✕" } else { "✓" };
+    vec![Wish::Notice(SafeText::clean(&format!("{mark} {words}"), 200))]
+}
+
 /// A ticket whose answer comes back to that screen: the screen's digit above, its own count below.
 pub const fn ticket(screen: ScreenId, count: u32) -> u64 {
     ((screen.digit() as u64) << 32) | count as u64
@@ -208,6 +223,16 @@ pub trait ScreenView: Debug + Send {
         Vec::new()
     }
 
+    /// Called when time has passed, once a second or so, and when [`Self::wakes_at`] comes.
+    fn tick(&mut self, _known: &Known<'_>) -> Vec<Wish> {
+        Vec::new()
+    }
+
+    /// When [`Self::tick`] has something to do, in milliseconds since the Unix epoch.
+    fn wakes_at(&self) -> Option<u64> {
+        None
+    }
+
     /// The actions worth a hint here now, the most important first.
     fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
         Vec::new()
@@ -223,8 +248,16 @@ pub struct Screens {
 impl Screens {
     /// The screens of this build.
     pub fn new() -> Self {
-        let screens: Vec<Box<dyn ScreenView>> =
-            vec![Box::<live::Live>::default(), Box::<audit::Audit>::default(), Box::<logs::Logs>::default()];
+        let screens: Vec<Box<dyn ScreenView>> = vec![
+            Box::<live::Live>::default(),
+            Box::<trade::Trade>::default(),
+            Box::<orders::Orders>::default(),
+            Box::<portfolio::Portfolio>::default(),
+            Box::<audit::Audit>::default(),
+            Box::<tools::Tools>::default(),
+            Box::<network::NetworkScreen>::default(),
+            Box::<logs::Logs>::default(),
+        ];
         Self { screens: screens.into_iter().map(|screen| (screen.id(), screen)).collect() }
     }
 
@@ -243,3 +276,6 @@ impl Screens {
         self.screens.keys().copied()
     }
 }
+
+#[cfg(test)]
+mod desk_tests;

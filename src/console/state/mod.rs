@@ -285,6 +285,9 @@ impl State {
             Layer::Decision(decision) => decision.acts_from().filter(|from| *from > self.now_millis),
             _ => None,
         });
+        let screen = self.screens.get(self.screen).and_then(|view| view.wakes_at());
+        let screen = screen.map(|at| at.max(self.now_millis.saturating_add(1)));
+        let guard = guard.into_iter().chain(screen).min();
         if !self.motion {
             return guard;
         }
@@ -333,7 +336,7 @@ impl State {
             Input::Time(now) => {
                 self.now_millis = now;
                 self.away.idle(now, &self.feed);
-                Vec::new()
+                self.with_screen(self.screen, |view, known, _| view.tick(known))
             }
             Input::Drawn => {
                 let now = self.now_millis;

@@ -62,10 +62,8 @@ impl Call {
                 self.status = Status::Running;
                 self.step = Some((SafeText::clean(&update.step, 60), update.index, update.of));
             }
-            EventKind::SafetyCheck(_) | EventKind::PermitIssued(_) if !self.status.is_over() => {
-                if self.status == Status::Loading {
-                    self.status = Status::Running;
-                }
+            EventKind::SafetyCheck(_) | EventKind::PermitIssued(_) if self.status == Status::Loading => {
+                self.status = Status::Running;
             }
             EventKind::ToolOverrun(_) => self.overrun = true,
             EventKind::ApprovalRequested(asked) => {

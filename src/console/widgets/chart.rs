@@ -2,6 +2,8 @@
 //!
 //! Positions are floats here and nowhere else: a dot's place is all they decide.
 
+use std::cmp::Ordering;
+
 use ratatui::layout::Rect;
 use rust_decimal::Decimal;
 use rust_decimal::prelude::ToPrimitive;
@@ -99,7 +101,7 @@ impl Canvas {
 /// Where a value stands between two bounds, as one of `count` places; the middle where the bounds are one.
 pub fn place(value: f64, low: f64, high: f64, count: usize) -> usize {
     let last = count.saturating_sub(1);
-    if !(high > low) || !value.is_finite() {
+    if high.partial_cmp(&low) != Some(Ordering::Greater) || !value.is_finite() {
         return last / 2;
     }
     let share = ((value - low) / (high - low)).clamp(0.0, 1.0);

@@ -134,6 +134,6 @@ mod tests {
         assert_eq!(bar(50, 100), "████░░░░");
         assert_eq!(bar(999, 1000), "███████░");
         assert_eq!(bar(100, 100), "████████");
-        assert_eq!(bar(u128::MAX / 2, u128::MAX), "███░░░░░");
+        assert_eq!(bar(u128::MAX / 2, u128::MAX), "████░░░░");
     }
 }

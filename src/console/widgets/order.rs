@@ -1,5 +1,7 @@
 //! The OrderCard: an auction order, what it asks now and at worst, who may fill it, what became of it.
 
+use std::cmp::Ordering;
+
 use rust_decimal::prelude::ToPrimitive;
 
 use super::call::Call;
@@ -173,10 +175,9 @@ fn curve_rows(order: &OrderUpdate, columns: usize) -> Vec<Row> {
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
     let low = points.iter().map(|(_, value)| *value).fold(f64::INFINITY, f64::min);
     let high = points.iter().map(|(_, value)| *value).fold(f64::NEG_INFINITY, f64::max);
-    if columns < LEAST_CURVE || first.0 >= last.0 || !(high > low) {
+    if columns < LEAST_CURVE || first.0 >= last.0 || high.partial_cmp(&low) != Some(Ordering::Greater) {
         return vec![Row::new("the same at all times", Role::TextDim)];
     }
-    let rising = last.1 > first.1;
     let worst = amount(&order.end_amount);
     let best = amount(&order.start_amount);
     let labels = [&best, &worst];
@@ -209,15 +210,8 @@ fn curve_rows(order: &OrderUpdate, columns: usize) -> Vec<Row> {
     let mut rows: Vec<Row> = (0..CURVE_ROWS)
         .map(|at| {
             let label = match at {
-                0 if rising => &worst,
                 0 => &best,
-                at if at + 1 == CURVE_ROWS => {
-                    if rising {
-                        &best
-                    } else {
-                        &worst
-                    }
-                }
+                at if at + 1 == CURVE_ROWS => &worst,
                 _ => "",
             };
             let mut left = vec![(format!("{label:<gutter$}"), Role::TextDim)];
@@ -248,6 +242,7 @@ fn exclusivity_row(order: &OrderUpdate) -> Option<Row> {
     let distance = order.position.abs_diff(exclusive.until);
     let far = match order.curve.unit {
         DecayUnit::Seconds => age(distance),
+        DecayUnit::Blocks if distance == 1 => "1 block".to_owned(),
         DecayUnit::Blocks => format!("{distance} blocks"),
         DecayUnit::Wei => String::new(),
     };

@@ -132,18 +132,20 @@ fn head_of(text: &str, columns: usize) -> (&str, bool) {
     (text, true)
 }
 
-/// The pieces of the groups that fit; where one had to go, `…` stands at the end.
+/// The pieces of the groups that fit. Where one of rank 2 or more had to go, `…` stands at the end; those of rank 0 and
+/// 1 are never dropped whole: they are cut.
 pub fn chosen(mut groups: Vec<Group>, columns: usize) -> Vec<Piece> {
     let total = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces)).sum::<usize>();
     let mut dropped = 0;
-    while total(&groups) + dropped > columns && groups.len() > 1 {
+    while total(&groups) + dropped > columns {
         let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
-        let Some(at) = groups.iter().rposition(|group| group.rank == worst) else { break };
+        let last = groups.iter().rposition(|group| group.rank == worst && worst >= 2);
+        let Some(at) = last else { break };
         groups.remove(at);
         dropped = 2;
     }
     let mut pieces: Vec<Piece> = groups.into_iter().flat_map(|group| group.pieces).collect();
-    if dropped > 0 && pieces_width(&pieces) + dropped <= columns {
+    if dropped > 0 {
         pieces.push((" …".to_owned(), Role::TextDim));
     }
     cut(&pieces, columns)
@@ -340,7 +342,7 @@ mod tests {
     #[test]
     fn what_does_not_fit_goes_on_in_the_next_line() {
         let row = Row::new("Money: ", Role::TextDim).then("in your wallet; counted as spent", Role::Text);
-        assert_eq!(texts(&wrapped(vec![row.clone()], 20)), ["Money: in your |", "  wallet; counted |", "  as spent|"]);
+        assert_eq!(texts(&wrapped(vec![row.clone()], 20)), ["Money: in your |", "  wallet; counted as|", "  spent|"]);
         assert_eq!(texts(&wrapped(vec![row], 80)).len(), 1);
         let hash = Row::new("0x1f9840a85d5aF5bf1D17", Role::Text);
         assert_eq!(texts(&wrapped(vec![hash], 8)), ["0x1f9840|", "a85d5aF5|", "bf1D17|"]);
@@ -373,8 +375,8 @@ mod tests {
         let said = |columns| chosen(groups(), columns).iter().map(|(text, _)| text.as_str()).collect::<String>();
         assert_eq!(said(15), "core least more");
         assert_eq!(said(14), "core more …");
-        assert_eq!(said(8), "core …");
-        assert_eq!(said(4), "core");
+        assert_eq!(said(11), "core more …");
+        assert_eq!(said(8), "core mo…");
         assert_eq!(said(3), "co…");
         assert_eq!(said(0), "");
     }

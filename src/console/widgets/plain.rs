@@ -55,7 +55,7 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
 
 /// A tool's name in words: `get_balances` is "Balances".
 pub fn tool_word(name: &str) -> String {
-    let bare = ["uniswap_", "get_", "intel_", "check_", "token_"]
+    let bare = ["uniswapx_", "uniswap_", "get_", "intel_", "check_", "token_"]
         .iter()
         .fold(name, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));
     let spaced = bare.replace('_', " ");

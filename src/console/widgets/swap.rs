@@ -213,7 +213,8 @@ impl SwapModel {
                 }
                 if let Some(step) = self.steps.get_mut(index) {
                     let name = SafeText::clean(&update.step, 60);
-                    *step = Step { name, state: StepState::Running, began: at, ..Step::default() };
+                    let note = std::mem::take(&mut step.note);
+                    *step = Step { name, state: StepState::Running, began: at, ended: 0, note };
                 }
             }
             EventKind::SafetyCheck(check) => {
@@ -356,6 +357,16 @@ impl SwapModel {
             (status, None) if status.is_over() => "in your wallet; nothing was signed".to_owned(),
             _ => "in your wallet".to_owned(),
         }
+    }
+
+    /// The step that is under way.
+    fn running(&self) -> Option<&Step> {
+        self.steps.iter().rev().find(|step| step.state == StepState::Running)
+    }
+
+    /// Whether the chain says something else than what was declared.
+    fn disagrees(&self) -> bool {
+        self.verified.as_ref().is_some_and(|verified| !verified.matched)
     }
 
     fn money_row(&self) -> Row {
@@ -575,11 +586,13 @@ impl Sheet for SwapModel {
         }
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
+        } else if self.disagrees() {
+            groups.push(Group::new(1, "  CHAIN DISAGREES ✕", Role::StateBad));
         } else if status.in_flight() {
-            let (step, role) = match (&self.call.step, status) {
+            let (step, role) = match (self.running(), status) {
                 (_, Status::Waiting) => ("waits for you".to_owned(), Role::StateCare),
-                (Some((step, ..)), _) => (step.to_string(), Role::TextDim),
-                (None, _) => (self.money(), Role::TextDim),
+                (Some(step), Status::Running) => (step.name.to_string(), Role::TextDim),
+                _ => (self.money(), Role::TextDim),
             };
             groups.push(Group::new(1, format!("  {step}"), role));
         }
@@ -587,8 +600,8 @@ impl Sheet for SwapModel {
     }
 
     fn title(&self, now: Moment) -> Title {
-        let running = self.steps.iter().rev().find(|step| step.state == StepState::Running);
-        let right = match (self.call.status, running) {
+        let right = match (self.call.status, self.running()) {
+            _ if self.disagrees() => vec![("✕ CHAIN DISAGREES".to_owned(), Role::StateBad)],
             (Status::Running, Some(step)) => {
                 let word = step.name.as_str().split(' ').next().unwrap_or("").to_lowercase();
                 vec![(format!("▸ {word} {}", super::figure::running(step.began, now)), Role::Chart)]
@@ -599,22 +612,30 @@ impl Sheet for SwapModel {
     }
 
     fn short(&self, now: Moment) -> Vec<Row> {
-        let mut rows = Vec::new();
-        if self.call.failure.is_some() {
-            rows.extend(self.call.failure_rows());
-        } else if self.call.status == Status::Empty {
+        if self.call.status == Status::Empty {
             return vec![Row::new("No swap yet.", Role::TextDim)];
-        } else if let (Some(result), true) = (&self.result, self.call.status.is_over()) {
-            rows.extend(self.result_rows(result));
-        } else {
-            rows.push(Row::of(self.step_pieces()));
-            if let Some(offer) = &self.offer {
+        }
+        let mut rows = Vec::new();
+        match &self.result {
+            _ if self.call.failure.is_some() => rows.extend(self.call.failure_rows()),
+            Some(result) if self.call.status.is_over() => {
+                let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
                 rows.push(
-                    Row::new("offer ", Role::TextDim).then(offer.expected.as_str(), Role::Text).end(
-                        if offer.used { String::new() } else { left(offer.expires_at / 1000, now) },
-                        Role::TextDim,
-                    ),
+                    Row::new(format!("{} {token_in} → ", amount(result.amount_in.as_str())), Role::Text)
+                        .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),
                 );
+                let mut row = self.comparison(result);
+                if let Some(verdict) = self.verdict_row() {
+                    row.right.extend(verdict.left.into_iter().take(1));
+                }
+                rows.push(row);
+            }
+            _ => {
+                let mut row = Row::of(self.step_pieces());
+                if let Some(offer) = self.offer.as_ref().filter(|offer| !offer.used) {
+                    row = row.end(left(offer.expires_at / 1000, now), Role::TextDim);
+                }
+                rows.push(row);
             }
         }
         if !matches!(self.call.status, Status::Done | Status::Simulated) {
@@ -668,6 +689,6 @@ impl Sheet for SwapModel {
     }
 
     fn edge(&self, _now: Moment) -> Role {
-        self.call.status.edge()
+        if self.disagrees() { Role::StateBad } else { self.call.status.edge() }
     }
 }

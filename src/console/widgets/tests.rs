@@ -135,6 +135,7 @@ fn meaning_that_is_in_a_colour_is_in_a_word_too() {
             ("quote", "blocked", "✕ BLOCKED", Role::StateBad),
             ("swap", "done", "✓ DONE", Role::StateGood),
             ("swap", "done", "Chain agrees ✓", Role::StateGood),
+            ("swap", "disagrees", "✕ CHAIN DISAGREES", Role::StateBad),
             ("swap", "disagrees", "Chain disagrees ✕", Role::StateBad),
             ("swap", "refused", "✕ REFUSED", Role::StateBad),
             ("swap", "lapsed", "○ LAPSED", Role::TextDim),
@@ -367,7 +368,7 @@ fn poisoned(word: &str) -> Vec<CallCard> {
 fn no_hostile_text_reaches_a_cell() {
     for word in corpus::all() {
         for card in poisoned(&word) {
-            for (width, height) in [(80, 30), (33, 12), (58, 5), (100, 1), (3, 3)] {
+            for (width, height) in [(80, 30), (33, 12), (100, 1)] {
                 let buffer = drawn(&card, width, height);
                 for cell in &buffer.content {
                     let bad = cell.symbol().chars().any(|character| {

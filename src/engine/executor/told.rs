@@ -73,6 +73,23 @@ fn verdicts(all: &[Verdict]) -> Vec<Value> {
     told.collect()
 }
 
+/// Balances before and after, in whole tokens, of what the plan names: by the chain where it is known, else by the last
+/// simulation.
+fn moves(committed: &Committed) -> impl Iterator<Item = Value> {
+    let proposal = committed.framed.proposal();
+    let moved = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
+    moved.iter().filter_map(|moved| {
+        let out = proposal.outflows.iter().map(|flow| &flow.token);
+        let mut named = out.chain(proposal.inflows.iter().map(|flow| &flow.token));
+        let known = named.find(|known| known.id == moved.token)?;
+        let whole = |raw| TokenAmount::new(raw, known.decimals).map(|amount| amount.to_string()).ok();
+        Some(json!({
+            "token": known.symbol, "address": token(moved.token),
+            "before": whole(moved.before)?, "after": whole(moved.after)?,
+        }))
+    })
+}
+
 /// What became of a plan, to stand beside a tool's own hints.
 pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
     let transactions = committed.legs.iter().map(|leg| {
@@ -95,6 +112,7 @@ pub(super) fn committed(committed: &Committed) -> Map<String, Value> {
     told.insert("transactions".to_owned(), transactions.collect());
     told.insert("checks".to_owned(), json!(verdicts(&committed.verdicts)));
     told.insert("spent_usd".to_owned(), json!(committed.values.spent.to_string()));
+    told.insert("moves".to_owned(), moves(committed).collect());
     told.insert("remarks".to_owned(), json!(committed.remarks));
     if let Some(truth) = &committed.truth {
         told.insert("as_declared".to_owned(), json!(truth.matched()));

@@ -467,8 +467,12 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
     if splits {
         measures.push("size: the trade moves the price by more than 1 %; intel_assess_mev_risk says how to split it");
     }
+    let least = committed.framed.proposal().inflows.first().map(|inflow| inflow.at_least);
+    let whole = |raw| TokenAmount::new(raw, plan.token_out.decimals).map(|amount| amount.to_string()).ok();
     let hints = json!({
         "route_type": by_auction.unwrap_or("CLASSIC"),
+        "quoted_out": whole(plan.expected_out),
+        "minimum_out": least.and_then(whole),
         "uniswapx": {"preferred": plan.prefer_uniswapx, "used": by_auction.is_some(), "why": plan.why},
         "mev": measures,
         "order": committed.order.as_deref().map(card),

@@ -1,0 +1,233 @@
+//! What the console costs: a frame of each screen at two sizes (goal: under 0.6 ms at 200×50), each card, and events
+//! folded into what screens show.
+
+use std::collections::VecDeque;
+use std::hint::black_box;
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, U256};
+use bardo::base::id::{CallId, GolemId};
+use bardo::base::model::Phase;
+use bardo::base::text::SafeText;
+use bardo::base::units::TokenAmount;
+use bardo::console::pen::Pen;
+use bardo::console::screens::{Known, ScreenId, Screens};
+use bardo::console::state::feed::Feed;
+use bardo::console::state::model::{
+    BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, Money, Network, Page, PoolRow, PoolVersion, TokenRow, Update,
+};
+use bardo::console::theme::Theme;
+use bardo::console::widgets::{self, samples};
+use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate};
+use bardo::runtime::handle::{AllowanceNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use serde_json::Value;
+
+/// Events of a run of swaps: eight of each call.
+fn events(calls: u64) -> Vec<Arc<Event>> {
+    let mut all = Vec::new();
+    let (data, hints) = samples::quote_answer(true, 0.3);
+    for call in 0..calls {
+        let at = samples::START_MILLIS + call * 1_000;
+        let call_id = CallId::new(at);
+        let tx =
+            |state| TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(7), leg: 1, of: 1, state, block: Some(9) };
+        let kinds = [
+            EventKind::ToolStart(ToolStart {
+                tool_name: "uniswap_execute_swap".into(),
+                params: Redacted::new(&samples::swap_params(), &[]),
+                params_hash: B256::ZERO,
+                tick: None,
+            }),
+            EventKind::ToolUpdate(ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
+            EventKind::ToolUpdate(ToolUpdate { step: "Signing transaction".into(), index: 4, of: 6 }),
+            EventKind::TxUpdate(tx(TxState::Signed)),
+            EventKind::TxUpdate(tx(TxState::Sent)),
+            EventKind::TxUpdate(tx(TxState::Confirmed)),
+            EventKind::OrderUpdate(Box::new(samples::order(bardo::fabric::DecayUnit::Seconds))),
+            EventKind::ToolEnd(ToolEnd {
+                success: true,
+                duration_ms: 900,
+                result_summary: Value::Null,
+                card: Some(Card {
+                    widget: bardo::base::model::CardKind::Quote,
+                    data: data.clone(),
+                    hints: Some(hints.clone()),
+                }),
+            }),
+        ];
+        for kind in kinds {
+            let seq = u64::try_from(all.len()).unwrap_or(0) + 1;
+            all.push(Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: Some(call_id), kind }));
+        }
+    }
+    all
+}
+
+fn page() -> Page {
+    let text = |words: &str| SafeText::clean(words, 40);
+    let mut page = Page::default();
+    let chain = |name: &str, id| ChainIdentity { name: text(name), id, interval_millis: Some(1000) };
+    page.apply(Update::Started(Network {
+        name: text("devnet"),
+        money: Money::Play,
+        chains: vec![chain("ethereum", 31_337), chain("base", 31_338)],
+        wallet: Address::repeat_byte(1),
+    }));
+    for chain in 0..2 {
+        let block = |number: u64| BlockRow {
+            number,
+            timestamp: samples::START + number,
+            base_fee_wei: 1_000_000_000,
+            gas_used: number * 1_000,
+            gas_limit: 30_000_000,
+            transactions: 4,
+        };
+        let token = |seed: u8| TokenRow {
+            symbol: text("WETH"),
+            address: Address::repeat_byte(seed),
+            price: FeedPrice::Live("3412.55".parse().unwrap_or_default()),
+        };
+        let pool = |seed: u8| PoolRow {
+            base: text("WETH"),
+            quote: text("USDC"),
+            version: PoolVersion::V3,
+            fee_pips: 500,
+            address: Address::repeat_byte(seed),
+            price: "3412.5521".parse().ok(),
+            feed_price: "3411.2".parse().ok(),
+            holds: "12450000".parse().ok(),
+        };
+        page.apply(Update::Chain(Box::new(ChainSnapshot {
+            chain,
+            blocks: (1..=200).map(block).collect(),
+            tokens: (1..=8).map(token).collect(),
+            pools: (1..=16).map(pool).collect(),
+            balances: Vec::new(),
+            activity: Vec::new(),
+        })));
+    }
+    page
+}
+
+fn snapshot() -> Snapshot {
+    let text = |words: &str| SafeText::clean(words, 40);
+    let amount = || TokenAmount::new(U256::from(1_234_567_890_u64), 6).unwrap_or(TokenAmount::ether(U256::ZERO));
+    let held = |_| Holding { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() };
+    let allowance = |seed| AllowanceNow {
+        chain: text("ethereum"),
+        chain_id: 31_337,
+        symbol: text("USDC"),
+        token: Address::repeat_byte(seed),
+        spender: Address::repeat_byte(seed),
+        label: None,
+        through_permit2: true,
+        raw: U256::from(9),
+        amount: Some(amount()),
+        unlimited: false,
+        expires_at: Some(samples::START + 300),
+    };
+    Snapshot {
+        golem_id: GolemId::operator(),
+        at: samples::START_MILLIS,
+        account: None,
+        paper: false,
+        phase: Phase::Thriving,
+        policy: PolicyNow { name: text("demo"), version: 1, hash: B256::ZERO },
+        limits: None,
+        fault: None,
+        stop: None,
+        holdings: vec![ChainHoldings {
+            chain: text("ethereum"),
+            chain_id: 31_337,
+            block: 9,
+            rows: (0..12).map(held).collect(),
+        }],
+        equity: "25310.42".parse().ok(),
+        all_priced: true,
+        allowances: (0..10).map(allowance).collect(),
+        grants: Vec::new(),
+        running: 0,
+    }
+}
+
+fn frames(criterion: &mut Criterion) {
+    let Ok((theme, _)) = Theme::load("dark", None) else { return };
+    let (page, snapshot) = (page(), snapshot());
+    let mut feed = Feed::default();
+    events(400).iter().for_each(|event| feed.take(event));
+    feed.equity = (0..4_320)
+        .map(|at| (samples::START_MILLIS + at * 200, format!("253{:02}.25", at % 100).parse().unwrap_or_default()))
+        .collect::<VecDeque<_>>();
+    let ready = Ready {
+        golem_id: GolemId::operator(),
+        name: SafeText::clean("Ada", 8),
+        role: SafeText::clean("trade-executor", 20),
+        tools: Vec::new(),
+        scenarios: Vec::new(),
+        journal: None,
+    };
+    let known = Known {
+        now_millis: samples::NOW.millis + 400_000,
+        motion: true,
+        page: &page,
+        feed: &feed,
+        questions: &[],
+        snapshot: Some(&snapshot),
+        ready: Some(&ready),
+        watch_only: false,
+        away: None,
+    };
+    let screens = Screens::new();
+    let mut group = criterion.benchmark_group("frame");
+    for (width, height) in [(80, 24), (200, 50)] {
+        let area = Rect::new(0, 0, width, height);
+        for id in ScreenId::ALL {
+            let Some(screen) = screens.get(id) else { continue };
+            let mut buffer = Buffer::empty(area);
+            group.bench_function(format!("{} {width}x{height}", id.name()), |bencher| {
+                bencher.iter(|| {
+                    buffer.reset();
+                    screen.draw(&known, &mut Pen { buffer: &mut buffer, theme: &theme }, area);
+                    black_box(&buffer);
+                });
+            });
+        }
+    }
+    group.finish();
+    let mut group = criterion.benchmark_group("card");
+    let area = Rect::new(0, 0, 58, 20);
+    let mut buffer = Buffer::empty(area);
+    for (widget, state, card) in samples::cards() {
+        if matches!(state, "done" | "open" | "filling" | "approved") {
+            group.bench_function(widget, |bencher| {
+                bencher.iter(|| {
+                    buffer.reset();
+                    widgets::draw(&card, &mut Pen { buffer: &mut buffer, theme: &theme }, area, samples::NOW);
+                    black_box(&buffer);
+                });
+            });
+        }
+    }
+    group.finish();
+}
+
+fn folding(criterion: &mut Criterion) {
+    let all = events(2_000);
+    let mut group = criterion.benchmark_group("fold");
+    group.throughput(Throughput::Elements(u64::try_from(all.len()).unwrap_or(0)));
+    group.sample_size(20);
+    group.bench_function("events", |bencher| {
+        bencher.iter(|| {
+            let mut feed = Feed::default();
+            all.iter().for_each(|event| feed.take(event));
+            black_box(feed.last)
+        });
+    });
+    group.finish();
+}
+
+criterion_group!(benches, frames, folding);
+criterion_main!(benches);

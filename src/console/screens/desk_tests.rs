@@ -1,0 +1,630 @@
+//! The screens on which an operator acts: by keyboard alone, by mouse alone, at every size, under attack.
+
+use alloy::primitives::{Address, B256, U256};
+use crossterm::event::{KeyCode, KeyModifiers};
+use proptest::prelude::*;
+use ratatui::buffer::{Buffer, Cell};
+use ratatui::layout::{Position, Rect};
+use serde_json::{Value, json};
+
+use super::form::tests::tool;
+use super::network::NetworkScreen;
+use super::orders::Orders;
+use super::portfolio::Portfolio;
+use super::tools::Tools;
+use super::trade::Trade;
+use super::{Heard, Known, ScreenView, Wish, holder};
+use crate::base::id::{CallId, GolemId};
+use crate::base::model::{CapabilityTier, Category, Phase};
+use crate::base::text::{SafeText, corpus};
+use crate::base::units::TokenAmount;
+use crate::console::keymap::{Action, Key};
+use crate::console::pen::Pen;
+use crate::console::state::feed::Feed;
+use crate::console::state::model::*;
+use crate::console::theme::Theme;
+use crate::console::widgets::samples::{self, START, START_MILLIS};
+use crate::engine::{Status, ToolResponse};
+use crate::fabric::{DecayUnit, IntentStatus};
+use crate::runtime::handle::{
+    AllowanceNow, ChainHoldings, Command, DevnetControl, Holding, PolicyNow, Ready, Snapshot, ToolInfo,
+};
+
+const AREA: Rect = Rect { x: 0, y: 0, width: 120, height: 36 };
+
+fn safe(text: &str) -> SafeText {
+    SafeText::clean(text, 200)
+}
+
+struct World {
+    page: Page,
+    feed: Feed,
+    snapshot: Snapshot,
+    ready: Ready,
+    now: u64,
+    watch_only: bool,
+}
+
+impl World {
+    fn known(&self) -> Known<'_> {
+        Known {
+            now_millis: self.now,
+            motion: true,
+            page: &self.page,
+            feed: &self.feed,
+            questions: &[],
+            snapshot: Some(&self.snapshot),
+            ready: Some(&self.ready),
+            watch_only: self.watch_only,
+            away: None,
+        }
+    }
+}
+
+fn in_words(word: &str) -> World {
+    let mut page = Page::default();
+    page.apply(Update::Started(Network {
+        name: safe("devnet"),
+        money: Money::Play,
+        chains: vec![
+            ChainIdentity { name: safe("ethereum"), id: 31_337, interval_millis: Some(2000) },
+            ChainIdentity { name: safe("base"), id: 31_338, interval_millis: Some(1000) },
+        ],
+        wallet: Address::repeat_byte(0xf3),
+    }));
+    let block = |number| BlockRow {
+        number,
+        timestamp: START - 2 * (1290 - number),
+        base_fee_wei: 1_200_000_000,
+        gas_used: 400_000,
+        gas_limit: 30_000_000,
+        transactions: 3,
+    };
+    for chain in 0..2 {
+        page.apply(Update::Chain(Box::new(ChainSnapshot {
+            chain,
+            blocks: (1270..=1290).map(block).collect(),
+            tokens: vec![
+                TokenRow {
+                    symbol: safe(word),
+                    address: Address::repeat_byte(1),
+                    price: FeedPrice::Live("3412.55".parse().unwrap()),
+                },
+                TokenRow { symbol: safe("DAI"), address: Address::repeat_byte(2), price: FeedPrice::None(safe(word)) },
+            ],
+            pools: vec![PoolRow {
+                base: safe(word),
+                quote: safe("USDC"),
+                version: PoolVersion::V3,
+                fee_pips: 500,
+                address: Address::repeat_byte(9),
+                price: Some("3412.5521".parse().unwrap()),
+                feed_price: Some("3411.2".parse().unwrap()),
+                holds: Some("12450000".parse().unwrap()),
+            }],
+            balances: Vec::new(),
+            activity: Vec::new(),
+        })));
+    }
+    let mut feed = Feed::default();
+    let mut open = samples::order(DecayUnit::Seconds);
+    open.token_in.symbol = safe(word);
+    feed.orders.push_back((START_MILLIS, open));
+    let mut past = samples::order(DecayUnit::Seconds);
+    past.order_hash = B256::repeat_byte(0x77);
+    past.status = crate::fabric::OrderStatus::Expired;
+    feed.orders.push_back((START_MILLIS + 5, past));
+    let mut intent = samples::intent();
+    intent.destination_chain = safe(word);
+    feed.intents.push_back((START_MILLIS + 9, intent));
+    for at in 0..60 {
+        feed.equity.push_back((START_MILLIS - 600_000 + at * 10_000, format!("253{at:02}.25").parse().unwrap()));
+    }
+    let allowance = |symbol: &str, seed, unlimited| AllowanceNow {
+        chain: safe("ethereum"),
+        chain_id: 31_337,
+        symbol: safe(symbol),
+        token: Address::repeat_byte(seed),
+        spender: Address::repeat_byte(0xa3),
+        label: (seed == 1).then(|| safe(word)),
+        through_permit2: seed == 1,
+        raw: U256::from(250_000_000u64),
+        amount: TokenAmount::new(U256::from(250_000_000u64), 6).ok(),
+        unlimited,
+        expires_at: (seed == 1).then_some(START + 300),
+    };
+    let snapshot = Snapshot {
+        golem_id: GolemId::operator(),
+        at: START_MILLIS,
+        account: Some(Address::repeat_byte(0xf3)),
+        paper: false,
+        phase: Phase::Cautious,
+        policy: PolicyNow { name: safe("demo"), version: 3, hash: B256::ZERO },
+        limits: None,
+        fault: None,
+        stop: None,
+        holdings: vec![ChainHoldings {
+            chain: safe("ethereum"),
+            chain_id: 31_337,
+            block: 1290,
+            rows: vec![
+                Holding {
+                    symbol: safe(word),
+                    amount: TokenAmount::new(U256::from(4_250_000_000_000_000_000u64), 18).unwrap(),
+                    value: Some("14503.34".parse().unwrap()),
+                },
+                Holding {
+                    symbol: safe("USDC"),
+                    amount: TokenAmount::new(U256::from(6_120_000_000u64), 6).unwrap(),
+                    value: None,
+                },
+            ],
+        }],
+        equity: Some("25310.42".parse().unwrap()),
+        all_priced: false,
+        allowances: vec![allowance("WETH", 1, false), allowance("USDC", 2, true)],
+        grants: Vec::new(),
+        running: 0,
+    };
+    let with = |name: &str, capability, category| ToolInfo { category, ..tool(name, capability) };
+    let order_tool = |name: &str, field: &str| {
+        let mut info = with(name, CapabilityTier::Write, Category::Trading);
+        info.input_schema = json!({"properties": {field: {"type": "string"}, "chain": {"type": "string"}}, "required": [field, "chain"]});
+        info
+    };
+    let mut quote = with("uniswap_get_quote", CapabilityTier::Read, Category::Trading);
+    quote.description = safe(word);
+    let ready = Ready {
+        golem_id: GolemId::operator(),
+        name: safe("Ada"),
+        role: safe("trade-executor"),
+        tools: vec![
+            with("get_balances", CapabilityTier::Read, Category::Data),
+            quote,
+            with("uniswap_execute_swap", CapabilityTier::Write, Category::Trading),
+            order_tool("uniswapx_cancel_order", "order_hash"),
+            order_tool("intent_refund", "intent_id"),
+        ],
+        scenarios: Vec::new(),
+        journal: None,
+    };
+    World { page, feed, snapshot, ready, now: START_MILLIS + 7_000, watch_only: false }
+}
+
+fn world() -> World {
+    in_words("WETH")
+}
+
+fn key(code: KeyCode) -> Key {
+    Key { code, modifiers: KeyModifiers::NONE }
+}
+
+fn typed(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
+    let mut wishes = Vec::new();
+    for letter in words.chars() {
+        let code = match letter {
+            '\n' => KeyCode::Enter,
+            '\t' => KeyCode::Tab,
+            letter => KeyCode::Char(letter),
+        };
+        assert!(screen.type_key(key(code), &world.known(), &mut wishes), "{letter:?} was not taken");
+    }
+    wishes
+}
+
+fn calls(wishes: &[Wish]) -> Vec<(u32, String, Value, bool)> {
+    let of = |wish: &Wish| match wish {
+        Wish::Send(command) => match command.as_ref() {
+            Command::Call { ticket, tool, params, dry_run, .. } => {
+                Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), *dry_run))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    wishes.iter().filter_map(of).collect()
+}
+
+fn drawn(screen: &dyn ScreenView, world: &World, area: Rect) -> String {
+    let theme = Theme::load("dark", None).unwrap().0;
+    let mut buffer = Buffer::empty(area);
+    screen.draw(&world.known(), &mut Pen { buffer: &mut buffer, theme: &theme }, area);
+    let line = |cells: &[Cell]| cells.iter().map(Cell::symbol).collect::<String>();
+    let rows = buffer.content.chunks(usize::from(area.width.max(1)));
+    rows.map(|row| line(row).trim_end().to_owned()).collect::<Vec<_>>().join("\n")
+}
+
+/// Where some words stand on the screen.
+fn place_of(screen: &dyn ScreenView, world: &World, words: &str) -> Position {
+    let text = drawn(screen, world, AREA);
+    for (y, row) in (0..).zip(text.lines()) {
+        if let Some(at) = row.find(words) {
+            return Position { x: u16::try_from(crate::base::text::width(&row[..at])).unwrap(), y };
+        }
+    }
+    panic!("`{words}` does not stand in\n{text}");
+}
+
+fn click(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
+    let at = place_of(screen, world, words);
+    screen.click(at, &world.known(), AREA)
+}
+
+fn offer(expires_at: u64) -> Box<ToolResponse> {
+    let checks = json!([{"check": "halt", "outcome": "passed", "detail": "no stop"}, {"check": "slippage_guard", "outcome": "warned", "detail": "close"}]);
+    Box::new(ToolResponse {
+        call_id: CallId::new(START_MILLIS),
+        status: Status::Simulated,
+        data: Some(json!({"amount_in": "0.25", "amount_out": "852.5"})),
+        error: None,
+        decision_hints: Some(json!({"permit": {
+            "expected_outcome": "Swap 0.25 WETH for >= 848.283372 USDC", "expires_at": expires_at, "gas_usd": "5.04",
+            "bounds": {"pays_at_most": [{"token": "WETH", "amount": "0.25", "usd": "853.14"}],
+                       "receives_at_least": [{"token": "USDC", "amount": "848.283372", "usd": "848.28"}], "still_takeable": []},
+            "legs": [{"purpose": "main", "to": "0xa3af642cb02a15e2ad2edf63ed80279d059562bb"}], "checks": checks, "reasons": [],
+        }})),
+        explanation: Some("Would receive 852.5 USDC".to_owned()),
+    })
+}
+
+/// The trade screen with a swap typed into it; and what it asked for meanwhile.
+fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    assert!(!trade.takes_text());
+    trade.act(Action::Open, &world.known(), AREA);
+    assert!(trade.takes_text());
+    let wishes = typed(&mut trade, world, "WETH\tUSDC\t0.25");
+    (trade, wishes)
+}
+
+#[test]
+fn a_swap_by_keyboard_alone_is_previewed_then_asked_about_then_done() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let [(count, tool, params, dry_run)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((tool.as_str(), *dry_run), ("uniswap_execute_swap", true));
+    assert_eq!(*params, json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"}));
+    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
+    // Enter opens a question; Enter alone never answers it; a letter that picks nothing neither.
+    assert!(typed(&mut trade, &world, "\n\n\nq\n").is_empty());
+    assert!(drawn(&trade, &world, AREA).contains("PLAY MONEY"));
+    let done = calls(&typed(&mut trade, &world, "s\n"));
+    let [(_, tool, again, false)] = &done[..] else { panic!("{done:?}") };
+    assert_eq!((tool.as_str(), again), ("uniswap_execute_swap", params));
+    // What was done once must be previewed again before it can be done again.
+    let more = calls(&typed(&mut trade, &world, "\n"));
+    assert!(matches!(&more[..], [(.., true)]), "{more:?}");
+    world.now += 1;
+}
+
+#[test]
+fn a_swap_by_mouse_alone() {
+    let world = world();
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    // A mouse does not type: what is pasted into a field that was clicked does.
+    for (field, words) in [("token in*", "WETH"), ("token out*", "USDC"), ("amount*", "0.25")] {
+        click(&mut trade, &world, field);
+        trade.paste(&safe(words));
+    }
+    let asked = calls(&click(&mut trade, &world, "[ Preview ]"));
+    let [(count, .., true)] = &asked[..] else { panic!("{asked:?}") };
+    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    assert!(click(&mut trade, &world, "[ Do it… ]").is_empty());
+    assert!(click(&mut trade, &world, "Enter does what is picked").is_empty());
+    assert!(click(&mut trade, &world, "s do it").is_empty());
+    let done = calls(&click(&mut trade, &world, "Enter does it"));
+    assert!(matches!(&done[..], [(_, tool, _, false)] if tool == "uniswap_execute_swap"), "{done:?}");
+}
+
+#[test]
+fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    // Typed on while the answer was under way: it is not the answer to what stands there now.
+    typed(&mut trade, &world, "9");
+    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    let again: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    assert!(matches!(&again[..], [(.., params, true)] if params["amount"] == "0.259"), "{again:?}");
+    // An offer whose time is over is asked for again, not done.
+    trade.hear(again[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.now += 40_000;
+    let third: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    assert!(matches!(&third[..], [(.., true)]), "{third:?}");
+    assert!(trade.takes_text() && !drawn(&trade, &world, AREA).contains("Do this?"));
+}
+
+#[test]
+fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
+    let mut world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quotes = calls(&wishes);
+    assert_eq!(quotes.len(), 1, "one for the first amount, none while it is under way: {quotes:?}");
+    assert_eq!((quotes[0].1.as_str(), &quotes[0].2["amount"]), ("uniswap_get_quote", &json!("0")));
+    assert_eq!(trade.wakes_at(), None, "nothing to do until the answer comes");
+    let answer = |amount: &str| {
+        let (mut data, hints) = samples::quote_answer(false, 0.1);
+        data["amount_in"] = json!(amount);
+        let call_id = CallId::new(START_MILLIS);
+        let reply = ToolResponse {
+            call_id,
+            status: Status::Success,
+            data: Some(data),
+            error: None,
+            decision_hints: Some(hints),
+            explanation: None,
+        };
+        Heard::Reply(Box::new(reply))
+    };
+    assert!(calls(&trade.hear(quotes[0].0, answer("0"), &world.known())).is_empty(), "too soon after the last");
+    let wake = trade.wakes_at().unwrap();
+    assert!(wake > world.now && wake <= world.now + 1_000);
+    world.now = wake;
+    let next = calls(&trade.tick(&world.known()));
+    assert!(matches!(&next[..], [(_, _, params, _)] if params["amount"] == "0.25"), "{next:?}");
+    trade.hear(next[0].0, answer("0.25"), &world.known());
+    assert_eq!(trade.wakes_at(), None, "nothing changed, nothing to ask");
+    assert!(drawn(&trade, &world, AREA).contains("852.5461"));
+}
+
+#[test]
+fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
+    let world = world();
+    let mut screen = Portfolio::default();
+    screen.act(Action::NextPanel, &world.known(), AREA);
+    screen.act(Action::Down, &world.known(), AREA);
+    assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
+    assert!(calls(&typed(&mut screen, &world, "\n\n")).is_empty());
+    let spender = Address::repeat_byte(0xa3).to_string();
+    assert!(drawn(&screen, &world, AREA).contains(&spender), "the address stands whole");
+    let done = calls(&typed(&mut screen, &world, "r\n"));
+    let [(_, tool, params, false)] = &done[..] else { panic!("{done:?}") };
+    assert_eq!((tool.as_str(), &params["spender"]), ("token_revoke", &json!(spender)));
+    assert_eq!(params["token"], json!(Address::repeat_byte(2).to_string()));
+    let mut screen = Portfolio::default();
+    click(&mut screen, &world, "✓ Approved");
+    click(&mut screen, &world, "✓ Approved");
+    assert!(screen.takes_text(), "the second click on a row opens its question");
+    click(&mut screen, &world, "r take it back");
+    let done = calls(&click(&mut screen, &world, "Enter does it"));
+    assert!(
+        matches!(&done[..], [(_, tool, params, false)] if tool == "token_revoke" && params["token"] == json!(Address::repeat_byte(1).to_string()))
+    );
+}
+
+#[test]
+fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_over() {
+    let mut world = world();
+    let mut screen = Orders::default();
+    let notice = |wishes: &[Wish]| wishes.iter().any(|wish| matches!(wish, Wish::Notice(_)));
+    // The bridge order is the newest open one: nothing can be taken back yet.
+    let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+    assert!(notice(&said) && !screen.takes_text());
+    world.feed.intents[0].1.status = IntentStatus::Expired;
+    assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
+    let done = calls(&typed(&mut screen, &world, "r\n"));
+    let id = samples::intent().intent_id.to_string();
+    assert!(
+        matches!(&done[..], [(_, tool, params, false)] if tool == "intent_refund" && params["intent_id"] == json!(id)),
+        "{done:?}"
+    );
+    screen.act(Action::Down, &world.known(), AREA);
+    screen.act(Action::CancelSelected, &world.known(), AREA);
+    let done = calls(&typed(&mut screen, &world, "c\n"));
+    let hash = samples::order(DecayUnit::Seconds).order_hash.to_string();
+    assert!(
+        matches!(&done[..], [(_, tool, params, false)] if tool == "uniswapx_cancel_order" && params["order_hash"] == json!(hash) && params["chain"] == "31337"),
+        "{done:?}"
+    );
+    screen.act(Action::Bottom, &world.known(), AREA);
+    assert!(notice(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()), "a past order");
+    // A tool that this build does not have is not offered.
+    world.ready.tools.retain(|tool| !tool.name.as_str().contains("cancel"));
+    screen.act(Action::Up, &world.known(), AREA);
+    assert!(notice(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()) && !screen.takes_text());
+}
+
+#[test]
+fn orders_are_filtered_as_one_types() {
+    let world = world();
+    let mut screen = Orders::default();
+    assert!(drawn(&screen, &world, AREA).contains("2 open · 1 past"));
+    screen.act(Action::Filter, &world.known(), AREA);
+    typed(&mut screen, &world, "status:expired\n");
+    assert!(!screen.takes_text());
+    assert!(drawn(&screen, &world, AREA).contains("0 open · 1 past"));
+    screen.act(Action::Back, &world.known(), AREA);
+    assert!(drawn(&screen, &world, AREA).contains("2 open · 1 past"));
+}
+
+#[test]
+fn the_catalog_runs_what_reads_and_nothing_that_signs() {
+    let world = world();
+    let mut screen = Tools::default();
+    screen.act(Action::Open, &world.known(), AREA);
+    assert!(screen.takes_text());
+    let asked = calls(&typed(&mut screen, &world, "\n"));
+    assert!(matches!(&asked[..], [(1, tool, ..)] if tool == "get_balances"), "{asked:?}");
+    let call_id = CallId::new(START_MILLIS);
+    let reply = ToolResponse {
+        call_id,
+        status: Status::Success,
+        data: Some(json!({"total_usd": "24979.76"})),
+        error: None,
+        decision_hints: None,
+        explanation: Some("The account holds much.".to_owned()),
+    };
+    screen.hear(1, Heard::Reply(Box::new(reply)), &world.known());
+    let text = drawn(&screen, &world, AREA);
+    assert!(text.contains("24979.76") && text.contains("The account holds much."), "{text}");
+    let mut wishes = Vec::new();
+    screen.type_key(key(KeyCode::Esc), &world.known(), &mut wishes);
+    for _ in 0..10 {
+        let chosen = drawn(&screen, &world, AREA);
+        let opened = screen.act(Action::Open, &world.known(), AREA).unwrap();
+        assert_eq!(screen.takes_text(), !chosen.contains("signs, inside the policy"), "{chosen}");
+        assert!(calls(&opened).is_empty());
+        screen.type_key(key(KeyCode::Esc), &world.known(), &mut wishes);
+        screen.act(Action::Down, &world.known(), AREA);
+    }
+}
+
+#[test]
+fn the_devnet_is_controlled_where_there_is_one_and_nowhere_else() {
+    let mut world = world();
+    let mut screen = NetworkScreen::default();
+    screen.act(Action::PreviousPanel, &world.known(), AREA);
+    let wishes = screen.act(Action::Open, &world.known(), AREA).unwrap();
+    let mine = DevnetControl::Mine { chain_id: 31_337, blocks: 1 };
+    assert!(wishes.iter().any(|wish| matches!(wish, Wish::Send(command) if **command == Command::Devnet(mine))));
+    let Some(network) = &mut world.page.network else { panic!() };
+    network.money = Money::Real;
+    let wishes = screen.act(Action::Open, &world.known(), AREA).unwrap();
+    assert!(!wishes.iter().any(|wish| matches!(wish, Wish::Send(_))), "{wishes:?}");
+    assert!(!drawn(&screen, &world, AREA).contains("mine 1 block"));
+}
+
+#[test]
+fn health_and_latency_are_those_of_the_answer() {
+    let world = world();
+    let mut screen = NetworkScreen::default();
+    assert_eq!(calls(&screen.shown(&world.known())).len(), 1);
+    assert!(calls(&screen.shown(&world.known())).is_empty(), "not again so soon");
+    let data = json!({"chains": [{"chain_id": 31338, "condition": "degraded", "last_error": "timed out",
+        "endpoints": [{"endpoint": "rpc.example", "condition": "down", "lag_blocks": 7, "latency_ms": 412}]}]});
+    let call_id = CallId::new(START_MILLIS);
+    let reply = ToolResponse {
+        call_id,
+        status: Status::Success,
+        data: Some(data),
+        error: None,
+        decision_hints: None,
+        explanation: None,
+    };
+    screen.hear(1, Heard::Reply(Box::new(reply)), &world.known());
+    let text = drawn(&screen, &world, AREA);
+    for words in ["▲ base", "degraded", "✕ rpc.example", "412 ms, 7 blocks behind", "timed out"] {
+        assert!(text.contains(words), "{words}\n{text}");
+    }
+}
+
+fn screens() -> Vec<Box<dyn ScreenView>> {
+    vec![
+        Box::<Trade>::default(),
+        Box::<Orders>::default(),
+        Box::<Portfolio>::default(),
+        Box::<Tools>::default(),
+        Box::<NetworkScreen>::default(),
+    ]
+}
+
+#[test]
+fn a_console_that_only_watches_changes_nothing_from_any_screen() {
+    let mut world = world();
+    world.watch_only = true;
+    let keys = "\n\tWETH\tUSDC\t0.25\n\nrcs\nq\n";
+    for mut screen in screens() {
+        let mut wishes = screen.shown(&world.known());
+        for action in [
+            Action::Open,
+            Action::CancelSelected,
+            Action::NextPanel,
+            Action::Down,
+            Action::CancelSelected,
+            Action::NextPanel,
+            Action::Open,
+        ] {
+            wishes.extend(screen.act(action, &world.known(), AREA).unwrap_or_default());
+            for letter in keys.chars() {
+                if screen.takes_text() {
+                    let code = if letter == '\n' { KeyCode::Enter } else { KeyCode::Char(letter) };
+                    screen.type_key(key(code), &world.known(), &mut wishes);
+                }
+            }
+            screen.type_key(key(KeyCode::Esc), &world.known(), &mut wishes);
+        }
+        for wish in &wishes {
+            if let Wish::Send(command) = wish {
+                let reads = ["uniswap_get_quote", "get_chain_status", "get_balances"];
+                assert!(
+                    matches!(command.as_ref(), Command::Call { tool, .. } if reads.contains(&tool.as_str())),
+                    "{command:?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn screens_as_pictures() {
+    let world = world();
+    for screen in &mut screens() {
+        screen.shown(&world.known());
+        for (width, height) in [(80, 20), (120, 36), (40, 20), (14, 5)] {
+            let text = drawn(screen.as_ref(), &world, Rect { x: 0, y: 0, width, height });
+            insta::assert_snapshot!(format!("{}_{width}x{height}", screen.id().name().to_lowercase()), text);
+        }
+    }
+}
+
+#[test]
+fn no_hostile_text_reaches_a_cell_of_these_screens() {
+    let theme = Theme::load("dark", None).unwrap().0;
+    for word in corpus::all() {
+        let world = in_words(&word);
+        for screen in &mut screens() {
+            screen.shown(&world.known());
+            let mut buffer = Buffer::empty(AREA);
+            screen.draw(&world.known(), &mut Pen { buffer: &mut buffer, theme: &theme }, AREA);
+            for cell in &buffer.content {
+                assert!(!cell.symbol().chars().any(char::is_control), "{word:?} on {:?}", screen.id());
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    #[test]
+    fn no_screen_draws_outside_or_panics(
+        which in 0usize..5,
+        (width, height, x, y) in (0u16..200, 0u16..60, 0u16..6, 0u16..6),
+        actions in prop::collection::vec(0usize..14, 0..12),
+        clicks in prop::collection::vec((0u16..206, 0u16..66, any::<bool>()), 0..8),
+    ) {
+        let world = world();
+        let theme = Theme::load("dark", None).unwrap().0;
+        let area = Rect::new(x, y, width, height);
+        let mut screen = screens().swap_remove(which);
+        screen.shown(&world.known());
+        let all = [
+            Action::Down, Action::Up, Action::Top, Action::Bottom, Action::HalfPageDown, Action::HalfPageUp, Action::Open,
+            Action::Filter, Action::NextPanel, Action::PreviousPanel, Action::Zoom, Action::LongerRange,
+            Action::CancelSelected, Action::Back,
+        ];
+        for action in actions {
+            screen.act(all[action], &world.known(), area);
+        }
+        for (column, row, down) in clicks {
+            let at = Position { x: column, y: row };
+            screen.click(at, &world.known(), area);
+            screen.wheel(at, down, &world.known(), area);
+        }
+        let whole = Rect::new(0, 0, 210, 70);
+        let mut buffer = Buffer::filled(whole, Cell::new("░"));
+        screen.draw(&world.known(), &mut Pen { buffer: &mut buffer, theme: &theme }, area);
+        for position in whole.positions() {
+            if !area.contains(position) {
+                prop_assert_eq!(buffer[position].symbol(), "░", "{:?} of {:?}", position, area);
+            }
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! Screen 3: auction orders and bridge orders, open and past, each with its card; cancelling and taking back.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::layout::{Position, Rect};
+use serde_json::{Map, Value};
+
+use super::ask::{Ask, Asked, Way};
+use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use crate::base::text::SafeText;
+use crate::console::keymap::{Action, Key};
+use crate::console::pen::{Pen, Piece, line};
+use crate::console::theme::Role;
+use crate::console::widgets::bridge::BridgeModel;
+use crate::console::widgets::order::OrderModel;
+use crate::console::widgets::paint::{Row, one_line, rows, wrapped};
+use crate::console::widgets::{self, Moment, Sheet};
+use crate::fabric::{IntentStatus, IntentUpdate, OrderStatus, OrderUpdate};
+use crate::runtime::handle::Command;
+
+/// Columns from which list and card stand side by side.
+const SIDE_BY_SIDE: u16 = 110;
+/// Longest filter, in characters.
+const LONGEST_FILTER: usize = 60;
+
+/// One entry of the list.
+#[derive(Debug, Clone, Copy)]
+enum Entry<'k> {
+    Auction(u64, &'k OrderUpdate),
+    Bridge(u64, &'k IntentUpdate),
+}
+
+/// What a question leads to: the tool and its parameters.
+type Then = (&'static str, Value);
+
+/// The screen.
+#[derive(Debug, Default)]
+pub struct Orders {
+    selected: usize,
+    filter: String,
+    filtering: bool,
+    zoomed: bool,
+    ask: Option<Ask<Then>>,
+    sent: u32,
+}
+
+impl Entry<'_> {
+    fn at(&self) -> u64 {
+        match self {
+            Self::Auction(at, _) | Self::Bridge(at, _) => *at,
+        }
+    }
+
+    fn open(&self) -> bool {
+        match self {
+            Self::Auction(_, order) => !order.status.is_final(),
+            Self::Bridge(_, intent) => !intent.status.is_final(),
+        }
+    }
+
+    /// What the filter looks at.
+    fn words(&self) -> String {
+        match self {
+            Self::Auction(_, order) => format!(
+                "auction {} {} {} {} token:{} token:{} status:{}",
+                order.order_hash,
+                order.order_type,
+                order.token_in.symbol,
+                order.token_out.symbol,
+                order.token_in.symbol,
+                order.token_out.symbol,
+                order.status.as_str()
+            ),
+            Self::Bridge(_, intent) => format!(
+                "bridge {} {} {} token:{} status:{}",
+                intent.intent_id,
+                intent.source_chain,
+                intent.destination_chain,
+                intent.token_in.symbol,
+                intent.status.as_str()
+            ),
+        }
+    }
+
+    fn hash(&self) -> String {
+        match self {
+            Self::Auction(_, order) => order.order_hash.to_string(),
+            Self::Bridge(_, intent) => intent.intent_id.to_string(),
+        }
+    }
+}
+
+/// A card for an entry, drawn by what it is.
+enum Model {
+    Auction(OrderModel),
+    Bridge(BridgeModel),
+}
+
+impl Model {
+    fn of(entry: Entry<'_>) -> Self {
+        match entry {
+            Entry::Auction(at, order) => Self::Auction(OrderModel::known(at, order)),
+            Entry::Bridge(at, intent) => Self::Bridge(BridgeModel::known(at, intent)),
+        }
+    }
+
+    fn draw(&self, pen: &mut Pen<'_>, area: Rect, now: Moment) {
+        match self {
+            Self::Auction(model) => widgets::draw(model, pen, area, now),
+            Self::Bridge(model) => widgets::draw(model, pen, area, now),
+        }
+    }
+
+    fn line(&self, now: Moment) -> widgets::paint::Line {
+        match self {
+            Self::Auction(model) => model.line(now),
+            Self::Bridge(model) => model.line(now),
+        }
+    }
+}
+
+impl Orders {
+    /// What the filter lets through: the open ones first, each part with the newest first.
+    fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
+        let wanted: Vec<String> = self.filter.to_lowercase().split_whitespace().map(str::to_owned).collect();
+        let auctions = known.feed.orders.iter().map(|(at, order)| Entry::Auction(*at, order));
+        let bridges = known.feed.intents.iter().map(|(at, intent)| Entry::Bridge(*at, intent));
+        let fits = |entry: &Entry<'_>| {
+            let words = entry.words().to_lowercase();
+            wanted.iter().all(|word| words.contains(word))
+        };
+        let mut all: Vec<_> = auctions.chain(bridges).filter(fits).collect();
+        all.sort_by_key(|entry| (!entry.open(), u64::MAX - entry.at()));
+        all
+    }
+
+    fn selected<'k>(&self, known: &Known<'k>) -> Option<Entry<'k>> {
+        let all = self.entries(known);
+        all.get(self.selected.min(all.len().saturating_sub(1))).copied()
+    }
+
+    fn plan(&self, area: Rect) -> (Rect, Rect) {
+        let none = Rect { width: 0, height: 0, ..area };
+        if self.zoomed {
+            return (none, area);
+        }
+        if area.width >= SIDE_BY_SIDE {
+            let list = area.width - 60;
+            return (Rect { width: list, ..area }, Rect { x: area.x + list, width: 60, ..area });
+        }
+        let list = (area.height / 2).min(10);
+        (Rect { height: list, ..area }, Rect { y: area.y + list, height: area.height - list, ..area })
+    }
+
+    /// What can be done about an entry, as a question. A tool that this build does not have is not offered.
+    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, &'static str> {
+        let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
+        let params = |tool: &str, id: String, chain: String| {
+            let mut params = Map::new();
+            let schema = has(tool).and_then(|tool| tool.input_schema.get("properties")).and_then(Value::as_object);
+            for name in schema.into_iter().flat_map(|schema| schema.keys()) {
+                if name.contains("hash") || name.ends_with("_id") && name != "chain_id" {
+                    params.insert(name.clone(), Value::from(id.clone()));
+                } else if name == "chain" || name == "chain_id" || name == "source_chain" {
+                    params.insert(name.clone(), Value::from(chain.clone()));
+                }
+            }
+            Value::Object(params)
+        };
+        match entry {
+            Entry::Auction(_, order) => {
+                if order.status.is_final() {
+                    return Err("this order is over; there is nothing to cancel");
+                }
+                if order.status == OrderStatus::Pending {
+                    return Err("the order service has not taken this order yet");
+                }
+                let tool = "uniswapx_cancel_order";
+                has(tool).ok_or("this build cannot cancel orders")?;
+                let hash = order.order_hash.to_string();
+                let facts = vec![
+                    Row::new(
+                        format!("Auction {} {} → {}", order.amount_in, order.token_in.symbol, order.token_out.symbol),
+                        Role::Dialog,
+                    ),
+                    Row::new("order ", Role::TextDim).then(hash.clone(), Role::Dialog),
+                    Row::new("It is made void on chain, which costs gas. A filler may be quicker.", Role::Dialog),
+                ];
+                let then = (tool, params(tool, hash, order.chain_id.to_string()));
+                let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                Ok(Ask::new("Cancel this order?", facts, vec![way]))
+            }
+            Entry::Bridge(_, intent) => {
+                if intent.status != IntentStatus::Expired {
+                    return Err("the money can be taken back once its time is over and nobody delivered");
+                }
+                let tool = "intent_refund";
+                has(tool).ok_or("this build cannot take bridge money back")?;
+                let id = intent.intent_id.to_string();
+                let facts = vec![
+                    Row::new(
+                        format!("{} {} locked on {}", intent.amount_in, intent.token_in.symbol, intent.source_chain),
+                        Role::Dialog,
+                    ),
+                    Row::new("order   ", Role::TextDim).then(id.clone(), Role::Dialog),
+                    Row::new("settler ", Role::TextDim).then(intent.settler.to_string(), Role::Dialog),
+                ];
+                let then = (tool, params(tool, id, intent.source_chain.to_string()));
+                let way = Way { letter: 'r', words: "take the money back".to_owned(), then };
+                Ok(Ask::new("Take the money back?", facts, vec![way]))
+            }
+        }
+    }
+
+    fn ask_about(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
+        if known.watch_only {
+            return notice("nothing can be changed from here: this console only watches");
+        }
+        let Some(entry) = self.selected(known) else { return notice("there is no order here") };
+        match self.question(entry, known) {
+            Ok(ask) => {
+                self.ask = Some(ask);
+                Vec::new()
+            }
+            Err(why) => notice(why),
+        }
+    }
+
+    fn settle(&mut self, asked: Asked<Then>) -> Vec<Wish> {
+        match asked {
+            Asked::Open => Vec::new(),
+            Asked::Closed => {
+                self.ask = None;
+                Vec::new()
+            }
+            Asked::Do((tool, params)) => {
+                self.ask = None;
+                self.sent = self.sent.wrapping_add(1);
+                vec![Wish::Send(Box::new(Command::Call {
+                    ticket: ticket(ScreenId::Orders, self.sent),
+                    tool: tool.to_owned(),
+                    params,
+                    dry_run: false,
+                    idempotency_key: None,
+                }))]
+            }
+        }
+    }
+}
+
+impl ScreenView for Orders {
+    fn id(&self) -> ScreenId {
+        ScreenId::Orders
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let now = Moment { millis: known.now_millis, motion: known.motion };
+        let (list, details) = self.plan(area);
+        let all = self.entries(known);
+        let open = all.iter().filter(|entry| entry.open()).count();
+        let selected = self.selected.min(all.len().saturating_sub(1));
+        if list.height >= 2 && list.width >= 4 {
+            let mut right: Vec<Piece> = vec![("/ ".to_owned(), Role::Key)];
+            let shown = if self.filter.is_empty() && !self.filtering { "all" } else { self.filter.as_str() };
+            right.push((shown.to_owned(), Role::TextDim));
+            if self.filtering {
+                right.push(("▏".to_owned(), Role::BorderFocus));
+            }
+            let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
+            pen.frame(list, &[(title, Role::Title)], &right, Role::BorderFocus);
+            let inner = Rect { x: list.x + 1, y: list.y + 1, width: list.width - 2, height: list.height - 2 };
+            let offset = (selected + 1).saturating_sub(usize::from(inner.height));
+            for (at, (index, entry)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+                let place = line(inner, at);
+                if index == selected {
+                    pen.fill(place, Role::Selection);
+                    pen.text(place, place.x, "▸", Role::BorderFocus);
+                }
+                let place = Rect { x: place.x + 1, width: place.width.saturating_sub(1), ..place };
+                one_line(pen, place, Model::of(*entry).line(now), now);
+            }
+            if all.is_empty() {
+                let words = if self.filter.is_empty() {
+                    "No order yet. A swap that prefers an auction, or a bridge, stands here while it is open and after."
+                } else {
+                    "No order fits the filter."
+                };
+                rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+            }
+            let visible = usize::from(inner.height);
+            if all.len() > visible && visible > 0 {
+                let words = format!(" {}–{} of {} ", offset + 1, offset + visible, all.len());
+                let below = line(list, list.height - 1);
+                pen.text(below, below.x + 2, &words, Role::TextDim);
+            }
+        }
+        if let Some(entry) = all.get(selected) {
+            let model = Model::of(*entry);
+            let wanted = match &model {
+                Model::Auction(model) => widgets::height(model, details.width, now),
+                Model::Bridge(model) => widgets::height(model, details.width, now),
+            };
+            model.draw(pen, Rect { height: details.height.min(wanted), ..details }, now);
+        }
+        if let Some(ask) = &self.ask {
+            ask.draw(pen, area);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let last = self.entries(known).len().saturating_sub(1);
+        let page = usize::from(self.plan(area).0.height.saturating_sub(2)).max(2) / 2;
+        let at = self.selected.min(last);
+        match action {
+            Action::Down => self.selected = (at + 1).min(last),
+            Action::Up => self.selected = at.saturating_sub(1),
+            Action::Top => self.selected = 0,
+            Action::Bottom => self.selected = last,
+            Action::HalfPageDown => self.selected = (at + page).min(last),
+            Action::HalfPageUp => self.selected = at.saturating_sub(page),
+            Action::Open | Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if !self.filter.is_empty() => self.filter.clear(),
+            Action::Filter => self.filtering = true,
+            Action::CancelSelected => return Some(self.ask_about(known)),
+            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash())]),
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.filtering || self.ask.is_some()
+    }
+
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.key(key);
+            wishes.extend(self.settle(asked));
+            return true;
+        }
+        match (key.code, key.modifiers) {
+            (KeyCode::Enter, _) => self.filtering = false,
+            (KeyCode::Esc, _) => {
+                self.filtering = false;
+                self.filter.clear();
+            }
+            (KeyCode::Backspace, _) => drop(self.filter.pop()),
+            (KeyCode::Char(typed), KeyModifiers::NONE) if self.filter.chars().count() < LONGEST_FILTER => {
+                self.filter.push(typed);
+                self.selected = 0;
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        if self.filtering {
+            let room = LONGEST_FILTER.saturating_sub(self.filter.chars().count());
+            self.filter.extend(text.as_str().chars().take(room));
+        }
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.click(at, area);
+            return self.settle(asked);
+        }
+        let (list, details) = self.plan(area);
+        if list.contains(at) {
+            let visible = usize::from(list.height.saturating_sub(2));
+            let count = self.entries(known).len();
+            let selected = self.selected.min(count.saturating_sub(1));
+            let offset = (selected + 1).saturating_sub(visible);
+            if at.y == list.y {
+                self.filtering = true;
+            } else {
+                let row = usize::from(at.y - list.y - 1) + offset;
+                if row < count {
+                    self.selected = row;
+                }
+            }
+        } else if details.contains(at) {
+            return self.ask_about(known);
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+        let last = self.entries(known).len().saturating_sub(1);
+        let at = self.selected.min(last);
+        self.selected = if down { (at + 1).min(last) } else { at.saturating_sub(1) };
+    }
+
+    fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
+        super::said(&heard)
+    }
+
+    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
+        vec![Action::Open, Action::CancelSelected, Action::Filter, Action::Copy]
+    }
+}

@@ -1,0 +1,483 @@
+//! Screen 4: what is held on each chain, what others may take of it and how to take that back, what everything was
+//! worth over time with the trades marked, what gas cost.
+
+use ratatui::layout::{Position, Rect};
+use rust_decimal::Decimal;
+use serde_json::{Value, json};
+
+use super::ask::{Ask, Asked, Way, column};
+use super::{Known, ScreenId, ScreenView, Wish, ticket};
+use crate::base::text::{SafeText, width};
+use crate::base::units::{TokenAmount, Usd};
+use crate::console::format::{amount, dollars, grouped, short_address, time_of_day};
+use crate::console::keymap::{Action, Key};
+use crate::console::pen::{Cell, Pen, Piece, line};
+use crate::console::theme::Role;
+use crate::console::widgets::Moment;
+use crate::console::widgets::chart::{self, ChartMark, ChartModel, Range};
+use crate::console::widgets::figure::left;
+use crate::console::widgets::paint::{Row, cut, rows, wrapped};
+use crate::runtime::handle::{AllowanceNow, Command, Snapshot};
+
+/// Columns from which holdings and the curve stand side by side.
+const SIDE_BY_SIDE: u16 = 100;
+
+/// The panels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Panel {
+    #[default]
+    Holdings,
+    Allowances,
+    Curve,
+}
+
+/// The screen.
+#[derive(Debug, Default)]
+pub struct Portfolio {
+    focus: Panel,
+    offset: usize,
+    selected: usize,
+    range: Range,
+    zoomed: bool,
+    ask: Option<Ask<Value>>,
+    sent: u32,
+}
+
+/// Where everything is.
+struct Plan {
+    holdings: Rect,
+    allowances: Rect,
+    curve: Rect,
+    gas: Rect,
+}
+
+fn moment(known: &Known<'_>) -> Moment {
+    Moment { millis: known.now_millis, motion: known.motion }
+}
+
+impl Portfolio {
+    fn plan(&self, area: Rect) -> Plan {
+        let none = Rect { width: 0, height: 0, ..area };
+        let mut plan = Plan { holdings: none, allowances: none, curve: none, gas: none };
+        if self.zoomed {
+            match self.focus {
+                Panel::Holdings => plan.holdings = area,
+                Panel::Allowances => plan.allowances = area,
+                Panel::Curve => plan.curve = area,
+            }
+            return plan;
+        }
+        let part = |from: Rect, y: u16, height: u16| Rect { y: from.y + y, height, ..from };
+        if area.width >= SIDE_BY_SIDE {
+            let wide = area.width * 9 / 20;
+            let (one, two) =
+                (Rect { width: wide, ..area }, Rect { x: area.x + wide, width: area.width - wide, ..area });
+            let upper = area.height * 3 / 5;
+            plan.holdings = part(one, 0, upper);
+            plan.allowances = part(one, upper, area.height - upper);
+            let gas = 8.min(area.height);
+            plan.curve = part(two, 0, area.height - gas);
+            plan.gas = part(two, area.height - gas, gas);
+            return plan;
+        }
+        let upper = (area.height * 2 / 5).max(3).min(area.height);
+        let middle = (area.height / 3).min(area.height - upper);
+        plan.holdings = part(area, 0, upper);
+        plan.allowances = part(area, upper, middle);
+        plan.curve = part(area, upper + middle, area.height - upper - middle);
+        plan
+    }
+
+    fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceNow> {
+        let all = &known.snapshot?.allowances;
+        all.get(self.selected.min(all.len().saturating_sub(1)))
+    }
+
+    fn ask_to_revoke(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        let Some(allowance) = self.allowance(known) else { return vec![notice("there is no allowance to take back")] };
+        if known.watch_only {
+            return vec![notice("nothing can be changed from here: this console only watches")];
+        }
+        let who = allowance.label.as_ref().map_or_else(|| allowance.spender.to_string(), ToString::to_string);
+        let facts = vec![
+            Row::new(format!("{} may take {} of {}", who, scope(allowance), allowance.symbol), Role::Dialog),
+            Row::new("token    ", Role::TextDim).then(allowance.token.to_string(), Role::Dialog),
+            Row::new("spender  ", Role::TextDim).then(allowance.spender.to_string(), Role::Dialog),
+            Row::new("on ", Role::TextDim)
+                .then(format!("{}; costs gas, moves no tokens", allowance.chain), Role::Dialog),
+        ];
+        let params = json!({
+            "token": allowance.token.to_string(),
+            "chain": allowance.chain_id.to_string(),
+            "spender": allowance.spender.to_string(),
+        });
+        let way = Way { letter: 'r', words: "take it back".to_owned(), then: params };
+        self.ask = Some(Ask::new("Take an allowance back?", facts, vec![way]));
+        Vec::new()
+    }
+
+    fn settle(&mut self, asked: Asked<Value>) -> Vec<Wish> {
+        match asked {
+            Asked::Open => Vec::new(),
+            Asked::Closed => {
+                self.ask = None;
+                Vec::new()
+            }
+            Asked::Do(params) => {
+                self.ask = None;
+                self.sent = self.sent.wrapping_add(1);
+                let command = Command::Call {
+                    ticket: ticket(ScreenId::Portfolio, self.sent),
+                    tool: "token_revoke".to_owned(),
+                    params,
+                    dry_run: false,
+                    idempotency_key: None,
+                };
+                vec![Wish::Send(Box::new(command)), notice("asked to take the allowance back; its card is on Live")]
+            }
+        }
+    }
+
+    fn rows_of(&self, known: &Known<'_>) -> usize {
+        known.snapshot.map_or(0, |snapshot| holding_rows(snapshot).len())
+    }
+}
+
+fn notice(words: &str) -> Wish {
+    Wish::Notice(SafeText::clean(words, 200))
+}
+
+/// What may be taken, in words.
+fn scope(allowance: &AllowanceNow) -> String {
+    if allowance.unlimited {
+        return "any amount".to_owned();
+    }
+    allowance.amount.map_or_else(|| format!("{} units", grouped(&allowance.raw.to_string())), |value| amount(value, 6))
+}
+
+/// A row of the holdings.
+enum Held<'s> {
+    Chain(&'s SafeText, u64, Option<Usd>),
+    Token(&'s SafeText, TokenAmount, Option<Usd>),
+}
+
+fn holding_rows(snapshot: &Snapshot) -> Vec<Held<'_>> {
+    let mut all = Vec::new();
+    for chain in &snapshot.holdings {
+        let mut priced = chain.rows.iter().filter_map(|row| row.value);
+        let total = priced.try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
+        all.push(Held::Chain(&chain.chain, chain.block, total));
+        all.extend(chain.rows.iter().map(|row| Held::Token(&row.symbol, row.amount, row.value)));
+    }
+    all
+}
+
+/// Hundredths of per cent that a value is of the whole; `None` where either is not known.
+fn share(value: Option<Usd>, whole: Option<Usd>) -> Option<String> {
+    use crate::base::units::Rounding::Down;
+    let (value, whole) = (value?.scaled(4, Down)?, whole?.scaled(4, Down)?);
+    let percent = value.checked_mul(100)?.checked_div(whole)?;
+    Some(format!("{percent} %"))
+}
+
+fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Piece]) -> Rect {
+    if area.height < 2 || area.width < 4 {
+        return Rect { width: 0, height: 0, ..area };
+    }
+    let edge = if focused { Role::BorderFocus } else { Role::Border };
+    // Colour alone would not tell which panel has the keys.
+    let mark = if focused { "▸ " } else { "" };
+    pen.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
+    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
+}
+
+/// Draws the visible slice of a list and says how much of it that is.
+fn range_words(offset: usize, visible: usize, count: usize) -> Vec<Piece> {
+    if count <= visible || visible == 0 {
+        return Vec::new();
+    }
+    vec![(format!("{}–{} of {count}", offset + 1, (offset + visible).min(count)), Role::TextDim)]
+}
+
+impl Portfolio {
+    fn draw_holdings(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let focused = self.focus == Panel::Holdings;
+        let Some(snapshot) = known.snapshot else {
+            let inner = framed(pen, area, focused, "Holding", &[]);
+            rows(pen, inner, &wrapped(vec![Row::new("Not known yet.", Role::TextDim)], inner.width.into()));
+            return;
+        };
+        // What has no price is not nothing.
+        let least = if snapshot.all_priced { "" } else { "≥ " };
+        let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
+        let inner = framed(pen, area, focused, "Holding, confirmed", &[(total, Role::TextStrong)]);
+        let all = holding_rows(snapshot);
+        let visible = usize::from(inner.height);
+        let offset = self.offset.min(all.len().saturating_sub(visible));
+        for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
+            let place = line(inner, at);
+            match row {
+                Held::Chain(name, block, total) => {
+                    let left = [
+                        (name.to_string(), Role::Title),
+                        (format!("  #{}", grouped(&block.to_string())), Role::TextDim),
+                    ];
+                    let right = [(total.map_or(String::new(), dollars), Role::TextDim)];
+                    pen.row(place, &cut(&left, usize::from(inner.width)), &right);
+                }
+                Held::Token(symbol, held, value) => {
+                    let worth =
+                        value.map_or(("no price".to_owned(), Role::StateCare), |value| (dollars(value), Role::Text));
+                    let part = share(*value, snapshot.equity).unwrap_or_default();
+                    let room = inner.width.saturating_sub(8 + 14 + 6 + 3).max(8);
+                    let cells = [
+                        Cell::left(symbol.as_str(), Role::Text, 8),
+                        Cell::right(amount(*held, 6), Role::TextStrong, room.min(26)),
+                        Cell::right(worth.0, worth.1, 14),
+                        Cell::right(part, Role::TextDim, 5),
+                    ];
+                    pen.cells(place, &cells);
+                }
+            }
+        }
+        if all.is_empty() {
+            pen.text(line(inner, 0), inner.x, "nothing held", Role::TextDim);
+        }
+        if !self.zoomed && all.len() > visible && visible > 0 {
+            let below = line(area, area.height - 1);
+            let words = range_words(offset, visible, all.len());
+            pen.row(Rect { x: below.x + 2, width: below.width.saturating_sub(4), ..below }, &words, &[]);
+        }
+    }
+
+    fn draw_allowances(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let focused = self.focus == Panel::Allowances;
+        let none = Vec::new();
+        let all = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let visible = usize::from(area.height.saturating_sub(2));
+        let selected = self.selected.min(all.len().saturating_sub(1));
+        let offset = (selected + 1).saturating_sub(visible);
+        let count = range_words(offset, visible, all.len());
+        let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
+        let inner = framed(pen, area, focused, &format!("Others may take {}", all.len()), &right);
+        if all.is_empty() {
+            let words = if known.snapshot.is_some() { "Nobody may take anything." } else { "Not known yet." };
+            rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
+            return;
+        }
+        for (at, (index, allowance)) in (0..inner.height).zip(all.iter().enumerate().skip(offset)) {
+            let here = focused && index == selected;
+            let over = allowance.expires_at.is_some_and(|ends| ends <= known.now_millis / 1000);
+            let (mark, word, role) = match (over, allowance.unlimited) {
+                (true, _) => ("○", "Expired", Role::TextDim),
+                (_, true) => ("!", "UNLIMITED", Role::StateCare),
+                _ => ("✓", "Approved", Role::StateGood),
+            };
+            let who = allowance.label.as_ref().map_or_else(|| short_address(allowance.spender), ToString::to_string);
+            let way = if allowance.through_permit2 { " in Permit2" } else { "" };
+            let until = allowance.expires_at.map_or(String::new(), |ends| format!("  {}", left(ends, moment(known))));
+            let pieces = vec![
+                (if here { "▸ " } else { "  " }.to_owned(), Role::BorderFocus),
+                (format!("{mark} {} ", column(word, 9)), role),
+                (format!("{} → {who}{way}", allowance.symbol), if here { Role::Selection } else { Role::Text }),
+                (format!("  {}{until}", scope(allowance)), Role::TextDim),
+            ];
+            let right: Vec<Piece> = vec![(allowance.chain.to_string(), Role::TextDim)];
+            let room = usize::from(inner.width).saturating_sub(allowance.chain.width() + 1);
+            pen.row(line(inner, at), &cut(&pieces, room), &right);
+        }
+    }
+
+    fn draw_curve(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        if area.height < 2 || area.width < 4 {
+            return;
+        }
+        let places =
+            |value: Usd| -> Option<Decimal> { value.to_fixed(2, crate::base::units::Rounding::Down).parse().ok() };
+        let trades = known.feed.calls.iter().filter(|call| call.verified.is_some()).filter_map(|call| call.ended_at);
+        let model = ChartModel {
+            points: known.feed.equity.iter().filter_map(|(at, value)| Some((*at, places(*value)?))).collect(),
+            marks: trades.map(|at| ChartMark { at, character: 's' }).collect(),
+            legend: "s = trades".to_owned(),
+            unit: "$",
+            places: 2,
+            range: self.range,
+        };
+        let title = format!("Equity {}  [ ]", self.range.words());
+        let newest = model.newest(moment(known));
+        let inner = framed(pen, area, self.focus == Panel::Curve, &title, &newest);
+        chart::draw(&model, pen, inner, moment(known));
+    }
+
+    fn draw_gas(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        if area.is_empty() {
+            return;
+        }
+        let inner = framed(pen, area, false, "Spent", &[]);
+        let mut all = Vec::new();
+        let wei = |value: &Value| value.get("gas_cost_wei").and_then(Value::as_str).and_then(|wei| wei.parse().ok());
+        let costs = known.feed.calls.iter().filter_map(|call| {
+            let hints = call.end.as_ref()?.card.as_ref()?.hints.as_ref()?;
+            let each = hints.get("transactions")?.as_array()?;
+            let sum =
+                each.iter().filter_map(wei).fold(alloy::primitives::U256::ZERO, |sum, one| sum.saturating_add(one));
+            Some((each.len(), sum))
+        });
+        let (count, total) = costs.fold((0, alloy::primitives::U256::ZERO), |(count, total), (more, wei)| {
+            (count + more, total.saturating_add(wei))
+        });
+        all.push(
+            Row::new("gas     ", Role::TextDim)
+                .then(format!("{} in coin", amount(TokenAmount::ether(total), 6)), Role::TextStrong)
+                .end(format!("{count} transactions, the newest calls"), Role::TextDim),
+        );
+        if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
+            let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
+            all.push(
+                Row::new("today   ", Role::TextDim)
+                    .then(dollars(limits.day.used), Role::Text)
+                    .end(format!("of {}", limit(limits.day.limit)), Role::TextDim),
+            );
+            all.push(
+                Row::new("month   ", Role::TextDim)
+                    .then(dollars(limits.month.used), Role::Text)
+                    .end(format!("of {}", limit(limits.month.limit)), Role::TextDim),
+            );
+            all.push(
+                Row::new("on hold ", Role::TextDim)
+                    .then(dollars(limits.reserved), Role::Text)
+                    .end("reserved, not settled", Role::TextDim),
+            );
+            all.push(Row::new("highest ", Role::TextDim).then(dollars(limits.high_water), Role::Text));
+        }
+        if let Some(snapshot) = known.snapshot {
+            let at = time_of_day(snapshot.at / 1000);
+            all.push(Row::new(format!("read at {at}"), Role::TextDim));
+        }
+        rows(pen, inner, &wrapped(all, inner.width.into()));
+    }
+}
+
+impl ScreenView for Portfolio {
+    fn id(&self) -> ScreenId {
+        ScreenId::Portfolio
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let plan = self.plan(area);
+        self.draw_holdings(known, pen, plan.holdings);
+        if !plan.allowances.is_empty() {
+            self.draw_allowances(known, pen, plan.allowances);
+        }
+        self.draw_curve(known, pen, plan.curve);
+        self.draw_gas(known, pen, plan.gas);
+        if let Some(ask) = &self.ask {
+            ask.draw(pen, area);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        let count = match self.focus {
+            Panel::Allowances => known.snapshot.map_or(0, |snapshot| snapshot.allowances.len()),
+            Panel::Holdings | Panel::Curve => self.rows_of(known),
+        };
+        let plan = self.plan(area);
+        let page = usize::from(plan.holdings.height.saturating_sub(2)).max(2);
+        let (at, last) = match self.focus {
+            Panel::Allowances => (&mut self.selected, count.saturating_sub(1)),
+            Panel::Holdings | Panel::Curve => (&mut self.offset, count.saturating_sub(page)),
+        };
+        match action {
+            Action::Down => *at = (*at + 1).min(last),
+            Action::Up => *at = at.saturating_sub(1).min(last),
+            Action::Top => *at = 0,
+            Action::Bottom => *at = last,
+            Action::HalfPageDown => *at = (*at + page / 2).min(last),
+            Action::HalfPageUp => *at = at.saturating_sub(page / 2).min(last),
+            Action::NextPanel | Action::PreviousPanel => {
+                let next = action == Action::NextPanel;
+                self.focus = match (self.focus, next) {
+                    (Panel::Holdings, true) | (Panel::Curve, false) => Panel::Allowances,
+                    (Panel::Allowances, true) | (Panel::Holdings, false) => Panel::Curve,
+                    (Panel::Curve, true) | (Panel::Allowances, false) => Panel::Holdings,
+                };
+            }
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::LongerRange => self.range = self.range.longer(),
+            Action::ShorterRange => self.range = self.range.shorter(),
+            Action::CancelSelected => return Some(self.ask_to_revoke(known)),
+            Action::Copy => {
+                let allowance = self.allowance(known)?;
+                return Some(vec![Wish::Copy(allowance.spender.to_string())]);
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.ask.is_some()
+    }
+
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+        let Some(ask) = &mut self.ask else { return false };
+        let asked = ask.key(key);
+        wishes.extend(self.settle(asked));
+        true
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.click(at, area);
+            return self.settle(asked);
+        }
+        let plan = self.plan(area);
+        if plan.holdings.contains(at) {
+            self.focus = Panel::Holdings;
+        } else if plan.curve.contains(at) {
+            self.focus = Panel::Curve;
+        } else if plan.allowances.contains(at) {
+            let again = self.focus == Panel::Allowances;
+            self.focus = Panel::Allowances;
+            let inner = usize::from(plan.allowances.height.saturating_sub(2));
+            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.len());
+            let offset = (self.selected.min(count.saturating_sub(1)) + 1).saturating_sub(inner);
+            let row = usize::from(at.y.saturating_sub(plan.allowances.y + 1)) + offset;
+            if at.y == plan.allowances.y {
+                // The words at the upper edge are a button.
+                let from_right = plan.allowances.right().saturating_sub(at.x);
+                if usize::from(from_right) <= width("x takes back") + 3 {
+                    return self.ask_to_revoke(known);
+                }
+            } else if row < count {
+                // The second click on a row opens its question.
+                if again && row == self.selected {
+                    return self.ask_to_revoke(known);
+                }
+                self.selected = row;
+            }
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+        let plan = self.plan(area);
+        let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
+        if plan.allowances.contains(at) {
+            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.len());
+            self.selected = step(self.selected, count.saturating_sub(1));
+        } else if plan.holdings.contains(at) {
+            let page = usize::from(plan.holdings.height.saturating_sub(2));
+            self.offset = step(self.offset, self.rows_of(known).saturating_sub(page));
+        }
+    }
+
+    fn hear(&mut self, _count: u32, heard: super::Heard, _known: &Known<'_>) -> Vec<Wish> {
+        super::said(&heard)
+    }
+
+    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
+        vec![Action::CancelSelected, Action::NextPanel, Action::LongerRange, Action::Zoom]
+    }
+}

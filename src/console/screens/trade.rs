@@ -1,0 +1,679 @@
+//! Screen 2: every trading tool by hand. A form from its schema, a quote that follows the typing, a preview with the
+//! simulated offer, and the deed itself behind a question with nothing picked. It goes through the same pipeline as
+//! whatever the Golem does.
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::layout::{Position, Rect};
+use serde_json::{Map, Value};
+
+use super::ask::{Ask, Asked, Way};
+use super::form::Form;
+use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use crate::base::id::CallId;
+use crate::base::model::{CapabilityTier, Category};
+use crate::base::text::{SafeText, width};
+use crate::console::keymap::{Action, Key};
+use crate::console::pen::{Pen, Piece, line};
+use crate::console::theme::Role;
+use crate::console::widgets::figure::{amount, left, text};
+use crate::console::widgets::paint::{Row, cut, rows, wrapped};
+use crate::console::widgets::quote::QuoteModel;
+use crate::console::widgets::swap::check_word;
+use crate::console::widgets::{self, Moment};
+use crate::engine::{Status, ToolResponse};
+use crate::fabric::{Card, EventKind, ToolEnd, ToolFailed};
+use crate::runtime::handle::{Command, ToolInfo};
+
+/// Columns from which form and answer stand side by side.
+const SIDE_BY_SIDE: u16 = 96;
+/// The least time between two quotes that follow the typing, in milliseconds.
+const QUOTE_EVERY_MILLIS: u64 = 700;
+/// The tool that gives quotes, and its parameters.
+const QUOTE_TOOL: &str = "uniswap_get_quote";
+
+/// What a command of this screen was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    Quote,
+    Preview,
+    Deed,
+}
+
+/// A preview, and what was previewed.
+#[derive(Debug, Clone, PartialEq)]
+struct Preview {
+    params: Value,
+    response: Box<ToolResponse>,
+}
+
+/// The screen.
+#[derive(Debug, Default)]
+pub struct Trade {
+    /// Names of the tools, once they are known.
+    tools: Vec<String>,
+    chosen: usize,
+    forms: Vec<Form>,
+    /// Whether the form has the keys.
+    typing: bool,
+    quote: Option<QuoteModel>,
+    /// What the quote is of.
+    quoted: Value,
+    asking_quote: bool,
+    last_quote_millis: u64,
+    preview: Option<Preview>,
+    /// The preview that is being asked for, by its count, and of what.
+    previewing: Option<(u32, Value)>,
+    deed: Option<CallId>,
+    deed_response: Option<Box<ToolResponse>>,
+    ask: Option<Ask<Value>>,
+    sent: u32,
+    purposes: Vec<(u32, Purpose)>,
+    remark: Option<String>,
+}
+
+fn notice(words: &str) -> Vec<Wish> {
+    vec![Wish::Notice(SafeText::clean(words, 200))]
+}
+
+fn trading<'k>(known: &Known<'k>) -> impl Iterator<Item = &'k ToolInfo> {
+    known.ready.into_iter().flat_map(|ready| ready.tools.iter()).filter(|tool| tool.category == Category::Trading)
+}
+
+impl Trade {
+    /// Takes the tools in once they are known: the swap first, because that is what one comes for.
+    fn learn(&mut self, known: &Known<'_>) {
+        if !self.tools.is_empty() {
+            return;
+        }
+        let mut all: Vec<&ToolInfo> = trading(known).collect();
+        all.sort_by_key(|tool| (tool.capability != CapabilityTier::Write, !tool.name.as_str().contains("swap")));
+        for tool in all {
+            let mut form = Form::of(tool);
+            // A chain must be named, and the first one is what is mostly meant.
+            let first = known.page.network.as_ref().and_then(|network| network.chains.first());
+            if let Some(chain) = first {
+                let chain = Value::from(chain.name.as_str());
+                form.fill(&Value::Object(Map::from_iter([("chain".to_owned(), chain)])));
+            }
+            self.tools.push(tool.name.to_string());
+            self.forms.push(form);
+        }
+    }
+
+    fn form(&self) -> Option<&Form> {
+        self.forms.get(self.chosen)
+    }
+
+    fn tool<'k>(&self, known: &Known<'k>) -> Option<&'k ToolInfo> {
+        let name = self.tools.get(self.chosen)?;
+        trading(known).find(|tool| tool.name.as_str() == name)
+    }
+
+    fn writes(&self, known: &Known<'_>) -> bool {
+        self.tool(known).is_some_and(|tool| tool.capability != CapabilityTier::Read)
+    }
+
+    fn choose(&mut self, at: usize) {
+        if at != self.chosen && at < self.tools.len() {
+            self.chosen = at;
+            self.forget_preview();
+            self.deed = None;
+            self.deed_response = None;
+            self.remark = None;
+        }
+    }
+
+    fn call(&mut self, purpose: Purpose, tool: &str, params: Value, dry_run: bool) -> Wish {
+        self.sent = self.sent.wrapping_add(1);
+        // Old answers that never came are forgotten.
+        if self.purposes.len() > 64 {
+            self.purposes.remove(0);
+        }
+        self.purposes.push((self.sent, purpose));
+        Wish::Send(Box::new(Command::Call {
+            ticket: ticket(ScreenId::Trade, self.sent),
+            tool: tool.to_owned(),
+            params,
+            dry_run,
+            // A deed is asked for once, whatever happens to the message that asks.
+            idempotency_key: (purpose == Purpose::Deed)
+                .then(|| format!("trade-{:016x}-{}", self.last_quote_millis, self.sent)),
+        }))
+    }
+
+    /// The quote that fits what is typed, where the tool trades one token for another.
+    fn quote_params(&self) -> Option<Value> {
+        let form = self.form()?;
+        let mut params = Map::new();
+        for name in ["token_in", "token_out", "amount", "chain"] {
+            let value = form.value(name);
+            if value.is_empty() {
+                return None;
+            }
+            params.insert(name.to_owned(), Value::from(value));
+        }
+        for name in ["slippage_bps", "exact_output"] {
+            let typed = form.value(name);
+            if let Ok(value) = serde_json::from_str::<Value>(typed) {
+                params.insert(name.to_owned(), value);
+            }
+        }
+        Some(Value::Object(params))
+    }
+
+    /// Asks for a quote if what is typed has changed, none is being asked for, and the last one is a while ago.
+    fn follow(&mut self, now_millis: u64) -> Option<Wish> {
+        let params = self.quote_params()?;
+        let soon = now_millis < self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS);
+        if self.asking_quote || params == self.quoted || soon {
+            return None;
+        }
+        self.asking_quote = true;
+        self.last_quote_millis = now_millis;
+        self.quoted = params.clone();
+        self.quote = Some(QuoteModel::asked(now_millis, QUOTE_TOOL, params.clone()));
+        Some(self.call(Purpose::Quote, QUOTE_TOOL, params, false))
+    }
+
+    /// Goes on: a read is called, a write is previewed, a preview that fits what is typed is asked about.
+    fn submit(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        self.learn(known);
+        let Some(tool) = self.tool(known) else { return notice("the tools are not known yet") };
+        let Some(form) = self.form() else { return Vec::new() };
+        let params = match form.params() {
+            Ok(params) => params,
+            Err(amiss) => {
+                let words = format!("{} {}", amiss.name.replace('_', " "), amiss.what);
+                let at = form.fields.iter().position(|field| field.name == amiss.name);
+                if let (Some(at), Some(form)) = (at, self.forms.get_mut(self.chosen)) {
+                    form.at = at;
+                }
+                self.typing = true;
+                self.remark = Some(words);
+                return Vec::new();
+            }
+        };
+        self.remark = None;
+        let name = tool.name.to_string();
+        if tool.capability == CapabilityTier::Read {
+            self.preview = None;
+            return vec![self.ask_preview(&name, params, false)];
+        }
+        if known.watch_only {
+            return notice("nothing can be done from here: this console only watches");
+        }
+        if self.offered(&params, known) {
+            self.ask_to_do(known, params);
+            return Vec::new();
+        }
+        self.preview = None;
+        self.deed = None;
+        self.deed_response = None;
+        vec![self.ask_preview(&name, params, true)]
+    }
+
+    /// Asks for a preview and remembers of what: an answer counts for exactly that.
+    fn ask_preview(&mut self, tool: &str, params: Value, dry_run: bool) -> Wish {
+        let wish = self.call(Purpose::Preview, tool, params.clone(), dry_run);
+        self.previewing = Some((self.sent, params));
+        wish
+    }
+
+    /// What was previewed is not what is typed any more; neither is what is being asked for.
+    fn forget_preview(&mut self) {
+        self.preview = None;
+        self.previewing = None;
+    }
+
+    /// Whether there is a simulated offer for exactly these parameters that still holds.
+    fn offered(&self, params: &Value, known: &Known<'_>) -> bool {
+        let Some(preview) = &self.preview else { return false };
+        let holds = permit(&preview.response).and_then(|permit| permit.get("expires_at")).and_then(Value::as_u64);
+        preview.params == *params
+            && preview.response.status == Status::Simulated
+            && holds.is_some_and(|until| until > known.now_millis)
+    }
+
+    fn ask_to_do(&mut self, known: &Known<'_>, params: Value) {
+        let Some(preview) = &self.preview else { return };
+        let mut facts = offer_rows(&preview.response, Moment { millis: known.now_millis, motion: known.motion });
+        let money = known.page.network.as_ref().map_or("", |network| network.money.words());
+        facts.insert(0, Row::new(format!("▐ {money} ▌"), Role::StateCare).kept());
+        facts.push(Row::new(
+            "It is simulated again before it is signed; outside its bounds nothing is signed.",
+            Role::TextDim,
+        ));
+        let words = "do it: check again, sign, send".to_owned();
+        self.ask = Some(Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: params }]));
+    }
+
+    fn settle(&mut self, asked: Asked<Value>) -> Vec<Wish> {
+        match asked {
+            Asked::Open => Vec::new(),
+            Asked::Closed => {
+                self.ask = None;
+                Vec::new()
+            }
+            Asked::Do(params) => {
+                self.ask = None;
+                // One preview, one deed: what was done must be previewed again before it is done again.
+                self.preview = None;
+                let Some(tool) = self.tools.get(self.chosen).cloned() else { return Vec::new() };
+                vec![self.call(Purpose::Deed, &tool, params, false)]
+            }
+        }
+    }
+
+    fn plan(&self, area: Rect) -> (Rect, Rect, Rect) {
+        let list = Rect { height: 1.min(area.height), ..area };
+        let body = Rect { y: area.y + list.height, height: area.height - list.height, ..area };
+        if area.width >= SIDE_BY_SIDE {
+            let form = area.width * 2 / 5;
+            return (list, Rect { width: form, ..body }, Rect { x: body.x + form, width: body.width - form, ..body });
+        }
+        let lines = self.form().map_or(3, Form::lines) + 5;
+        let form = lines.min(body.height * 3 / 5);
+        (list, Rect { height: form, ..body }, Rect { y: body.y + form, height: body.height - form, ..body })
+    }
+
+    /// Where the fields are inside the form's place, and where its button is.
+    fn inside(form: Rect) -> (Rect, Rect) {
+        let inner = Rect {
+            x: form.x + 1.min(form.width),
+            y: form.y + 1.min(form.height),
+            width: form.width.saturating_sub(2),
+            height: form.height.saturating_sub(2),
+        };
+        let below = 3.min(inner.height);
+        let fields = Rect { height: inner.height - below, ..inner };
+        let button = Rect { y: inner.bottom().saturating_sub(1), height: 1.min(inner.height), ..inner };
+        (fields, button)
+    }
+
+    /// The tools in a line, and where each stands.
+    fn tabs(&self, width_of_line: u16) -> Vec<(usize, String)> {
+        let mut tabs = Vec::new();
+        let mut used = 0;
+        for (at, name) in self.tools.iter().enumerate() {
+            let word = format!(" {} ", widgets::plain::tool_word(name));
+            used += width(&word) + 1;
+            // The one that is chosen stands in the line, whatever else does not.
+            if used <= usize::from(width_of_line) || at == self.chosen {
+                tabs.push((at, word));
+            }
+        }
+        tabs
+    }
+
+    fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let now = Moment { millis: known.now_millis, motion: known.motion };
+        let seen = self.deed.and_then(|call| known.feed.call(call));
+        if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
+            let height = widgets::height(card, area.width, now).min(area.height);
+            widgets::draw(card, pen, Rect { height, ..area }, now);
+            return;
+        }
+        let mut below = area;
+        if let Some(quote) = &self.quote {
+            let wanted = widgets::height(quote, area.width, now);
+            // The preview is what one acts on: the quote makes room for it.
+            let room =
+                if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
+            let height = wanted.min(room);
+            widgets::draw(quote, pen, Rect { height, ..area }, now);
+            below = Rect { y: area.y + height, height: area.height - height, ..area };
+        }
+        let body = match (&self.preview, self.previewing.is_some()) {
+            (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
+            (Some(preview), false) => answer_rows(&preview.response, now),
+            (None, false) if self.quote.is_some() => return,
+            (None, false) => {
+                let words = if self.writes(known) {
+                    "Fill the form. Enter previews: everything is checked and simulated, nothing is signed."
+                } else {
+                    "Fill the form. Enter asks; nothing is changed."
+                };
+                vec![Row::new(words, Role::TextDim)]
+            }
+        };
+        if below.height < 3 || below.width < 4 {
+            return;
+        }
+        let title = if self.writes(known) { "Simulated offer" } else { "Answer" };
+        pen.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
+        let inner = Rect { x: below.x + 2, y: below.y + 1, width: below.width - 4, height: below.height - 2 };
+        rows(pen, inner, &wrapped(body, inner.width.into()));
+    }
+}
+
+fn permit(response: &ToolResponse) -> Option<&Value> {
+    response.decision_hints.as_ref()?.get("permit").or_else(|| {
+        let details = response.error.as_ref()?;
+        details.details().get("permit")
+    })
+}
+
+/// A simulated offer: what goes and comes at worst, who may take what, gas, and the checks.
+fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
+    let Some(permit) = permit(response) else { return Vec::new() };
+    let mut all = Vec::new();
+    if let Some(expected) = text(permit, "expected_outcome") {
+        all.push(Row::new(expected.as_str(), Role::TextStrong).kept());
+    }
+    let bounds = permit.get("bounds").unwrap_or(&Value::Null);
+    let mut flows = |field: &str, words: &str| {
+        for one in bounds.get(field).and_then(Value::as_array).into_iter().flatten() {
+            let (token, value) = (text(one, "token").unwrap_or_default(), text(one, "amount").unwrap_or_default());
+            let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(crate::console::format::dollars);
+            all.push(
+                Row::new(words, Role::TextDim)
+                    .then(format!("{} {token}", amount(value.as_str())), Role::Text)
+                    .end(usd.unwrap_or_else(|| "no price".to_owned()), Role::Text)
+                    .kept(),
+            );
+        }
+    };
+    flows("pays_at_most", "pays at most   ");
+    flows("receives_at_least", "gets at least  ");
+    flows("still_takeable", "takeable after ");
+    if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
+        all.push(Row::new("gas at most    ", Role::TextDim).end(crate::console::format::dollars(gas), Role::Text));
+    }
+    for leg in permit.get("legs").and_then(Value::as_array).into_iter().flatten() {
+        if let (Some(purpose), Some(to)) = (text(leg, "purpose"), text(leg, "to")) {
+            // Addresses stand whole where something is decided.
+            all.push(Row::new(format!("{purpose} calls "), Role::TextDim).then(to.as_str(), Role::Text));
+        }
+    }
+    for reason in permit.get("reasons").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
+        let words = format!("! asks you: {}", SafeText::clean(reason, 200));
+        all.push(Row::new(words, Role::StateCare).kept());
+    }
+    all.push(check_row(permit.get("checks")));
+    if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
+        let over = until <= now.millis;
+        let (words, role) = if over {
+            ("○ over: Enter previews again".to_owned(), Role::StateCare)
+        } else {
+            (left(until / 1000, now), Role::Text)
+        };
+        all.push(Row::new("holds ", Role::TextDim).then(words, role).kept());
+    }
+    all
+}
+
+/// The checks in a row: what passed by name, what did not with its reason.
+fn check_row(checks: Option<&Value>) -> Row {
+    let mut row = Row::new("checks ", Role::TextDim);
+    for check in checks.and_then(Value::as_array).into_iter().flatten() {
+        let name = text(check, "check").unwrap_or_default();
+        let word = name.as_str().parse().map_or_else(|_| name.to_string(), |known| check_word(known).to_owned());
+        let (mark, role) = match check.get("outcome").and_then(Value::as_str) {
+            Some("passed") => ("✓", Role::StateGood),
+            Some("blocked") => ("✕", Role::StateBad),
+            _ => ("!", Role::StateCare),
+        };
+        row = row.then(format!("{mark} "), role).then(format!("{word}  "), Role::Text);
+        if mark != "✓" {
+            row = row.then(format!("{}  ", text(check, "detail").unwrap_or_default()), role);
+        }
+    }
+    row
+}
+
+/// Any answer: the offer, or what was wrong, or the fields of the result.
+fn answer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
+    let mut all = Vec::new();
+    if let Some(error) = &response.error {
+        let word = if response.status == Status::Blocked { "BLOCKED" } else { "FAILED" };
+        let message = SafeText::clean(error.message(), 400);
+        all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
+        let violations = error.details().get("violations").and_then(Value::as_array);
+        for one in violations.into_iter().flatten() {
+            let part = |field: &str| text(one, field).unwrap_or_default();
+            all.push(
+                Row::new(format!("  {}: ", part("rule")), Role::Text)
+                    .then(format!("{}; would pass: {}", part("value"), part("would_pass")), Role::Text),
+            );
+        }
+        if let Some(checks) = error.details().get("checks") {
+            all.push(check_row(Some(checks)));
+        }
+        all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
+    }
+    all.extend(offer_rows(response, now));
+    if response.status == Status::Simulated {
+        all.push(
+            Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed yet.", Role::Text).kept(),
+        );
+    } else if let Some(data) = &response.data {
+        for (name, value) in widgets::plain::fields(data) {
+            all.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
+        }
+        if let Some(words) = &response.explanation {
+            all.push(Row::new(SafeText::clean(words, 500).as_str(), Role::TextDim));
+        }
+    }
+    all
+}
+
+impl ScreenView for Trade {
+    fn id(&self) -> ScreenId {
+        ScreenId::Trade
+    }
+
+    fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let (list, form_area, answer) = self.plan(area);
+        let mut pieces: Vec<Piece> = Vec::new();
+        let tabs = self.tabs(list.width);
+        let shown = tabs.len();
+        for (at, word) in tabs {
+            let role = if at == self.chosen { Role::Selection } else { Role::TextDim };
+            let mark = if at == self.chosen { "▸" } else { " " };
+            pieces.push((format!("{mark}{word}"), role));
+        }
+        if shown < self.tools.len() {
+            pieces.push((format!(" + {} more", self.tools.len() - shown), Role::TextDim));
+        }
+        pen.pieces(list, &cut(&pieces, usize::from(list.width)));
+        if form_area.height >= 2 && form_area.width >= 4 {
+            let edge = if self.typing { Role::BorderFocus } else { Role::Border };
+            let title = self.tools.get(self.chosen).map_or("Trade".to_owned(), |name| widgets::plain::tool_word(name));
+            let keys = if self.typing { "Tab next · Esc leaves" } else { "Enter types · ← → tool" };
+            pen.frame(form_area, &[(title, Role::Title)], &[(keys.to_owned(), Role::TextDim)], edge);
+            let (fields, button) = Self::inside(form_area);
+            match self.form() {
+                Some(form) => {
+                    form.draw(pen, fields, self.typing);
+                    let help = match &self.remark {
+                        Some(remark) => (format!("! {remark}"), Role::StateBad),
+                        None => (form.help().to_string(), Role::TextDim),
+                    };
+                    let place =
+                        Rect { y: button.y.saturating_sub(2).max(fields.y), height: 2.min(form_area.height), ..button };
+                    if form_area.height > 6 {
+                        rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
+                    }
+                    let words = match (self.writes(known), self.preview.is_some()) {
+                        (false, _) => "[ Ask ]",
+                        (true, false) => "[ Preview ]",
+                        (true, true) => "[ Do it… ]",
+                    };
+                    pen.pieces(button, &[(words.to_owned(), Role::Key), (" Enter".to_owned(), Role::TextDim)]);
+                }
+                None => {
+                    pen.text(line(fields, 0), fields.x, "The tools are not known yet.", Role::TextDim);
+                }
+            }
+        }
+        self.draw_answer(known, pen, answer);
+        if let Some(ask) = &self.ask {
+            ask.draw(pen, area);
+        }
+    }
+
+    fn act(&mut self, action: Action, known: &Known<'_>, _area: Rect) -> Option<Vec<Wish>> {
+        self.learn(known);
+        let count = self.tools.len().max(1);
+        match action {
+            Action::Open | Action::Filter => self.typing = true,
+            Action::Left | Action::PreviousPanel => self.choose((self.chosen + count - 1) % count),
+            Action::Right | Action::NextPanel => self.choose((self.chosen + 1) % count),
+            Action::Down | Action::Up => {
+                self.typing = true;
+                if let Some(form) = self.forms.get_mut(self.chosen) {
+                    form.step(action == Action::Down);
+                }
+            }
+            Action::Copy => {
+                let preview = self.preview.as_ref()?;
+                return Some(vec![Wish::Copy(serde_json::to_string_pretty(&preview.response).ok()?)]);
+            }
+            _ => return None,
+        }
+        Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.typing || self.ask.is_some()
+    }
+
+    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.key(key);
+            wishes.extend(self.settle(asked));
+            return true;
+        }
+        self.learn(known);
+        let Some(form) = self.forms.get_mut(self.chosen) else { return false };
+        match (key.code, key.modifiers) {
+            (KeyCode::Esc, _) => self.typing = false,
+            (KeyCode::Tab | KeyCode::Down, KeyModifiers::NONE) => form.step(true),
+            (KeyCode::BackTab | KeyCode::Up, _) => form.step(false),
+            (KeyCode::Enter, _) => wishes.extend(self.submit(known)),
+            (KeyCode::Char('c' | 'x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
+            _ => {
+                if form.key(key) {
+                    self.remark = None;
+                    self.forget_preview();
+                    wishes.extend(self.follow(known.now_millis));
+                }
+            }
+        }
+        true
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        if let (true, None, Some(form)) = (self.typing, &self.ask, self.forms.get_mut(self.chosen)) {
+            form.insert(text.as_str());
+            self.forget_preview();
+        }
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        if let Some(ask) = &mut self.ask {
+            let asked = ask.click(at, area);
+            return self.settle(asked);
+        }
+        self.learn(known);
+        let (list, form_area, _) = self.plan(area);
+        if list.contains(at) {
+            let mut x = list.x;
+            for (tool, word) in self.tabs(list.width) {
+                let end = x.saturating_add(u16::try_from(width(&word) + 1).unwrap_or(u16::MAX));
+                if (x..end).contains(&at.x) {
+                    self.choose(tool);
+                    break;
+                }
+                x = end;
+            }
+            return Vec::new();
+        }
+        let (fields, button) = Self::inside(form_area);
+        if button.contains(at) {
+            return self.submit(known);
+        }
+        if let Some(form) = self.forms.get_mut(self.chosen)
+            && let Some(field) = form.field_at(at, fields)
+        {
+            let again = form.at == field && self.typing;
+            form.at = field;
+            self.typing = true;
+            let kind = form.fields.get(field).map(|field| field.kind);
+            if again && kind == Some(super::form::Kind::Switch) {
+                form.key(Key::plain(KeyCode::Char(' ')));
+                self.forget_preview();
+            }
+        }
+        Vec::new()
+    }
+
+    fn hear(&mut self, count: u32, heard: Heard, known: &Known<'_>) -> Vec<Wish> {
+        let Some(purpose) = self.purposes.iter().find(|(sent, _)| *sent == count).map(|(_, purpose)| *purpose) else {
+            return Vec::new();
+        };
+        match (purpose, heard) {
+            (Purpose::Deed, Heard::Began(call)) => self.deed = Some(call),
+            (Purpose::Quote, Heard::Reply(response)) => {
+                self.asking_quote = false;
+                if let Some(quote) = &mut self.quote {
+                    for kind in events_of(&response, known.now_millis.saturating_sub(quote.call.at)) {
+                        quote.fold(known.now_millis, &kind);
+                    }
+                }
+                return self.follow(known.now_millis).into_iter().collect();
+            }
+            (Purpose::Preview, Heard::Reply(response)) => {
+                if let Some((_, params)) = self.previewing.take_if(|(asked, _)| *asked == count) {
+                    self.preview = Some(Preview { params, response });
+                }
+            }
+            (Purpose::Deed, Heard::Reply(response)) => {
+                let words = response.explanation.clone().unwrap_or_default();
+                self.deed_response = Some(response);
+                return notice(&words);
+            }
+            (_, Heard::Began(_) | Heard::Found(_)) => {}
+        }
+        Vec::new()
+    }
+
+    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        self.follow(known.now_millis).into_iter().collect()
+    }
+
+    fn wakes_at(&self) -> Option<u64> {
+        let changed = self.quote_params().is_some_and(|params| params != self.quoted);
+        (changed && !self.asking_quote).then(|| self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS))
+    }
+
+    fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        self.learn(known);
+        Vec::new()
+    }
+
+    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
+        vec![Action::Open, Action::NextPanel, Action::Copy]
+    }
+}
+
+/// An answer as the events a card folds.
+fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> {
+    let mut events = Vec::new();
+    if let Some(error) = &response.error {
+        let error_message = SafeText::clean(error.message(), 400);
+        events.push(EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }));
+    }
+    let card = response.data.clone().map(|data| Card {
+        widget: crate::base::model::CardKind::Quote,
+        data,
+        hints: response.decision_hints.clone(),
+    });
+    events.push(EventKind::ToolEnd(ToolEnd {
+        success: response.error.is_none(),
+        duration_ms: millis,
+        result_summary: Value::Null,
+        card,
+    }));
+    events
+}
