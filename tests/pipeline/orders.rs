@@ -302,7 +302,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"decay_end_time": 0}), "decay_end_time"),
         (json!({"decay_end_time": 90_000}), "decay_end_time"),
         (json!({"token_in": "ETH"}), "wrap it"),
-        (json!({"token_out": "USDC"}), "USDC"),
+        (json!({"token_out": "USDC"}), "the token that is given"),
         (json!({"token_in": "NOSUCH"}), "NOSUCH"),
         (json!({"amount": "10001"}), "the wallet has 10000"),
         (json!({"amount": "-1"}), "amount"),

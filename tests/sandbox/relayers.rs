@@ -115,15 +115,15 @@ impl Bridge {
         self.chain("ethereum").deployment.contracts[key]
     }
 
-    async fn intent(&self, nonce: u64, amount: u64, least: U256) -> (Intent, Bytes) {
+    async fn intent(&self, nonce: u64, amount: u64, least: U256, seconds: u32) -> (Intent, Bytes) {
         let now = u32::try_from(self.now().await).unwrap();
         let intent = Intent {
             origin_settler: self.settler("originSettler"),
             user: self.user.address(),
             nonce: U256::from(nonce),
             origin_chain_id: 31_337,
-            open_deadline: now + 40,
-            fill_deadline: now + 80,
+            open_deadline: now + seconds,
+            fill_deadline: now + seconds + seconds.min(40),
             data: AcrossOrderData {
                 inputToken: self.token("ethereum"),
                 inputAmount: U256::from(amount),
@@ -169,8 +169,10 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
         let bids = gateway.quote(&wish).await.unwrap();
         assert_eq!(bids.len(), 3);
         assert!(bids.windows(2).all(|two| two[0].output >= two[1].output) && bids[0].output < U256::from(amount));
-        let (intent, signature) =
-            bridge.intent(nonce, amount, bids[0].output * U256::from(995) / U256::from(1000)).await;
+        // Some leave so little time that they are locked at best, and not delivered.
+        let seconds = if nonce % 4 == 3 { 3 } else { 40 };
+        let least = bids[0].output * U256::from(995) / U256::from(1000);
+        let (intent, signature) = bridge.intent(nonce, amount, least, seconds).await;
         assert_eq!(gateway.submit(&intent, &signature).await.unwrap(), intent.id());
         // Twice is once.
         assert_eq!(gateway.submit(&intent, &signature).await.unwrap(), intent.id());
@@ -196,7 +198,7 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
     assert_eq!(bridge.balance("ethereum", settler).await, locked);
     assert_eq!(bridge.balance("ethereum", user).await, had.0 - locked - repaid);
     assert_eq!(bridge.balance("base", user).await, had.1 + delivered);
-    // The seed is one where every end comes about.
+    // The seed is one where several ends come about.
     assert!(repaid > U256::ZERO && (locked > U256::ZERO || never > 0), "{locked} {repaid} {never}");
 
     for intent in &intents {
@@ -215,7 +217,7 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
 async fn what_is_not_sound_is_not_taken() {
     let bridge = Bridge::new(12);
     let gateway = bridge.gateway();
-    let (intent, signature) = bridge.intent(1, 20_000_000, U256::from(19_000_000)).await;
+    let (intent, signature) = bridge.intent(1, 20_000_000, U256::from(19_000_000), 40).await;
     let mut forged = signature.to_vec();
     forged[40] ^= 1;
     assert!(gateway.submit(&intent, &forged.into()).await.unwrap_err().to_string().contains("not"));

@@ -21,6 +21,7 @@ use crate::safety::orders::Orders;
 use crate::safety::orders::record::{self, Figures, Record, Stage};
 use crate::safety::proposal::Arrival;
 use crate::safety::simulate;
+use crate::safety::typed::TypedMessage;
 use crate::safety::value::{Doubt, Valued};
 use crate::store::StoreError;
 
@@ -148,6 +149,7 @@ impl Pipeline {
         if stopped() {
             return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was signed"));
         }
+        self.step(framed, step_of(&order.message));
         let signature = match sign(account.sign_order(capability).await, framed, order.signer) {
             Ok(signature) => signature,
             Err(not_placed) => {
@@ -185,6 +187,7 @@ impl Pipeline {
                 });
             }
         }
+        self.step(framed, "Submitting to filler network");
         let placed = orders.submit(hash).await;
         placed.map_err(|error| NotPlaced {
             code: ErrorCode::StoreUnavailable,
@@ -218,6 +221,16 @@ impl Pipeline {
             gas: Usd::ZERO,
             created_at: now,
         })
+    }
+}
+
+/// The step that signing such an order is.
+fn step_of(message: &TypedMessage) -> &'static str {
+    match message {
+        TypedMessage::CrossChainOrder { .. } => "Signing intent",
+        TypedMessage::UniswapxOrder { .. }
+        | TypedMessage::Permit2Allowance { .. }
+        | TypedMessage::Permit2Transfer { .. } => "Signing Permit2",
     }
 }
 

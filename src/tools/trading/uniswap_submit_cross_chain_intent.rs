@@ -225,7 +225,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     })?;
     let estimated = best.output;
     let least = points(ROOM_BPS)?.minimum_out(estimated);
-    let (legs, bounds) = approvals(context, world, source, &token_in, amount, permit2).await?;
+    let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
     let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);
     let time = |seconds: u64| {
@@ -267,7 +267,6 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         "Cross-chain intent: {given} {} on {from} -> >= {} {} on {to}",
         token_in.symbol, plan.least, token_out.symbol
     );
-    context.step("Signing intent");
     let proposal = Proposal {
         chain_id: from.chain_id,
         tool: *context.meta(),

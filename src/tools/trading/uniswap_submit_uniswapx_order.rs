@@ -179,9 +179,7 @@ impl WriteTool for SubmitUniswapXOrder {
             ends_in: decay_end_time,
             slippage,
         };
-        let made = order(context, &wish).await?;
-        context.step("Signing Permit2");
-        Ok(made)
+        order(context, &wish).await
     }
 
     fn output(_: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
@@ -256,7 +254,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         auction,
     };
     let order = draft.order().map_err(|fault| ToolError::new(ErrorCode::ValidationFailed, fault))?;
-    let (legs, bounds) = approvals(context, world, chain, &ask.token_in, route.amount_in, permit2).await?;
+    let (legs, bounds) = approvals(world, chain, &ask.token_in, route.amount_in, permit2).await?;
     let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
     let plan = Plan {
         hash: order.hash(),
@@ -322,7 +320,6 @@ fn pools_with(route: &crate::uniswap::routing::Route, token: Address) -> Address
 /// The approval of Permit2 that an order of `amount` takes beside all that is promised already: exact, and only where
 /// what stands is not enough.
 pub(super) async fn approvals(
-    context: &CallContext,
     world: &World,
     chain: &crate::engine::WorldChain,
     token: &Token,
@@ -345,7 +342,6 @@ pub(super) async fn approvals(
     }
     let mut legs = Vec::new();
     if standing.of_token < needed {
-        context.step("Validating order");
         if !standing.of_token.is_zero()
             && allowances::needs_zero_first(chain, contract, account, permit2, needed).await?
         {
