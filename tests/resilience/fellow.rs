@@ -53,7 +53,12 @@ impl Bench {
 
     /// A swap of a thousandth of a WETH under a key: how it ended, and the code of its error.
     pub async fn swap(&self, key: String) -> (Status, String) {
-        let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.001", "chain": "ethereum"});
+        self.trade(key, ("WETH", "USDC", "0.001")).await
+    }
+
+    /// A swap of an amount of one token for another.
+    pub async fn trade(&self, key: String, (from, to, amount): (&str, &str, &str)) -> (Status, String) {
+        let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum"});
         let call = Call {
             idempotency_key: Some(key),
             approve: Some(ApprovalMode::Always),

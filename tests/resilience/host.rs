@@ -54,7 +54,10 @@ impl Devnet {
             .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { child, described: serde_json::from_str(&line).unwrap(), _home: home }
+        let devnet = Self { child, described: serde_json::from_str(&line).unwrap(), _home: home };
+        // Gas for as many transactions as a long test may want: 100 ether.
+        devnet.ask("anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));
+        devnet
     }
 
     pub fn url(&self) -> &str {

@@ -2,12 +2,12 @@
 //! are, and in the end the ledger is the chain's.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use bardo::engine::Status;
 
 use crate::fellow::Bench;
-use crate::host::{AMOUNT, Devnet, Home, ROOMY, settled};
+use crate::host::{Devnet, Home, ROOMY, settled};
 use crate::proxy::{Fate, Proxy};
 
 fn wanted() -> u64 {
@@ -26,8 +26,12 @@ fn held() -> (u64, usize) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_swaps_leave_nothing_behind() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
-    let asked = Arc::new(AtomicU64::new(0));
+    let (asked, armed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let ready = Arc::clone(&armed);
     let proxy = Proxy::start(devnet.url().to_owned(), move |method, _| {
+        if !ready.load(Ordering::SeqCst) {
+            return Fate::Pass;
+        }
         // One request in a hundred or so fails, each time in another way; sends are the likeliest.
         let number = asked.fetch_add(1, Ordering::Relaxed);
         let every = if method == "eth_sendRawTransaction" { 7 } else { 97 };
@@ -41,7 +45,7 @@ async fn thousands_of_swaps_leave_nothing_behind() {
     })
     .await;
     let bench = Bench::open(home.path(), Some(&proxy.url)).await;
-    let before = devnet.balance("WETH");
+    armed.store(true, Ordering::SeqCst);
     let wanted = wanted();
     let (mut made, mut refused) = (0, 0);
     let mut settled_in = None;
@@ -50,7 +54,9 @@ async fn thousands_of_swaps_leave_nothing_behind() {
         if number == wanted / 4 {
             settled_in = Some(held());
         }
-        let (status, code) = bench.swap(format!("soak-{number}")).await;
+        // There and back, so that it can go on for as long as it is asked to.
+        let way = if number % 2 == 0 { ("WETH", "USDC", "0.001") } else { ("USDC", "WETH", "3.4") };
+        let (status, code) = bench.trade(format!("soak-{number}"), way).await;
         match status {
             Status::Success | Status::Partial => made += 1,
             // A chain that did not answer before anything was signed.
@@ -69,6 +75,6 @@ async fn thousands_of_swaps_leave_nothing_behind() {
     bench.swap("after".to_owned()).await;
     drop(bench);
     let swaps = settled(&home, &devnet);
-    assert_eq!(before - devnet.balance("WETH"), AMOUNT * u128::from(swaps));
-    assert!(swaps > made, "{swaps} on the chain, {made} answered");
+    // What was answered was done; what got no answer was done once or not at all.
+    assert!((made + 1..=made + refused + 1).contains(&swaps), "{swaps} on the chain, {made} answered, {refused} not");
 }
