@@ -11,7 +11,7 @@ use bardo::base::id::GolemId;
 use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status};
 use bardo::fabric::Fabric;
 use bardo::runtime::data::DataFolder;
-use bardo::runtime::{self, OpenWorld};
+use bardo::runtime::{self, Hands};
 use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::json;
@@ -33,11 +33,14 @@ impl Bench {
             Flags { rpc: endpoint.map(|url| format!("ethereum={url}")).into_iter().collect(), ..Flags::default() };
         let config = Config::load(&environment, &flags).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let OpenWorld { world, sandbox } = runtime::open(&config, sandbox, clock.clone()).await.unwrap();
-        let opened = OpenWorld { world, sandbox };
+        let mut opened = runtime::open(&config, sandbox, clock.clone()).await.unwrap();
         let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
         let fabric = Fabric::in_memory(256, clock.clone());
-        let acting = runtime::acting(&config, &opened, &ledger, &fabric, clock).await.unwrap();
+        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
+        opened.world = opened.world.under(rules.clone());
+        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
+        let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
+        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await.unwrap();
         let executor = Executor::new(ExecutorConfig {
             catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
             world: Arc::new(opened.world),
@@ -46,7 +49,7 @@ impl Bench {
             calls_per_minute: 1_000_000,
             hooks: Vec::new(),
             store: Some(ledger.store.clone()),
-            acting,
+            acting: Some(acting),
         });
         Self { executor, _sandbox: opened.sandbox }
     }

@@ -181,7 +181,7 @@ impl Pipeline {
         failpoint::reach(Failpoint::RecoveryFound);
         let mut step = found.step(self.inner.rules.stop().is_some());
         if let (Step::SendAgain, Some(hash), Ok(sender)) = (step, hash, self.sender(one.chain_id)) {
-            self.note(&one, found, step).await?;
+            self.note_found(&one, found, step).await?;
             failpoint::reach(Failpoint::RecoveryResending);
             // Whatever is answered: what the chain has is asked next.
             let _answered = sender.resend(hash).await;
@@ -199,7 +199,7 @@ impl Pipeline {
         }
         let end = step.end(one.held);
         match end {
-            End::Unclear => self.note(&one, found, step).await?,
+            End::Unclear => self.note_found(&one, found, step).await?,
             End::Done { .. } | End::Reverted { .. } | End::NotSent | End::Withdrawn => {
                 self.write_end(&one, found, step, end).await?;
             }
@@ -246,7 +246,7 @@ impl Pipeline {
     }
 
     /// Puts on record what is found, once for each time that it is something else.
-    async fn note(&self, one: &Left, found: Found, step: Step) -> Result<(), ReserveError> {
+    async fn note_found(&self, one: &Left, found: Found, step: Step) -> Result<(), ReserveError> {
         if self.told().insert(one.permit_id, found) == Some(found) {
             return Ok(());
         }
