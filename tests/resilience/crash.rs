@@ -59,13 +59,12 @@ fn killed_at_every_place_a_swap_is_made_once() {
     }
 }
 
-/// Swaps that the ledger counts: reservations that ended as done for more than gas. Before the first run there is none.
+/// Swaps that the ledger counts as done. Before the first run there is none.
 fn home_swaps(home: &Home, so_far: u64) -> u64 {
     if so_far == 0 && !home.path().join("data/ledger").exists() {
         return 0;
     }
-    // A swap here is worth over three dollars, gas never a dollar.
-    home.count("SELECT count(*) FROM ledger_reservation WHERE state = 'done' AND settled_micros > 2000000")
+    home.count("SELECT count(*) FROM safety_permit WHERE ended = 'done'")
 }
 
 #[test]

@@ -15,7 +15,6 @@
 #define FILES 4096
 
 static char *names[FILES];
-static uint64_t places[FILES];
 static int record = -1;
 static const char *root;
 static pthread_mutex_t alone = PTHREAD_MUTEX_INITIALIZER;
@@ -65,7 +64,6 @@ static int opened(int fd, const char *path, int flags) {
     pthread_mutex_lock(&alone);
     free(names[fd]);
     names[fd] = strdup(path + strlen(root));
-    places[fd] = 0;
     if (flags & O_TRUNC) note('t', names[fd], 0, 0, 0);
     pthread_mutex_unlock(&alone);
     return fd;
@@ -101,8 +99,9 @@ static ssize_t written(int fd, const void *data, size_t length, uint64_t offset,
 ssize_t write(int fd, const void *data, size_t length) {
     if (!ours(fd)) return real_write(fd, data, length);
     pthread_mutex_lock(&alone);
-    ssize_t done = written(fd, data, length, places[fd], real_write(fd, data, length));
-    if (done > 0) places[fd] += (uint64_t)done;
+    /* The place is the file's own: it may have been moved there by a seek. */
+    off_t place = lseek(fd, 0, SEEK_CUR);
+    ssize_t done = written(fd, data, length, (uint64_t)place, real_write(fd, data, length));
     pthread_mutex_unlock(&alone);
     return done;
 }
