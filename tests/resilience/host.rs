@@ -23,6 +23,7 @@ pub const ROOMY: &str = r#"preset = "demo"
 max_daily_spend_usd = "1000000"
 max_monthly_spend_usd = "1000000"
 max_trades_per_hour = 100000
+max_consecutive_failures = 100000
 max_tool_calls_per_minute = 100000
 "#;
 

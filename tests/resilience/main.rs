@@ -12,7 +12,6 @@ mod disk;
 mod endpoints;
 mod fellow;
 mod host;
-mod power;
 mod processes;
 #[path = "../sending/proxy.rs"]
 #[allow(dead_code)] // The same.

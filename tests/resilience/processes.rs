@@ -48,13 +48,15 @@ fn told_once(home: &Home, devnet: &Devnet, before: u128, ended: &BTreeMap<String
 
 #[test]
 fn four_programs_never_pass_the_rate() {
-    let (devnet, home) = (Devnet::start(), Home::new(&format!("{ROOMY}").replace("100000\nmax_tool", "150\nmax_tool")));
+    let (devnet, home) =
+        (Devnet::start(), Home::new(&ROOMY.replace("max_trades_per_hour = 100000", "max_trades_per_hour = 150")));
     let before = devnet.balance("WETH");
     let ended = four(&home, &devnet);
-    let swaps = told_once(&home, &devnet, before, &ended);
-    assert_eq!(swaps, 150.min(4 * wanted() as u64), "{ended:?}");
-    let refused = ended.get("Blocked SAFETY_RATE_LIMITED").copied().unwrap_or_default();
-    assert_eq!(refused + 150, 4 * wanted(), "{ended:?}");
+    told_once(&home, &devnet, before, &ended);
+    // What left counts, also where it reverted because another program had used up the allowance meanwhile.
+    let trades = "SELECT count(*) FROM ledger_reservation WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn')";
+    assert_eq!(home.count(trades), 150, "{ended:?}");
+    assert!(ended.contains_key("Blocked SAFETY_RATE_LIMITED"), "{ended:?}");
 }
 
 #[test]
