@@ -3,6 +3,7 @@
 pub mod clock;
 pub mod config;
 pub mod error;
+pub mod failpoint;
 pub mod format;
 pub mod id;
 pub mod model;

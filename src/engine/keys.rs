@@ -29,6 +29,8 @@ pub const MIGRATIONS: Migrations = Migrations {
     CREATE INDEX engine_idempotency_started ON engine_idempotency (started_at)",
         // Set before anything is signed: such a call is never taken for abandoned.
         "ALTER TABLE engine_idempotency ADD COLUMN acting INTEGER NOT NULL DEFAULT 0",
+        // The store's name that was open when the key was claimed: whether its program still runs.
+        "ALTER TABLE engine_idempotency ADD COLUMN session TEXT",
     ],
 };
 
@@ -54,6 +56,49 @@ pub(super) enum Claimed {
     Fresh(Claim),
     /// It was made; this is its answer.
     Answered(Box<ToolResponse>),
+    /// The program that made it ended before it had an answer.
+    Orphaned(Orphan),
+}
+
+/// A key that an ended program has left without an answer.
+pub(super) struct Orphan {
+    claim: Claim,
+    /// The call that had it.
+    pub(super) first: CallId,
+    /// Whether that call had come to where things are signed.
+    pub(super) acted: bool,
+}
+
+impl Orphan {
+    /// Takes the key over for the call that asks now.
+    pub(super) async fn take_over(self, now: u64) -> Result<Claim, ToolError> {
+        let Claim { store, golem_id, key, call_id, .. } = self.claim.clone();
+        let first = self.first.to_string();
+        let taken = store.write(move |tx| {
+            let rows = tx.execute(
+                "UPDATE engine_idempotency SET call_id = ?1, started_at = ?2, acting = 0,
+                        session = (SELECT id FROM temp.store_session)
+                 WHERE golem_id = ?3 AND key = ?4 AND call_id = ?5 AND response IS NULL",
+                params![call_id.to_string(), i64::try_from(now).unwrap_or(i64::MAX), golem_id, key, first],
+            )?;
+            Ok::<_, StoreError>(rows)
+        });
+        match taken.await.map_err(unavailable)? {
+            1 => Ok(self.claim),
+            _ => Err(self.in_progress()),
+        }
+    }
+
+    /// Keeps what the ledger knows of it as its answer.
+    pub(super) async fn answer(self, response: ToolResponse) -> Result<ToolResponse, ToolError> {
+        Claim { call_id: self.first, ..self.claim }.keep(&response).await?;
+        Ok(response)
+    }
+
+    /// It goes on without its program.
+    pub(super) fn in_progress(&self) -> ToolError {
+        self.claim.in_progress(&self.first.to_string())
+    }
 }
 
 impl Claim {
@@ -90,20 +135,30 @@ impl Claim {
                     format_args!("the answer kept under this key cannot be read: {error}"),
                 )),
             },
-            Found::Running(first) => Err(ToolError::new(
-                ErrorCode::CallInProgress,
-                format_args!(
-                    "a call of {} with the key `{}` is still running, or ended without an answer while it acted",
-                    claim.tool, claim.key
-                ),
-            )
-            .suggest(format_args!("Look at what call {first} did before calling again under another key."))
-            .detail("first_call_id", first)),
+            Found::Running { first, session, acted } => {
+                let orphaned = session.is_some_and(|session| !store.session_lives(&session));
+                match first.parse() {
+                    Ok(first) if orphaned => Ok(Claimed::Orphaned(Orphan { claim, first, acted })),
+                    Ok(_) | Err(_) => Err(claim.in_progress(&first)),
+                }
+            }
             Found::Other(tool) => Err(ToolError::new(
                 ErrorCode::IdempotencyConflict,
                 format_args!("the key `{}` was used for another call, of {tool}", claim.key),
             )),
         }
+    }
+
+    fn in_progress(&self, first: &str) -> ToolError {
+        ToolError::new(
+            ErrorCode::CallInProgress,
+            format_args!(
+                "a call of {} with the key `{}` is still running, or ended without an answer while it acted",
+                self.tool, self.key
+            ),
+        )
+        .suggest(format_args!("Look at what call {first} did before calling again under another key."))
+        .detail("first_call_id", first)
     }
 
     /// Keeps the answer under the key.
@@ -162,23 +217,25 @@ impl Claim {
              WHERE golem_id = ?1 AND key = ?2 AND response IS NULL AND acting = 0 AND started_at < ?3",
             params![self.golem_id, self.key, signed(now.saturating_sub(abandoned_after))],
         )?;
-        let found: Option<(String, Vec<u8>, Option<String>, String)> = tx
+        type Columns = (String, Vec<u8>, Option<String>, String, Option<String>, bool);
+        let found: Option<Columns> = tx
             .query_row(
-                "SELECT tool, params_hash, response, call_id FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2",
+                "SELECT tool, params_hash, response, call_id, session, acting
+                 FROM engine_idempotency WHERE golem_id = ?1 AND key = ?2",
                 params![self.golem_id, self.key],
-                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+                |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?)),
             )
             .optional()?;
         match found {
             Some((tool, hash, ..)) if tool != self.tool || hash != self.params_hash.as_slice() => {
                 Ok(Found::Other(tool))
             }
-            Some((_, _, Some(response), _)) => Ok(Found::Answer(response)),
-            Some((.., first)) => Ok(Found::Running(first)),
+            Some((_, _, Some(response), ..)) => Ok(Found::Answer(response)),
+            Some((_, _, None, first, session, acted)) => Ok(Found::Running { first, session, acted }),
             None => {
                 tx.execute(
-                    "INSERT INTO engine_idempotency (golem_id, key, tool, params_hash, call_id, started_at)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+                    "INSERT INTO engine_idempotency (golem_id, key, tool, params_hash, call_id, started_at, session)
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, (SELECT id FROM temp.store_session))",
                     params![
                         self.golem_id,
                         self.key,
@@ -197,7 +254,7 @@ impl Claim {
 /// What the table had under a key.
 enum Found {
     Nothing,
-    Running(String),
+    Running { first: String, session: Option<String>, acted: bool },
     Answer(String),
     Other(String),
 }

@@ -454,6 +454,23 @@ async fn a_key_in_use_is_said_and_an_abandoned_one_is_free() {
     assert_eq!(code(&bench.executor.call(call("fail")).await), Some(ErrorCode::TokenNotFound));
 }
 
+#[tokio::test(start_paused = true)]
+async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || store::Store::open(store::StoreConfig::at(folder.path().join("bardo.db")), &[MIGRATIONS]).unwrap();
+    let call = |mode: &str| Call {
+        idempotency_key: Some("k".to_owned()),
+        ..Call::new("probe", Input::Json(json!({"mode": mode})))
+    };
+    let (first, second) = (bench_with(60, vec![], Some(open())), bench_with(60, vec![], Some(open())));
+    let hanging = tokio::time::timeout(Duration::from_millis(500), first.executor.call(call("hang"))).await;
+    assert!(hanging.is_err());
+    assert_eq!(code(&second.executor.call(call("hang")).await), Some(ErrorCode::CallInProgress));
+    // As a kill would leave it: the key is claimed, nothing was signed, and nobody is there any more.
+    drop(first);
+    assert_eq!(code(&second.executor.call(call("fail")).await), Some(ErrorCode::TokenNotFound));
+}
+
 #[tokio::test]
 async fn a_key_without_a_database_is_refused() {
     let bench = bench(60, vec![]);

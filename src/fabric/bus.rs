@@ -124,13 +124,18 @@ impl Fabric {
     pub fn emit(&self, golem_id: &GolemId, call_id: Option<CallId>, kind: EventKind) -> u64 {
         let shared = &*self.inner.shared;
         let at = self.inner.clock.now_millis();
-        let golem_id = golem_id.clone();
+        // Made before the lock is taken: nobody waits for an allocation. Its number is given under the lock.
+        let mut event = Arc::new(Event { seq: 0, at, golem_id: golem_id.clone(), call_id, kind });
         let mut state = shared.lock();
         while state.journaling && state.pending.len() >= PENDING_LIMIT {
             state = shared.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
         let seq = state.next;
-        let forgotten = state.push(Event { seq, at, golem_id, call_id, kind });
+        // Nobody else has it yet.
+        if let Some(event) = Arc::get_mut(&mut event) {
+            event.seq = seq;
+        }
+        let forgotten = state.push(event);
         let idle = state.pending.len() == 1;
         drop(state);
         // The last owner of an old event frees it outside the lock.
@@ -317,8 +322,7 @@ impl Shared {
 
 impl State {
     /// Numbers and keeps an event; returns the one the ring forgets.
-    fn push(&mut self, event: Event) -> Option<Arc<Event>> {
-        let event = Arc::new(event);
+    fn push(&mut self, event: Arc<Event>) -> Option<Arc<Event>> {
         self.next += 1;
         if self.journaling {
             self.pending.push(event.clone());
@@ -387,7 +391,7 @@ fn give_up(shared: &Shared, journal: &Journal, batch: &[Arc<Event>], reason: &st
         call_id: None,
         kind: EventKind::FabricFault(FabricFault { message, first_lost }),
     };
-    let forgotten = state.push(event);
+    let forgotten = state.push(Arc::new(event));
     drop(state);
     drop(forgotten);
     shared.progress.notify_all();

@@ -29,6 +29,8 @@ use crate::safety::stop::StopFile;
 
 /// How long a call waits that is to see its transaction's end, however late that comes.
 const TO_THE_END: Duration = Duration::from_secs(30 * 24 * 3_600);
+/// What other programs on this ledger have left half-way is looked for so often.
+const RECOVER_EVERY: Duration = Duration::from_secs(15);
 
 /// Whose hands they are, and how they are led.
 #[derive(Debug)]
@@ -111,6 +113,7 @@ pub async fn acting(
     pipeline.connect_orders(orders(config, opened, ledger, rules, fabric, clock).await);
     if !paper {
         pipeline.recover().await.map_err(|refusal| refusal.error())?;
+        pipeline.keep_recovering(RECOVER_EVERY);
     }
     Ok(Acting { pipeline, account, phase, approve, paper: Paper::new(paper) })
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::framed::{FeeBound, Framed};
 use super::proposal::{AllowanceBound, Flow, Inflow};
-use crate::base::id::{CallId, PermitId};
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::text::SafeText;
 use crate::store::{Migrations, StoreError};
 
@@ -79,6 +79,13 @@ pub const MIGRATIONS: Migrations = Migrations {
         changed_at INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX safety_order_live ON safety_order (chain_id, account) WHERE stage <> 'ended';
+",
+        // Whose work it is: who acts, and the store's name that was open when the permit was used.
+        "
+    ALTER TABLE safety_permit ADD COLUMN golem_id TEXT;
+    ALTER TABLE safety_permit ADD COLUMN session TEXT;
+    CREATE INDEX safety_permit_call ON safety_permit (call_id);
+    ALTER TABLE safety_leg ADD COLUMN main INTEGER NOT NULL DEFAULT 1;
 ",
     ],
 };
@@ -193,6 +200,7 @@ pub(super) struct Use {
     pub permit_id: PermitId,
     pub simulation_hash: B256,
     pub call_id: CallId,
+    pub golem_id: GolemId,
     pub chain_id: u64,
     pub account: Address,
     pub gas_usd: String,
@@ -218,8 +226,9 @@ pub(super) fn consume(
     let rows = transaction
         .prepare_cached(
             "INSERT INTO safety_permit
-             (permit_id, simulation_hash, call_id, chain_id, account, reservation, gas_usd, spent_usd, consumed_at)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (permit_id) DO NOTHING",
+             (permit_id, simulation_hash, call_id, chain_id, account, reservation, gas_usd, spent_usd, consumed_at,
+              golem_id, session)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, (SELECT id FROM temp.store_session)) ON CONFLICT (permit_id) DO NOTHING",
         )?
         .execute(params![
             used.permit_id.to_string(),
@@ -231,23 +240,34 @@ pub(super) fn consume(
             used.gas_usd,
             used.spent_usd,
             number(now)?,
+            used.golem_id.as_str(),
         ])?;
     Ok(rows == 1)
 }
 
-/// Notes a transaction that was signed under a permit.
+/// Notes a transaction that was signed under a permit, and whether it does what the permit is for or only helps.
 pub(super) fn note_leg(
     transaction: &Transaction<'_>,
     permit_id: PermitId,
     leg: usize,
     of: usize,
+    main: bool,
     hash: B256,
 ) -> Result<(), StoreError> {
     transaction.execute(
-        "INSERT INTO safety_leg (permit_id, leg, of, hash) VALUES (?1, ?2, ?3, ?4)",
-        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice()],
+        "INSERT INTO safety_leg (permit_id, leg, of, hash, main) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main],
     )?;
     Ok(())
+}
+
+/// Whether what was done under a permit has its end.
+pub(super) fn has_ended(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
+    let found: Option<bool> = connection
+        .prepare_cached("SELECT ended IS NOT NULL FROM safety_permit WHERE permit_id = ?1")?
+        .query_row([permit_id.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(found.unwrap_or(false))
 }
 
 /// Notes how what was done under a permit has ended.

@@ -6,6 +6,7 @@
 
 mod error;
 mod migrate;
+mod session;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +23,8 @@ use tokio::sync::oneshot;
 
 pub use error::StoreError;
 pub use migrate::Migrations;
+
+use session::Session;
 
 /// Readers kept open between uses.
 const READERS: usize = 4;
@@ -53,6 +56,8 @@ struct Inner {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+    /// Let go of last, when nothing more is written.
+    session: Session,
 }
 
 /// Something for the writer's thread to do.
@@ -73,6 +78,8 @@ impl Store {
         }
         connection.pragma_update(None, "synchronous", "full")?;
         migrate::run(&mut connection, rooms)?;
+        let session = Session::begin(&config.path)?;
+        session.name_on(&connection)?;
         let (jobs, queue) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new().name("store".to_owned());
         let writer = thread
@@ -83,7 +90,7 @@ impl Store {
             })
             .map_err(|error| StoreError::Open { path: config.path.clone(), reason: error.to_string() })?;
         let readers = Mutex::new(Vec::new());
-        Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers }) })
+        Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers, session }) })
     }
 
     /// Runs `work` in one immediate transaction on the writer's thread. It is committed, and on disk,
@@ -125,6 +132,18 @@ impl Store {
             readers.push(connection);
         }
         result
+    }
+
+    /// The name of this open store among all that work on the file, in this process and others. On the writer's
+    /// connection it stands in `temp.store_session`, so that a room can note whose work a row is.
+    pub fn session(&self) -> &str {
+        self.inner.session.id()
+    }
+
+    /// Whether the store of that name is still open, here or in another process. Where that cannot be told it counts
+    /// as open.
+    pub fn session_lives(&self, session: &str) -> bool {
+        self.inner.session.lives(session)
     }
 
     /// The file.

@@ -168,3 +168,29 @@ async fn every_failure_says_what_to_do() {
         assert!(error.to_string().contains(':'), "{error}");
     }
 }
+
+#[tokio::test]
+async fn a_stores_name_lives_exactly_as_long_as_the_store() {
+    let folder = tempfile::tempdir().unwrap();
+    let (first, second) = (open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap());
+    assert_ne!(first.session(), second.session());
+    assert!(first.session_lives(second.session()) && second.session_lives(first.session()));
+    assert!(first.session_lives(first.session()));
+    let written: String = second
+        .write(|tx| Ok::<_, StoreError>(tx.query_row("SELECT id FROM temp.store_session", [], |row| row.get(0))?))
+        .await
+        .unwrap();
+    assert_eq!(written, second.session(), "a write knows whose it is");
+    let name = second.session().to_owned();
+    let handle = second.clone();
+    drop(second);
+    assert!(first.session_lives(&name), "a clone is the same store");
+    drop(handle);
+    assert!(!first.session_lives(&name));
+    for none in ["", ".", "../bardo.db", &"0".repeat(32)] {
+        assert!(!first.session_lives(none), "{none}");
+    }
+    // Nothing of it stays.
+    let left = std::fs::read_dir(folder.path().join("bardo.db-sessions")).unwrap().count();
+    assert_eq!(left, 1, "the first one's own");
+}

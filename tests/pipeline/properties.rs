@@ -3,16 +3,16 @@
 
 use std::collections::BTreeSet;
 
-use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::aliases::{U48, U160, U192};
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use bardo::abi::erc7683::AcrossOrderData;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
 use bardo::chain::fork::{
-    AccountChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap, MultiBalanceChange,
-    NftChange, NonceWordChange, OperatorChange, Outcome, Permit2Allowance, Permit2AllowanceChange, PermitNonceChange,
-    Pinned, Simulation, Status, StorageWrite, Unreadable,
+    AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap,
+    MultiBalanceChange, NftChange, NonceWordChange, OperatorChange, Outcome, Permit2Allowance, Permit2AllowanceChange,
+    PermitNonceChange, Pinned, Simulation, Status, StorageWrite, Unreadable,
 };
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::token::{Token, TokenId};
@@ -438,6 +438,14 @@ const UNDECLARED: &[Undeclared] = &[
     }),
     ("permit of a token", |changes, by| {
         changes.permit_nonces.push(PermitNonceChange { token: GIVEN, owner: ME, nonce: change(U256::ZERO, number(by)) })
+    }),
+    ("nonce at an entry point", |changes, by| {
+        changes.account_nonces.push(AccountNonceChange {
+            entry_point: OTHER,
+            account: ME,
+            key: U192::from(by),
+            nonce: change(U256::ZERO, number(by)),
+        })
     }),
     ("operator", |changes, _| {
         changes.operators.push(OperatorChange {

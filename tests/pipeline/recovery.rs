@@ -2,7 +2,7 @@
 
 use bardo::base::error::ErrorCode;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::{Recovered, State};
+use bardo::safety::pipeline::{Found, Recovered, State, Step};
 use bardo::safety::rulebook::End;
 
 use crate::world::{Hook, World};
@@ -20,12 +20,16 @@ async fn a_crash_before_the_bytes_are_stored_frees_what_was_held() {
     world.wallet.on_sign.clear_poison();
     *world.wallet.on_sign.lock().unwrap() = None;
 
+    // The program that began it is still there, as far as anybody can see: it is left alone, however old it gets.
+    let owner = world.store.clone();
     world.restart();
-    // Somebody else may be at it: what is so young is left alone.
-    assert_eq!(world.pipeline.recover().await.unwrap(), []);
     world.clock.shift(31_000);
+    assert_eq!(world.pipeline.recover().await.unwrap(), []);
+    // And now it is gone.
+    drop(owner);
     let recovered = world.pipeline.recover().await.unwrap();
-    assert_eq!(recovered, [Recovered { permit_id: permit, hash: None, end: End::Withdrawn }]);
+    let (found, step) = (Found::Unsigned, Step::Withdraw);
+    assert_eq!(recovered, [Recovered { permit_id: permit, hash: None, found, step, end: End::Withdrawn }]);
     assert_eq!(world.pipeline.recover().await.unwrap(), []);
     assert_eq!(world.nonce().await, nonce);
     // Its nonce is there again, and the permit is not.

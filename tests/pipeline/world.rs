@@ -468,6 +468,9 @@ impl World {
     /// The same world after the program was started anew: nothing in memory is left.
     pub fn restart(&mut self) {
         self.store = open(&self.folder);
+        let trail = Trail::new(self.store.clone(), Arc::new(SystemClock));
+        self.desk =
+            ApprovalDesk::recording(Arc::new(SystemClock), self.fabric.clone(), Duration::from_secs(300), trail);
         self.pipeline =
             pipeline(&self.client, &self.store, self.book.clone(), &self.fabric, &self.desk, TTL, self.clock.clone());
     }

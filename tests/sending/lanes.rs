@@ -100,8 +100,8 @@ async fn what_was_taken_back_cannot_be_stored_and_so_not_sent() {
     let signed = world.sign(&ticket, PLENTY);
     // Recovery in another process has decided that nobody will sign with it any more.
     let other = world.sender();
-    let (found, _) = world.store().read(reserved).unwrap().pop().unwrap();
-    other.give_back(found).await.unwrap();
+    let found = world.store().read(reserved).unwrap().pop().unwrap();
+    other.give_back(found.ticket).await.unwrap();
     let refused = sender.keep(ticket, signed, Route::Public, None).await.unwrap_err();
     assert!(
         matches!(refused, SenderError::Record(RecordError::Lane(LaneError::NotHeld { nonce: 0, .. }))),

@@ -3,12 +3,13 @@
 use alloy::eips::eip7702::Authorization;
 use alloy::primitives::{
     Address, B256, KECCAK256_EMPTY, U256,
-    aliases::{I24, U24, U48, U160},
+    aliases::{I24, U24, U48, U160, U192},
     keccak256,
 };
 use alloy::sol;
 use alloy::sol_types::SolValue;
 use bardo::abi::erc20::{Erc20, OpenMint, Weth9};
+use bardo::abi::erc4337::EntryPointNonces;
 use bardo::abi::nft::Erc721;
 use bardo::abi::permit2::Permit2;
 use bardo::abi::uniswap_v3::NonfungiblePositionManager;
@@ -18,7 +19,7 @@ use bardo::chain::fork::{
     Call, Change, Delegation, Explained, Failure, Fees, ForkError, Gap, Limits, Options, Payment, Permit2Allowance,
     Reason, Status, Watch,
 };
-use bardo::sandbox::contracts::Contract;
+use bardo::sandbox::contracts::{Contract, ENTRY_POINT};
 use revm::context::TxEnv;
 
 use futures::FutureExt as _;
@@ -448,6 +449,30 @@ fn kinds_of_tokens_and_permit_nonces_are_followed_without_events() {
     let [nonce] = changes.permit_nonces.as_slice() else { panic!("{changes:?}") };
     assert_eq!((nonce.owner, nonce.nonce), (CAROL, moved(number(0), number(1))));
     assert_eq!(changes.unexplained().count(), 0);
+}
+
+#[test]
+fn nonces_at_the_entry_point_leave_the_report_complete_and_those_of_a_lookalike_do_not() {
+    let mut world = World::new();
+    let lookalike = world.deploy(Contract::EntryPoint.creation(&[]).expect("bundled"));
+    let code = world.state.code(lookalike);
+    world.state.set_code(ENTRY_POINT, code).expect("sound code");
+    // A key of 192 bits that is no address, and the key of everyday.
+    for key in [U192::from(9) << 170, U192::ZERO] {
+        let use_one = EntryPointNonces::incrementNonceCall { key };
+        world.send(ALICE, ENTRY_POINT, use_one.clone());
+        let changes = world.simulate(&[call(ALICE, ENTRY_POINT, use_one.clone())]).changes;
+        assert!(changes.complete(), "{changes:?}");
+        assert_eq!(changes.unexplained().count(), 0);
+        let [found] = changes.account_nonces.as_slice() else { panic!("{changes:?}") };
+        assert_eq!((found.entry_point, found.account, found.key), (ENTRY_POINT, ALICE, key));
+        // The sequence's key above, its place in 64 bits below.
+        let above = U256::from(key) << 64;
+        assert_eq!(found.nonce, moved(above + number(1), above + number(2)));
+        // The same contract elsewhere: its word on what it wrote about an account is not taken.
+        let changes = world.simulate(&[call(ALICE, lookalike, use_one)]).changes;
+        assert!(!changes.complete() && changes.account_nonces.is_empty(), "{changes:?}");
+    }
 }
 
 #[test]

@@ -75,6 +75,10 @@ impl Survey<'_> {
             }
             let (account, slot, keys) = (write.account, write.slot, write.keys.clone());
             let answers = self.answering.contains(&account);
+            if let Some(question) = Question::account_nonce(account, &keys) {
+                self.consider(question, false);
+                continue;
+            }
             let addresses: Vec<Address> = keys.iter().filter_map(|key| address_in(*key)).collect();
             match (addresses.as_slice(), keys.as_slice()) {
                 (&[owner, other], _) => {

@@ -13,9 +13,9 @@ use super::{
     call::Call,
     machine::Machine,
     outcome::{
-        AccountChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap, MultiBalanceChange,
-        NftChange, NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange, StorageWrite,
-        SupplyChange, Unreadable,
+        AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap,
+        MultiBalanceChange, NftChange, NonceWordChange, OperatorChange, Permit2AllowanceChange, PermitNonceChange,
+        StorageWrite, SupplyChange, Unreadable,
     },
     question::{Question, Reading},
     run::{Effort, Place},
@@ -407,6 +407,9 @@ impl<'l> Survey<'l> {
             Question::Supply { token } => changes.supplies.push(SupplyChange { token, supply: number }),
             Question::PermitNonce { token, owner } => {
                 changes.permit_nonces.push(PermitNonceChange { token, owner, nonce: number });
+            }
+            Question::AccountNonce { entry_point, account, key } => {
+                changes.account_nonces.push(AccountNonceChange { entry_point, account, key, nonce: number });
             }
             Question::Operator { collection, owner, operator } => {
                 let approved = Change { before: before.truth(), after: after.truth() };

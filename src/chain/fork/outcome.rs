@@ -1,6 +1,6 @@
 //! What a simulation says: the end of every call and each change that matters to an owner.
 
-use alloy::primitives::{Address, B256, Bytes, Log, U256};
+use alloy::primitives::{Address, B256, Bytes, Log, U256, aliases::U192};
 
 use super::revert::Reason;
 use crate::base::text::SafeText;
@@ -75,6 +75,8 @@ pub struct Changes {
     pub supplies: Vec<SupplyChange>,
     /// Nonces of ERC-2612 permits.
     pub permit_nonces: Vec<PermitNonceChange>,
+    /// Nonces that accounts use at an ERC-4337 entry point.
+    pub account_nonces: Vec<AccountNonceChange>,
     /// Approvals for everything (ERC-721, ERC-1155).
     pub operators: Vec<OperatorChange>,
     /// Owners of single tokens (ERC-721).
@@ -186,6 +188,19 @@ pub struct SupplyChange {
     pub token: Address,
     /// Raw units.
     pub supply: Change<U256>,
+}
+
+/// `getNonce(account, key)` of an entry point ([ERC-4337](https://eips.ethereum.org/EIPS/eip-4337)).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AccountNonceChange {
+    /// The entry point.
+    pub entry_point: Address,
+    /// Whose nonce.
+    pub account: Address,
+    /// Which of the account's sequences.
+    pub key: U192,
+    /// The next operation's nonce: the key, and the place in its sequence below it.
+    pub nonce: Change<U256>,
 }
 
 /// `nonces(owner)` of `token` ([ERC-2612](https://eips.ethereum.org/EIPS/eip-2612)).

@@ -1,20 +1,29 @@
 //! Questions to token contracts, their calldata, and how an answer is read.
 
 use alloy::{
-    primitives::{Address, Bytes, U256},
+    primitives::{Address, Bytes, U256, address, aliases::U192},
     sol_types::SolCall,
 };
 
 use super::{
     machine::Answer,
     outcome::{Failure, Permit2Allowance},
-    trail::word_of,
+    trail::{address_in, word_of},
 };
 use crate::abi::{
     erc20::{Erc20, Erc2612},
+    erc4337::EntryPointNonces,
     nft::{Erc721, Erc1155},
     permit2::Permit2,
 };
+
+/// The entry points of ERC-4337, versions 0.6, 0.7 and 0.8. Their addresses follow from their code, so that whatever
+/// lies there keeps nonces as they do; another contract's word about nonces would explain nothing.
+const ENTRY_POINTS: [Address; 3] = [
+    address!("0x5FF137D4b0FDCD49DcA30c7CF57E578a026d2789"),
+    address!("0x0000000071727De22E5E9d8BAf0edAc6f37da032"),
+    address!("0x4337084D9E255Ff0702461CF8895CE9E3b5Ff108"),
+];
 
 /// One question about who owns, or may take, what.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -31,6 +40,8 @@ pub(super) enum Question {
     Supply { token: Address },
     /// `nonces(owner)`
     PermitNonce { token: Address, owner: Address },
+    /// `getNonce(account, key)`
+    AccountNonce { entry_point: Address, account: Address, key: U192 },
     /// `isApprovedForAll(owner, operator)`
     Operator { collection: Address, owner: Address, operator: Address },
     /// `ownerOf(id)`
@@ -86,12 +97,22 @@ impl Value {
 }
 
 impl Question {
+    /// The question that a slot of `contract` with these keys answers, if `contract` is an entry point and they lead
+    /// to a nonce.
+    pub(super) fn account_nonce(contract: Address, keys: &[U256]) -> Option<Self> {
+        let &[account, key] = keys else { return None };
+        let key = (key.bit_len() <= 192).then(|| key.to::<U192>())?;
+        let account = address_in(account).filter(|_| ENTRY_POINTS.contains(&contract))?;
+        Some(Self::AccountNonce { entry_point: contract, account, key })
+    }
+
     /// The contract asked.
     pub(super) fn contract(&self) -> Address {
         match *self {
             Self::Balance { token, .. } | Self::Allowance { token, .. } | Self::PermitNonce { token, .. } => token,
             Self::Supply { token } => token,
             Self::Permit2Allowance { permit2, .. } | Self::NonceWord { permit2, .. } => permit2,
+            Self::AccountNonce { entry_point, .. } => entry_point,
             Self::Operator { collection, .. }
             | Self::NftOwner { collection, .. }
             | Self::NftApproved { collection, .. }
@@ -110,6 +131,9 @@ impl Question {
             Self::NonceWord { owner, word, .. } => Permit2::nonceBitmapCall { owner, word }.abi_encode(),
             Self::Supply { .. } => Erc20::totalSupplyCall {}.abi_encode(),
             Self::PermitNonce { owner, .. } => Erc2612::noncesCall { owner }.abi_encode(),
+            Self::AccountNonce { account, key, .. } => {
+                EntryPointNonces::getNonceCall { sender: account, key }.abi_encode()
+            }
             Self::Operator { owner, operator, .. } => Erc721::isApprovedForAllCall { owner, operator }.abi_encode(),
             Self::NftOwner { id, .. } => Erc721::ownerOfCall { tokenId: id }.abi_encode(),
             Self::NftApproved { id, .. } => Erc721::getApprovedCall { tokenId: id }.abi_encode(),
@@ -127,6 +151,7 @@ impl Question {
             Self::NonceWord { owner, word, .. } => format!("nonceBitmap({owner}, {word})"),
             Self::Supply { .. } => "totalSupply()".to_owned(),
             Self::PermitNonce { owner, .. } => format!("nonces({owner})"),
+            Self::AccountNonce { account, key, .. } => format!("getNonce({account}, {key})"),
             Self::Operator { owner, operator, .. } => format!("isApprovedForAll({owner}, {operator})"),
             Self::NftOwner { id, .. } => format!("ownerOf({id})"),
             Self::NftApproved { id, .. } => format!("getApproved({id})"),
@@ -150,7 +175,9 @@ impl Question {
                 !answering && (keys == [word_of(holder), id] || keys == [id, word_of(holder)])
             }
             // A number used up moves nothing by itself.
-            Self::NonceWord { .. } | Self::PermitNonce { .. } | Self::Supply { .. } => false,
+            Self::NonceWord { .. } | Self::PermitNonce { .. } | Self::AccountNonce { .. } | Self::Supply { .. } => {
+                false
+            }
         }
     }
 

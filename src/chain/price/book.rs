@@ -58,14 +58,15 @@ impl PriceChain {
         let mut sources: Vec<Arc<dyn PriceSource>> = Vec::new();
         let feeds = feed_specs(network);
         if let Some(multicall) = network.book.contract(Contract::Multicall3).filter(|_| !feeds.is_empty()) {
-            sources.push(Arc::new(FeedPrices::new(
+            let plain = FeedPrices::new(
                 client.provider().clone(),
                 multicall,
                 feeds,
                 sequencer(network.chain_id),
                 max_block_age(network),
                 clock,
-            )));
+            );
+            sources.push(Arc::new(plain.witnessed_by(client.witnessed().cloned())));
         }
         if !fixed.is_empty() {
             sources.push(Arc::new(fixed_prices(network, fixed)?));

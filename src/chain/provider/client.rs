@@ -31,6 +31,8 @@ pub struct ChainClient(Arc<Inner>);
 struct Inner {
     network: Network,
     provider: DynProvider,
+    /// The same endpoints, asked together; where there is one alone, nothing.
+    witnessed: Option<DynProvider>,
     health: HealthHandle,
     backing: Backing,
     _monitor: MonitorGuard,
@@ -130,7 +132,11 @@ impl ChainClient {
             .with_poll_interval(block.clamp(Duration::from_millis(250), Duration::from_secs(7)));
         let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
         let watched = stack.endpoints().to_vec();
-        Ok(Self::watch(network, provider, Backing::Endpoints(stack), watched, clock))
+        let witnessed = (watched.len() > 1).then(|| {
+            let client = RpcClient::new(stack.witnessed(), plan.endpoints.iter().all(RpcUrl::is_loopback));
+            ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased()
+        });
+        Ok(Self::watch(network, (provider, witnessed), Backing::Endpoints(stack), watched, clock))
     }
 
     /// A chain inside this process. Must be called on a tokio runtime.
@@ -145,7 +151,7 @@ impl ChainClient {
         let label = SafeText::clean("in this process", 40);
         let transport = provider.client().transport().clone();
         let endpoint = Endpoint::new(label, network.chain_id, transport, thresholds(&network));
-        Ok(Self::watch(network, provider, Backing::Devnet(devnet), vec![endpoint], clock))
+        Ok(Self::watch(network, (provider, None), Backing::Devnet(devnet), vec![endpoint], clock))
     }
 
     /// The network: name, id, address book.
@@ -161,6 +167,12 @@ impl ChainClient {
     /// A provider without fillers: nonces, gas and fees are the sender's business.
     pub fn provider(&self) -> &DynProvider {
         &self.0.provider
+    }
+
+    /// A provider whose every answer several endpoints have given alike, where there are several; for reads that money
+    /// depends on. Name the block by its hash, or endpoints a moment apart contradict each other.
+    pub fn witnessed(&self) -> Option<&DynProvider> {
+        self.0.witnessed.as_ref()
     }
 
     /// The health at the latest poll.
@@ -180,7 +192,7 @@ impl ChainClient {
 
     fn watch(
         network: Network,
-        provider: DynProvider,
+        (provider, witnessed): (DynProvider, Option<DynProvider>),
         backing: Backing,
         endpoints: Vec<Endpoint>,
         clock: Arc<dyn Clock>,
@@ -189,7 +201,7 @@ impl ChainClient {
         let interval = block.clamp(Duration::from_secs(2), Duration::from_secs(12));
         let rules = MonitorRules { interval, ..MonitorRules::default() };
         let (monitor, health) = Monitor::new(network.chain_id, endpoints, rules, clock);
-        Self(Arc::new(Inner { network, provider, health, backing, _monitor: monitor.spawn() }))
+        Self(Arc::new(Inner { network, provider, witnessed, health, backing, _monitor: monitor.spawn() }))
     }
 }
 

@@ -13,6 +13,18 @@ pub(super) const TEXT_LIMIT: usize = 300;
 /// Why a request has no answer. Names endpoints by label, never by URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProviderError {
+    /// Endpoints of one chain contradict each other about what decides over money.
+    #[error(
+        "{first} and {second} contradict each other ({method}): nothing is signed on either's word; see which of them is wrong and remove it"
+    )]
+    Disagreement {
+        /// What was asked.
+        method: SafeText,
+        /// One endpoint.
+        first: SafeText,
+        /// Another.
+        second: SafeText,
+    },
     /// The chain has no endpoint at all.
     #[error("no endpoint is configured for chain {chain_id}; give one with --rpc CHAIN=URL or in the config")]
     NoEndpoint {

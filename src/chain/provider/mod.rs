@@ -17,6 +17,7 @@
 //!
 //! Not here: signing, nonces, fees, receipts (the sender), and the simulation (`chain::fork`).
 
+mod agree;
 mod answer;
 mod client;
 mod endpoint;

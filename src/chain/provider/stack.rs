@@ -1,9 +1,10 @@
 //! Several endpoints of one chain as one alloy transport. See the room's page for the promises.
 
 use super::{
-    answer,
+    agree, answer,
     endpoint::{Endpoint, Failure},
     error::{ProviderError, TEXT_LIMIT},
+    health::Condition,
     method::{Replay, once_method, replay_of},
     retry::RetryRules,
 };
@@ -20,7 +21,11 @@ use tokio::time::Instant;
 
 /// A `tower` service from request packets to response packets over one or more endpoints.
 #[derive(Debug, Clone)]
-pub struct EndpointStack(Arc<Inner>);
+pub struct EndpointStack {
+    inner: Arc<Inner>,
+    /// Whether several endpoints must say the same, whatever is asked.
+    witnessed: bool,
+}
 
 #[derive(Debug)]
 struct Inner {
@@ -38,12 +43,17 @@ impl EndpointStack {
         if endpoints.is_empty() {
             return Err(ProviderError::NoEndpoint { chain_id });
         }
-        Ok(Self(Arc::new(Inner { chain_id, endpoints, rules })))
+        Ok(Self { inner: Arc::new(Inner { chain_id, endpoints, rules }), witnessed: false })
     }
 
     /// The endpoints, in the operator's order.
     pub fn endpoints(&self) -> &[Endpoint] {
-        &self.0.endpoints
+        &self.inner.endpoints
+    }
+
+    /// The same endpoints, which must say the same to be believed.
+    pub fn witnessed(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), witnessed: true }
     }
 }
 
@@ -57,18 +67,21 @@ impl tower::Service<RequestPacket> for EndpointStack {
     }
 
     fn call(&mut self, packet: RequestPacket) -> Self::Future {
-        let inner = Arc::clone(&self.0);
-        Box::pin(async move { inner.ask(packet).await.map_err(TransportError::from) })
+        let (inner, witnessed) = (Arc::clone(&self.inner), self.witnessed);
+        Box::pin(async move { inner.ask(packet, witnessed).await.map_err(TransportError::from) })
     }
 }
 
 impl Inner {
-    async fn ask(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+    async fn ask(&self, packet: RequestPacket, witnessed: bool) -> Result<ResponsePacket, ProviderError> {
         if packet.is_empty() {
             return Ok(ResponsePacket::Batch(Vec::new()));
         }
         match replay_of(&packet) {
-            Replay::Free => self.read(packet).await,
+            Replay::Free if self.endpoints.len() > 1 && agree::is_asked_of_several(&packet, witnessed) => {
+                self.agreed(packet).await
+            }
+            Replay::Free => self.read(packet).await.map(|(answer, _)| answer),
             Replay::Once => self.once(packet).await,
         }
     }
@@ -76,7 +89,8 @@ impl Inner {
     /// A read: round after round over the endpoints until one answers. A batch is answered whole
     /// by one endpoint, so that its members speak of one view of the chain. An endpoint that lacks the block in
     /// question may be behind: the others are asked, and it again, before its refusal counts.
-    async fn read(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+    /// Says which endpoint it was.
+    async fn read(&self, packet: RequestPacket) -> Result<(ResponsePacket, usize), ProviderError> {
         let deadline = Instant::now() + self.rules.total;
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
         let mut behind = None;
@@ -93,9 +107,9 @@ impl Inner {
                     }
                     Ok(answer) if answer::is_behind(&answer) => {
                         *slot = None;
-                        behind = Some(answer);
+                        behind = Some((answer, index));
                     }
-                    Ok(answer) => return Ok(answer),
+                    Ok(answer) => return Ok((answer, index)),
                     Err(failure) => *slot = Some(failure.into_error()),
                 }
             }
@@ -107,6 +121,47 @@ impl Inner {
         }
         // That nobody has the block is an answer.
         behind.ok_or_else(|| self.summary(failures))
+    }
+
+    /// A read that one endpoint's word is not enough for.
+    async fn agreed(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+        let mut round = 0;
+        loop {
+            let (answer, by) = self.read(packet.clone()).await?;
+            let Some((first, second)) = self.contradiction(&packet, &answer, by).await else { return Ok(answer) };
+            round += 1;
+            if round >= agree::ROUNDS {
+                let method = SafeText::clean(packet.method_names().next().unwrap_or_default(), TEXT_LIMIT);
+                return Err(ProviderError::Disagreement { method, first, second });
+            }
+            tokio::time::sleep(self.rules.wait_after(0)).await;
+        }
+    }
+
+    /// Two endpoints that say different things, if there are two; those that say nothing, or are known to be unwell,
+    /// are not heard.
+    async fn contradiction(
+        &self,
+        packet: &RequestPacket,
+        answer: &ResponsePacket,
+        by: usize,
+    ) -> Option<(SafeText, SafeText)> {
+        let first = self.endpoints.get(by)?.label();
+        let well = |endpoint: &Endpoint| {
+            endpoint.cooling().is_none()
+                && matches!(endpoint.health().condition(), Condition::Healthy | Condition::Unproven)
+        };
+        let others = self.endpoints.iter().enumerate().filter(|(index, endpoint)| *index != by && well(endpoint));
+        let asked = others.map(|(_, endpoint)| async { (endpoint.label(), endpoint.ask(packet.clone()).await) });
+        for (second, said) in futures::future::join_all(asked).await {
+            match said {
+                Ok(said) if answer::is_rate_limited(&said) => {}
+                Ok(said) if agree::is_the_same(packet, answer, &said) => {}
+                Ok(_) => return Some((first.clone(), second.clone())),
+                Err(_) => {}
+            }
+        }
+        None
     }
 
     /// How long to wait for another round, or `None` if none can help.

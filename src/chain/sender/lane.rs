@@ -34,6 +34,9 @@ CREATE TABLE sender_nonce (
 ) STRICT;
 ";
 
+/// Whose work a taken nonce is: the store's name that was open when it was taken.
+pub(super) const SESSIONS: &str = "ALTER TABLE sender_nonce ADD COLUMN session TEXT";
+
 /// An account's transaction counts as a chain tells them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainNonces {
@@ -184,7 +187,8 @@ pub fn allocate(
         }
     };
     transaction.execute(
-        "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at) VALUES (?1, ?2, ?3, 'reserved', ?4)",
+        "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
+         VALUES (?1, ?2, ?3, 'reserved', ?4, (SELECT id FROM temp.store_session))",
         params![chain, owner, counted(nonce, "a nonce")?, counted(now, "the time")?],
     )?;
     Ok(NonceTicket { ticket: transaction.last_insert_rowid(), chain_id, account, nonce })
@@ -292,34 +296,42 @@ pub fn reconcile(
     Ok(())
 }
 
-/// Nonces that are reserved, with the time at which they were taken: after a crash nobody will sign with them.
+/// A nonce that was taken, and nothing is stored that was signed with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ReservedNonce {
+    /// The nonce.
+    pub ticket: NonceTicket,
+    /// When it was taken, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// The store that took it, by [`Store::session`](crate::store::Store::session).
+    pub session: Option<String>,
+}
+
+/// Nonces that are reserved: whoever holds one is about to sign with it, unless its process has ended.
 ///
 /// # Errors
 /// [`LaneError::Store`].
-pub fn reserved(connection: &Connection) -> Result<Vec<(NonceTicket, u64)>, LaneError> {
+pub fn reserved(connection: &Connection) -> Result<Vec<ReservedNonce>, LaneError> {
     let mut statement = connection.prepare(
-        "SELECT ticket, chain_id, account, nonce, reserved_at FROM sender_nonce WHERE state = 'reserved' ORDER BY ticket",
+        "SELECT ticket, chain_id, account, nonce, reserved_at, session FROM sender_nonce
+         WHERE state = 'reserved' ORDER BY ticket",
     )?;
-    let rows = statement.query_map([], |row| {
-        Ok((
-            row.get::<_, i64>(0)?,
-            row.get::<_, i64>(1)?,
-            row.get::<_, Vec<u8>>(2)?,
-            row.get::<_, i64>(3)?,
-            row.get::<_, i64>(4)?,
-        ))
-    })?;
-    rows.map(|row| {
-        let (ticket, chain_id, account, nonce, at) = row?;
-        let ticket = NonceTicket {
-            ticket,
-            chain_id: from_row(chain_id, "the chain's id")?,
-            account: address(&account)?,
-            nonce: from_row(nonce, "a nonce")?,
-        };
-        Ok((ticket, from_row(at, "the time")?))
-    })
-    .collect()
+    type Columns = (i64, i64, Vec<u8>, i64, i64, Option<String>);
+    let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Columns> {
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+    };
+    let rows: Vec<Columns> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
+    rows.into_iter()
+        .map(|(ticket, chain_id, account, nonce, at, session)| {
+            let ticket = NonceTicket {
+                ticket,
+                chain_id: from_row(chain_id, "the chain's id")?,
+                account: address(&account)?,
+                nonce: from_row(nonce, "a nonce")?,
+            };
+            Ok(ReservedNonce { ticket, at: from_row(at, "the time")?, session })
+        })
+        .collect()
 }
 
 /// A number as SQLite counts.

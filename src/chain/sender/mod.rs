@@ -41,7 +41,7 @@ use crate::store::{Migrations, Store, StoreError};
 
 pub use fault::{SendFault, Treatment};
 pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
-pub use lane::{ChainNonces, LaneError, NonceTicket, allocate, give_back, reconcile, reserved};
+pub use lane::{ChainNonces, LaneError, NonceTicket, ReservedNonce, allocate, give_back, reconcile, reserved};
 pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, load, open};
 pub use relay::{Relay, RelayStatus};
 pub use send::SendOutcome;
@@ -49,7 +49,8 @@ pub use state::{TABLE, TxEvent, TxState};
 pub use watch::{Standing, WaitRules};
 
 /// The tables of this room.
-pub const MIGRATIONS: Migrations = Migrations { room: "sender", steps: &[lane::TABLES, record::TABLES] };
+pub const MIGRATIONS: Migrations =
+    Migrations { room: "sender", steps: &[lane::TABLES, record::TABLES, lane::SESSIONS] };
 
 /// How a chain is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use super::fault::{SendFault, Treatment};
 use super::record::{Kept, Record, Route, advance, count_send, family, settle};
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError, lane};
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::text::SafeText;
 use crate::chain::provider::ProviderError;
 
@@ -78,6 +79,7 @@ impl Sender {
                 Some((SendFault::of(&error), SafeText::clean(&error.to_string(), QUOTE_CHARS)))
             }
         };
+        failpoint::reach(Failpoint::Answered);
         self.take_in(record, fault).await
     }
 

@@ -16,6 +16,7 @@ use super::relay::RelayStatus;
 use super::send::SendOutcome;
 use super::state::TxEvent;
 use super::{Sender, SenderError};
+use crate::base::failpoint::{self, Failpoint};
 use crate::chain::provider::{Backing, ProviderError};
 
 /// How long to wait, and what to do meanwhile.
@@ -66,6 +67,7 @@ impl Sender {
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
         if let Some(mined) = self.find(&all, account).await? {
             let settled = mined.confirmations >= self.0.rules.confirmations;
+            failpoint::reach(Failpoint::Seen);
             self.write_mined(&mined, chain_id, account, nonce, settled).await?;
             return Ok(Standing { record: self.record(hash)?, mined: Some(mined), settled, relay: None, resent: None });
         }

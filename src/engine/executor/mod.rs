@@ -26,6 +26,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use alloy::primitives::B256;
 use serde_json::Value;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
@@ -38,16 +39,18 @@ use super::catalog::{Catalog, Entry};
 use super::context::{CallContext, Standing};
 use super::envelope::{Status, ToolResponse};
 use super::input::Input;
-use super::keys::{Claim, Claimed};
+use super::keys::{Claim, Claimed, Orphan};
 use super::rate::CallRate;
 use super::tool::{Handler, ReadJob, WriteJob};
 use super::world::World;
 use crate::base::error::{ErrorCode, ToolError, Violation};
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::{CapabilityTier, Phase, ToolMeta};
 use crate::base::text::SafeText;
 use crate::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolStart, params_hash};
 use crate::safety::operator::CallRefused;
+use crate::safety::pipeline::Fate;
 use crate::store::Store;
 
 /// How an executor is made.
@@ -224,9 +227,15 @@ impl Executor {
         let claim = match shared.claim(call.idempotency_key, call_id, entry, &params).await {
             Ok(Some(Claimed::Answered(response))) => return shared.answer_again(&context, started, *response),
             Ok(Some(Claimed::Fresh(claim))) => Some(claim),
+            Ok(Some(Claimed::Orphaned(orphan))) => match shared.adopt(orphan).await {
+                Ok(Adopted::Fresh(claim)) => Some(claim),
+                Ok(Adopted::Answered(response)) => return shared.answer_again(&context, started, *response),
+                Err(error) => return shared.refuse_early(call_id, started, error.into()),
+            },
             Ok(None) => None,
             Err(error) => return shared.refuse_early(call_id, started, error.into()),
         };
+        failpoint::reach(Failpoint::KeyClaimed);
         let response = match job {
             Job::Read(job) => {
                 let ended = shared.read(&context, &meta, started, job).await.unwrap_or_else(Into::into);
@@ -386,6 +395,24 @@ impl Shared {
         Claim::take(store, &self.golem_id, key, &entry.def.meta, hash, call_id, now).await.map(Some)
     }
 
+    /// What becomes of a key whose program ended: what was never signed is done now, and of what was signed the ledger
+    /// knows the end.
+    async fn adopt(&self, orphan: Orphan) -> Result<Adopted, ToolError> {
+        let fate = match &self.acting {
+            _ if !orphan.acted => Fate::Nothing,
+            Some(acting) => acting.pipeline.fate(orphan.first).map_err(|refusal| refusal.error())?,
+            None => Fate::Open,
+        };
+        match fate {
+            Fate::Nothing => Ok(Adopted::Fresh(orphan.take_over(self.world.clock.now_millis()).await?)),
+            Fate::Open => Err(orphan.in_progress()),
+            Fate::Ended { succeeded, transactions } => {
+                let answer = left_without_answer(orphan.first, succeeded, &transactions);
+                Ok(Adopted::Answered(Box::new(orphan.answer(answer).await?)))
+            }
+        }
+    }
+
     /// Gives the first answer again.
     fn answer_again(&self, context: &CallContext, started: Instant, response: ToolResponse) -> ToolResponse {
         context.finish([EventKind::ToolEnd(ToolEnd {
@@ -420,6 +447,30 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
     Refusal { status: Status::Blocked, error }
 }
 
+/// A key that an ended program had, after the ledger was asked about its call.
+enum Adopted {
+    Fresh(Claim),
+    Answered(Box<ToolResponse>),
+}
+
+/// The answer to a call whose program ended after something was signed and before it could answer: what the ledger
+/// knows. What the tool would have made of it is lost.
+fn left_without_answer(call_id: CallId, succeeded: bool, transactions: &[B256]) -> ToolResponse {
+    let hints = serde_json::json!({ "answered_by": "ledger", "succeeded": succeeded, "transactions": transactions });
+    if !succeeded {
+        let error = ToolError::new(
+            ErrorCode::ExecutionTxReverted,
+            "an earlier run signed this and ended before it could answer; its transaction is in a block and reverted",
+        );
+        let failed = ToolResponse::failed(call_id, Status::Error, error);
+        return ToolResponse { decision_hints: Some(hints), ..failed };
+    }
+    let explanation = "An earlier run did this and ended before it could answer. Its transactions are in blocks and \
+                       succeeded; the figures of the result are to be read from the chain.";
+    let (status, explanation) = (Status::Partial, Some(explanation.to_owned()));
+    ToolResponse { call_id, status, data: None, error: None, decision_hints: Some(hints), explanation }
+}
+
 /// The parameters as the tool's own type, in a job.
 fn bound(entry: &Entry, params: &Value) -> Result<Job, ToolError> {
     Ok(match entry.def.handler {
@@ -433,6 +484,7 @@ fn bound(entry: &Entry, params: &Value) -> Result<Job, ToolError> {
 async fn settle(claim: Option<Claim>, mut response: ToolResponse, keep: bool) -> ToolResponse {
     let Some(claim) = claim else { return response };
     let settled = if keep { claim.keep(&response).await } else { claim.release().await };
+    failpoint::reach(Failpoint::Kept);
     if let Err(error) = settled {
         let said = response.explanation.take().unwrap_or_default();
         response.explanation = Some(format!("{said} (The idempotency key was not kept: {})", error.message()));

@@ -13,6 +13,7 @@ use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::holding::Hold;
 use super::{Executor, Job, Running, Shared, bound, settle, told};
 use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::model::{Phase, ToolMeta};
 use crate::base::text::SafeText;
 use crate::engine::acting::{Acting, ApprovalMode};
@@ -274,6 +275,7 @@ impl Act {
         if let Some(claim) = &self.claim {
             claim.begin_acting().await?;
         }
+        failpoint::reach(Failpoint::Acting);
         let permit_id = previewed.preview.permit.permit_id;
         match acting.pipeline.commit(permit_id, consent).await {
             Ok(committed) => self.ended(&previewed.preview, previewed.deliver, &committed),

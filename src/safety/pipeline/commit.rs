@@ -13,9 +13,11 @@ use tokio::time::Instant;
 
 use super::assess::Assessment;
 use super::capability::Capability;
+use super::recover::ended;
 use super::settle::Truth;
 use super::{Pipeline, Prepared, Preview, Refusal, Slot};
 use crate::base::error::ErrorCode;
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
 use crate::base::model::CapabilityTier;
 use crate::base::units::Usd;
@@ -285,16 +287,18 @@ impl Pipeline {
             return Err(Refusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
+        failpoint::reach(Failpoint::LookedAgain);
         let framed = &prepared.preview.framed;
         let figures = self.order_figures(framed, &assessment).await?;
         // Where only an order is signed no nonce is taken.
         let next = if framed.legs().is_empty() { None } else { Some(self.for_next(framed).await?) };
         let seen = next.map(|(nonces, _)| nonces);
+        let at_work = self.work_on(permit_id);
         let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent.word()).await?;
         let next = ticket.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
-        self.run_plan(prepared, assessment, held, next).await
+        self.run_plan(prepared, assessment, held, next, at_work).await
     }
 
     /// Whether there is consent enough for what it is now.
@@ -364,6 +368,7 @@ impl Pipeline {
             permit_id: preview.permit.permit_id,
             simulation_hash: preview.permit.simulation_hash,
             call_id: proposal.call_id,
+            golem_id: proposal.golem_id.clone(),
             chain_id: proposal.chain_id,
             account: proposal.account,
             gas_usd: gas.to_string(),
@@ -406,9 +411,12 @@ impl Pipeline {
             let (proposal, kind) = (framed.proposal(), "permit:consumed");
             let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
+            failpoint::reach(Failpoint::InsideGate);
             Ok((held, ticket))
         });
-        Ok(written.await?)
+        let gated = written.await?;
+        failpoint::reach(Failpoint::Gated);
+        Ok(gated)
     }
 
     /// Signs one leg and stores its bytes. Between the reservation and here, and between the
@@ -447,6 +455,7 @@ impl Pipeline {
                 });
             }
         };
+        failpoint::reach(Failpoint::Signed);
         if let Err(why) = as_framed(framed, leg, ticket.nonce, fees, &signed) {
             // It carries a signature over something else: it is dropped here, and never stored or sent.
             let why = format!("the account signed something else than it was given: {why}");
@@ -455,6 +464,7 @@ impl Pipeline {
         if stopped() {
             return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was sent"));
         }
+        let main = framed.legs().get(leg).is_none_or(|leg| leg.purpose == Purpose::Main);
         let (permit_id, of, call_id) = (preview.permit.permit_id, framed.legs().len(), framed.proposal().call_id);
         let golem_id = framed.proposal().golem_id.clone();
         let body = json!({
@@ -466,13 +476,15 @@ impl Pipeline {
         let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
             let now = clock.now_millis();
             let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
-            permit::note_leg(transaction, permit_id, leg, of, bytes.hash())?;
+            permit::note_leg(transaction, permit_id, leg, of, main, bytes.hash())?;
             let entry = Entry { kind: "tx:signed", call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
+            failpoint::reach(Failpoint::InsideStore);
             Ok(kept)
         });
         match stored.await {
             Ok(kept) => {
+                failpoint::reach(Failpoint::Stored);
                 self.say_leg(framed, leg, signed.hash(), TxState::Signed, None);
                 Ok(Stored { kept, signed })
             }
@@ -508,26 +520,23 @@ impl Pipeline {
     /// Writes down how what was held has ended.
     pub(super) async fn settle_as(&self, permit_id: PermitId, held: Held, end: End) -> Result<(), ReserveError> {
         let (rules, clock) = (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock));
-        let ended = match end {
-            End::Done { .. } => Some("done"),
-            End::Reverted { .. } => Some("reverted"),
-            End::NotSent => Some("not_sent"),
-            End::Withdrawn => Some("withdrawn"),
-            End::Unclear => None,
-        };
-        self.inner
-            .store
-            .write(move |transaction| {
-                rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
-                if let Some(ended) = ended {
-                    permit::note_end(transaction, permit_id, ended)?;
-                    if let Some(order) = record::of_permit(transaction, permit_id)? {
-                        record::end(transaction, order.hash, "error", clock.now_millis())?;
-                    }
+        let written = self.inner.store.write(move |transaction| {
+            if permit::has_ended(transaction, permit_id)? {
+                return Ok::<_, ReserveError>(());
+            }
+            rules.settle(transaction, clock.now_millis(), held.reservation, end)?;
+            if let Some(ended) = ended(end) {
+                permit::note_end(transaction, permit_id, ended)?;
+                if let Some(order) = record::of_permit(transaction, permit_id)? {
+                    record::end(transaction, order.hash, "error", clock.now_millis())?;
                 }
-                Ok(())
-            })
-            .await
+            }
+            failpoint::reach(Failpoint::InsideSettle);
+            Ok(())
+        });
+        written.await?;
+        failpoint::reach(Failpoint::Settled);
+        Ok(())
     }
 }
 

@@ -22,7 +22,7 @@ mod recover;
 mod refusal;
 mod settle;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
@@ -34,7 +34,8 @@ use crate::base::clock::Clock;
 use crate::base::error::ErrorCode;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
-use crate::chain::sender::{ChainNonces, FeeQuote, Fees, Sender};
+use crate::chain::provider::ProviderError;
+use crate::chain::sender::{ChainNonces, FeeQuote, Fees, Sender, SenderError};
 use crate::fabric::{EventKind, Fabric, ToolUpdate};
 use crate::safety::account::Account;
 use crate::safety::approval::ApprovalDesk;
@@ -49,7 +50,7 @@ use crate::store::Store;
 pub use capability::{Action, Capability, Order, OrderToSign, ToSign, Transaction};
 pub use commit::{Committed, LegReport, State};
 pub use preview::Preview;
-pub use recover::Recovered;
+pub use recover::{Fate, Found, RECOVERY, Recovered, Step};
 pub use refusal::Refusal;
 pub use settle::Truth;
 
@@ -121,6 +122,10 @@ struct Inner {
     prepared: Mutex<HashMap<PermitId, Slot>>,
     trail: Trail,
     orders: OnceLock<Orders>,
+    /// Permits that this program is carrying out or following now: recovery leaves them alone.
+    at_work: Mutex<HashSet<PermitId>>,
+    /// What recovery has told last of what is still open.
+    told: Mutex<HashMap<PermitId, Found>>,
 }
 
 /// What a permit stands for, in memory only: no permit outlives the program.
@@ -140,6 +145,26 @@ enum Slot {
     },
 }
 
+/// Whether a chain was not heard, or its endpoints contradict each other.
+fn told_by(error: &SenderError) -> ErrorCode {
+    match error {
+        SenderError::Provider(ProviderError::Disagreement { .. }) => ErrorCode::ChainInconsistent,
+        _ => ErrorCode::ChainUnreachable,
+    }
+}
+
+/// As long as it is there, recovery leaves the permit to whoever holds it.
+struct AtWork {
+    pipeline: Pipeline,
+    permit_id: PermitId,
+}
+
+impl Drop for AtWork {
+    fn drop(&mut self) {
+        self.pipeline.at_work().remove(&self.permit_id);
+    }
+}
+
 impl fmt::Debug for Pipeline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pipeline").field("rules", &self.inner.rules).finish_non_exhaustive()
@@ -151,7 +176,6 @@ impl Pipeline {
     pub fn new(config: PipelineConfig) -> Self {
         let PipelineConfig { chains, store, rules, clock, fabric, desk, guardian, permit_ttl, patience } = config;
         let permit_ttl = u64::try_from(permit_ttl.as_millis()).unwrap_or(u64::MAX);
-        let (prepared, orders) = (Mutex::default(), OnceLock::new());
         let trail = Trail::new(store.clone(), clock.clone());
         let inner = Inner {
             chains,
@@ -163,9 +187,11 @@ impl Pipeline {
             guardian,
             permit_ttl,
             patience,
-            prepared,
+            prepared: Mutex::default(),
             trail,
-            orders,
+            orders: OnceLock::new(),
+            at_work: Mutex::default(),
+            told: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -204,7 +230,7 @@ impl Pipeline {
 
     async fn fee_quote(&self, chain_id: u64) -> Result<FeeQuote, Refusal> {
         let quote = self.sender(chain_id)?.fee_quote().await;
-        quote.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))
+        quote.map_err(|error| Refusal::new(told_by(&error), error))
     }
 
     /// What the next transaction of a frame takes: the chain's word on nonces, and fees for the
@@ -213,7 +239,7 @@ impl Pipeline {
         let chain_id = framed.proposal().chain_id;
         let sender = self.sender(chain_id)?;
         let (nonces, quote) = futures::join!(sender.nonces(framed.signer()), self.fee_quote(chain_id));
-        let nonces = nonces.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
+        let nonces = nonces.map_err(|error| Refusal::new(told_by(&error), error))?;
         let bound = framed.fees();
         let cap =
             Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
@@ -259,6 +285,20 @@ impl Pipeline {
 
     fn prepared(&self) -> MutexGuard<'_, HashMap<PermitId, Slot>> {
         self.inner.prepared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at_work(&self) -> MutexGuard<'_, HashSet<PermitId>> {
+        self.inner.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn told(&self) -> MutexGuard<'_, HashMap<PermitId, Found>> {
+        self.inner.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Says that this program is at it, until the answer is dropped.
+    fn work_on(&self, permit_id: PermitId) -> AtWork {
+        self.at_work().insert(permit_id);
+        AtWork { pipeline: self.clone(), permit_id }
     }
 
     /// Keeps what a permit stands for until it expires.

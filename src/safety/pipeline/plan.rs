@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
 use super::order::NotPlaced;
-use super::{Asked, Pipeline, Prepared, Refusal};
+use super::{Asked, AtWork, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::base::error::ErrorCode;
@@ -48,6 +48,7 @@ impl Pipeline {
         first: Assessment,
         held: Held,
         next: Option<(NonceTicket, FeeBound)>,
+        at_work: AtWork,
     ) -> Result<Committed, Refusal> {
         let framed = prepared.preview.framed.clone();
         let permit_id = prepared.preview.permit.permit_id;
@@ -176,7 +177,7 @@ impl Pipeline {
         if let Ended::Unclear = ended
             && !(framed.order().is_some() && all_sent)
         {
-            self.follow(sender, permit_id, held, &legs);
+            self.follow(sender, permit_id, held, &legs, at_work);
         }
         let state = match ended {
             Ended::Done => State::Done,

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::{Asked, Pipeline, Prepared, Refusal};
 use crate::base::error::{ErrorCode, Violation};
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::model::{CapabilityTier, Check, Phase};
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
@@ -84,7 +85,9 @@ impl Pipeline {
     ) -> Result<Preview, Refusal> {
         let framed = framed.clone();
         self.step(&framed, "Simulating via Revm");
+        failpoint::reach(Failpoint::Framed);
         let assessment = self.assess(&ground, &framed, 0, asked.phase).await?;
+        failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
         let facts = &assessment.facts;
         if facts.stop.is_some() {
@@ -146,6 +149,7 @@ impl Pipeline {
             }),
         );
         self.remember(Prepared { preview: preview.clone(), account, ground }, now, Instant::now());
+        failpoint::reach(Failpoint::Permitted);
         Ok(preview)
     }
 

@@ -8,7 +8,8 @@ use alloy::primitives::U256;
 
 use super::assess::Assessment;
 use super::commit::{Held, LegReport, Stored};
-use super::{Pipeline, Prepared};
+use super::{AtWork, Pipeline, Prepared};
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
@@ -80,12 +81,14 @@ impl Pipeline {
         if main {
             self.step(framed, "Broadcasting");
         }
+        failpoint::reach(Failpoint::Sending);
         let state = match sender.send(kept).await {
             Ok(sent) if sent.state == Stage::Dropped => TxState::Dropped,
             Ok(_) => TxState::Sent,
             // It may have left: only the chain can tell.
             Err(_) => TxState::Unclear,
         };
+        failpoint::reach(Failpoint::Sent);
         self.say_leg(framed, leg, hash, state, None);
         if state == TxState::Dropped {
             return LegReport { state, ..report };
@@ -98,6 +101,7 @@ impl Pipeline {
             Ok(standing) => with_standing(report, &standing),
             Err(_) => report,
         };
+        failpoint::reach(Failpoint::Mined);
         self.say_leg(framed, leg, report.hash, report.state, report.block);
         report
     }
@@ -155,10 +159,11 @@ impl Pipeline {
     }
 
     /// Follows what is not settled in the background, and settles what was held once it is.
-    pub(super) fn follow(&self, sender: Sender, permit_id: PermitId, held: Held, legs: &[LegReport]) {
+    pub(super) fn follow(&self, sender: Sender, permit_id: PermitId, held: Held, legs: &[LegReport], at_work: AtWork) {
         let Some(hash) = legs.last().map(|leg| leg.hash) else { return };
         let pipeline = self.clone();
         tokio::spawn(async move {
+            let _at_work = at_work;
             loop {
                 let rules = WaitRules { patience: LOOK_AGAIN, resend: pipeline.inner.rules.stop().is_none() };
                 match sender.wait(hash, rules).await {

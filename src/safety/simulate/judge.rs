@@ -448,6 +448,10 @@ impl Judge<'_> {
         for change in changes.permit_nonces.iter().filter(|change| change.owner == one && change.nonce.moved()) {
             faults.push(Fault::new("permit_nonce", format!("that of {} stays", change.token), change.nonce.after));
         }
+        for change in changes.account_nonces.iter().filter(|change| change.account == one && change.nonce.moved()) {
+            let rule = format!("that at {} stays", change.entry_point);
+            faults.push(Fault::new("account_nonce", rule, change.nonce.after));
+        }
         for change in changes.operators.iter().filter(|change| change.owner == one && change.approved.moved()) {
             let found = format!("{} becomes {}", change.operator, change.approved.after);
             faults.push(Fault::new("operator", format!("the operators of {} stay", change.collection), found));

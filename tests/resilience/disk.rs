@@ -1,0 +1,129 @@
+//! A disk that is full, a database that cannot be opened, is locked or damaged: nothing is signed, the answer says what
+//! to do, and once it is mended everything is there.
+
+use std::fs;
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::Command;
+
+use rusqlite::Connection;
+
+use crate::host::{Devnet, Home, ROOMY, Ran, run, settled};
+
+/// Asserts that nothing was signed, for want of the database, and that the answer says what to do.
+fn refused(ran: &Ran, says: &str) {
+    assert_eq!((ran.code, ran.status(), ran.error_code()), (Some(1), "error", "STORE_UNAVAILABLE"), "{ran:?}");
+    let message = ran.answer.as_ref().unwrap()["error"]["message"].as_str().unwrap().to_owned();
+    assert!(message.contains(says), "{message}");
+}
+
+/// A home on which one swap was made.
+fn used() -> (Devnet, Home) {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let ran = run(&mut home.swap(devnet.url(), "first"));
+    assert_eq!(ran.status(), "success", "{ran:?}");
+    assert_eq!(settled(&home, &devnet), 1);
+    (devnet, home)
+}
+
+/// Brings what is in the log into the database itself, so that the one file is all there is.
+fn folded(database: &Path) {
+    Connection::open(database).unwrap().query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+}
+
+/// After it was mended: the next swap is made, and the first is still there.
+fn mended(home: &Home, devnet: &Devnet, nonce: u64) {
+    assert_eq!(devnet.nonce(), nonce, "nothing was sent meanwhile");
+    let ran = run(&mut home.swap(devnet.url(), "second"));
+    assert_eq!(ran.status(), "success", "{ran:?}");
+    assert_eq!(settled(home, devnet), 2);
+}
+
+#[test]
+fn a_locked_database_refuses_and_loses_nothing() {
+    let (devnet, home) = used();
+    let nonce = devnet.nonce();
+    let other = Connection::open(home.database()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    refused(&run(&mut home.swap(devnet.url(), "second")), "locked by another process");
+    other.execute_batch("ROLLBACK").unwrap();
+    mended(&home, &devnet, nonce);
+}
+
+#[test]
+fn a_damaged_database_refuses_and_is_left_as_it_is() {
+    let (devnet, home) = used();
+    let (nonce, database) = (devnet.nonce(), home.database());
+    folded(&database);
+    let good = fs::read(&database).unwrap();
+    // No database at all, one whose first pages are torn, one of no length that says it has one.
+    let mut torn = good.clone();
+    torn[100..4_096].fill(0x5a);
+    for bad in [b"what is this doing here? ".repeat(400), torn] {
+        fs::write(&database, &bad).unwrap();
+        refused(&run(&mut home.swap(devnet.url(), "second")), "keep the file aside");
+        assert_eq!(fs::read(&database).unwrap(), bad, "evidence is not touched");
+    }
+    fs::write(&database, good).unwrap();
+    mended(&home, &devnet, nonce);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_refuses() {
+    let (devnet, home) = used();
+    let (nonce, database) = (devnet.nonce(), home.database());
+    folded(&database);
+    let aside = database.with_extension("aside");
+    fs::rename(&database, &aside).unwrap();
+    fs::create_dir(&database).unwrap();
+    refused(&run(&mut home.swap(devnet.url(), "second")), "can be written");
+    fs::remove_dir(&database).unwrap();
+    fs::rename(&aside, &database).unwrap();
+    mended(&home, &devnet, nonce);
+}
+
+#[test]
+fn a_full_disk_refuses_whenever_it_becomes_full_and_loses_nothing() {
+    let (devnet, home) = used();
+    let database = home.database();
+    folded(&database);
+    // The most a file may grow to, in blocks of 512 bytes: at once too little, then room for more and more of what a
+    // swap writes. With the signal ignored the system answers an error, as a full disk does.
+    let mut refusals = 0;
+    for (turn, more) in [1_u64, 24, 80, 120, 200, 400, 800].into_iter().enumerate() {
+        let key = format!("full-{turn}");
+        let swap = home.swap(devnet.url(), &key);
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &format!("trap '' XFSZ; ulimit -f {}; exec \"$0\" \"$@\"", more)]);
+        shell.arg(swap.get_program()).args(swap.get_args()).env_clear().env("BARDO_HOME", home.path());
+        shell
+            .stdin(std::process::Stdio::null())
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped());
+        let ran = run(&mut shell);
+        assert_eq!(ran.signal, None, "{ran:?}");
+        if ran.code != Some(0) {
+            refusals += 1;
+        }
+        // With room again, whatever was begun comes to its end, and the wish is fulfilled once.
+        let ran = run(&mut home.swap(devnet.url(), &key));
+        assert!(matches!(ran.status(), "success" | "partial"), "{key}: {ran:?}");
+        assert_eq!(settled(&home, &devnet), 2 + turn as u64, "{key}");
+    }
+    assert!(refusals >= 3, "the disk was hardly ever full: {refusals}");
+}
+
+#[test]
+fn a_byte_that_the_disk_lost_is_found_by_the_trails_check() {
+    let (devnet, home) = used();
+    let database = home.database();
+    folded(&database);
+    // Change one letter inside an entry of the trail, as a failing disk or a hand would.
+    let bytes = fs::read(&database).unwrap();
+    let word = b"action:reserved";
+    let at = bytes.windows(word.len()).position(|window| window == word).unwrap();
+    fs::OpenOptions::new().write(true).open(&database).unwrap().write_all_at(b"X", at as u64).unwrap();
+    let log = run(&mut home.command(&["log", "verify", "--json"]));
+    assert_eq!(log.code, Some(1), "{log:?}");
+    drop(devnet);
+}

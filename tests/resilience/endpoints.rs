@@ -1,0 +1,198 @@
+//! Endpoints that lie, lag, or fall silent: where several are asked, they must agree, and while they do not, nothing is
+//! signed; where a send goes wrong, in whatever way and at whatever point, it is one transaction in the end.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
+use bardo::chain::devnet::{Mining, server};
+use bardo::chain::network::{AddressBook, ChainPlan, Network};
+use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
+use bardo::chain::sender::{SenderError, TxState, WaitRules};
+use serde_json::{Value, json};
+
+use crate::chain::{CHAIN_ID, PLENTY, World};
+use crate::proxy::{Fate, Proxy};
+
+const SEND: &str = "eth_sendRawTransaction";
+const COUNT: &str = "eth_getTransactionCount";
+const RECEIPT: &str = "eth_getTransactionReceipt";
+
+/// A chain behind several endpoints.
+async fn connect(urls: &[&str]) -> ChainClient {
+    let plan = ChainPlan {
+        name: "ethereum".into(),
+        network: Some(Network::devnet("ethereum", CHAIN_ID, AddressBook::default())),
+        chain_id: Some(CHAIN_ID),
+        endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+    };
+    ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap()
+}
+
+fn disagree(error: &SenderError, method: &str) -> bool {
+    matches!(error, SenderError::Provider(ProviderError::Disagreement { method: asked, .. }) if asked.as_str() == method)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn endpoints_that_contradict_each_other_about_a_nonce_are_not_believed() {
+    let world = World::new(Mining::OnTransaction);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let lies = Arc::new(AtomicBool::new(true));
+    let told = Arc::clone(&lies);
+    let liar = Proxy::start(served.url(), move |method, _| match method {
+        COUNT if told.load(Ordering::SeqCst) => Fate::Claim(json!("0x5")),
+        _ => Fate::Pass,
+    })
+    .await;
+    // Whichever of the two is asked first.
+    for urls in [[served.url(), liar.url.clone()], [liar.url.clone(), served.url()]] {
+        lies.store(true, Ordering::SeqCst);
+        let client = connect(&[&urls[0], &urls[1]]).await;
+        let sender = world.sender_over(client, None);
+        let refused = sender.take_nonce(world.account()).await.unwrap_err();
+        assert!(disagree(&refused, COUNT), "{refused}");
+        assert!(refused.to_string().contains("nothing is signed"), "{refused}");
+        assert!(sender.pending().unwrap().is_empty());
+        // As soon as they agree it goes on.
+        lies.store(false, Ordering::SeqCst);
+        let ticket = sender.take_nonce(world.account()).await.unwrap();
+        assert_eq!(ticket.nonce, 0);
+        sender.give_back(ticket).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
+    let world = World::new(Mining::OnTransaction);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let lies = Arc::new(AtomicBool::new(true));
+    for forged in ["none", "failed", "elsewhere"] {
+        lies.store(true, Ordering::SeqCst);
+        let (told, target) = (Arc::clone(&lies), served.url());
+        let real: Arc<std::sync::Mutex<Value>> = Arc::default();
+        let source = Arc::clone(&real);
+        let liar = Proxy::start(target.clone(), move |method, _| match method {
+            RECEIPT if told.load(Ordering::SeqCst) => {
+                let mut receipt = source.lock().unwrap().clone();
+                match forged {
+                    "none" => receipt = Value::Null,
+                    "failed" => receipt["status"] = json!("0x0"),
+                    _ => receipt["blockHash"] = json!(format!("0x{}", "7".repeat(64))),
+                }
+                Fate::Claim(receipt)
+            }
+            _ => Fate::Pass,
+        })
+        .await;
+        let sender = world.sender_over(connect(&[&target, &liar.url]).await, None);
+        let (hash, sent) = world.send(&sender).await;
+        assert_eq!(sent.state, TxState::Sent, "{forged}");
+        {
+            use alloy::providers::Provider as _;
+            let receipt: Value = world.client.provider().raw_request(RECEIPT.into(), [hash]).await.unwrap();
+            *real.lock().unwrap() = receipt;
+        }
+        let untold = sender.look(hash).await.unwrap_err();
+        assert!(disagree(&untold, RECEIPT), "{forged}: {untold}");
+        assert_eq!(sender.record(hash).unwrap().settled_at, None, "{forged}");
+        lies.store(false, Ordering::SeqCst);
+        let standing = sender.look(hash).await.unwrap();
+        assert_eq!((standing.record.state, standing.settled), (TxState::Included, true), "{forged}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
+    let world = World::new(Mining::OnTransaction);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    // Behind for its first two answers, then level.
+    let late = Proxy::start(served.url(), |method, before| match (method, before) {
+        (RECEIPT, 0..=1) => Fate::Claim(Value::Null),
+        _ => Fate::Pass,
+    })
+    .await;
+    let silent = Proxy::start(served.url(), |method, _| match method {
+        COUNT | RECEIPT => Fate::Status(503),
+        _ => Fate::Pass,
+    })
+    .await;
+    for other in [&late, &silent] {
+        let sender = world.sender_over(connect(&[&served.url(), &other.url]).await, None);
+        let (hash, _) = world.send(&sender).await;
+        let standing = sender.look(hash).await.unwrap();
+        assert_eq!((standing.record.state, standing.settled), (TxState::Included, true));
+    }
+    assert!(late.count(RECEIPT) >= 3, "it was asked until it had caught up");
+}
+
+/// Every way in which a send can go wrong at an endpoint.
+fn wrongs() -> Vec<Fate> {
+    vec![
+        Fate::LoseAnswer,
+        Fate::LoseRequest,
+        Fate::Status(429),
+        Fate::Status(500),
+        Fate::Status(502),
+        Fate::Status(504),
+        Fate::Refuse(-32_603, "internal error"),
+        Fate::Refuse(-32_000, "already known"),
+        Fate::Refuse(-32_000, "nonce too low"),
+        Fate::Refuse(-32_000, "nonce too high"),
+        Fate::Refuse(-32_000, "transaction underpriced"),
+        Fate::Refuse(-32_000, "replacement transaction underpriced"),
+        Fate::Refuse(-32_000, "insufficient funds for gas * price + value"),
+        Fate::Refuse(-32_000, "intrinsic gas too low"),
+        Fate::Refuse(3, "execution reverted"),
+        Fate::Refuse(-32_000, "txpool is full"),
+        Fate::Refuse(-32_000, "words that nobody knows"),
+        Fate::Claim(json!(format!("0x{}", "9".repeat(64)))),
+        Fate::Page("<html>a gateway's page</html>".to_owned()),
+        Fate::Page("{\"jsonrpc\":\"2.0\",\"id\":".to_owned()),
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
+    // At the first send, at the next one after it, and at both: nothing is known when it is sent again.
+    for points in [&[0_usize][..], &[1], &[0, 1]] {
+        for wrong in wrongs() {
+            let world = World::new(Mining::OnTransaction);
+            let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+            let told = wrong.clone();
+            let proxy = Proxy::start(served.url(), move |method, before| {
+                if method == SEND && points.contains(&before) { told.clone() } else { Fate::Pass }
+            })
+            .await;
+            let what = format!("{wrong:?} at {points:?}");
+            let sender = world.sender_over(connect(&[&proxy.url]).await, None);
+            let patient = WaitRules { patience: Duration::from_secs(20), resend: true };
+            let mut wished = 0_u64;
+            // Three payments one after the other, each until it is done; what was given up for good is wished anew.
+            while wished < 3 {
+                let kept = world.keep(&sender, PLENTY).await;
+                let hash = kept.hash();
+                let sent = sender.send(kept).await.unwrap();
+                if sent.state == TxState::Dropped {
+                    continue;
+                }
+                // A process that ends here and comes back knows no more than the ledger.
+                let sender = world.sender_over(connect(&[&proxy.url]).await, None);
+                let mut standing = sender.wait(hash, patient).await.unwrap();
+                if !standing.settled {
+                    // Asked for more: the same bytes once more, to an endpoint that has changed its mind.
+                    sender.resend(hash).await.unwrap();
+                    standing = sender.wait(hash, patient).await.unwrap();
+                }
+                assert_eq!((standing.record.state, standing.settled), (TxState::Included, true), "{what}");
+                wished += 1;
+            }
+            assert_eq!(world.received().await, U256::from(wished), "{what}: each wish was paid once");
+            assert_eq!(world.chain_nonce().await, wished, "{what}: no nonce was skipped or used twice");
+            assert!(sender.pending().unwrap().is_empty(), "{what}");
+            assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, wished, "{what}: the lane has drained");
+        }
+    }
+}

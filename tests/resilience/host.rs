@@ -1,0 +1,249 @@
+//! A devnet in a process of its own, a home for the program under test, and the questions that settle whether the
+//! ledger and the chain agree: asked of the database and the chain directly, with none of the code under test between.
+
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+use serde_json::{Value, json};
+
+/// The first account of the development mnemonic, which the program signs with on devnets.
+pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
+
+/// What is sold each time: a thousandth of a WETH, in wei.
+pub const AMOUNT: u128 = 1_000_000_000_000_000;
+
+/// Room for everything a test wants to do, and every check in force.
+pub const ROOMY: &str = r#"preset = "demo"
+max_daily_spend_usd = "1000000"
+max_monthly_spend_usd = "1000000"
+max_trades_per_hour = 100000
+max_consecutive_failures = 100000
+max_tool_calls_per_minute = 100000
+"#;
+
+/// A `bardo devnet` that makes a block for each transaction; killed when dropped.
+pub struct Devnet {
+    child: Child,
+    described: Value,
+    _home: tempfile::TempDir,
+}
+
+impl Drop for Devnet {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Devnet {
+    pub fn start() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut child = Command::new(env!("CARGO_BIN_EXE_bardo"))
+            .args(["devnet", "--port", "0", "--block-time", "0", "--seed", "11"])
+            .env_clear()
+            .env("BARDO_HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let devnet = Self { child, described: serde_json::from_str(&line).unwrap(), _home: home };
+        // Gas for as many transactions as a long test may want: 100 ether.
+        devnet.ask("anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));
+        devnet
+    }
+
+    pub fn url(&self) -> &str {
+        self.described["chains"][0]["rpc"].as_str().unwrap()
+    }
+
+    pub fn token(&self, symbol: &str) -> &str {
+        let token = &self.described["chains"][0]["tokens"][symbol];
+        token.as_str().or_else(|| token["address"].as_str()).unwrap_or_else(|| panic!("no {symbol}: {token}"))
+    }
+
+    pub fn ask(&self, method: &str, params: Value) -> Value {
+        ask(self.url(), method, params)
+    }
+
+    pub fn nonce(&self) -> u64 {
+        let answer = self.ask("eth_getTransactionCount", json!([ACCOUNT, "latest"]));
+        u64::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    }
+
+    /// What the account has of a token, by the token's own word.
+    pub fn balance(&self, symbol: &str) -> u128 {
+        // balanceOf(address)
+        let data = format!("0x70a08231{:0>64}", ACCOUNT.trim_start_matches("0x"));
+        let answer = self.ask("eth_call", json!([{ "to": self.token(symbol), "data": data }, "latest"]));
+        u128::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0'), 16).unwrap_or(0)
+    }
+}
+
+/// One JSON-RPC call by plain HTTP.
+pub fn ask(url: &str, method: &str, params: Value) -> Value {
+    let address = url.strip_prefix("http://").unwrap();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(
+        stream,
+        "POST / HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let answer: Value = serde_json::from_str(body).unwrap();
+    assert!(answer.get("error").is_none(), "{method}: {answer}");
+    answer["result"].clone()
+}
+
+/// How one run of the program ended.
+#[derive(Debug)]
+#[allow(dead_code)] // What it said is for a failed test's message.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub signal: Option<i32>,
+    pub answer: Option<Value>,
+    pub said: String,
+}
+
+impl Ran {
+    pub fn killed(&self) -> bool {
+        self.signal == Some(9)
+    }
+
+    /// The status in its envelope; empty where there is none.
+    pub fn status(&self) -> &str {
+        self.answer.as_ref().and_then(|answer| answer["status"].as_str()).unwrap_or_default()
+    }
+
+    pub fn error_code(&self) -> &str {
+        self.answer.as_ref().and_then(|answer| answer["error"]["code"].as_str()).unwrap_or_default()
+    }
+}
+
+/// A data folder and a policy, for programs that are started and killed.
+pub struct Home {
+    folder: tempfile::TempDir,
+}
+
+impl Home {
+    pub fn new(policy: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
+        Self { folder }
+    }
+
+    pub fn path(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+        command.args(arguments).env_clear().env("BARDO_HOME", self.path());
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+    }
+
+    /// A swap under a key, through the endpoint at `url`.
+    pub fn swap(&self, url: &str, key: &str) -> Command {
+        let given = format!("ethereum={url}");
+        let params = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.001","chain":"ethereum"}"#;
+        let arguments =
+            ["--rpc", &given, "call", "--approve", "always", "--idempotency-key", key, "uniswap_execute_swap", params];
+        self.command(&arguments)
+    }
+
+    /// The ledger of the one devnet that this home has worked on.
+    pub fn database(&self) -> PathBuf {
+        let ledgers = self.path().join("data/ledger");
+        let mut found = std::fs::read_dir(ledgers).unwrap().map(|entry| entry.unwrap().path().join("ledger.db"));
+        let database = found.next().unwrap();
+        assert!(found.next().is_none(), "one devnet, one ledger");
+        database
+    }
+
+    pub fn ledger(&self) -> Connection {
+        Connection::open_with_flags(self.database(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
+    }
+
+    pub fn count(&self, question: &str) -> u64 {
+        let count: i64 = self.ledger().query_row(question, [], |row| row.get(0)).unwrap();
+        u64::try_from(count).unwrap()
+    }
+}
+
+pub fn run(command: &mut Command) -> Ran {
+    finish(command.spawn().unwrap())
+}
+
+pub fn finish(child: Child) -> Ran {
+    let output = child.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let answer = serde_json::from_slice(&output.stdout).ok();
+    Ran { code: output.status.code(), signal: output.status.signal(), answer, said }
+}
+
+/// What must hold between runs: nothing is held, nothing is open, each nonce was used once and by a transaction that
+/// the chain has just so, and the trail is whole. Answers how many swaps the chain has.
+pub fn settled(home: &Home, devnet: &Devnet) -> u64 {
+    let ledger = home.ledger();
+    let whole: String = ledger.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(whole, "ok");
+    for (what, question) in [
+        ("reservations held", "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')"),
+        ("permits without an end", "SELECT count(*) FROM safety_permit WHERE ended IS NULL"),
+        ("nonces without a transaction", "SELECT count(*) FROM sender_nonce WHERE state <> 'signed'"),
+        ("transactions without an end", "SELECT count(*) FROM sender_transaction WHERE settled_at IS NULL"),
+        (
+            "permits without a reservation",
+            "SELECT count(*) FROM safety_permit WHERE reservation NOT IN (SELECT id FROM ledger_reservation)",
+        ),
+        (
+            "reservations without a permit",
+            "SELECT count(*) FROM ledger_reservation WHERE id NOT IN (SELECT reservation FROM safety_permit)",
+        ),
+    ] {
+        assert_eq!(home.count(question), 0, "{what}");
+    }
+    let mut included: BTreeMap<u64, (String, bool)> = BTreeMap::new();
+    let mut rows = ledger.prepare("SELECT nonce, lower(hex(hash)), state FROM sender_transaction").unwrap();
+    let rows =
+        rows.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?)));
+    for row in rows.unwrap() {
+        let (nonce, hash, state) = row.unwrap();
+        let nonce = u64::try_from(nonce).unwrap();
+        match state.as_str() {
+            "included" | "reverted" => {
+                let before = included.insert(nonce, (format!("0x{hash}"), state == "included"));
+                assert!(before.is_none(), "two transactions of nonce {nonce}");
+            }
+            "dropped" | "replaced" => {}
+            other => panic!("nonce {nonce} is {other}"),
+        }
+    }
+    let chain = devnet.nonce();
+    assert_eq!(included.keys().copied().collect::<Vec<_>>(), (0..chain).collect::<Vec<_>>(), "each nonce of the chain");
+    for (nonce, (hash, succeeded)) in &included {
+        let receipt = devnet.ask("eth_getTransactionReceipt", json!([hash]));
+        assert_eq!(receipt["status"], if *succeeded { "0x1" } else { "0x0" }, "nonce {nonce}: {receipt}");
+        assert_eq!(receipt["from"].as_str().unwrap().to_lowercase(), ACCOUNT);
+    }
+    let log = run(&mut home.command(&["log", "verify", "--json"]));
+    assert_eq!(log.code, Some(0), "{log:?}");
+    // What a plan is for is its main transaction, and each one that the chain has was counted.
+    home.count(
+        "SELECT count(*) FROM safety_leg JOIN sender_transaction USING (hash) WHERE main = 1 AND state = 'included'",
+    )
+}

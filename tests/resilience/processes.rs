@@ -1,0 +1,101 @@
+//! Four programs on one data folder at once, at the cap and at the rate: never above, none lost, every nonce once.
+
+use std::collections::BTreeMap;
+use std::process::Child;
+
+use crate::fellow;
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
+
+/// Swaps that each of the four wants.
+fn wanted() -> usize {
+    std::env::var("BARDO_FELLOW_SWAPS").ok().and_then(|text| text.parse().ok()).unwrap_or(125)
+}
+
+/// Lets four programs loose on one folder; counts how their calls ended.
+fn four(home: &Home, devnet: &Devnet) -> BTreeMap<String, usize> {
+    // The folder's first use makes the tables: not four times at once, or it would be that which is tested.
+    let children: Vec<Child> =
+        (0..4).map(|number| fellow::start(&format!("p{number}"), wanted(), home.path(), devnet.url())).collect();
+    let mut ended: BTreeMap<String, usize> = BTreeMap::new();
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        let mut calls = 0;
+        for line in said.lines().filter_map(|line| line.strip_prefix("ended ")) {
+            let how = line.split_once(' ').unwrap().1.trim().to_owned();
+            *ended.entry(how).or_default() += 1;
+            calls += 1;
+        }
+        assert_eq!(calls, wanted(), "every call has an answer: {said}");
+    }
+    ended
+}
+
+/// What was done by the chain's word is what was answered, and what the ledger has.
+fn told_once(home: &Home, devnet: &Devnet, before: u128, ended: &BTreeMap<String, usize>) -> u64 {
+    // Whatever is on its way still comes to its end, with nobody's help.
+    let last = run(&mut home.swap(devnet.url(), "after"));
+    assert!(matches!(last.status(), "success" | "blocked"), "{last:?}");
+    let more = u64::from(last.status() == "success");
+    let swaps = settled(home, devnet);
+    assert_eq!(before - devnet.balance("WETH"), AMOUNT * u128::from(swaps));
+    let answered =
+        ended.get("Success").copied().unwrap_or_default() + ended.get("Partial").copied().unwrap_or_default();
+    assert_eq!(swaps - more, answered as u64, "{ended:?}");
+    swaps
+}
+
+#[test]
+fn four_programs_never_pass_the_rate() {
+    let (devnet, home) =
+        (Devnet::start(), Home::new(&ROOMY.replace("max_trades_per_hour = 100000", "max_trades_per_hour = 150")));
+    let before = devnet.balance("WETH");
+    let ended = four(&home, &devnet);
+    told_once(&home, &devnet, before, &ended);
+    // What left counts, also where it reverted because another program had used up the allowance meanwhile.
+    let trades = "SELECT count(*) FROM ledger_reservation WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn')";
+    assert_eq!(home.count(trades), 150, "{ended:?}");
+    assert!(ended.contains_key("Blocked SAFETY_RATE_LIMITED"), "{ended:?}");
+}
+
+#[test]
+fn four_programs_never_pass_the_cap() {
+    let policy = ROOMY.replace("max_daily_spend_usd = \"1000000\"", "max_daily_spend_usd = \"600\"");
+    let (devnet, home) = (Devnet::start(), Home::new(&policy));
+    let before = devnet.balance("WETH");
+    let ended = four(&home, &devnet);
+    let swaps = told_once(&home, &devnet, before, &ended);
+    let spent = home.count("SELECT coalesce(sum(settled_micros), 0) FROM ledger_reservation");
+    assert!(spent <= 600_000_000, "{spent} of 600 dollars");
+    // Full but for less than one more swap would take, worst gas included.
+    let largest = home.count("SELECT max(micros) FROM ledger_reservation");
+    assert!(spent + largest > 600_000_000, "{spent} and {largest} after {swaps} swaps: {ended:?}");
+    assert!(ended.contains_key("Blocked SAFETY_SPENDING_LIMIT_EXCEEDED"), "{ended:?}");
+}
+
+#[test]
+fn a_stop_reaches_every_program() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
+    let children: Vec<Child> =
+        (0..2).map(|number| fellow::start(&format!("p{number}"), 400, home.path(), devnet.url())).collect();
+    // Once both are at it, a third program stops them.
+    while home.count("SELECT count(*) FROM safety_permit") < 8 {
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    assert_eq!(run(&mut home.command(&["halt", "--reason", "a test"])).code, Some(0));
+    let signed = home.count("SELECT count(*) FROM safety_leg");
+    for child in children {
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(said.contains("Blocked HALTED"), "{said}");
+        let last = said.lines().rfind(|line| line.starts_with("ended ")).unwrap().to_owned();
+        assert!(last.ends_with("Blocked HALTED"), "{last}");
+    }
+    // Each program may have been past its last look at the file, with one leg.
+    assert!(home.count("SELECT count(*) FROM safety_leg") <= signed + 2);
+    assert_eq!(run(&mut home.command(&["resume"])).code, Some(0));
+    assert_eq!(run(&mut home.swap(devnet.url(), "after")).status(), "success");
+    settled(&home, &devnet);
+}

@@ -1,0 +1,163 @@
+//! Blocks leave the chain, one to twelve of them, while a transaction is in each of its states: in the end the ledger
+//! says what the chain says, and every nonce is used once.
+
+use alloy::primitives::{B256, U256};
+use alloy::providers::Provider as _;
+use bardo::chain::devnet::{ChainTransaction, Mining};
+use bardo::chain::sender::{Fees, Route, Sender, TxState};
+
+use crate::chain::{GWEI, PLENTY, SINK, World};
+
+/// Deep enough that twelve blocks may go.
+const CONFIRMATIONS: u64 = 13;
+
+async fn world() -> (World, Sender) {
+    let mut world = World::new(Mining::Manual);
+    world.rules.confirmations = CONFIRMATIONS;
+    mine(&world, 14).await;
+    let sender = world.sender();
+    (world, sender)
+}
+
+async fn mine(world: &World, blocks: u64) {
+    for _ in 0..blocks {
+        world.devnet.mine().await.unwrap();
+    }
+}
+
+/// Replaces the newest blocks by empty ones, but for what is given to the first of them.
+async fn reorg(world: &World, depth: u64, instead: Option<ChainTransaction>) {
+    let replacements = instead.into_iter().map(|transaction| (transaction, 0)).collect();
+    world.devnet.run(move |chain| chain.reorg(depth, replacements).map(|_| ())).await.unwrap().unwrap();
+}
+
+/// Looks, sends again what waits, and makes blocks, until the end is final.
+async fn settle(world: &World, sender: &Sender, hash: B256) -> TxState {
+    for _ in 0..40 {
+        let standing = sender.look(hash).await.unwrap();
+        if standing.settled {
+            return standing.record.state;
+        }
+        if standing.mined.is_none() && standing.record.state.may_be_sent() {
+            sender.resend(hash).await.unwrap();
+        }
+        mine(world, 1).await;
+    }
+    panic!("{hash} has no end: {:?}", sender.record(hash))
+}
+
+/// The ledger and the chain agree: on the receipt, the next nonce, and what arrived.
+async fn agree(world: &World, sender: &Sender, hash: B256, state: TxState, arrived: u64, what: &str) {
+    let receipt = world.client.provider().get_transaction_receipt(hash).await.unwrap();
+    let expected = match &receipt {
+        None => TxState::Dropped,
+        Some(receipt) if receipt.status() => TxState::Included,
+        Some(_) => TxState::Reverted,
+    };
+    assert_eq!(state, expected, "{what}");
+    let record = sender.record(hash).unwrap();
+    let block = receipt.map(|receipt| (receipt.block_number.unwrap(), receipt.block_hash.unwrap()));
+    assert_eq!(record.block, block, "{what}: the block of the chain as it is now");
+    assert_eq!(world.received().await, U256::from(arrived), "{what}");
+    assert!(sender.pending().unwrap().is_empty(), "{what}");
+    let next = sender.take_nonce(world.account()).await.unwrap();
+    assert_eq!(next.nonce, world.chain_nonce().await, "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stored_sent_and_unclear_transactions_survive_every_depth() {
+    for depth in 1..=12 {
+        for state in [TxState::Stored, TxState::Sent, TxState::Unclear] {
+            let (world, sender) = world().await;
+            let kept = world.keep(&sender, PLENTY).await;
+            let hash = kept.hash();
+            match state {
+                TxState::Sent => assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent),
+                TxState::Unclear => {
+                    // Somebody else's nonce error is all that is known: sent, and the answer lost.
+                    drop(kept);
+                    sender.resend(hash).await.unwrap();
+                }
+                _ => drop(kept),
+            }
+            reorg(&world, depth, None).await;
+            let end = settle(&world, &sender, hash).await;
+            agree(&world, &sender, hash, end, 1, &format!("{state} at depth {depth}")).await;
+            assert_eq!(end, TxState::Included);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn included_and_reverted_transactions_leave_their_block_and_come_again() {
+    for depth in 1..=12 {
+        for fails in [false, true] {
+            let (world, sender) = world().await;
+            let code = |bytes: &'static [u8]| world.devnet.run(move |chain| chain.set_code(SINK, bytes.into()));
+            let (hash, _) = world.send(&sender).await;
+            if fails {
+                // INVALID, whatever is called.
+                code(&[0xfe]).await.unwrap().unwrap();
+            }
+            mine(&world, 1).await;
+            mine(&world, depth - 1).await;
+            let seen = sender.look(hash).await.unwrap();
+            let before = if fails { TxState::Reverted } else { TxState::Included };
+            assert_eq!((seen.record.state, seen.settled), (before, false), "depth {depth}");
+            reorg(&world, depth, None).await;
+            let gone = sender.look(hash).await.unwrap();
+            assert_eq!((gone.record.state, gone.record.block), (TxState::Sent, None), "depth {depth}");
+            // On the new branch it goes the other way.
+            code(if fails { &[] } else { &[0xfe] }).await.unwrap().unwrap();
+            let end = settle(&world, &sender, hash).await;
+            agree(&world, &sender, hash, end, u64::from(fails), &format!("{before} at depth {depth}")).await;
+            assert_eq!(end, if fails { TxState::Included } else { TxState::Reverted });
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_replaced_transaction_may_win_on_the_new_branch() {
+    for depth in 1..=12 {
+        let (world, sender) = world().await;
+        let low = Fees { max_fee_per_gas: 5 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+        let kept = world.keep(&sender, low).await;
+        let old = kept.hash();
+        sender.send(kept).await.unwrap();
+        let dearer = world.sign_as(&world.key, 0, U256::from(5), PLENTY);
+        let kept = sender.keep_replacement(old, dearer).await.unwrap();
+        let new = kept.hash();
+        sender.send(kept).await.unwrap();
+        mine(&world, depth).await;
+        assert_eq!(sender.look(new).await.unwrap().record.state, TxState::Included);
+        assert_eq!(sender.record(old).unwrap().state, TxState::Replaced);
+        let transaction = sender.record(old).unwrap().signed.raw().clone();
+        let transaction = ChainTransaction::decode(&transaction).unwrap();
+        reorg(&world, depth, Some(transaction)).await;
+        let end = settle(&world, &sender, old).await;
+        agree(&world, &sender, old, end, 1, &format!("replaced at depth {depth}")).await;
+        assert_eq!(end, TxState::Included);
+        assert!(!sender.record(new).unwrap().state.is_mined(), "one of them at most happened");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_the_new_branch_the_nonce_may_be_another_programs() {
+    for depth in 1..=12 {
+        let (world, sender) = world().await;
+        let (hash, _) = world.send(&sender).await;
+        mine(&world, depth).await;
+        assert_eq!(sender.look(hash).await.unwrap().record.state, TxState::Included);
+        let outside = world.sign_as(&world.key, 0, U256::from(7), PLENTY);
+        reorg(&world, depth, Some(ChainTransaction::decode(outside.raw()).unwrap())).await;
+        let end = settle(&world, &sender, hash).await;
+        agree(&world, &sender, hash, end, 7, &format!("taken at depth {depth}")).await;
+        assert_eq!(end, TxState::Dropped);
+        // It is known to be spent, and the next one goes on after it.
+        let ticket = sender.take_nonce(world.account()).await.unwrap();
+        let signed = world.sign(&ticket, PLENTY);
+        assert!(signed.nonce() > 0);
+        let next = sender.keep(ticket, signed, Route::Public, None).await.unwrap();
+        drop(next);
+    }
+}

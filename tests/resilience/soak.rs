@@ -1,0 +1,80 @@
+//! Thousands of swaps in one program, with an endpoint that fails now and then: memory and file handles stay as they
+//! are, and in the end the ledger is the chain's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use bardo::engine::Status;
+
+use crate::fellow::Bench;
+use crate::host::{Devnet, Home, ROOMY, settled};
+use crate::proxy::{Fate, Proxy};
+
+fn wanted() -> u64 {
+    std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
+}
+
+/// Resident memory in kilobytes, and open files, by the system's word.
+fn held() -> (u64, usize) {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+    let kilobytes = line.split_whitespace().nth(1).unwrap().parse().unwrap();
+    (kilobytes, std::fs::read_dir("/proc/self/fd").unwrap().count())
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn thousands_of_swaps_leave_nothing_behind() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let (asked, armed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let ready = Arc::clone(&armed);
+    let proxy = Proxy::start(devnet.url().to_owned(), move |method, _| {
+        if !ready.load(Ordering::SeqCst) {
+            return Fate::Pass;
+        }
+        // One request in a hundred or so fails, each time in another way; sends are the likeliest.
+        let number = asked.fetch_add(1, Ordering::Relaxed);
+        let every = if method == "eth_sendRawTransaction" { 7 } else { 97 };
+        match (number % every == 3, number % 4) {
+            (false, _) => Fate::Pass,
+            (true, 0) => Fate::LoseAnswer,
+            (true, 1) => Fate::Status(502),
+            (true, 2) => Fate::LoseRequest,
+            (true, _) => Fate::Refuse(-32_603, "internal error"),
+        }
+    })
+    .await;
+    let bench = Bench::open(home.path(), Some(&proxy.url)).await;
+    armed.store(true, Ordering::SeqCst);
+    let wanted = wanted();
+    let (mut made, mut refused) = (0, 0);
+    let mut settled_in = None;
+    for number in 0..wanted {
+        // Warm: pools, caches and threads are what they will be.
+        if number == wanted / 4 {
+            settled_in = Some(held());
+        }
+        // There and back, so that it can go on for as long as it is asked to.
+        let way = if number % 2 == 0 { ("WETH", "USDC", "0.001") } else { ("USDC", "WETH", "3.4") };
+        let (status, code) = bench.trade(format!("soak-{number}"), way).await;
+        match status {
+            Status::Success | Status::Partial => made += 1,
+            // A chain that did not answer before anything was signed.
+            Status::Error | Status::Blocked => refused += 1,
+            Status::Simulated | Status::Rejected => panic!("{number}: {status:?} {code}"),
+        }
+    }
+    let ((memory, files), (memory_now, files_now)) = (settled_in.unwrap(), held());
+    println!("{made} made, {refused} refused; {memory} → {memory_now} kB, {files} → {files_now} files");
+    assert!(made > wanted * 3 / 4, "{made} of {wanted}");
+    assert!(memory_now < memory + memory / 4 + 20_000, "{memory} → {memory_now} kB");
+    assert!(files_now <= files + 8, "{files} → {files_now} files");
+    drop(bench);
+    // The next start ends what is still open.
+    let bench = Bench::open(home.path(), Some(devnet.url())).await;
+    bench.swap("after".to_owned()).await;
+    drop(bench);
+    let swaps = settled(&home, &devnet);
+    // What was answered was done; what got no answer was done once or not at all.
+    assert!((made + 1..=made + refused + 1).contains(&swaps), "{swaps} on the chain, {made} answered, {refused} not");
+}
