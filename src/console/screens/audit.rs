@@ -25,6 +25,17 @@ const ENTRIES: u32 = 500;
 const TRAIL: u32 = 1;
 const VERIFY: u32 = 2;
 
+/// Both ends of a row.
+type Ends = (Vec<Piece>, Vec<Piece>);
+
+/// What stands around a list.
+struct Head<'a> {
+    title: &'a str,
+    right: &'a [Piece],
+    /// Said where there is nothing.
+    empty: &'a str,
+}
+
 /// The panels, in the order of Tab.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Panel {
@@ -130,19 +141,10 @@ impl Audit {
         [questions, grants, decisions, right]
     }
 
-    fn list(
-        &self,
-        pen: &mut Pen<'_>,
-        area: Rect,
-        panel: Panel,
-        title: &str,
-        right: &[Piece],
-        rows: Vec<(Vec<Piece>, Vec<Piece>)>,
-        empty: &str,
-    ) {
+    fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Vec<Ends>) {
         let focus = self.panel == panel;
         let border = if focus { Role::BorderFocus } else { Role::Border };
-        pen.frame(area, &[(title.to_owned(), Role::Title)], right, border);
+        pen.frame(area, &[(head.title.to_owned(), Role::Title)], head.right, border);
         let inner = Rect {
             x: area.x + 1,
             y: area.y + 1,
@@ -153,7 +155,7 @@ impl Audit {
         let at = self.selected(panel).min(rows.len().saturating_sub(1));
         let skip = (at + 1).saturating_sub(room);
         if rows.is_empty() {
-            pen.pieces(line(inner, 0), &[(empty.to_owned(), Role::TextDim)]);
+            pen.pieces(line(inner, 0), &[(head.empty.to_owned(), Role::TextDim)]);
         }
         let count = rows.len();
         for (y, (place, (mut left, right))) in (0..).zip(rows.into_iter().enumerate().skip(skip).take(room)) {
@@ -169,7 +171,7 @@ impl Audit {
     }
 }
 
-fn grant_row(grant: &GrantNow) -> (Vec<Piece>, Vec<Piece>) {
+fn grant_row(grant: &GrantNow) -> Ends {
     let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
     let words = format!("{} · {} · {}", word(grant.tool.as_str()), tokens.join(" "), grant.golem_id);
     let minutes = grant.lasts_millis.div_ceil(60_000);
@@ -185,18 +187,12 @@ impl ScreenView for Audit {
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let [questions, grants, decided, trail] = Self::panels(area);
         let waiting = known.questions.iter().map(|question| question_line(question, known.now_millis, known.motion));
-        self.list(pen, questions, Panel::Questions, "Waiting for you", &[], waiting.collect(), "Nothing waits.");
+        let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
+        self.list(pen, questions, Panel::Questions, head, waiting.collect());
         let standing = known.snapshot.map(|snapshot| snapshot.grants.iter().map(grant_row).collect());
         let standing: Vec<_> = standing.unwrap_or_default();
-        self.list(
-            pen,
-            grants,
-            Panel::Grants,
-            "Standing approvals",
-            &[],
-            standing,
-            "None: every action asks for itself.",
-        );
+        let head = Head { title: "Standing approvals", right: &[], empty: "None: every action asks for itself." };
+        self.list(pen, grants, Panel::Grants, head, standing);
         let past = decisions(known).into_iter().map(|call| {
             let (words, role) = outcome(call);
             let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());
@@ -209,7 +205,8 @@ impl ScreenView for Audit {
             ];
             (left, vec![("Enter".to_owned(), Role::Key)])
         });
-        self.list(pen, decided, Panel::Decisions, "Decisions", &[], past.collect(), "You have decided nothing yet.");
+        let head = Head { title: "Decisions", right: &[], empty: "You have decided nothing yet." };
+        self.list(pen, decided, Panel::Decisions, head, past.collect());
         let filter = match (self.typing, self.filter.text()) {
             (true, text) => format!("/{text}▏"),
             (false, "") => "/ all".to_owned(),
@@ -230,7 +227,8 @@ impl ScreenView for Audit {
             ];
             (left, vec![(short_hash(entry.hash), Role::TextDim)])
         });
-        self.list(pen, trail, Panel::Trail, "The trail", &right, rows.collect(), "No entry yet.");
+        let head = Head { title: "The trail", right: &right, empty: "No entry yet." };
+        self.list(pen, trail, Panel::Trail, head, rows.collect());
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {

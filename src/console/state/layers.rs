@@ -333,9 +333,9 @@ impl State {
                 let reason = SafeText::clean("stopped by the operator", 60);
                 let effects = match action {
                     Action::HoldHalt => vec![self.send(Command::Raise { level: StopLevel::Halt, reason })],
+                    // The session makes it one step: between a hold and exits-only nothing is let through.
                     Action::HoldExitOnly => {
-                        let release = self.send(Command::ReleaseHold);
-                        vec![release, self.send(Command::Raise { level: StopLevel::ExitOnly, reason })]
+                        vec![self.send(Command::Raise { level: StopLevel::ExitOnly, reason })]
                     }
                     Action::HoldRelease => vec![self.send(Command::ReleaseHold)],
                     _ => return Vec::new(),

@@ -87,7 +87,7 @@ impl Stage {
             Command::Hold => Some(self.brake.hold().map(|()| "held: nothing new is signed".to_owned())),
             Command::ReleaseHold => Some(self.release()),
             Command::Raise { level, reason } => {
-                let raised = self.brake.raise(level, reason.as_str());
+                let raised = self.brake.choose(level, reason.as_str());
                 Some(raised.map(|now| format!("the stop ladder is at {}", now.level().map_or("nothing", name))))
             }
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
@@ -221,7 +221,7 @@ impl Stage {
             Own::ResetBreaker { .. } => {
                 let store = self.ledger.store.clone();
                 tokio::spawn(async move {
-                    let reset = store.write(|transaction| ledger::reset_breaker(transaction)).await;
+                    let reset = store.write(ledger::reset_breaker).await;
                     if let Err(error) = reset {
                         let error: LedgerError = error;
                         tracing::warn!("the failure breaker could not be closed: {error}");

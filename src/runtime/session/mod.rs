@@ -35,7 +35,7 @@ use crate::base::text::SafeText;
 use crate::custody::Password;
 use crate::runtime::data::DataFolder;
 use crate::safety::guardian::Guardian;
-use crate::safety::stop::{Stop, StopFile};
+use crate::safety::stop::{InForce, Stop, StopFile};
 
 /// How a session is opened.
 #[derive(Debug, Clone)]
@@ -111,15 +111,28 @@ impl Brake {
     }
 
     /// Raises the ladder; the answer says what is in force now.
-    fn raise(&self, level: StopLevel, reason: &str) -> Result<crate::safety::stop::InForce, String> {
+    fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
         self.file.raise(level, reason, "operator", self.clock.now_millis()).map_err(|error| error.to_string())
+    }
+
+    /// Makes a choice of one's own hold, or raises the ladder where there is none. From a hold down to a lower level in
+    /// one write: between the two nothing is let through. What was in force before the hold stays where it is higher.
+    fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
+        let held = self.own.send_replace(None).filter(|own| self.file.read() == InForce::Stop(own.clone()));
+        let Some(own) = held.filter(|own| level < own.level) else { return self.raise(level, reason) };
+        let done = if own.over.as_ref().map(|over| over.level) >= Some(level) {
+            self.file.release(&own)
+        } else {
+            self.file.lower(Some(level), reason, "operator", self.clock.now_millis())
+        };
+        done.map_err(|error| error.to_string())
     }
 
     /// Stops new signatures at once, and remembers the stop as one's own.
     fn hold(&self) -> Result<(), String> {
         let before = self.file.read();
         let now = self.raise(StopLevel::Halt, HOLD_REASON)?;
-        if let (crate::safety::stop::InForce::Stop(stop), true) = (&now, now != before) {
+        if let (InForce::Stop(stop), true) = (&now, now != before) {
             self.own.send_replace(Some(stop.clone()));
         }
         Ok(())
@@ -191,3 +204,6 @@ async fn while_booting(sent: Option<Sent>, options: &SessionOptions, brake: &Bra
 async fn tell(news: &mpsc::Sender<News>, what: News) {
     let _gone = news.send(what).await;
 }
+
+#[cfg(test)]
+mod tests;
