@@ -163,7 +163,9 @@ impl Decision {
         match action {
             // Looking around.
             Action::Back => {
-                if self.form.take().is_some() || self.picked.take().is_some() {
+                // Both go at once: what is no longer typed must not still be picked.
+                let (typed, picked) = (self.form.take(), self.picked.take());
+                if typed.is_some() || picked.is_some() {
                     self.touched_at = now;
                     self.again = false;
                     return Taken::Stays;
