@@ -51,7 +51,7 @@ fn check(config: &Config, tool: &str, params: Option<&str>, phase: Option<Phase>
     let response = call::respond(config, tool, input, wishes)?;
     let exit = call::exit(&response);
     let passes = exit == Exit::Success;
-    let details = response.error.as_ref().map(|error| serde_json::to_value(error)).transpose()?.unwrap_or_default();
+    let details = response.error.as_ref().map(serde_json::to_value).transpose()?.unwrap_or_default();
     let hints = response.decision_hints.clone().unwrap_or_default();
     let checks = [&hints["checks"], &details["details"]["checks"]].into_iter().find(|checks| checks.is_array());
     let checks = checks.cloned().unwrap_or_else(|| Value::Array(Vec::new()));

@@ -68,6 +68,11 @@ fn show(entries: Vec<&Entry>, name: Option<&str>, format: ToolsFormat) -> Result
     Ok(Exit::Success)
 }
 
+/// The longest row of the table.
+const ROW_CHARS: usize = 140;
+/// What the columns between name and description take, gaps included.
+const COLUMNS_CHARS: usize = 44;
+
 fn table(entries: &[&Entry]) -> String {
     if entries.is_empty() {
         return "no tool fits; `bardo tools` without a filter lists all\n".to_owned();
@@ -77,7 +82,7 @@ fn table(entries: &[&Entry]) -> String {
         format!("{:width$}  {:<12}  {:<10}  {:<6}  {:<6}  what it does\n", "tool", "category", "may", "risk", "budget");
     for entry in entries {
         let meta = &entry.def.meta;
-        let first = in_short(meta.description);
+        let first = in_short(meta.description, ROW_CHARS.saturating_sub(width + COLUMNS_CHARS));
         text.push_str(&format!(
             "{:width$}  {:<12}  {:<10}  {:<6}  {:<6}  {first}\n",
             meta.name, meta.category, meta.capability, meta.risk_tier, meta.tick_budget
@@ -87,15 +92,14 @@ fn table(entries: &[&Entry]) -> String {
 }
 
 /// The first clause of a description, short enough for a row.
-fn in_short(description: &str) -> String {
-    const MOST_CHARS: usize = 72;
+fn in_short(description: &str, most: usize) -> String {
     let first = description.split(['.', ':']).next().unwrap_or(description);
-    if first.chars().count() <= MOST_CHARS {
+    if first.chars().count() <= most {
         return first.to_owned();
     }
     let mut text = String::new();
     for word in first.split(' ') {
-        if text.chars().count() + word.chars().count() + 2 > MOST_CHARS {
+        if text.chars().count() + word.chars().count() + 2 > most {
             break;
         }
         if !text.is_empty() {

@@ -468,6 +468,10 @@ async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is
     assert_eq!(code(&second.executor.call(call("hang")).await), Some(ErrorCode::CallInProgress));
     // As a kill would leave it: the key is claimed, nothing was signed, and nobody is there any more.
     drop(first);
+    // The call that was dropped is aborted; its task lets go of the database when it is next looked at.
+    for _ in 0..10 {
+        tokio::task::yield_now().await;
+    }
     assert_eq!(code(&second.executor.call(call("fail")).await), Some(ErrorCode::TokenNotFound));
 }
 

@@ -135,11 +135,11 @@ pub async fn unlock(
     let keystore = Keystore::at(DataFolder::of(config).keys());
     let (name, claimed, ledger) = (entry.name.clone(), entry.address, ledger_id(ledger)?);
     let opening = tokio::task::spawn_blocking(move || keystore.open(&name, &password, &ledger));
-    let opened = opening.await.map_err(|_| not_there(&"the key file was not opened"))?;
+    let opened = opening.await.map_err(|_| not_there("the key file was not opened"))?;
     let account = opened.map_err(|error| not_there(&error))?;
     // The file may have been changed since it was picked; what was shown is what acts.
     if account.address() != claimed {
-        return Err(not_there(&"the key file was replaced by another one meanwhile"));
+        return Err(not_there("the key file was replaced by another one meanwhile"));
     }
     Ok(Arc::new(account))
 }

@@ -61,7 +61,7 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
     let words = b"Starting the devnet";
     pty.until_written("the first frame", |raw| raw.windows(words.len()).any(|window| window == words));
     pty.until_shown("● RUNNING");
-    for words in ["PLAY MONEY", "Ada · trade-executor", "Limits · policy demo", "Activity", "0xf39F…2266"] {
+    for words in ["PLAY MONEY", "Ada · golem-instance", "Limits · policy demo", "Activity", "0xf39F…2266"] {
         pty.until_shown(words);
     }
     let first = pty.known("a block number", newest_block);
@@ -71,7 +71,7 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
     pty.resize(80, 24);
     pty.until_shown("1-8 screens");
     pty.resize(120, 44);
-    pty.until_shown("Ada · trade-executor");
+    pty.until_shown("Ada · golem-instance");
     pty.signal("TSTP");
     pty.until_whole();
     pty.until_stopped();

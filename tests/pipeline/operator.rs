@@ -55,7 +55,7 @@ impl Desk {
 
     async fn refused(&self, proposal: Proposal, asked: Asked) -> Refusal {
         let looked = self.pipeline.preview(proposal, self.world.wallet.clone(), asked).await;
-        looked.err().expect("nothing stands against it")
+        looked.expect_err("nothing stands against it")
     }
 
     /// A swap of 100 USDC is refused, and by nothing else than this.

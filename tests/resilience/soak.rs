@@ -11,7 +11,7 @@ use crate::host::{Devnet, Home, ROOMY, settled};
 use crate::proxy::{Fate, Proxy};
 
 fn wanted() -> u64 {
-    std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
+    std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
 }
 
 /// Resident memory in kilobytes, and open files, by the system's word.

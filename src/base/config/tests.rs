@@ -207,7 +207,7 @@ fn the_template_sets_nothing_and_its_examples_are_valid_and_complete() {
     assert_eq!(config.chains["sepolia"].rpc.value.len(), 2);
     assert_eq!(config.prices["sepolia"].value["ETH"].to_string(), "3400");
     for (key, _) in KEYS {
-        let last = key.rsplit('.').next().unwrap().replace("SYMBOL", "ETH");
+        let last = key.rsplit('.').next().unwrap().replace("SYMBOL", "ETH").replace("NAME", "ethereum");
         assert!(examples.lines().any(|line| line.starts_with(&format!("{last} ="))), "{key}");
     }
 }

@@ -251,11 +251,11 @@ impl Decision {
             let form = self.form.as_ref()?;
             form.fields.iter().find(|(label, _)| *label == name).map(|(_, field)| field.text().trim().to_owned())
         };
-        if let (Some(confirm), AnswerKind::Once | AnswerKind::Similar) = (&question.confirm, kind) {
-            if said(CONFIRM).as_deref() != Some(confirm.expected.as_str()) {
-                self.hint = Some(SafeText::clean(&format!("type {}", confirm.what), 200));
-                return Taken::Stays;
-            }
+        if let (Some(confirm), AnswerKind::Once | AnswerKind::Similar) = (&question.confirm, kind)
+            && said(CONFIRM).as_deref() != Some(confirm.expected.as_str())
+        {
+            self.hint = Some(SafeText::clean(&format!("type {}", confirm.what), 200));
+            return Taken::Stays;
         }
         let answer = match kind {
             AnswerKind::Once => Ok(OperatorAnswer::Once),

@@ -352,10 +352,11 @@ impl Feed {
 
     fn fold(&mut self, event: &Event) {
         let at = event.at;
-        if event.call_id.is_some() && !matches!(event.kind, EventKind::ToolStart(_)) {
-            if let Some(card) = self.of(event).and_then(|call| call.card.as_mut()) {
-                card.fold(at, &event.kind);
-            }
+        if event.call_id.is_some()
+            && !matches!(event.kind, EventKind::ToolStart(_))
+            && let Some(card) = self.of(event).and_then(|call| call.card.as_mut())
+        {
+            card.fold(at, &event.kind);
         }
         match &event.kind {
             EventKind::ToolStart(start) => {

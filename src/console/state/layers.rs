@@ -415,10 +415,10 @@ impl State {
             None => match &mut self.prompt {
                 Some(field) => field.paste(text),
                 None => {
-                    if let Some(view) = self.screens.get_mut(self.screen) {
-                        if view.takes_text() {
-                            view.paste(text);
-                        }
+                    if let Some(view) = self.screens.get_mut(self.screen)
+                        && view.takes_text()
+                    {
+                        view.paste(text);
                     }
                 }
             },

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 
 use super::badge;
 use super::dialogs::{middle, open};
+use crate::base::text::width as width_of;
 use crate::base::units::Usd;
 use crate::console::format::{grouped, short_address, time_of_day};
 use crate::console::pen::{Pen, Piece, pieces_width};
@@ -57,7 +58,14 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, decision: &Decision, area: 
     } else {
         Vec::new()
     };
-    rule(pen, place, y, body_title(question, decision), above);
+    // Where title and warning do not fit side by side, the warning stands alone, and shorter.
+    let title = body_title(question, decision);
+    if hidden && columns < width_of(title) + pieces_width(&above) + 6 {
+        let words = format!("does not fit: {} of {} lines", body_room.min(middle_rows.len()), middle_rows.len());
+        rule(pen, place, y, &words, Vec::new());
+    } else {
+        rule(pen, place, y, title, above);
+    }
     y += 1;
     put(
         pen,
@@ -379,13 +387,13 @@ fn foot(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
         if let (Some(confirm), Some(AnswerKind::Once | AnswerKind::Similar)) = (&question.confirm, decision.picked) {
             rows.push(Row::new(format!("to confirm, type {}", confirm.what), Role::StateCare));
         }
-        if let (Some(AnswerKind::Smaller), About::Action(action)) = (decision.picked, &question.about) {
-            if let Some((amount, symbol)) = &action.amount {
-                rows.push(Row::new(
-                    format!("smaller than {amount} {symbol}; it is prepared and asked anew"),
-                    Role::TextDim,
-                ));
-            }
+        if let (Some(AnswerKind::Smaller), About::Action(action)) = (decision.picked, &question.about)
+            && let Some((amount, symbol)) = &action.amount
+        {
+            rows.push(Row::new(
+                format!("smaller than {amount} {symbol}; it is prepared and asked anew"),
+                Role::TextDim,
+            ));
         }
         rows.push(
             Row::new("Enter", Role::Key)

@@ -25,14 +25,16 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, area: Rect) {
     pen.fill(first, Role::Header);
     let right = if state.compact() { worth(state) } else { clock(state) };
     let mut groups = groups(state);
-    let room = usize::from(first.width).saturating_sub(pieces_width(&right));
+    let whole = usize::from(first.width);
     let taken = |groups: &[Group]| groups.iter().map(|group| pieces_width(&group.pieces) + 2).sum::<usize>();
     let mut right = right;
-    while taken(&groups) > room && groups.len() > 1 {
+    // The last group needs no gap behind it.
+    while taken(&groups).saturating_sub(2) + pieces_width(&right) > whole && groups.len() > 1 {
         let worst = groups.iter().map(|group| group.rank).max().unwrap_or(0);
         // The right end goes before what cannot be done without.
-        if worst <= 2 && !right.is_empty() && taken(&groups) > usize::from(first.width) {
+        if worst <= 2 && !right.is_empty() {
             right = Vec::new();
+            continue;
         }
         groups.retain(|group| group.rank < worst);
     }
@@ -75,7 +77,7 @@ fn groups(state: &State) -> Vec<Group> {
         }
         groups.push(Group { rank: 6, pieces });
     }
-    groups.push(Group { rank: 1, pieces: vec![running(state)] });
+    groups.push(Group { rank: 2, pieces: vec![running(state)] });
     if state.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
     }
@@ -144,7 +146,7 @@ fn wallet(state: &State) -> Vec<Piece> {
     pieces.extend(worth(state));
     let fee = state.page.chains.first().and_then(|chain| chain.blocks.front()).map(|block| block.base_fee_wei);
     if let Some(fee) = fee {
-        pieces.push((format!(" gas {} gwei ", gwei(fee)), Role::TextDim));
+        pieces.push((format!(" gas {} ", gwei(fee)), Role::TextDim));
     }
     pieces
 }

@@ -241,7 +241,7 @@ proptest! {
     /// What a hostile world says is drawn as text, at any size, in every screen and in the decision.
     #[test]
     fn hostile_words_are_only_words(width in 1_u16..140, height in 1_u16..50, pick in 0_usize..10_000) {
-        let all: Vec<String> = corpus::all().map(Into::into).collect();
+        let all: Vec<String> = corpus::all().collect();
         let words = SafeText::clean(&all[pick % all.len()], 200);
         let mut state = deciding(width, height, &words);
         for row in drawn(&state) {

@@ -50,11 +50,11 @@ fn gallery(widget: &str, width: u16) -> String {
         if name == widget {
             text.push_str(&format!("── {state}\n"));
             text.push_str(&text_of(&drawn(&card, width, height(&card, width, NOW))));
-            text.push_str("\n");
+            text.push('\n');
             text.push_str(&text_of(&drawn(&card, width, 4)));
-            text.push_str("\n");
+            text.push('\n');
             text.push_str(&text_of(&drawn(&card, width, 1)));
-            text.push_str("\n");
+            text.push('\n');
         }
     }
     text

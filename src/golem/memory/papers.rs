@@ -128,7 +128,7 @@ impl Papers {
                 }
             }
         }
-        found.sort_by(|one, other| other.0.cmp(&one.0));
+        found.sort_by_key(|(hits, _)| std::cmp::Reverse(*hits));
         Ok(found.into_iter().take(most).map(|(_, passage)| passage).collect())
     }
 

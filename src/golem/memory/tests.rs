@@ -141,7 +141,7 @@ async fn a_change_of_the_playbook_can_be_taken_back() {
     let second =
         home.papers.update(&home.memory, "## Slippage", "18 bps\n# will do.", "more of them", 2).await.unwrap();
     assert_eq!(second.before.as_deref(), Some("20 bps will do."));
-    assert_eq!(second.after, "18 bps\n will do.", "no heading inside a section");
+    assert_eq!(second.after, "18 bps\nwill do.", "no heading inside a section");
     let found = home.papers.search("slippage weth", 10).unwrap();
     assert_eq!(found.iter().map(|one| one.paper).collect::<Vec<_>>(), ["STRATEGY.md", "PLAYBOOK.md"]);
     assert!(matches!(home.papers.undo(&home.memory, first.delta, 3).await, Err(PaperError::ChangedSince)));

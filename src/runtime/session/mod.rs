@@ -25,7 +25,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, watch};
 
 use super::actor::{Actor, Living};
-use super::handle::{Command, Farewell, Handle, LeaveMode, News, Sent, SessionEnd};
+use super::handle::{Command, Handle, LeaveMode, News, Sent, SessionEnd};
 use super::market::model::Update;
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::Config;
@@ -184,7 +184,7 @@ async fn while_booting(sent: Option<Sent>, options: &SessionOptions, brake: &Bra
     let Some(sent) = sent else { return true };
     let told = match sent.command {
         Command::Leave(LeaveMode::Finish | LeaveMode::CancelOrders | LeaveMode::Now) => {
-            tell(news, News::Left(Box::new(Farewell::default()))).await;
+            tell(news, News::Left(Box::default())).await;
             return true;
         }
         _ if options.watch => Err("this console only watches".to_owned()),

@@ -203,10 +203,10 @@ impl Stage {
 }
 
 async fn changed(desk: Option<&mut watch::Receiver<u64>>) {
-    if let Some(desk) = desk {
-        if desk.changed().await.is_ok() {
-            return;
-        }
+    if let Some(desk) = desk
+        && desk.changed().await.is_ok()
+    {
+        return;
     }
     std::future::pending().await
 }

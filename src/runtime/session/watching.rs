@@ -196,7 +196,11 @@ impl Stage {
         };
         self.holdings.send_modify(|all| match all.iter_mut().find(|one| one.chain_id == held.chain_id) {
             Some(known) => *known = held,
-            None => all.push(held),
+            None => {
+                all.push(held);
+                // Chains answer in any order; they are told in one.
+                all.sort_unstable_by_key(|one| one.chain_id);
+            }
         });
     }
 
@@ -210,7 +214,7 @@ impl Stage {
         self.look_at_stop(watched);
         self.look_at_policy(watched);
         self.tell_questions(watched).await;
-        if watched.ticks % TICKS_PER_ALLOWANCES == 0 {
+        if watched.ticks.is_multiple_of(TICKS_PER_ALLOWANCES) {
             // A chain that does not answer leaves what was known; the next reading mends it.
             if let Some(allowances) = self.read_allowances().await {
                 watched.allowances = allowances;

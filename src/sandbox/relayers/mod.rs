@@ -155,13 +155,19 @@ struct Posted {
     over: bool,
 }
 
+/// When each party last acted for an order, by chain.
+type Sent = BTreeMap<(u64, Role, B256), u64>;
+
+/// What a party has done once for a token or contract, by chain.
+type Once = BTreeSet<(u64, Role, Address)>;
+
 #[derive(Debug, Default)]
 struct Board {
     posted: BTreeMap<B256, Posted>,
     /// The block for which somebody last sent something for an intent.
-    sent: BTreeMap<(u64, Role, B256), u64>,
-    stocked: BTreeSet<(u64, Role, Address)>,
-    approved: BTreeSet<(u64, Role, Address)>,
+    sent: Sent,
+    stocked: Once,
+    approved: Once,
 }
 
 /// The relayers of both chains. A clone is the same people.
@@ -236,7 +242,7 @@ impl Relayers {
             };
             bids.push((relayer, bid));
         }
-        bids.sort_by(|(_, one), (_, other)| other.output.cmp(&one.output));
+        bids.sort_by_key(|(_, bid)| std::cmp::Reverse(bid.output));
         Ok(bids)
     }
 
@@ -332,14 +338,7 @@ impl Relayers {
         orders
     }
 
-    fn on_origin(
-        &self,
-        chain: &Chain,
-        id: B256,
-        posted: &mut Posted,
-        sent: &mut BTreeMap<(u64, Role, B256), u64>,
-        orders: &mut Vec<cast::Order>,
-    ) {
+    fn on_origin(&self, chain: &Chain, id: B256, posted: &mut Posted, sent: &mut Sent, orders: &mut Vec<cast::Order>) {
         let here = chain.rules().chain_id;
         let Ok(settler) = self.contract(here, "originSettler") else { return };
         let next = chain.next_context();
@@ -391,11 +390,7 @@ impl Relayers {
         prices: &Prices,
         id: B256,
         posted: &mut Posted,
-        (sent, stocked, approved): (
-            &mut BTreeMap<(u64, Role, B256), u64>,
-            &mut BTreeSet<(u64, Role, Address)>,
-            &mut BTreeSet<(u64, Role, Address)>,
-        ),
+        (sent, stocked, approved): (&mut Sent, &mut Once, &mut Once),
         orders: &mut Vec<cast::Order>,
     ) {
         if !posted.locked || posted.owed_to.is_some() {
@@ -463,7 +458,7 @@ fn stock(
     prices: &Prices,
     relayer: &Relayer,
     token: Address,
-    stocked: &mut BTreeSet<(u64, Role, Address)>,
+    stocked: &mut Once,
     orders: &mut Vec<cast::Order>,
     to: Address,
 ) -> bool {
@@ -488,7 +483,7 @@ fn allow(
     relayer: &Relayer,
     token: Address,
     settler: Address,
-    approved: &mut BTreeSet<(u64, Role, Address)>,
+    approved: &mut Once,
     orders: &mut Vec<cast::Order>,
 ) -> bool {
     if !approved.insert((chain.rules().chain_id, relayer.role, token)) {

@@ -263,18 +263,26 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     if let TokenId::Erc20(token) = ask.token_in.id {
         let permit2 = chain.contract(Contract::Permit2)?;
         let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
-        if standing.of_token < route.amount_in {
+        // What open orders may still take stays allowed: a swap must not make them void.
+        let promised = match &world.orders {
+            Some(orders) => orders.promised(chain.network().chain_id, account, token)?,
+            None => U256::ZERO,
+        };
+        let needed = promised.checked_add(route.amount_in).ok_or_else(|| {
+            ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than can be counted")
+        })?;
+        if standing.of_token < needed {
             if !standing.of_token.is_zero()
-                && allowances::needs_zero_first(chain, token, account, permit2, route.amount_in).await?
+                && allowances::needs_zero_first(chain, token, account, permit2, needed).await?
             {
                 legs.push(approve(Purpose::Approve, token, permit2, U256::ZERO));
             }
-            legs.push(approve(Purpose::Approve, token, permit2, route.amount_in));
+            legs.push(approve(Purpose::Approve, token, permit2, needed));
             bounds.push(AllowanceBound {
                 token: ask.token_in.clone(),
                 spender: permit2,
                 kind: AllowanceKind::Erc20,
-                at_most: U256::ZERO,
+                at_most: promised,
             });
         }
         let nonce = inside.first().map(|inside| inside.nonce).unwrap_or_default();

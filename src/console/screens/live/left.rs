@@ -4,10 +4,10 @@ use ratatui::layout::Rect;
 
 use super::{inside, nothing};
 use crate::base::model::Phase;
-use crate::base::text::fit;
+use crate::base::text::{fit, width};
 use crate::base::units::{Rounding, Usd};
 use crate::console::format::{age, amount, dollars, round_dollars};
-use crate::console::pen::{Pen, Piece, line};
+use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
 use crate::console::theme::Role;
 use crate::console::view::question_line;
@@ -313,7 +313,9 @@ fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
     for chain in &snapshot.holdings {
         for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
             let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
-            rows.push((format!("{}{on}", row.symbol), amount(row.amount, 4), row.value));
+            let told = [4, 2, 0].map(|places| amount(row.amount, places));
+            let held = told.iter().find(|told| width(told) <= 9).or(told.last()).cloned().unwrap_or_default();
+            rows.push((format!("{}{on}", row.symbol), held, row.value));
         }
     }
     rows.sort_by_key(|(_, _, value)| std::cmp::Reverse(*value));
@@ -331,9 +333,16 @@ fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
     for (at, (symbol, held, value)) in (0..).zip(rows.iter().take(shown)) {
         let part = value.and_then(scaled).and_then(|cents| cents.checked_mul(100)?.checked_div(total));
-        let worth = value.map_or_else(|| "no price".to_owned(), dollars);
-        let share = part.map(|part| format!("{part:>4}%")).unwrap_or_default();
-        let left = [(format!("{symbol:<10}"), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
+        let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
+        let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
+        // The worth is told shorter before it is left out.
+        let room = usize::from(inner.width).saturating_sub(pieces_width(&left) + width(&share) + 1);
+        let mut worth = value.map_or_else(|| "no price".to_owned(), dollars);
+        if let Some(value) = value
+            && width(&worth) > room
+        {
+            worth = round_dollars(*value);
+        }
         pen.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
     }
     if rows.len() > shown && inner.height > 0 {
