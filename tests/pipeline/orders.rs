@@ -304,7 +304,7 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"token_in": "ETH"}), "wrap it"),
         (json!({"token_out": "USDC"}), "the token that is given"),
         (json!({"token_in": "NOSUCH"}), "NOSUCH"),
-        (json!({"amount": "10001"}), "the wallet has 10000"),
+        (json!({"amount": "1000001"}), "the wallet has"),
         (json!({"amount": "-1"}), "amount"),
         (json!({"chain": "arbitrum"}), "arbitrum"),
         (json!({"recipient": Address::ZERO.to_string()}), "recipient"),

@@ -126,6 +126,11 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     for row in keymap::rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
         right.extend(hint(row));
     }
+    // A notice that needs the whole line has it: the keys it drives out stand in the help.
+    if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
+    {
+        right.clear();
+    }
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
     if let Some(notice) = &state.notice {
         left.push((fit(notice.as_str(), room.saturating_sub(4)).into_owned(), Role::StateCare));

@@ -148,8 +148,12 @@ impl Papers {
         if section.is_empty() {
             return Err(PaperError::Section);
         }
+        if text.chars().count() > MOST_SECTION {
+            return Err(PaperError::TooLong);
+        }
         // A heading inside would make another section, which no delta could take back.
-        let lines = text.lines().map(|line| SafeText::clean(line.trim_start_matches('#').trim_end(), 400).to_string());
+        let clean = |line: &str| SafeText::clean(line.trim_start_matches('#').trim_end(), MOST_SECTION).to_string();
+        let lines = text.lines().map(clean);
         let after = lines.collect::<Vec<_>>().join("\n").trim().to_owned();
         if after.chars().count() > MOST_SECTION {
             return Err(PaperError::TooLong);

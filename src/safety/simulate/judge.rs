@@ -188,11 +188,8 @@ impl Judge<'_> {
             ));
             return;
         };
-        // An order stands beside others: what they may take stays, and what this one takes comes on top.
-        let needed = match self.framed.order() {
-            Some(_) => at_most.saturating_add(self.outflow(id)),
-            None => at_most.max(self.outflow(id)),
-        };
+        // It stands beside open orders: what they may take stays, and what this action takes comes on top.
+        let needed = at_most.saturating_add(self.outflow(id));
         if is > needed {
             faults.push(Fault::new(
                 "allowance",
