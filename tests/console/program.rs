@@ -140,8 +140,9 @@ fn a_smaller_amount_is_prepared_and_asked_anew_or_needs_no_question() {
     pty.type_keys("0.01");
     press(&mut pty, "\r");
     // 0.01 WETH is far below what is asked about: it is done without another question.
-    pty.until("UNI among the holdings", |screen| {
-        screen.contents().lines().any(|line| line.contains("│UNI ") && line.contains('$'))
+    pty.until("the smaller swap done", |screen| {
+        let done = |line: &str| ["✓ Swap", "0.01 WETH", "UNI"].iter().all(|words| line.contains(words));
+        screen.contents().lines().any(done)
     });
     leave(&mut pty);
 }
