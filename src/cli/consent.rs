@@ -130,6 +130,17 @@ fn question(request: &ApprovalRequest, now_millis: u64) -> String {
         let most = amount(&bound.token, bound.at_most);
         row("may then take", &format_args!("{} at most {most}", bound.spender));
     }
+    if let Some(order) = &proposal.order {
+        for arrival in &order.arrival {
+            let (least, expected) =
+                (amount(&arrival.token, arrival.at_least), amount(&arrival.token, arrival.expected));
+            row("arrives", &format_args!("{expected} on chain {}, at worst {least}", arrival.chain_id));
+        }
+        row("SIGNS", &order.message.kind());
+        for (name, value) in order.message.fields() {
+            row("", &format_args!("{name}: {value}"));
+        }
+    }
     let gas = TokenAmount::ether(preview.permit.bounds.worst_gas);
     row("gas at most", &format_args!("{gas} (${})", preview.values.gas));
     row("counted as", &format_args!("${}, of which ${} is gas", preview.values.spent, preview.values.gas));

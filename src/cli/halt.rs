@@ -11,7 +11,7 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::runtime::data::{DataFolder, ROOMS};
 use crate::safety::audit::{Note, Trail};
-use crate::safety::stop::{InForce, StopFile, meaning};
+use crate::safety::stop::{InForce, StopError, StopFile, meaning};
 use crate::store::{Store, StoreConfig};
 
 /// How long a program that writes is waited for.
@@ -69,13 +69,11 @@ pub(super) fn resume(
         let error = "not resumed; everything stays as it was";
         return Err(Failure { exit: Exit::Rejected, error: error.into() });
     }
-    // The yes was to what was shown, and to nothing set since.
-    if file.read() != before {
-        let error = "another stop was set meanwhile; look at it and run `bardo resume` again";
-        return Err(Failure { exit: Exit::Blocked, error: error.into() });
-    }
     let by = format!("bardo resume, process {}", std::process::id());
-    let in_force = file.lower(level, "lowered by hand", &by, SystemClock.now_millis())?;
+    let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis()) {
+        Err(error @ StopError::Changed) => return Err(Failure { exit: Exit::Blocked, error: error.into() }),
+        lowered => lowered?,
+    };
     let exit = tell(&file, &in_force, json)?;
     record(&folder, "halt:lowered", &in_force);
     Ok(exit)

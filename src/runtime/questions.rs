@@ -156,6 +156,10 @@ pub struct ActionAsked {
     pub block: u64,
     /// The tokens that move.
     pub changes: Vec<Change>,
+    /// What comes to the account on another chain.
+    pub arrival: Option<ArrivalTold>,
+    /// The message that would be signed for others to settle.
+    pub order: Option<OrderTold>,
     /// What others may take afterwards.
     pub allowances: Vec<AllowanceAfter>,
     /// Whether nothing else moves, as far as the simulation can see all; else why it cannot.
@@ -204,6 +208,32 @@ pub struct Change {
     pub worst: Option<String>,
     /// Whether it is the coin that pays for gas.
     pub gas: bool,
+}
+
+/// What a bridge order brings on another chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ArrivalTold {
+    /// EIP-155 id of that chain.
+    pub chain_id: u64,
+    /// The token's symbol there.
+    pub symbol: SafeText,
+    /// Its contract there; `None` for the chain's coin.
+    pub address: Option<Address>,
+    /// What is thought to come, in whole tokens.
+    pub expected: String,
+    /// The least that settles the order, in whole tokens.
+    pub least: String,
+}
+
+/// A message that would be signed for others to settle.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OrderTold {
+    /// The name of the type that is signed.
+    pub kind: SafeText,
+    /// Until when it can be settled, in seconds since the Unix epoch.
+    pub usable_until: u64,
+    /// Every field with its value, as it is signed.
+    pub fields: Vec<(SafeText, SafeText)>,
 }
 
 /// What somebody may take afterwards.

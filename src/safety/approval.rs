@@ -15,7 +15,7 @@ use crate::base::units::Usd;
 use crate::safety::pipeline::Preview;
 
 pub use desk::{ApprovalDesk, Ticket};
-pub use grant::Grant;
+pub use grant::{Grant, Scope};
 
 /// How much consent an action takes, from the least to the most.
 #[derive(Debug, Clone, PartialEq, Eq)]

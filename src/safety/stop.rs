@@ -90,6 +90,9 @@ pub enum StopError {
         /// Who set it, if that can be told.
         by: Option<SafeText>,
     },
+    /// Whoever decided had another stop before them.
+    #[error("another stop was set meanwhile: look at it and decide anew")]
+    Changed,
 }
 
 /// The stop file of one data folder.
@@ -157,13 +160,24 @@ impl StopFile {
         Ok(InForce::Stop(stop))
     }
 
-    /// Lowers the ladder to `level`, or lifts the stop. Whoever calls has the operator's yes.
+    /// Lowers the ladder from `shown` to `level`, or lifts that stop. Whoever calls has the operator's yes, which was to
+    /// what was shown and to nothing set since.
     ///
     /// # Errors
-    /// [`StopError::File`].
-    pub fn lower(&self, level: Option<StopLevel>, reason: &str, by: &str, now: u64) -> Result<InForce, StopError> {
+    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::File`].
+    pub fn lower(
+        &self,
+        shown: &InForce,
+        level: Option<StopLevel>,
+        reason: &str,
+        by: &str,
+        now: u64,
+    ) -> Result<InForce, StopError> {
         let _alone = self.alone();
         let before = self.read();
+        if before != *shown {
+            return Err(StopError::Changed);
+        }
         match level {
             Some(level) if before.level().is_none_or(|before| before <= level) => Ok(before),
             None => self.put(None),

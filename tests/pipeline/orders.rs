@@ -17,9 +17,12 @@ use bardo::chain::network::Contract;
 use bardo::chain::permit2::{nonce_position, nonce_used};
 use bardo::chain::price::PriceChain;
 use bardo::engine::{
-    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
+    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Offered, Status, ToolResponse,
+    WorldChain,
 };
 use bardo::fabric::Fabric;
+use bardo::runtime::questions::{About, Part, Told, mirror};
+use bardo::safety::approval::{ApprovalRequest, Scope};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::rulebook::End;
 use bardo::safety::typed::TypedMessage;
@@ -171,6 +174,40 @@ impl Desk {
     async fn permit2_allows(&self) -> U256 {
         self.world.allowance(self.world.contract(Contract::Permit2)).await
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_reactor() {
+    let desk = Desk::new(6, OrderKind::V2Dutch, Manner::Honest).await;
+    let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
+    let Offered::Held(offer) = desk.executor.offer(call).await else { panic!("no offer") };
+    let preview = Arc::new(offer.preview().clone());
+    let request = ApprovalRequest {
+        preview: Arc::clone(&preview),
+        reasons: vec![],
+        changed: vec![],
+        passes_by_itself: false,
+        asked_at: 0,
+        ends_at: 0,
+        place: 1,
+        of: 1,
+    };
+    let question = mirror(&request, Some(desk.world.client.network()), 1, false, Told::default());
+    let About::Action(asked) = question.about else { panic!("{question:?}") };
+    let message = &preview.framed.order().unwrap().message;
+    let TypedMessage::UniswapxOrder { order, .. } = message else { panic!("{message:?}") };
+    let told = asked.order.unwrap();
+    let field = |name: &str| told.fields.iter().find(|(one, _)| one == name).unwrap().1.to_string();
+    assert_eq!(field("reactor"), order.info().reactor.to_string());
+    assert_eq!(field("deadline"), order.info().deadline.to_string());
+    assert_eq!(field("most input"), "40000000");
+    assert_eq!(field("recipient"), desk.world.account().to_string());
+    assert_eq!(U256::from(told.usable_until), order.info().deadline);
+    // The reactor is among those who may take, and a standing yes is to it alone.
+    let reactor = order.info().reactor;
+    assert!(asked.places.iter().any(|place| place.part == Part::Spender && place.address == reactor));
+    assert!(Scope::of(&preview).takers.contains(&reactor));
+    offer.take_back().await;
 }
 
 fn order(amount: &str, seconds: u64) -> Value {

@@ -258,6 +258,18 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
         }
         rows.push(row);
     }
+    if let Some(arrival) = &action.arrival {
+        rows.push(
+            Row::new(format!("{:<symbols$}  ", arrival.symbol), Role::TextStrong)
+                .then(format!("+{}", arrival.expected), Role::PriceUp)
+                .then(format!("  on chain {}", arrival.chain_id), Role::Dialog)
+                .end(format!("worst case +{}", arrival.least), Role::StateCare),
+        );
+    }
+    if let Some(order) = &action.order {
+        let until = time_of_day(order.usable_until);
+        rows.push(Row::new(format!("Signs: {}, to be settled until {until}", order.kind), Role::Dialog));
+    }
     for after in &action.allowances {
         let who = after.label.as_ref().map_or_else(|| short_address(after.spender), ToString::to_string);
         let amount = if after.unlimited { "WITHOUT LIMIT".to_owned() } else { after.amount.clone() };
@@ -362,6 +374,13 @@ fn raw(question: &Question) -> Vec<Row> {
             rows.push(Row::new("signs inside: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
         }
         rows.push(Row::new(call.data.clone(), Role::TextDim));
+    }
+    if let Some(order) = &action.order {
+        section(&mut rows, format!("Signed for others to settle · {}", order.kind));
+        let names = order.fields.iter().map(|(name, _)| name.width()).max().unwrap_or(0);
+        for (name, value) in &order.fields {
+            rows.push(Row::new(format!("{name:<names$}  "), Role::TextDim).then(value.as_str(), Role::Dialog));
+        }
     }
     rows.push(Row::new(format!("permit {}", action.permit), Role::TextDim));
     rows.push(Row::new(format!("binds {}", action.hash), Role::TextDim));

@@ -19,8 +19,8 @@ use crate::fabric::{CheckOutcome, Event, EventKind, GolemNow, GolemThought};
 use crate::runtime::handle::News;
 use crate::runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
 use crate::runtime::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Costs, Offered, Part, Place, Question,
-    QuestionKey, RawCall, ToRead,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Costs, Offered, OrderTold, Part,
+    Place, Question, QuestionKey, RawCall, ToRead,
 };
 
 fn text(words: &str) -> SafeText {
@@ -96,6 +96,18 @@ fn question(words: &SafeText) -> Question {
             worst: Some("+258.530551".to_owned()),
             gas: false,
         }],
+        arrival: Some(ArrivalTold {
+            chain_id: 31338,
+            symbol: words.clone(),
+            address: Some(Address::repeat_byte(0x33)),
+            expected: "99.8".to_owned(),
+            least: "99.2".to_owned(),
+        }),
+        order: Some(OrderTold {
+            kind: words.clone(),
+            usable_until: 1_700_000_200,
+            fields: vec![(text("recipient"), words.clone()), (words.clone(), text("7"))],
+        }),
         allowances: vec![AllowanceAfter {
             symbol: text("WETH"),
             spender: Address::repeat_byte(0x22),

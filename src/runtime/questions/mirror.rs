@@ -4,8 +4,8 @@
 use alloy::primitives::{Address, U256, U512};
 
 use super::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, Change, CheckTold, Confirm, Costs, Offered, OpinionTold, Part,
-    Place, Question, QuestionKey, RawCall, ToRead,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Confirm, Costs, Offered, OpinionTold,
+    OrderTold, Part, Place, Question, QuestionKey, RawCall, ToRead,
 };
 use crate::base::model::CapabilityTier;
 use crate::base::text::SafeText;
@@ -17,7 +17,7 @@ use crate::runtime::market::model::Money;
 use crate::safety::approval::{ApprovalDesk, ApprovalRequest};
 use crate::safety::permit::Bounds;
 use crate::safety::pipeline::Preview;
-use crate::safety::proposal::{AllowanceKind, Purpose};
+use crate::safety::proposal::{AllowanceKind, Arrival, Purpose};
 use crate::safety::typed::TypedMessage;
 use crate::safety::value::is_unlimited;
 
@@ -102,6 +102,8 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         words: told.words,
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
+        arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),
+        order: proposal.order.as_ref().map(|order| signed_order(&order.message)),
         allowances: allowances(preview, &label),
         nothing_else: if preview.simulated.simulation.changes.complete() {
             Ok(())
@@ -119,6 +121,29 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         hash: preview.permit.simulation_hash,
         raw: raw(preview),
         amount: smaller(preview),
+    }
+}
+
+fn arrival(arrival: &Arrival) -> ArrivalTold {
+    let decimals = arrival.token.decimals;
+    ArrivalTold {
+        chain_id: arrival.chain_id,
+        symbol: arrival.token.symbol.clone(),
+        address: match arrival.token.id {
+            TokenId::Native => None,
+            TokenId::Erc20(address) => Some(address),
+        },
+        expected: amount(arrival.expected, decimals),
+        least: amount(arrival.at_least, decimals),
+    }
+}
+
+fn signed_order(message: &TypedMessage) -> OrderTold {
+    let fields = message.fields().into_iter().map(|(name, value)| (text(name), text(&value)));
+    OrderTold {
+        kind: text(message.kind()),
+        usable_until: message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or_default(),
+        fields: fields.collect(),
     }
 }
 
@@ -211,6 +236,14 @@ fn places(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>) -> Ve
             for take in slot.message.takes() {
                 add(Part::Spender, take.spender, false);
             }
+        }
+    }
+    if let Some(order) = &framed.proposal().order {
+        for take in order.message.takes() {
+            add(Part::Spender, take.spender, false);
+        }
+        for address in &framed.proposal().recipients {
+            add(Part::Receiver, *address, preview.first_seen && *address != account);
         }
     }
     for inflow in &preview.permit.bounds.inflows {

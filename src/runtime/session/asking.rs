@@ -11,14 +11,15 @@ use crate::runtime::questions::{
     About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey,
 };
 use crate::safety::policy::Pending;
+use crate::safety::stop::InForce;
 
 /// What a question of the session's own is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Own {
     /// A lower stop, or none.
     Lower {
-        /// What was in force when it was asked.
-        from: Option<StopLevel>,
+        /// The stop that was in force when it was asked, and that the yes is to.
+        from: InForce,
         /// What it would be.
         to: Option<StopLevel>,
         /// Who stopped, and why.
@@ -70,11 +71,11 @@ impl OwnQuestions {
     }
 
     /// Drops those that are about another stop than the one in force.
-    pub(super) fn keep_for(&self, level: Option<StopLevel>) -> bool {
+    pub(super) fn keep_for(&self, in_force: &InForce) -> bool {
         let mut state = self.state();
         let before = state.1.len();
         state.1.retain(|laid| match &laid.own {
-            Own::Lower { from, .. } => *from == level,
+            Own::Lower { from, .. } => from == in_force,
             Own::LeavePaper | Own::ResetBreaker { .. } => true,
         });
         state.1.len() < before
@@ -97,7 +98,7 @@ fn question(laid: &Laid, money: Money) -> Question {
                 Some(to) => format!("Lower the stop to {to}"),
                 None => "Lift the stop: signing goes on".to_owned(),
             };
-            let about = About::Lower { from: *from, to: *to, said: said.clone() };
+            let about = About::Lower { from: from.level(), to: *to, said: said.clone() };
             (title, "lets more through than now", about)
         }
         Own::LeavePaper => (

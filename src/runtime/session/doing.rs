@@ -159,7 +159,7 @@ impl Stage {
                 desk.answer(permit, into_answer(answer)?).map(|()| said).map_err(|error| error.to_string())
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer).await,
-            QuestionKey::Own(number) => self.answer_own(number, &answer),
+            QuestionKey::Own(number) => self.answer_own(number, &answer).await,
         };
         if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
     }
@@ -196,7 +196,7 @@ impl Stage {
         }
     }
 
-    fn answer_own(&self, number: u64, answer: &OperatorAnswer) -> Result<String, String> {
+    async fn answer_own(&self, number: u64, answer: &OperatorAnswer) -> Result<String, String> {
         let own = self.own.take(number).ok_or("this question is over")?;
         match answer.kind() {
             AnswerKind::Once => {}
@@ -205,11 +205,8 @@ impl Stage {
         }
         match own {
             Own::Lower { from, to, .. } => {
-                if self.brake.file.read().level() != from {
-                    return Err("another stop is in force by now: ask again".to_owned());
-                }
                 let now = self.clock.now_millis();
-                let lowered = self.brake.file.lower(to, "lowered by the operator's decision", "operator", now);
+                let lowered = self.brake.file.lower(&from, to, "lowered by the operator's decision", "operator", now);
                 let lowered = lowered.map_err(|error| error.to_string())?;
                 Ok(lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}")))
             }
@@ -219,15 +216,10 @@ impl Stage {
                 Ok("paper mode is off: from now on things are signed".to_owned())
             }
             Own::ResetBreaker { .. } => {
-                let store = self.ledger.store.clone();
-                tokio::spawn(async move {
-                    let reset = store.write(ledger::reset_breaker).await;
-                    if let Err(error) = reset {
-                        let error: LedgerError = error;
-                        tracing::warn!("the failure breaker could not be closed: {error}");
-                    }
-                });
-                Ok("the failure breaker closes".to_owned())
+                let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
+                let reset = rules.reset_breaker("operator", self.clock.now_millis()).await;
+                reset.map_err(|error| error.to_string())?;
+                Ok("the failure breaker is closed".to_owned())
             }
         }
     }
@@ -248,8 +240,8 @@ impl Stage {
 
     fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, String> {
         let found = self.brake.file.read();
-        let from = found.level();
-        if from.is_none() || to >= from {
+        let level = found.level();
+        if level.is_none() || to >= level {
             return Err("no higher stop is in force".to_owned());
         }
         let said = match &found {
@@ -257,7 +249,7 @@ impl Stage {
             InForce::Garbled { why } => why.clone(),
             InForce::None => String::new(),
         };
-        Ok(self.lay(Own::Lower { from, to, said: SafeText::clean(&said, 300) }))
+        Ok(self.lay(Own::Lower { from: found, to, said: SafeText::clean(&said, 300) }))
     }
 
     fn ask_to_reset(&self) -> Result<String, String> {

@@ -125,7 +125,7 @@ impl Brake {
         let done = if own.over.as_ref().map(|over| over.level) >= Some(level) {
             self.file.release(&own)
         } else {
-            self.file.lower(Some(level), reason, "operator", self.clock.now_millis())
+            self.file.lower(&InForce::Stop(own), Some(level), reason, "operator", self.clock.now_millis())
         };
         done.map_err(|error| error.to_string())
     }

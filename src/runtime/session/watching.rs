@@ -242,6 +242,7 @@ impl Stage {
             InForce::Stop(stop) => (stop.by.clone(), stop.reason.clone()),
             InForce::Garbled { why } => (SafeText::clean("an unreadable stop file", 60), SafeText::clean(why, 200)),
         };
+        self.own.keep_for(&found);
         watched.stop = Some(found);
         self.stop.send_replace(level);
         if let Some(desk) = &self.desk {
@@ -252,7 +253,6 @@ impl Stage {
                 desk.withdraw_all("a halt is in force");
             }
         }
-        self.own.keep_for(level);
         let changed = HaltChanged { level, by, reason };
         if level > before {
             self.emit(None, EventKind::HaltRaised(changed));

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use alloy::primitives::B256;
+use alloy::primitives::{Address, B256};
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
@@ -442,6 +442,10 @@ fn unrecorded(error: &AuditError) -> Decision {
     Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
 }
 
+fn listed(addresses: &[Address]) -> String {
+    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
 /// What an operator must see again before a yes counts: every figure that is not what it was.
 fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
     let mut changed = Vec::new();
@@ -464,5 +468,20 @@ fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
     let targets =
         |preview: &Preview| preview.framed.legs().iter().map(|leg| leg.to.to_string()).collect::<Vec<_>>().join(", ");
     note("calls", targets(old), targets(new));
+    for (one, other) in before.allowances.iter().zip(&after.allowances) {
+        let may_take = format!("{} may take of {}", one.spender, one.token.symbol);
+        note(&may_take, one.at_most.to_string(), other.at_most.to_string());
+    }
+    note("receivers", listed(&old.framed.proposal().recipients), listed(&new.framed.proposal().recipients));
+    let order = |preview: &Preview| preview.framed.proposal().order.clone();
+    if let (Some(one), Some(other)) = (order(old), order(new)) {
+        for ((name, before), (_, after)) in one.message.fields().into_iter().zip(other.message.fields()) {
+            note(name, before, after);
+        }
+        if let (Some(one), Some(other)) = (one.arrival, other.arrival) {
+            let expected = format!("expected {} on chain {}", other.token.symbol, other.chain_id);
+            note(&expected, one.expected.to_string(), other.expected.to_string());
+        }
+    }
     changed
 }

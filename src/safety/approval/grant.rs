@@ -12,6 +12,7 @@ use crate::base::model::{CapabilityTier, Phase};
 use crate::base::units::Usd;
 use crate::chain::token::TokenId;
 use crate::safety::pipeline::Preview;
+use crate::safety::typed::TypedMessage;
 
 /// A standing approval.
 #[derive(Debug, Clone, PartialEq)]
@@ -40,6 +41,10 @@ pub struct Scope {
     pub tokens: BTreeSet<TokenId>,
     /// Everybody who receives something.
     pub recipients: BTreeSet<Address>,
+    /// The other chain and the token there that a bridge order brings.
+    pub arrival: Option<(u64, TokenId)>,
+    /// Whoever may take something by a signature: routers, reactors, settlers.
+    pub takers: BTreeSet<Address>,
     /// Under which rules.
     pub policy: B256,
     /// In which phase.
@@ -52,6 +57,7 @@ impl Scope {
         let proposal = preview.framed.proposal();
         let out = proposal.outflows.iter().map(|flow| flow.token.id);
         let tokens = out.chain(proposal.inflows.iter().map(|inflow| inflow.token.id)).collect();
+        let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
         let inflow_recipients = proposal.inflows.iter().map(|inflow| inflow.recipient);
         Self {
             golem_id: proposal.golem_id.clone(),
@@ -60,10 +66,19 @@ impl Scope {
             account: proposal.account,
             tokens,
             recipients: proposal.recipients.iter().copied().chain(inflow_recipients).collect(),
+            arrival: arrival.map(|arrival| (arrival.chain_id, arrival.token.id)),
+            takers: takers(preview),
             policy: preview.policy,
             phase: preview.phase,
         }
     }
+}
+
+/// The spenders of everything that is signed beside transactions.
+fn takers(preview: &Preview) -> BTreeSet<Address> {
+    let inside = preview.framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
+    let order = preview.framed.proposal().order.as_ref().map(|order| &order.message);
+    inside.chain(order).flat_map(TypedMessage::takes).map(|takes| takes.spender).collect()
 }
 
 impl Grant {

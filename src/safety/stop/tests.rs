@@ -78,12 +78,24 @@ fn only_ones_own_hold_is_released_without_a_decision() {
 fn it_goes_down_by_decision() {
     let (_folder, file) = file();
     file.raise(StopLevel::Halt, "", "a", 1).unwrap();
-    assert_eq!(stop(file.lower(Some(StopLevel::ExitOnly), "sell", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
-    assert_eq!(stop(file.lower(Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
-    assert_eq!(file.lower(None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(stop(file.lower(&file.read(), Some(StopLevel::ExitOnly), "sell", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
+    assert_eq!(stop(file.lower(&file.read(), Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
+    assert_eq!(file.lower(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
     fs::write(file.path(), "garbled").unwrap();
-    assert_eq!(file.lower(None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(file.lower(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
     assert_eq!(file.read(), InForce::None);
+}
+
+#[test]
+fn a_yes_lowers_the_stop_it_was_given_for_and_no_other() {
+    let (_folder, file) = file();
+    let shown = file.raise(StopLevel::Halt, "a feed is late", "golem", 1).unwrap();
+    file.lower(&shown, None, "", "somebody", 2).unwrap();
+    // Of the same level, for another reason.
+    let other = file.raise(StopLevel::Halt, "a key may be stolen", "operator", 3).unwrap();
+    assert!(matches!(file.lower(&shown, None, "", "operator", 4), Err(StopError::Changed)));
+    assert!(matches!(file.lower(&InForce::None, None, "", "operator", 4), Err(StopError::Changed)));
+    assert_eq!(file.read(), other);
 }
 
 #[test]
@@ -97,7 +109,7 @@ fn of_many_who_raise_at_once_the_highest_stays() {
             }
         });
         assert_eq!(file.read().level(), Some(StopLevel::Revoke));
-        file.lower(None, "", "operator", round).unwrap();
+        file.lower(&file.read(), None, "", "operator", round).unwrap();
     }
     let left: Vec<_> =
         fs::read_dir(_folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
