@@ -131,7 +131,7 @@ fn question(request: &ApprovalRequest, now_millis: u64) -> String {
         row("may then take", &format_args!("{} at most {most}", bound.spender));
     }
     if let Some(order) = &proposal.order {
-        for arrival in &order.arrival {
+        if let Some(arrival) = &order.arrival {
             let (least, expected) =
                 (amount(&arrival.token, arrival.at_least), amount(&arrival.token, arrival.expected));
             row("arrives", &format_args!("{expected} on chain {}, at worst {least}", arrival.chain_id));
