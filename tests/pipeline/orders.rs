@@ -178,7 +178,7 @@ impl Desk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_reactor() {
-    let desk = Desk::new(6, OrderKind::V2Dutch, Manner::Honest).await;
+    let desk = Desk::new(6, OrderKind::Dutch, Manner::Honest).await;
     let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
     let Offered::Held(offer) = desk.executor.offer(call).await else { panic!("no offer") };
     let preview = Arc::new(offer.preview().clone());
@@ -197,7 +197,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let message = &preview.framed.order().unwrap().message;
     let TypedMessage::UniswapxOrder { order, .. } = message else { panic!("{message:?}") };
     let told = asked.order.unwrap();
-    let field = |name: &str| told.fields.iter().find(|(one, _)| one == name).unwrap().1.to_string();
+    let field = |name: &str| told.fields.iter().find(|(one, _)| one.as_str() == name).unwrap().1.to_string();
     assert_eq!(field("reactor"), order.info().reactor.to_string());
     assert_eq!(field("deadline"), order.info().deadline.to_string());
     assert_eq!(field("most input"), "40000000");
