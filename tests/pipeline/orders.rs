@@ -178,7 +178,7 @@ impl Desk {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_reactor() {
-    let desk = Desk::new(6, OrderKind::Dutch, Manner::Honest).await;
+    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Honest).await;
     let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
     let Offered::Held(offer) = desk.executor.offer(call).await else { panic!("no offer") };
     let preview = Arc::new(offer.preview().clone());
