@@ -4,8 +4,8 @@
 use alloy::primitives::{Address, U256, U512};
 
 use super::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Confirm, Costs, Offered, OpinionTold,
-    OrderTold, Part, Place, Question, QuestionKey, RawCall, ToRead,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Confirm, Costs, Offered,
+    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall, ToRead,
 };
 use crate::base::model::CapabilityTier;
 use crate::base::text::SafeText;

@@ -78,8 +78,14 @@ fn only_ones_own_hold_is_released_without_a_decision() {
 fn it_goes_down_by_decision() {
     let (_folder, file) = file();
     file.raise(StopLevel::Halt, "", "a", 1).unwrap();
-    assert_eq!(stop(file.lower(&file.read(), Some(StopLevel::ExitOnly), "sell", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
-    assert_eq!(stop(file.lower(&file.read(), Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level, StopLevel::ExitOnly);
+    assert_eq!(
+        stop(file.lower(&file.read(), Some(StopLevel::ExitOnly), "sell", "operator", 2).unwrap()).level,
+        StopLevel::ExitOnly
+    );
+    assert_eq!(
+        stop(file.lower(&file.read(), Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level,
+        StopLevel::ExitOnly
+    );
     assert_eq!(file.lower(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
     fs::write(file.path(), "garbled").unwrap();
     assert_eq!(file.lower(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
