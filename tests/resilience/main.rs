@@ -8,10 +8,13 @@
 #[allow(dead_code)] // What the tests of sending need beside.
 mod chain;
 mod crash;
+#[path = "../support/devnet.rs"]
+mod devnet;
 mod disk;
 mod endpoints;
 mod fellow;
 mod host;
+mod power;
 mod processes;
 #[path = "../sending/proxy.rs"]
 #[allow(dead_code)] // The same.

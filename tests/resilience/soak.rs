@@ -1,8 +1,9 @@
 //! Many swaps in one program, with an endpoint that fails now and then: memory and file handles stay as they are, and
-//! in the end the ledger is the chain's. `BARDO_SOAK` says how many; few by default, since each fault costs seconds.
+//! in the end the ledger is the chain's. `BARDO_SOAK` says how many.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
 
 use bardo::engine::Status;
 
@@ -11,15 +12,15 @@ use crate::host::{Devnet, Home, ROOMY, settled};
 use crate::proxy::{Fate, Proxy};
 
 fn wanted() -> u64 {
-    std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(24)
+    std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(2_000)
 }
 
-/// Resident memory in kilobytes, and open files, by the system's word.
-fn held() -> (u64, usize) {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+/// Resident memory of a process in kilobytes, and its open files, by the system's word.
+fn held(process: &str) -> (u64, usize) {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     let kilobytes = line.split_whitespace().nth(1).unwrap().parse().unwrap();
-    (kilobytes, std::fs::read_dir("/proc/self/fd").unwrap().count())
+    (kilobytes, std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count())
 }
 
 #[cfg(target_os = "linux")]
@@ -28,7 +29,7 @@ async fn many_swaps_leave_nothing_behind() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let (asked, armed) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let ready = Arc::clone(&armed);
-    let proxy = Proxy::start(devnet.url().to_owned(), move |method, _| {
+    let proxy = Proxy::forgetting(devnet.url().to_owned(), move |method, _| {
         if !ready.load(Ordering::SeqCst) {
             return Fate::Pass;
         }
@@ -46,17 +47,25 @@ async fn many_swaps_leave_nothing_behind() {
     .await;
     let bench = Bench::open(home.path(), Some(&proxy.url)).await;
     armed.store(true, Ordering::SeqCst);
-    let wanted = wanted();
+    let (wanted, began) = (wanted(), Instant::now());
     let (mut made, mut refused) = (0, 0);
-    let mut settled_in = None;
+    let mut warm = None;
     for number in 0..wanted {
-        // Warm: pools, caches and threads are what they will be.
+        // Pools, caches and threads are what they will be.
         if number == wanted / 4 {
-            settled_in = Some(held());
+            warm = Some(held("self"));
+        }
+        if number % (wanted / 20).max(1) == 0 {
+            let ((own, files), (chain, _)) = (held("self"), held(&devnet.id().to_string()));
+            println!("{number} after {:?}: {own} kB here, {files} files; {chain} kB in the devnet", began.elapsed());
         }
         // There and back, so that it can go on for as long as it is asked to.
         let way = if number % 2 == 0 { ("WETH", "USDC", "0.001") } else { ("USDC", "WETH", "3.4") };
+        let started = Instant::now();
         let (status, code) = bench.trade(format!("soak-{number}"), way).await;
+        if started.elapsed().as_millis() > 1_500 {
+            println!("{number}: {status:?} {code} after {:?}", started.elapsed());
+        }
         match status {
             Status::Success | Status::Partial => made += 1,
             // A chain that did not answer before anything was signed.
@@ -64,7 +73,7 @@ async fn many_swaps_leave_nothing_behind() {
             Status::Simulated | Status::Rejected => panic!("{number}: {status:?} {code}"),
         }
     }
-    let ((memory, files), (memory_now, files_now)) = (settled_in.unwrap(), held());
+    let ((memory, files), (memory_now, files_now)) = (warm.unwrap(), held("self"));
     println!("{made} made, {refused} refused; {memory} → {memory_now} kB, {files} → {files_now} files");
     assert!(made > wanted * 3 / 4, "{made} of {wanted}");
     // A short run still warms up: what memory does is told by a long one.
