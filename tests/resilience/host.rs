@@ -24,6 +24,9 @@ max_monthly_spend_usd = "1000000"
 max_trades_per_hour = 100000
 max_consecutive_failures = 100000
 max_tool_calls_per_minute = 100000
+
+[spending_limits]
+per_day = "1000000"
 "#;
 
 /// A `bardo devnet` that makes a block for each transaction; killed when dropped.

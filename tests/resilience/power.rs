@@ -405,3 +405,20 @@ fn the_power_goes_at_any_place_of_a_swap_and_it_is_made_once() {
         assert_eq!(before - devnet.balance("WETH"), AMOUNT, "{place}, seed {seed}: sold once");
     }
 }
+
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_stop_that_was_told_of_outlives_the_power() {
+    let (home, recorder) = (Home::new(ROOMY), Recorder::new());
+    let mut disk = Disk::of(home.path());
+    let mut halt = home.command(&["halt", "--reason", "smoke in the engine room"]);
+    let record = recorder.watch(&mut halt, home.path());
+    assert_eq!(run(&mut halt).code, Some(0));
+    notes(&record).iter().for_each(|note| disk.take(note));
+    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(1);
+    for _ in 0..20 {
+        let left = disk.clone().cut(&mut random);
+        let stop = left.get("/data/STOP").map(|stop| String::from_utf8_lossy(stop).into_owned());
+        assert!(stop.as_ref().is_some_and(|stop| stop.contains("smoke in the engine room")), "{stop:?}");
+    }
+}

@@ -60,11 +60,7 @@ impl Proxy {
         Self::with(target, fate, false).await
     }
 
-    async fn with(
-        target: String,
-        fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static,
-        remembers: bool,
-    ) -> Self {
+    async fn with(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static, remembers: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen: Arc<Mutex<Seen>> = Arc::default();

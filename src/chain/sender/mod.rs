@@ -41,7 +41,9 @@ use crate::store::{Migrations, Store, StoreError};
 
 pub use fault::{SendFault, Treatment};
 pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
-pub use lane::{ChainNonces, LaneError, NonceTicket, ReservedNonce, allocate, give_back, reconcile, reserved};
+pub use lane::{
+    ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, allocate, give_back, lane, reconcile, reserved,
+};
 pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, load, open};
 pub use relay::{Relay, RelayStatus};
 pub use send::SendOutcome;

@@ -121,11 +121,9 @@ impl Sender {
                 // send may have arrived.
                 let pause = match standing.record.state {
                     TxState::Stored | TxState::Unclear => pause_unclear.min(self.0.rules.resend_after),
-                    TxState::Sent
-                    | TxState::Included
-                    | TxState::Reverted
-                    | TxState::Replaced
-                    | TxState::Dropped => self.0.rules.resend_after,
+                    TxState::Sent | TxState::Included | TxState::Reverted | TxState::Replaced | TxState::Dropped => {
+                        self.0.rules.resend_after
+                    }
                 };
                 if rules.resend && waits && now >= last_sent + pause {
                     resent = Some(self.resend(hash).await?);
