@@ -86,7 +86,7 @@ impl Miner {
 fn at_nonce(world: &World, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
     let found = world.store.read(|connection| -> Result<_, sender::RecordError> {
         let mut statement = connection.prepare("SELECT hash FROM sender_transaction WHERE nonce = ?1")?;
-        let hashes: Vec<Vec<u8>> = statement.query_map([nonce], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        let hashes: Vec<Vec<u8>> = statement.query_map([nonce as i64], |row| row.get(0))?.collect::<Result<_, _>>()?;
         hashes.iter().map(|hash| Ok(sender::load(connection, B256::from_slice(hash))?.unwrap())).collect()
     });
     let found: Vec<sender::Record> = found.unwrap();

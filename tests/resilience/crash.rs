@@ -147,7 +147,9 @@ fn killed_at_any_time_every_wish_is_fulfilled_once() {
             if kills > 1_000 {
                 println!("{killed} kills, {wishes} wishes, a run takes {whole:?}");
             }
+            let started = Instant::now();
             done(&home, &devnet, &key);
+            whole = (whole + started.elapsed()) / 2;
             wishes = wishes.max(1 + key.trim_start_matches("wish-").parse::<u64>().unwrap());
             assert_eq!(settled(&home, &devnet) - began, wishes, "after {killed} kills");
         }

@@ -21,5 +21,6 @@ mod processes;
 #[path = "../sending/proxy.rs"]
 #[allow(dead_code)] // The same.
 mod proxy;
+mod queue;
 mod reorg;
 mod soak;
