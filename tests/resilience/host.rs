@@ -35,8 +35,8 @@ pub struct Devnet(devnet::Devnet);
 impl Devnet {
     pub fn start() -> Self {
         let devnet = Self(devnet::Devnet::start("0", 11));
-        // Gas for as many transactions as a long test may want: a million ether.
-        devnet.ask("anvil_setBalance", json!([ACCOUNT, "0xd3c21bcecceda1000000"]));
+        // Gas for as many transactions as a long test may want: ten thousand ether.
+        devnet.ask("anvil_setBalance", json!([ACCOUNT, "0x21e19e0c9bab2400000"]));
         devnet
     }
 

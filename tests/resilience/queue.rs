@@ -80,7 +80,9 @@ impl Console {
 
     /// Asks for a swap that needs a yes.
     async fn swap(&self, ticket: u64) {
-        let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum"});
+        let params = json!({
+            "token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum", "prefer_uniswapx": false,
+        });
         let tool = "uniswap_execute_swap".to_owned();
         self.send(Command::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
     }
