@@ -145,6 +145,20 @@ pub(super) enum Command {
         #[arg(long, value_name = "LEVEL")]
         level: Option<StopLevel>,
     },
+    /// Show what the chain and the ledger say of the account, and go on from where the chain is with your yes
+    #[command(
+        long_about = "Show what the chain and the ledger say of the account, and go on from where the chain is with your \
+        yes.\n\nAn account that something else has sent from signs nothing until then. Allowances that a broken-off \
+        action has left, and nonces that nothing was signed with, are shown too, and taken back and filled with your yes."
+    )]
+    Reconcile {
+        /// Which account: a key, as `bardo keys list` names it; on devnets development:N
+        #[arg(long, value_name = "NAME")]
+        key: Option<String>,
+        /// Read the key's password from this file descriptor
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+    },
     /// Read the audit trail: what was asked, found, agreed, signed, and how it ended
     #[command(args_conflicts_with_subcommands = true)]
     Log {

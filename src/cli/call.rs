@@ -139,7 +139,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
 }
 
 /// Why nobody acts.
-enum NoHands {
+pub(super) enum NoHands {
     /// The command line makes no sense, or the terminal failed.
     Failure(Failure),
     /// The call is answered with this.
@@ -147,7 +147,7 @@ enum NoHands {
 }
 
 /// The account that acts, opened where it is to sign; `None` where none is set up.
-async fn hands(
+pub(super) async fn hands(
     config: &Config,
     opened: &OpenWorld,
     ledger: &Ledger,

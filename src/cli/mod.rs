@@ -15,6 +15,7 @@ mod keys;
 mod log;
 mod logs;
 mod policy;
+mod reconcile;
 mod secret;
 mod tools;
 mod wait;
@@ -122,6 +123,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),
         Some(Command::Halt { reason, level }) => halt::halt(level, reason.as_deref(), &environment, &flags, cli.json),
         Some(Command::Resume { level }) => halt::resume(level, &environment, &flags, cli.json),
+        Some(Command::Reconcile { key, password_fd }) => {
+            reconcile::run(password_fd, &environment, &Flags { account: key, ..flags }, cli.json)
+        }
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {
             log::check(head, &environment, &flags, cli.json)
         }

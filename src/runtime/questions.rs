@@ -5,6 +5,7 @@
 //! exact amounts; nothing that is checked reads them back.
 
 mod mirror;
+pub mod shared;
 
 use std::fmt;
 

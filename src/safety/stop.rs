@@ -227,6 +227,11 @@ impl StopFile {
             // What is left aside stops nothing.
             let _ = fs::remove_file(&aside);
         }
+        // Its new name, too, has to be on disk before anybody relies on it.
+        let written = written.and_then(|()| match self.path.parent() {
+            Some(folder) => fs::File::open(folder)?.sync_all(),
+            None => Ok(()),
+        });
         written.map_err(|error| self.failed(error))
     }
 

@@ -1,67 +1,17 @@
-use std::{
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
-    process::{Child, ChildStdout, Command, Stdio},
-};
+//! `bardo devnet` as a process: its first line, its end, and another program that learns from it.
 
-use serde_json::{Value, json};
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::process::Command;
 
+use serde_json::json;
+
+pub use crate::devnet_process::Devnet as Running;
+use crate::devnet_process::ask;
 use crate::{bardo, run};
 
-/// A running `bardo devnet` on free ports; killed when dropped.
-pub struct Running {
-    child: Child,
-    out: BufReader<ChildStdout>,
-    pub described: Value,
-    _home: tempfile::TempDir,
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 pub fn start() -> Running {
-    let home = tempfile::tempdir().unwrap();
-    let mut child = Command::new(env!("CARGO_BIN_EXE_bardo"))
-        .args(["devnet", "--port", "0", "--block-time", "0", "--seed", "7"])
-        .env_clear()
-        .env("BARDO_HOME", home.path())
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let mut out = BufReader::new(child.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    let described = serde_json::from_str(&line).unwrap();
-    Running { child, out, described, _home: home }
-}
-
-impl Running {
-    pub fn url(&self, index: usize) -> &str {
-        self.described["chains"][index]["rpc"].as_str().unwrap()
-    }
-}
-
-/// One JSON-RPC call by plain HTTP.
-fn ask(url: &str, method: &str) -> Value {
-    let address = url.strip_prefix("http://").unwrap();
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": []}).to_string();
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "POST / HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    serde_json::from_str::<Value>(body).unwrap()["result"].clone()
+    Running::start("0", 7)
 }
 
 #[test]
@@ -77,10 +27,10 @@ fn the_first_line_says_where_everything_is_and_a_kill_ends_it_cleanly() {
         chains[0]["contracts"]["permit2"].as_str().unwrap().to_lowercase(),
         "0x000000000022d473030f116ddee9f6b43ac78ba3"
     );
-    assert_eq!(ask(devnet.url(0), "eth_chainId"), "0x7a69");
-    assert_eq!(ask(devnet.url(1), "eth_chainId"), "0x7a6a");
+    assert_eq!(ask(devnet.url(0), "eth_chainId", json!([])), "0x7a69");
+    assert_eq!(ask(devnet.url(1), "eth_chainId", json!([])), "0x7a6a");
     for index in [0, 1] {
-        assert_eq!(ask(devnet.url(index), "bardo_describe"), devnet.described);
+        assert_eq!(ask(devnet.url(index), "bardo_describe", json!([])), devnet.described);
     }
 
     let pid = devnet.child.id().to_string();

@@ -5,6 +5,9 @@ mod call;
 mod config;
 #[cfg(unix)]
 mod devnet;
+#[cfg(unix)]
+#[path = "../support/devnet.rs"]
+mod devnet_process;
 mod doctor;
 mod halt;
 #[cfg(unix)]

@@ -1,6 +1,7 @@
 //! A stock `cast` against the devnet: reading, estimating, sending, swapping, and what comes back.
 
-use crate::process::{Devnet, MNEMONIC, tool};
+use crate::devnet::Devnet;
+use crate::process::{MNEMONIC, tool};
 use alloy::primitives::{U256, address, keccak256};
 use serde_json::Value;
 use std::process::Command;
@@ -67,7 +68,7 @@ impl Chain<'_> {
 #[test]
 #[ignore = "needs cast: run by .ci/run"]
 fn cast_reads_estimates_sends_and_swaps() {
-    let devnet = Devnet::start();
+    let devnet = Devnet::start("1s", 7);
     let chain = Chain(devnet.chain("ethereum"));
     let owner = text(&chain.0["accounts"][0]);
     let (weth, usdc) = (chain.token("WETH"), chain.token("USDC"));

@@ -3,6 +3,8 @@
 //! All of it needs outside programs, which `.ci/tools/install` fetches; `.ci/run` runs it.
 
 mod cast;
+#[path = "../support/devnet.rs"]
+mod devnet;
 mod process;
 mod quotes;
 mod viem;

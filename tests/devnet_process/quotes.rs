@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::cast::{Chain, number};
-use crate::process::Devnet;
+use crate::devnet::Devnet;
 
 fn quote(devnet: &Devnet, home: &std::path::Path, params: &Value) -> Value {
     let rpc = format!("ethereum={}", devnet.chain("ethereum")["rpc"].as_str().unwrap());
@@ -45,7 +45,7 @@ fn lens(chain: &Chain<'_>, hops: &[&Value], amount: u128, block: &str) -> u128 {
 #[test]
 #[ignore = "needs cast: run by .ci/run"]
 fn each_path_of_a_quote_is_what_cast_hears_from_the_lenses() {
-    let devnet = Devnet::start();
+    let devnet = Devnet::start("1s", 7);
     let chain = Chain(devnet.chain("ethereum"));
     let home = tempfile::tempdir().unwrap();
     let (mut paths, mut splits, mut versions) = (0, 0, std::collections::BTreeSet::new());

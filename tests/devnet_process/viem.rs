@@ -1,17 +1,18 @@
 //! viem against the devnet: the script does the asking and ends with an error where an answer is not right.
 
-use crate::process::{Devnet, MNEMONIC, tool};
+use crate::devnet::Devnet;
+use crate::process::{MNEMONIC, tool};
 use std::process::Command;
 
 #[test]
 #[ignore = "needs node and viem: run by .ci/run"]
 fn viem_reads_sends_and_watches_blocks() {
-    let devnet = Devnet::start();
+    let devnet = Devnet::start("1s", 7);
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/viem/devnet.mjs");
     let output = Command::new("node")
         .arg(script)
         .env("BARDO_NODE_MODULES", tool("BARDO_NODE_MODULES"))
-        .env("DEVNET", devnet.description.to_string())
+        .env("DEVNET", devnet.described.to_string())
         .env("MNEMONIC", MNEMONIC)
         .output()
         .expect("node runs");

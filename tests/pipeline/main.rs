@@ -8,6 +8,7 @@ mod orders;
 mod properties;
 mod recovery;
 mod refusals;
+mod reorgs;
 mod stops;
 mod swap;
 mod tools;

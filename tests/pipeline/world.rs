@@ -27,7 +27,7 @@ use bardo::base::text::SafeText;
 use bardo::base::units::{BasisPoints, Usd};
 use bardo::chain::devnet::{Chain, State};
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
-use bardo::chain::network::Contract;
+use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
@@ -191,6 +191,11 @@ impl Account for Wallet {
 }
 
 impl Wallet {
+    /// Signs as another program with the same key would.
+    pub fn sign_outside(&self, transaction: TxEip1559) -> Vec<u8> {
+        alloy::eips::eip2718::Encodable2718::encoded_2718(&self.party.sign(transaction).unwrap())
+    }
+
     /// Signs something else than the capability says.
     fn forge(&self, capability: Capability, falsify: fn(&mut TxEip1559)) -> Result<Signed, SignError> {
         let to_sign = capability.into_parts();
@@ -345,6 +350,7 @@ pub struct World {
     pub usdc: Token,
     pub weth: Token,
     pub clock: Arc<Shifted>,
+    sending: SenderRules,
     events: Mutex<Receiver>,
     fabric: Fabric,
     folder: tempfile::TempDir,
@@ -354,9 +360,14 @@ pub struct World {
 impl World {
     /// A world around the devnet's account of that number, which is given 10,000 USDC.
     pub async fn new(account: usize) -> Self {
+        Self::over(&SANDBOX, account, sending()).await
+    }
+
+    /// The same on a devnet of one's own, whose chain is sent to by these rules.
+    pub async fn over(sandbox: &'static Sandbox, account: usize, sending: SenderRules) -> Self {
         let alone = Arc::clone(&ALONE[account]).lock_owned().await;
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let (network, chain) = SANDBOX.description().networks().into_iter().zip(SANDBOX.chains()).next().unwrap();
+        let (network, chain) = sandbox.description().networks().into_iter().zip(sandbox.chains()).next().unwrap();
         let client = ChainClient::devnet(network, chain.devnet.clone(), clock.clone()).unwrap();
         let usdc = token::resolve("USDC", client.network(), client.provider()).await.unwrap();
         let weth = token::resolve("WETH", client.network(), client.provider()).await.unwrap();
@@ -392,7 +403,8 @@ impl World {
         let trail = Trail::new(store.clone(), clock.clone());
         let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
         let world = Self {
-            pipeline: pipeline(&client, &store, book.clone(), &fabric, &desk, TTL, shifted.clone()),
+            pipeline: pipeline(&client, &store, book.clone(), &fabric, &desk, (TTL, sending), shifted.clone()),
+            sending,
             book,
             wallet,
             store,
@@ -420,7 +432,7 @@ impl World {
             self.book.clone(),
             &self.fabric,
             &self.desk,
-            Duration::ZERO,
+            (Duration::ZERO, self.sending),
             self.clock.clone(),
         )
     }
@@ -428,7 +440,7 @@ impl World {
     /// The same chain and account under other rules, which are kept in another database.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn pipeline_under(&self, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
-        pipeline(&self.client, store, rules, &self.fabric, &self.desk, TTL, self.clock.clone())
+        pipeline(&self.client, store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
@@ -442,7 +454,7 @@ impl World {
         network.data_fees = Some(oracle);
         let client = ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap();
         let rules = self.book.clone();
-        pipeline(&client, &self.store, rules, &self.fabric, &self.desk, TTL, self.clock.clone())
+        pipeline(&client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
     }
 
     /// Where everything is told.
@@ -471,8 +483,15 @@ impl World {
         let trail = Trail::new(self.store.clone(), Arc::new(SystemClock));
         self.desk =
             ApprovalDesk::recording(Arc::new(SystemClock), self.fabric.clone(), Duration::from_secs(300), trail);
-        self.pipeline =
-            pipeline(&self.client, &self.store, self.book.clone(), &self.fabric, &self.desk, TTL, self.clock.clone());
+        self.pipeline = pipeline(
+            &self.client,
+            &self.store,
+            self.book.clone(),
+            &self.fabric,
+            &self.desk,
+            (TTL, self.sending),
+            self.clock.clone(),
+        );
     }
 
     pub fn account(&self) -> Address {
@@ -535,7 +554,7 @@ impl World {
             access_list: Default::default(),
             input: call.abi_encode().into(),
         };
-        let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&self.wallet.party.sign(transaction).unwrap());
+        let raw = self.wallet.sign_outside(transaction);
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }
 
@@ -603,7 +622,7 @@ impl World {
         let least = slippage.minimum_out(expected);
         let (router, permit2) = (self.contract(Contract::UniversalRouter), self.contract(Contract::Permit2));
         let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
-        let now = SystemClock.now_millis();
+        let now = self.clock.now_millis();
         let deadline = now / 1_000 + 300;
         let standing =
             self.ask(permit2, Permit2::allowanceCall { owner: self.account(), token: from, spender: router });
@@ -677,6 +696,11 @@ pub fn leg(purpose: Purpose, to: Address, data: Bytes) -> Leg {
     Leg { purpose, to, value: U256::ZERO, data, gas_limit: 300_000, slots: vec![] }
 }
 
+/// As a devnet is sent to.
+fn sending() -> SenderRules {
+    SenderRules::for_network(NetworkKind::Devnet, 1_000)
+}
+
 fn open(folder: &tempfile::TempDir) -> Store {
     let rooms = [permit::MIGRATIONS, sender::MIGRATIONS, audit::MIGRATIONS, BOOK];
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
@@ -688,12 +712,10 @@ fn pipeline(
     rules: Arc<dyn Rulebook>,
     fabric: &Fabric,
     desk: &ApprovalDesk,
-    permit_ttl: Duration,
+    (permit_ttl, sending): (Duration, SenderRules),
     clock: Arc<dyn Clock>,
 ) -> Pipeline {
-    let network = client.network();
     let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
-    let sending = SenderRules::for_network(network.kind, network.block_millis);
     let sender = Sender::new(client.clone(), store.clone(), clock.clone(), None, sending);
     let ground = Ground::new(client.clone(), prices, "10000".parse().unwrap());
     Pipeline::new(PipelineConfig {

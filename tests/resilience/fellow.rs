@@ -84,10 +84,11 @@ fn sandbox() -> SandboxConfig {
     }
 }
 
-/// Starts a process that makes so many swaps on `home` through the endpoint at `url`.
+/// Starts a process that makes so many swaps on `home` through the endpoint at `url`: this program again, as a test
+/// that asks [`asked`] first.
 pub fn start(name: &str, calls: usize, home: &Path, url: &str) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "fellow::fellow", "--ignored", "--nocapture"])
+        .args(["--exact", "processes::a_stop_reaches_every_program", "--nocapture"])
         .env(NAME, format!("{name} {url}"))
         .env(CALLS, calls.to_string())
         .env("BARDO_HOME", home)
@@ -97,11 +98,16 @@ pub fn start(name: &str, calls: usize, home: &Path, url: &str) -> Child {
         .unwrap()
 }
 
+/// Whether this process was started by [`start`]; then it has done its work.
+pub fn asked() -> bool {
+    let Ok(given) = std::env::var(NAME) else { return false };
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    runtime.block_on(work(&given));
+    true
+}
+
 /// Prints a line for each call: its key, how it ended, and the error's code.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-#[ignore = "run by the tests of this program, as a process of its own"]
-async fn fellow() {
-    let Ok(given) = std::env::var(NAME) else { return };
+async fn work(given: &str) {
     let (name, url) = given.split_once(' ').unwrap();
     let calls: usize = std::env::var(CALLS).unwrap().parse().unwrap();
     let home = std::env::var_os("BARDO_HOME").unwrap();

@@ -2,15 +2,14 @@
 //! ledger and the chain agree: asked of the database and the chain directly, with none of the code under test between.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
+
+use crate::devnet::{self, ask};
 
 /// The first account of the development mnemonic, which the program signs with on devnets.
 pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
@@ -25,48 +24,33 @@ max_monthly_spend_usd = "1000000"
 max_trades_per_hour = 100000
 max_consecutive_failures = 100000
 max_tool_calls_per_minute = 100000
+
+[spending_limits]
+per_day = "1000000"
 "#;
 
 /// A `bardo devnet` that makes a block for each transaction; killed when dropped.
-pub struct Devnet {
-    child: Child,
-    described: Value,
-    _home: tempfile::TempDir,
-}
-
-impl Drop for Devnet {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
+pub struct Devnet(devnet::Devnet);
 
 impl Devnet {
     pub fn start() -> Self {
-        let home = tempfile::tempdir().unwrap();
-        let mut child = Command::new(env!("CARGO_BIN_EXE_bardo"))
-            .args(["devnet", "--port", "0", "--block-time", "0", "--seed", "11"])
-            .env_clear()
-            .env("BARDO_HOME", home.path())
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let devnet = Self { child, described: serde_json::from_str(&line).unwrap(), _home: home };
-        // Gas for as many transactions as a long test may want: 100 ether.
-        devnet.ask("anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));
+        let devnet = Self(devnet::Devnet::start("0", 11));
+        // Gas for as many transactions as a long test may want: ten thousand ether.
+        devnet.ask("anvil_setBalance", json!([ACCOUNT, "0x21e19e0c9bab2400000"]));
         devnet
     }
 
+    /// Its process.
+    pub fn id(&self) -> u32 {
+        self.0.child.id()
+    }
+
     pub fn url(&self) -> &str {
-        self.described["chains"][0]["rpc"].as_str().unwrap()
+        self.0.url(0)
     }
 
     pub fn token(&self, symbol: &str) -> &str {
-        let token = &self.described["chains"][0]["tokens"][symbol];
+        let token = &self.0.described["chains"][0]["tokens"][symbol];
         token.as_str().or_else(|| token["address"].as_str()).unwrap_or_else(|| panic!("no {symbol}: {token}"))
     }
 
@@ -86,26 +70,6 @@ impl Devnet {
         let answer = self.ask("eth_call", json!([{ "to": self.token(symbol), "data": data }, "latest"]));
         u128::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0'), 16).unwrap_or(0)
     }
-}
-
-/// One JSON-RPC call by plain HTTP.
-pub fn ask(url: &str, method: &str, params: Value) -> Value {
-    let address = url.strip_prefix("http://").unwrap();
-    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
-    let mut stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
-    write!(
-        stream,
-        "POST / HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    let answer: Value = serde_json::from_str(body).unwrap();
-    assert!(answer.get("error").is_none(), "{method}: {answer}");
-    answer["result"].clone()
 }
 
 /// How one run of the program ended.
@@ -150,7 +114,7 @@ impl Home {
     }
 
     pub fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+        let mut command = Command::new(devnet::program());
         command.args(arguments).env_clear().env("BARDO_HOME", self.path());
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command

@@ -1,20 +1,26 @@
 //! Nothing lost: the real binary is killed, cut off from its chain, its disk and its fellows, and started again. In the
 //! end the ledger says what the chain says, and every wish was fulfilled once.
 //!
-//! The long forms are asked for by the environment: `BARDO_KILLS=5000`, `BARDO_SOAK=50000`.
+//! The long forms are asked for by the environment: `BARDO_KILLS=5000`, `BARDO_SOAK=50000`,
+//! `BARDO_POWER_CUTS=5000`, `BARDO_FELLOW_SWAPS=250` (of each of four programs).
 #![cfg(unix)]
 
 #[path = "../sending/world.rs"]
 #[allow(dead_code)] // What the tests of sending need beside.
 mod chain;
 mod crash;
+#[path = "../support/devnet.rs"]
+mod devnet;
 mod disk;
 mod endpoints;
 mod fellow;
 mod host;
+mod outside;
+mod power;
 mod processes;
 #[path = "../sending/proxy.rs"]
 #[allow(dead_code)] // The same.
 mod proxy;
+mod queue;
 mod reorg;
 mod soak;

@@ -1,13 +1,14 @@
 //! Endpoints that fail, and the private relay.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy::primitives::U256;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Mining, server};
 use bardo::chain::provider::HttpLimits;
-use bardo::chain::sender::{Relay, RelayStatus, Route, SendFault, SenderError, Treatment, TxState};
+use bardo::chain::sender::{Relay, RelayStatus, Route, SendFault, SenderError, Treatment, TxState, WaitRules};
 use serde_json::json;
 
 use crate::proxy::{Fate, Proxy};
@@ -40,6 +41,24 @@ async fn a_lost_answer_never_becomes_a_second_transaction() {
         let sent = proxy.first_params(SEND);
         assert!(sent.iter().all(|raw| *raw == json!(sender.record(hash).unwrap().signed.raw())), "the same bytes");
         assert_eq!((world.chain_nonce().await, world.received().await), (1, U256::from(1)), "{lost:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_no_endpoint_has_taken_is_sent_again_soon_and_what_one_has_is_given_time() {
+    let long = Duration::from_secs(600);
+    for (fate, sends) in [(Fate::LoseRequest, 2), (Fate::Pass, 1)] {
+        let (first, pass) = (fate.clone(), fate == Fate::Pass);
+        let mut world = World::new(if pass { Mining::Manual } else { Mining::OnTransaction });
+        (world.rules.resend_after, world.rules.resend_unclear) = (long, Duration::from_millis(25));
+        let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+        let told = move |method: &str, before| if method == SEND && before == 0 { first.clone() } else { Fate::Pass };
+        let proxy = Proxy::start(served.url(), told).await;
+        let sender = world.sender_over(connect(&proxy.url).await, None);
+        let (hash, _) = world.send(&sender).await;
+        let patience = if pass { Duration::from_millis(500) } else { Duration::from_secs(60) };
+        let standing = sender.wait(hash, WaitRules { patience, resend: true }).await.unwrap();
+        assert_eq!((standing.settled, proxy.count(SEND)), (!pass, sends), "{fate:?}");
     }
 }
 

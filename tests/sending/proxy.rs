@@ -1,5 +1,6 @@
 //! Stands between a client and a chain's server, and loses what it is told to lose.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use alloy::transports::http::reqwest::{Client, header};
@@ -29,8 +30,16 @@ pub enum Fate {
 /// A proxy on loopback that lives until dropped.
 pub struct Proxy {
     pub url: String,
-    seen: Arc<Mutex<Vec<Value>>>,
+    seen: Arc<Mutex<Seen>>,
     task: tokio::task::JoinHandle<()>,
+}
+
+/// What a proxy was asked.
+#[derive(Default)]
+struct Seen {
+    counts: HashMap<String, usize>,
+    /// Method and first parameter of each request; empty where the proxy forgets.
+    requests: Vec<(String, Value)>,
 }
 
 impl Drop for Proxy {
@@ -42,9 +51,19 @@ impl Drop for Proxy {
 impl Proxy {
     /// A proxy to `target`; `fate` decides by method and by how often that method was asked before.
     pub async fn start(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
+        Self::with(target, fate, true).await
+    }
+
+    /// The same, which keeps nothing of what it was asked but how often, so that it can be asked for hours.
+    #[allow(dead_code)] // For tests that run for long.
+    pub async fn forgetting(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
+        Self::with(target, fate, false).await
+    }
+
+    async fn with(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static, remembers: bool) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen: Arc<Mutex<Vec<Value>>> = Arc::default();
+        let seen: Arc<Mutex<Seen>> = Arc::default();
         let (log, fate, client) = (Arc::clone(&seen), Arc::new(fate), Client::builder().no_proxy().build().unwrap());
         let task = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
@@ -55,8 +74,12 @@ impl Proxy {
                         let method = question["method"].as_str().unwrap_or("batch").to_owned();
                         let before = {
                             let mut log = log.lock().unwrap();
-                            log.push(question.clone());
-                            log.iter().filter(|one| one["method"] == question["method"]).count() - 1
+                            if remembers {
+                                log.requests.push((method.clone(), question["params"][0].clone()));
+                            }
+                            let count = log.counts.entry(method.clone()).or_default();
+                            *count += 1;
+                            *count - 1
                         };
                         let (status, body) = match fate(&method, before) {
                             Fate::Pass => (200, forward(&client, &target, &question).await),
@@ -88,13 +111,13 @@ impl Proxy {
 
     /// How often a method was asked.
     pub fn count(&self, method: &str) -> usize {
-        self.seen.lock().unwrap().iter().filter(|one| one["method"] == method).count()
+        self.seen.lock().unwrap().counts.get(method).copied().unwrap_or_default()
     }
 
     /// The first parameter of each request of a method.
     pub fn first_params(&self, method: &str) -> Vec<Value> {
         let seen = self.seen.lock().unwrap();
-        seen.iter().filter(|one| one["method"] == method).map(|one| one["params"][0].clone()).collect()
+        seen.requests.iter().filter(|(asked, _)| asked == method).map(|(_, first)| first.clone()).collect()
     }
 }
 

@@ -50,6 +50,7 @@ impl World {
         let rules = SenderRules {
             poll: Duration::from_millis(20),
             resend_after: Duration::from_millis(50),
+            resend_unclear: Duration::from_millis(25),
             ..SenderRules::for_network(network.kind, network.block_millis)
         };
         let client = ChainClient::devnet(network, devnet.clone(), Arc::new(SystemClock)).unwrap();

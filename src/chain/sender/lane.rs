@@ -65,7 +65,7 @@ pub enum LaneError {
     /// The account has sent what is not in this ledger.
     #[error(
         "account {account} is at nonce {chain} on chain {chain_id} and this ledger at {ledger}: something else has \
-         sent from it; nothing is signed with it until that is reconciled"
+         sent from it; nothing is signed with it until you have said that this is right: `bardo reconcile`"
     )]
     ChainAhead {
         /// EIP-155 id of the chain.
@@ -294,6 +294,55 @@ pub fn reconcile(
         return Err(LaneError::ChainAhead { chain_id, account, ledger, chain: seen.pending });
     }
     Ok(())
+}
+
+/// What the ledger has of an account's nonces.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Lane {
+    /// The one that comes after all that were taken; `None` where the account never signed from this ledger.
+    pub next: Option<u64>,
+    /// Of transactions that are signed and stored, and whose end is not known.
+    pub open: Vec<u64>,
+    /// Given back while later ones were taken: what is signed with a later one waits until the next transaction, which
+    /// takes the lowest of these.
+    pub free: Vec<u64>,
+    /// Taken, with nothing stored that was signed with them.
+    pub reserved: Vec<u64>,
+}
+
+/// An account's lane as it is now.
+///
+/// # Errors
+/// [`LaneError::Store`].
+pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<Lane, LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let next: Option<i64> = connection
+        .query_row(
+            "SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2",
+            params![chain, owner],
+            |row| row.get(0),
+        )
+        .optional()?;
+    let nonces = |question: &str| -> Result<Vec<u64>, LaneError> {
+        let mut statement = connection.prepare(question)?;
+        let found: Vec<i64> =
+            statement.query_map(params![chain, owner], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        found.into_iter().map(|nonce| from_row(nonce, "a nonce")).collect()
+    };
+    let of = |state: &str| {
+        nonces(&format!(
+            "SELECT nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = '{state}' ORDER BY nonce"
+        ))
+    };
+    Ok(Lane {
+        next: next.map(|next| from_row(next, "a nonce")).transpose()?,
+        open: nonces(
+            "SELECT DISTINCT nonce FROM sender_transaction
+             WHERE chain_id = ?1 AND account = ?2 AND settled_at IS NULL ORDER BY nonce",
+        )?,
+        free: of("free")?,
+        reserved: of("reserved")?,
+    })
 }
 
 /// A nonce that was taken, and nothing is stored that was signed with it.

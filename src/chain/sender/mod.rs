@@ -41,7 +41,9 @@ use crate::store::{Migrations, Store, StoreError};
 
 pub use fault::{SendFault, Treatment};
 pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
-pub use lane::{ChainNonces, LaneError, NonceTicket, ReservedNonce, allocate, give_back, reconcile, reserved};
+pub use lane::{
+    ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, allocate, give_back, lane, reconcile, reserved,
+};
 pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, load, open};
 pub use relay::{Relay, RelayStatus};
 pub use send::SendOutcome;
@@ -61,8 +63,11 @@ pub struct SenderRules {
     pub confirmations: u64,
     /// Between two looks at the chain.
     pub poll: Duration,
-    /// Before bytes that no block has taken are sent again.
+    /// Before bytes that an endpoint has, and no block, are sent again.
     pub resend_after: Duration,
+    /// Before bytes are sent again of which no endpoint has said that it has them. Doubles each time, up to
+    /// [`Self::resend_after`].
+    pub resend_unclear: Duration,
 }
 
 impl SenderRules {
@@ -77,6 +82,7 @@ impl SenderRules {
             },
             poll: (block / 8).clamp(Duration::from_millis(25), Duration::from_secs(2)),
             resend_after: (block * 5).max(Duration::from_secs(5)),
+            resend_unclear: Duration::from_millis(250),
         }
     }
 }

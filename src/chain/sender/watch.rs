@@ -14,7 +14,7 @@ use super::fault::Treatment;
 use super::record::{Entry, Record, RecordError, Route, advance, entry, family, place, settle};
 use super::relay::RelayStatus;
 use super::send::SendOutcome;
-use super::state::TxEvent;
+use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError};
 use crate::base::failpoint::{self, Failpoint};
 use crate::chain::provider::{Backing, ProviderError};
@@ -99,7 +99,7 @@ impl Sender {
             Backing::Endpoints(_) => None,
         };
         let deadline = Instant::now() + rules.patience;
-        let mut again = Instant::now() + self.0.rules.resend_after;
+        let (mut last_sent, mut pause_unclear) = (Instant::now(), self.0.rules.resend_unclear);
         let mut resent = None;
         loop {
             if let Some(head) = &mut head {
@@ -117,9 +117,18 @@ impl Sender {
                     return Ok(Standing { resent, ..standing.clone() });
                 }
                 let waits = standing.mined.is_none() && standing.record.state.may_be_sent();
-                if rules.resend && waits && now >= again {
+                // What an endpoint has is given time; of what nobody has said that he has it, not even the first
+                // send may have arrived.
+                let pause = match standing.record.state {
+                    TxState::Stored | TxState::Unclear => pause_unclear.min(self.0.rules.resend_after),
+                    TxState::Sent | TxState::Included | TxState::Reverted | TxState::Replaced | TxState::Dropped => {
+                        self.0.rules.resend_after
+                    }
+                };
+                if rules.resend && waits && now >= last_sent + pause {
                     resent = Some(self.resend(hash).await?);
-                    again = Instant::now() + self.0.rules.resend_after;
+                    last_sent = Instant::now();
+                    pause_unclear = pause_unclear.saturating_mul(2);
                 }
             }
             if now >= deadline {

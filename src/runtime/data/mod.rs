@@ -29,6 +29,7 @@ use crate::safety::{audit, ledger, permit, policy};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
 
 use super::OpenWorld;
+use super::questions::shared;
 use binding::Identity;
 
 /// The tables of every room that keeps something in a ledger.
@@ -41,6 +42,7 @@ pub const ROOMS: &[Migrations] = &[
     permit::MIGRATIONS,
     policy::MIGRATIONS,
     memory::MIGRATIONS,
+    shared::MIGRATIONS,
 ];
 
 const LEDGERS: &str = "ledger";

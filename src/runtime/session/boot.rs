@@ -23,6 +23,7 @@ use crate::golem::archetype::Archetypes;
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::News;
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
+use crate::runtime::questions::shared::Shared;
 use crate::runtime::{self, Hands, account, open_telling};
 use crate::sandbox::genesis::Stage as Step;
 use crate::sandbox::{MarketMode, Pace, Progress, SandboxConfig};
@@ -130,6 +131,7 @@ pub(super) async fn boot(
         fabric,
         world,
         sandbox,
+        shared: Shared::new(ledger.store.clone()),
         ledger,
         network,
         clock,

@@ -9,7 +9,7 @@ use super::asking::Own;
 use super::stage::{Lines, Stage};
 use super::tell;
 use super::watching::Watched;
-use crate::base::id::GolemId;
+use crate::base::id::{GolemId, PermitId};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
@@ -17,6 +17,7 @@ use crate::chain::devnet::Mining;
 use crate::engine::{Call, Input};
 use crate::runtime::actor::ShowAsked;
 use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
+use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey};
 use crate::safety::approval::Answer;
 use crate::safety::ledger::{self, LedgerError};
@@ -150,13 +151,11 @@ impl Stage {
             self.brake.raise(StopLevel::Halt, reason)?;
         }
         let told = match key {
+            QuestionKey::Action(permit) if self.is_asked_here(permit) => self.answer_action(permit, answer),
             QuestionKey::Action(permit) => {
-                let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-                if let OperatorAnswer::Smaller { amount } = &answer {
-                    self.is_smaller(permit, amount)?;
-                }
-                let said = answered(&answer);
-                desk.answer(permit, into_answer(answer)?).map(|()| said).map_err(|error| error.to_string())
+                let (by, now) = (format!("process {}", std::process::id()), self.clock.now_millis());
+                let laid = self.shared.answer(permit, &answer, &by, now).await;
+                laid.map(|()| answered(&answer)).map_err(|error| error.to_string())
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer).await,
@@ -164,8 +163,37 @@ impl Stage {
         if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
     }
 
+    fn is_asked_here(&self, permit: PermitId) -> bool {
+        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        pending.iter().any(|request| request.preview.permit.permit_id == permit)
+    }
+
+    fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
+        let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+        if let OperatorAnswer::Smaller { amount } = &answer {
+            self.is_smaller(permit, amount)?;
+        }
+        let said = answered(&answer);
+        desk.answer(permit, into_answer(answer)?).map(|()| said).map_err(|error| error.to_string())
+    }
+
+    /// Takes to the desk what was answered in other programs on this ledger.
+    pub(super) async fn hear_answers(&self) {
+        let heard = match self.shared.take().await {
+            Ok(heard) => heard,
+            Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
+        };
+        for Heard { permit_id, answer, by } in heard {
+            let (done, words) = match self.answer_action(permit_id, answer) {
+                Ok(said) => (true, format!("{said}, in another program ({by})")),
+                Err(why) => (false, format!("answered in another program ({by}), and not taken: {why}")),
+            };
+            tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+        }
+    }
+
     /// An edited amount may only be smaller: the operator agrees to less, never to more.
-    fn is_smaller(&self, permit: crate::base::id::PermitId, amount: &str) -> Result<(), String> {
+    fn is_smaller(&self, permit: PermitId, amount: &str) -> Result<(), String> {
         let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
         let request = pending.iter().find(|request| request.preview.permit.permit_id == permit);
         let preview = &request.ok_or("this question is over, or has changed: look at it again")?.preview;

@@ -23,6 +23,7 @@ use crate::runtime::actor::{Actor, Seat};
 use crate::runtime::data::Ledger;
 use crate::runtime::handle::{ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
 use crate::runtime::market::model::Network;
+use crate::runtime::questions::shared::Shared;
 use crate::safety::approval::ApprovalDesk;
 use crate::safety::operator::OperatorRules;
 use crate::safety::policy::Keeper;
@@ -62,6 +63,8 @@ pub(super) struct Stage {
     pub world: Arc<World>,
     pub sandbox: Option<Sandbox>,
     pub ledger: Ledger,
+    /// What all programs on this ledger ask.
+    pub shared: Shared,
     pub network: Network,
     pub clock: Arc<dyn Clock>,
     pub news: mpsc::Sender<News>,

@@ -22,6 +22,7 @@ use crate::runtime::market::model::{ChainSnapshot, Money, Update};
 use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::{Question, mirror};
+use crate::safety::approval::ApprovalRequest;
 use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
 use crate::sandbox::SandboxChain;
@@ -44,6 +45,8 @@ pub(super) struct Watched {
     pub numbers: BTreeMap<(Option<CallId>, u64), u64>,
     pub next_number: u64,
     pub questions: Arc<Vec<Question>>,
+    /// What was laid down for the other programs on this ledger.
+    pub laid: Vec<Question>,
     pub snapshot: Option<Snapshot>,
     pub allowances: Vec<crate::runtime::handle::AllowanceNow>,
     ticks: u64,
@@ -59,6 +62,7 @@ impl Watched {
             numbers: BTreeMap::new(),
             next_number: 0,
             questions: Arc::default(),
+            laid: Vec::new(),
             snapshot: None,
             allowances: Vec::new(),
             ticks: 0,
@@ -213,6 +217,7 @@ impl Stage {
     pub(super) async fn look_around(self: &Arc<Self>, watched: &mut Watched) {
         self.look_at_stop(watched);
         self.look_at_policy(watched);
+        self.hear_answers().await;
         self.tell_questions(watched).await;
         if watched.ticks.is_multiple_of(TICKS_PER_ALLOWANCES) {
             // A chain that does not answer leaves what was known; the next reading mends it.
@@ -288,24 +293,42 @@ impl Stage {
         self.emit(None, EventKind::PolicyChanged(changed));
     }
 
-    /// Tells the open questions, where they are not what was told last.
+    /// Tells the open questions, where they are not what was told last: to the console, and to the other programs.
     pub(super) async fn tell_questions(&self, watched: &mut Watched) {
-        let questions = self.questions(watched);
+        let asked = self.asked_here();
+        if asked != watched.laid {
+            match self.shared.lay(&asked).await {
+                Ok(()) => watched.laid.clone_from(&asked),
+                // Tried again at the next look; here they are shown all the same.
+                Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
+            }
+        }
+        let questions = self.questions(asked, watched);
         if questions != *watched.questions {
             watched.questions = Arc::new(questions);
             tell(&self.news, News::Questions(Arc::clone(&watched.questions))).await;
         }
     }
 
-    fn questions(&self, watched: &mut Watched) -> Vec<Question> {
+    /// What the desk of this program asks, without places.
+    fn asked_here(&self) -> Vec<Question> {
         let paper = self.paper.as_ref().is_some_and(crate::engine::Paper::on);
-        let mut all: Vec<Question> = Vec::new();
-        for request in self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default() {
+        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
+        let question = |request: &ApprovalRequest| {
             let proposal = request.preview.framed.proposal();
             let network = self.world.chains().iter().map(WorldChain::network);
             let network = network.into_iter().find(|network| network.chain_id == proposal.chain_id);
             let told = self.tally().told(&proposal.golem_id);
-            all.push(mirror(&request, network, 0, paper, told));
+            mirror(request, network, 0, paper, told)
+        };
+        pending.iter().map(question).collect()
+    }
+
+    fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {
+        let mut all = asked;
+        match self.shared.others() {
+            Ok(others) => all.extend(others),
+            Err(error) => tracing::warn!(%error, "what other programs ask cannot be read"),
         }
         all.extend(self.own.questions(self.money()));
         match self.keeper.as_ref().and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string()))) {

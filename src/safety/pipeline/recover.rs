@@ -5,6 +5,7 @@
 //! Every step is one transaction that looks first whether it is still to be done, so that recovery can break off
 //! anywhere, run twice at once, and run in several programs on one ledger.
 
+mod left_over;
 mod machine;
 
 use std::time::Duration;
@@ -27,6 +28,7 @@ use crate::safety::permit;
 use crate::safety::rulebook::{End, Reservation, ReserveError};
 use crate::store::StoreError;
 
+pub use left_over::LeftOver;
 pub use machine::{Found, Step, TABLE as RECOVERY};
 
 /// Where nobody tells whose work something is, it is left alone for so long, in milliseconds. Were its owner slower,

@@ -1,0 +1,194 @@
+//! `bardo reconcile`: what the chain says of the account and what the ledger says; with the operator's yes, the chain is
+//! taken to be right, gaps are filled and allowances that were left over are taken back.
+
+use std::sync::Arc;
+
+use super::call::{self, NoHands};
+use super::{Exit, Failure, consent, load, print, print_json};
+use crate::base::clock::{Clock, SystemClock};
+use crate::base::config::{Config, Environment, Flags};
+use crate::chain::network::Plan;
+use crate::custody::no_account;
+use crate::engine::{Acting, ToolDef};
+use crate::fabric::Fabric;
+use crate::runtime::data::{DataFolder, Ledger};
+use crate::runtime::reconcile::{self, Standing};
+use crate::runtime::{self, Hands, OpenWorld, account};
+use crate::safety::pipeline::{LeftOver, State};
+use crate::tools::ALL_TOOL_DEFS;
+
+/// The word that takes the chain to be right.
+const YES: &str = "reconcile";
+/// The word that sends something.
+const SEND: &str = "send";
+
+pub(super) fn run(
+    password_fd: Option<u32>,
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let config = load(environment, flags)?;
+    if Plan::from_config(&config)? == Plan::Devnet {
+        let error = "the devnet inside a process is used by that process alone: name a network with --network, or a \
+                     running `bardo devnet` with --rpc";
+        return Err(Failure::usage(error.to_owned()));
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let opened = runtime::open(&config, || call::one_call(Arc::new(SystemClock)), clock.clone()).await?;
+        let ledger = DataFolder::of(&config).open_ledger(&opened).await?;
+        let picked = account::pick(&config, &opened.world)?.ok_or_else(no_account)?;
+        let address = picked.address();
+        // Whatever can come to its end by itself does so first.
+        let hands = Hands::of(account::locked(&picked, &opened, &ledger)?);
+        let looking = acting(&config, &opened, &ledger, &clock, hands).await?;
+        let left_over = looking.pipeline.left_over().await.map_err(|refusal| refusal.error())?;
+        let standings = reconcile::standings(&opened, &ledger, &clock, address, &left_over).await?;
+        if json {
+            let even = standings.iter().all(Standing::is_even);
+            print_json(&serde_json::json!({ "account": address, "even": even, "chains": standings }))?;
+        } else {
+            print(&standings.iter().map(words).collect::<String>())?;
+        }
+        for standing in standings.iter().filter(|standing| standing.needs_word()) {
+            agree(&opened, &ledger, &clock, standing).await?;
+        }
+        if standings.iter().any(|standing| !standing.gaps.is_empty() || !standing.left_over.is_empty()) {
+            drop(looking);
+            send(&config, &opened, &ledger, &clock, password_fd, &standings).await?;
+        }
+        Ok(Exit::Success)
+    })
+}
+
+async fn acting(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+    hands: Hands,
+) -> Result<Acting, Failure> {
+    let rules = runtime::rules(config, opened, ledger).await?;
+    let fabric = Fabric::in_memory(256, clock.clone());
+    Ok(runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
+}
+
+/// Asks whether the chain is right, and takes its word.
+async fn agree(
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+    standing: &Standing,
+) -> Result<(), Failure> {
+    if standing.waits_outside {
+        let error = format!(
+            "something that is not in this ledger still waits at the endpoint of {}: reconcile once it is in a block",
+            standing.chain
+        );
+        return Err(Failure { exit: Exit::Blocked, error: error.into() });
+    }
+    let said = format!(
+        "If these were yours, Bardo goes on with nonce {} on {}. If they were not, somebody else has the key of {}: say \
+         no, and move what it holds.\n",
+        standing.chain_next, standing.chain, standing.account
+    );
+    if !consent::confirm(&said, YES)? {
+        let error = "nothing was changed: the account goes on signing nothing";
+        return Err(Failure { exit: Exit::Rejected, error: error.into() });
+    }
+    let by = format!("bardo reconcile, process {}", std::process::id());
+    reconcile::take_over(opened, ledger, clock, standing, &by).await?;
+    print(&format!("{}: goes on with nonce {}\n", standing.chain, standing.chain_next))
+}
+
+/// Asks whether to send what takes allowances back and fills gaps, and sends it.
+async fn send(
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+    clock: &Arc<dyn Clock>,
+    password_fd: Option<u32>,
+    standings: &[Standing],
+) -> Result<(), Failure> {
+    let mut said = String::new();
+    for standing in standings {
+        let (back, gaps) = (standing.left_over.len(), standing.gaps.len());
+        if back + gaps > 0 {
+            said.push_str(&format!(
+                "On {}, {} transactions take these allowances back and fill the gaps. They move no token and cost gas.\n",
+                standing.chain,
+                back.max(gaps)
+            ));
+        }
+    }
+    if !consent::confirm(&said, SEND)? {
+        return Err(Failure { exit: Exit::Rejected, error: "nothing was sent".into() });
+    }
+    let wishes = call::Wishes { password_fd, ..call::Wishes::default() };
+    let hands = match call::hands(config, opened, ledger, &wishes).await {
+        Ok(hands) => hands.ok_or_else(no_account)?,
+        Err(NoHands::Failure(failure)) => return Err(failure),
+        Err(NoHands::Answer(error)) => return Err(error.into()),
+    };
+    let acting = acting(config, opened, ledger, clock, hands).await?;
+    let tool = revoking()?;
+    for standing in standings {
+        let Some(chain) = opened.world.chains().iter().find(|chain| chain.network().chain_id == standing.chain_id)
+        else {
+            continue;
+        };
+        for turn in 0..standing.left_over.len().max(standing.gaps.len()) {
+            let left_over = standing.left_over.get(turn);
+            let committed = reconcile::fill(&acting, chain, tool, &**clock, left_over).await?;
+            let leg = committed.legs.last();
+            let (hash, nonce) = leg
+                .map_or((String::new(), String::new()), |leg| (leg.hash.to_string(), format!(", nonce {}", leg.nonce)));
+            if committed.state != State::Done {
+                let error =
+                    format!("{}: {hash} is sent and has no end yet; `bardo log --follow` tells of it", standing.chain);
+                return Err(Failure { exit: Exit::Error, error: error.into() });
+            }
+            print(&format!("{}: done by {hash}{nonce}\n", standing.chain))?;
+        }
+    }
+    Ok(())
+}
+
+/// The tool in whose name it is sent.
+fn revoking() -> Result<&'static ToolDef, Failure> {
+    let found = ALL_TOOL_DEFS.iter().copied().find(|tool| tool.meta.name == "token_revoke");
+    found.ok_or_else(|| Failure { exit: Exit::Error, error: "this build cannot take allowances back".into() })
+}
+
+fn words(standing: &Standing) -> String {
+    let Standing { chain, chain_id, account, chain_next, chain_pending, ledger_next, .. } = standing;
+    let waits = match chain_pending.saturating_sub(*chain_next) {
+        0 => "nothing waits".to_owned(),
+        some => format!("{some} wait at the endpoint"),
+    };
+    let ledger = ledger_next.map_or_else(
+        || "never signed from this ledger".to_owned(),
+        |next| format!("next nonce {next}, {} without an end", standing.open.len()),
+    );
+    let mut text =
+        format!("{chain} ({chain_id})  {account}\n  chain    next nonce {chain_next}, {waits}\n  ledger   {ledger}\n");
+    if let Some((first, last)) = standing.outside {
+        let which = if first == last { format!("nonce {first} was") } else { format!("nonces {first} to {last} were") };
+        text.push_str(&format!("  {which} spent by something that is not in this ledger\n"));
+    }
+    if standing.waits_outside {
+        text.push_str("  something that is not in this ledger waits at the endpoint\n");
+    }
+    for gap in &standing.gaps {
+        text.push_str(&format!("  nonce {gap} is free, and later ones are taken: the next transaction fills it\n"));
+    }
+    for LeftOver { token, spender, amount, .. } in &standing.left_over {
+        text.push_str(&format!("  {spender} may still take {amount} (raw) of {token}: left over\n"));
+    }
+    if standing.is_even() {
+        text.push_str("  both agree\n");
+    }
+    text
+}

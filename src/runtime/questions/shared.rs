@@ -1,0 +1,228 @@
+//! One queue of decisions for all programs on one ledger. Each lays down what its own desk asks, shows what the others
+//! ask beside it, and may answer either. Whoever answers first is heard; the program that asked takes the answer to its
+//! own desk, which alone decides whether it counts.
+//!
+//! Only questions about actions are shared. A looser policy is asked by every program that follows its file, and the
+//! operator's own wishes are asked where they were made.
+
+use rusqlite::{Connection, OptionalExtension as _, params};
+
+use super::{OperatorAnswer, Question, QuestionKey};
+use crate::base::id::{GolemId, PermitId};
+use crate::base::text::SafeText;
+use crate::safety::audit::{self, AuditError, Entry};
+use crate::store::{Migrations, Store, StoreError};
+
+/// The tables of shared questions and the answers they got.
+pub const MIGRATIONS: Migrations = Migrations {
+    room: "questions",
+    steps: &["
+CREATE TABLE shared_question (
+    permit_id TEXT PRIMARY KEY,
+    session TEXT NOT NULL,
+    question TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+CREATE TABLE shared_answer (
+    permit_id TEXT PRIMARY KEY REFERENCES shared_question (permit_id) ON DELETE CASCADE,
+    answer TEXT NOT NULL,
+    said_by TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+"],
+};
+
+/// Said beside the reasons of a question that another program asks.
+const ELSEWHERE: &str = "asked by another program on this ledger";
+
+/// Why a question of another program was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum ShareError {
+    /// It is over, or was asked anew under another permit.
+    #[error("this question is over, or has changed: look at it again")]
+    Over,
+    /// Somebody was quicker.
+    #[error("somebody else has answered this question already")]
+    Answered,
+    /// The ledger refused.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// It could not be put on record, and so does not count.
+    #[error(transparent)]
+    Audit(#[from] AuditError),
+    /// It could not be written down.
+    #[error("the question or its answer cannot be written down: {0}")]
+    Form(String),
+}
+
+impl From<rusqlite::Error> for ShareError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Store(error.into())
+    }
+}
+
+/// An answer that was given in another program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Heard {
+    /// The permit that waits for it.
+    pub permit_id: PermitId,
+    /// What was said.
+    pub answer: OperatorAnswer,
+    /// Which program it was said in.
+    pub by: SafeText,
+}
+
+/// The questions and answers of all programs on one ledger, as one of them sees them. A clone is the same.
+#[derive(Debug, Clone)]
+pub struct Shared {
+    store: Store,
+}
+
+impl Shared {
+    /// Those of the ledger in `store`, opened with [`MIGRATIONS`].
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Lays down what is asked here now, in the place of what was asked here before.
+    ///
+    /// # Errors
+    /// [`ShareError`]: the others do not see it, and it can be answered here alone.
+    pub async fn lay(&self, questions: &[Question]) -> Result<(), ShareError> {
+        let mut rows = Vec::new();
+        for question in questions {
+            if let QuestionKey::Action(permit_id) = question.key {
+                let text = serde_json::to_string(question).map_err(|error| ShareError::Form(error.to_string()))?;
+                rows.push((permit_id.to_string(), text));
+            }
+        }
+        let store = self.store.clone();
+        self.store
+            .write(move |transaction| {
+                let standing: Vec<(String, String)> = transaction
+                    .prepare_cached("SELECT permit_id, session FROM shared_question")?
+                    .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+                    .collect::<Result<_, _>>()?;
+                for (permit_id, session) in standing {
+                    let asked = rows.iter().any(|(still, _)| *still == permit_id);
+                    // What an ended program asked, nobody waits for.
+                    if (session == store.session() && !asked) || !store.session_lives(&session) {
+                        transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [permit_id])?;
+                    }
+                }
+                for (permit_id, text) in &rows {
+                    transaction.execute(
+                        "INSERT INTO shared_question (permit_id, session, question) VALUES (?1, ?2, ?3)
+                         ON CONFLICT (permit_id) DO UPDATE SET question = excluded.question",
+                        params![permit_id, store.session(), text],
+                    )?;
+                }
+                Ok(())
+            })
+            .await
+    }
+
+    /// What the other programs ask and nobody has answered yet.
+    ///
+    /// # Errors
+    /// [`ShareError`]: the ledger cannot be read.
+    pub fn others(&self) -> Result<Vec<Question>, ShareError> {
+        let found = self.store.read(|connection| -> Result<Vec<(String, String)>, ShareError> {
+            let mut statement = connection.prepare_cached(
+                "SELECT session, question FROM shared_question WHERE session <> ?1
+                 AND permit_id NOT IN (SELECT permit_id FROM shared_answer)",
+            )?;
+            let rows = statement.query_map([self.store.session()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+            Ok(rows.collect::<Result<_, _>>()?)
+        })?;
+        let living = found.into_iter().filter(|(session, _)| self.store.session_lives(session));
+        living
+            .map(|(_, text)| {
+                let read: Result<Question, _> = serde_json::from_str(&text);
+                let mut question = read.map_err(|error| ShareError::Form(error.to_string()))?;
+                question.reasons.push(SafeText::clean(ELSEWHERE, 80));
+                Ok(question)
+            })
+            .collect()
+    }
+
+    /// Answers a question of another program, if nobody has. That it was answered, and where, goes on the trail.
+    ///
+    /// # Errors
+    /// [`ShareError`]: the answer does not count.
+    pub async fn answer(
+        &self,
+        permit_id: PermitId,
+        answer: &OperatorAnswer,
+        by: &str,
+        now: u64,
+    ) -> Result<(), ShareError> {
+        let text = serde_json::to_string(answer).map_err(|error| ShareError::Form(error.to_string()))?;
+        let (kind, by, store) = (answer.kind(), by.to_owned(), self.store.clone());
+        self.store
+            .write(move |transaction| {
+                let id = permit_id.to_string();
+                let asked = asked_in(transaction, &id)?.filter(|session| store.session_lives(session));
+                if asked.is_none() {
+                    return Err(ShareError::Over);
+                }
+                let first = transaction.execute(
+                    "INSERT INTO shared_answer (permit_id, answer, said_by) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+                    params![id, text, by],
+                )?;
+                if first == 0 {
+                    return Err(ShareError::Answered);
+                }
+                let body = serde_json::json!({ "permit_id": permit_id, "answer": kind, "by": by });
+                let golem_id = GolemId::operator();
+                let entry = Entry { kind: "approval:answered", call_id: None, golem_id: &golem_id, body: &body };
+                audit::append(transaction, now, &entry)?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Takes the answers that were given elsewhere to what is asked here; each is taken once.
+    ///
+    /// # Errors
+    /// [`ShareError`]: none was taken.
+    pub async fn take(&self) -> Result<Vec<Heard>, ShareError> {
+        let waits = self.store.read(|connection| answers_to(connection, self.store.session()))?;
+        if waits.is_empty() {
+            return Ok(Vec::new());
+        }
+        let session = self.store.session().to_owned();
+        let taken = self.store.write(move |transaction| {
+            let answers = answers_to(transaction, &session)?;
+            for (permit_id, _, _) in &answers {
+                transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [permit_id])?;
+            }
+            Ok::<_, ShareError>(answers)
+        });
+        let garbled = |what: String| ShareError::Form(what);
+        let heard = taken.await?.into_iter().map(|(permit_id, answer, by)| {
+            Ok(Heard {
+                permit_id: permit_id.parse().map_err(|_| garbled(format!("{permit_id} is no permit")))?,
+                answer: serde_json::from_str(&answer).map_err(|error| garbled(error.to_string()))?,
+                by: SafeText::clean(&by, 80),
+            })
+        });
+        heard.collect()
+    }
+}
+
+fn asked_in(connection: &Connection, permit_id: &str) -> Result<Option<String>, StoreError> {
+    let found = connection
+        .prepare_cached("SELECT session FROM shared_question WHERE permit_id = ?1")?
+        .query_row([permit_id], |row| row.get(0))
+        .optional()?;
+    Ok(found)
+}
+
+/// Permit, answer and who said it, for every answer to what `session` asks.
+fn answers_to(connection: &Connection, session: &str) -> Result<Vec<(String, String, String)>, ShareError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT permit_id, answer, said_by FROM shared_answer JOIN shared_question USING (permit_id)
+         WHERE session = ?1 ORDER BY permit_id",
+    )?;
+    let rows = statement.query_map([session], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}

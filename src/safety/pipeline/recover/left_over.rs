@@ -1,0 +1,146 @@
+//! Allowances that a plan gave before it ended half-way: found by the ledger, and still standing by the chain's word.
+//!
+//! A plan that runs takes back by itself what it has given and not used. One whose program ended between its first
+//! transaction and the one that it is for cannot: nothing is signed anew by recovery. So what it left is found here, and
+//! the operator decides.
+
+use std::collections::HashSet;
+
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::{TransactionInput, TransactionRequest};
+use alloy::sol_types::SolCall;
+use rusqlite::{Connection, params};
+use serde::Serialize;
+
+use super::super::{Pipeline, Refusal};
+use super::unavailable;
+use crate::abi::erc20::Erc20;
+use crate::abi::permit2::Permit2;
+use crate::base::error::ErrorCode;
+use crate::chain::provider::ProviderError;
+use crate::chain::sender::{self, RecordError, TxState};
+
+/// So many of the newest transactions are looked through.
+const LOOKED_THROUGH: u32 = 400;
+
+/// An allowance that nobody wanted to stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LeftOver {
+    /// EIP-155 id of the chain.
+    pub chain_id: u64,
+    /// Whose money it is.
+    pub owner: Address,
+    /// The token.
+    pub token: Address,
+    /// Who may take it.
+    pub spender: Address,
+    /// The Permit2 contract inside of which it stands; `None` where it stands on the token itself.
+    pub inside: Option<Address>,
+    /// How much may be taken, raw, by the chain's word.
+    pub amount: U256,
+}
+
+/// An allowance as a transaction's calldata gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Given {
+    chain_id: u64,
+    owner: Address,
+    token: Address,
+    spender: Address,
+    inside: Option<Address>,
+}
+
+impl Pipeline {
+    /// Allowances that were given for a plan whose purpose was never served, and that stand now.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the ledger cannot be read, or a chain does not answer.
+    pub async fn left_over(&self) -> Result<Vec<LeftOver>, Refusal> {
+        let given = self.inner.store.read(left).map_err(unavailable)?;
+        let mut standing = Vec::new();
+        for one in given {
+            // What is on a chain that is not connected cannot be asked, and nothing is signed there either.
+            let Ok(ground) = self.ground(one.chain_id) else { continue };
+            let (to, question) = match one.inside {
+                None => (one.token, Erc20::allowanceCall { owner: one.owner, spender: one.spender }.abi_encode()),
+                Some(permit2) => {
+                    let Given { owner, token, spender, .. } = one;
+                    (permit2, Permit2::allowanceCall { owner, token, spender }.abi_encode())
+                }
+            };
+            let request = TransactionRequest::default().to(to).input(TransactionInput::new(question.into()));
+            let answer = ground
+                .client
+                .provider()
+                .call(request)
+                .await
+                .map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, ProviderError::from(error)))?;
+            let amount = match one.inside {
+                None => Erc20::allowanceCall::abi_decode_returns(&answer).ok(),
+                Some(_) => Permit2::allowanceCall::abi_decode_returns(&answer).ok().map(|told| told.amount.to()),
+            };
+            let unreadable =
+                || Refusal::new(ErrorCode::ChainInconsistent, format_args!("{to} does not tell an allowance"));
+            let amount = amount.ok_or_else(unreadable)?;
+            if !amount.is_zero() {
+                let Given { chain_id, owner, token, spender, inside } = one;
+                standing.push(LeftOver { chain_id, owner, token, spender, inside, amount });
+            }
+        }
+        Ok(standing)
+    }
+}
+
+/// The allowances whose newest word is of a plan that went no further.
+fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
+    // A plan is over once its permit has an end. What it is for was served by its main transaction, or by an order that
+    // was handed on.
+    let mut statement = connection.prepare(
+        "SELECT leg.hash, leg.main, leg.permit_id FROM safety_leg AS leg
+         JOIN safety_permit AS used ON used.permit_id = leg.permit_id
+         WHERE used.ended IS NOT NULL
+         ORDER BY used.consumed_at DESC, leg.leg DESC LIMIT ?1",
+    )?;
+    let rows: Vec<(Vec<u8>, bool, String)> = statement
+        .query_map(params![LOOKED_THROUGH], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
+        .collect::<Result<_, _>>()?;
+    let (mut served, mut decided, mut found) = (HashSet::new(), HashSet::new(), Vec::new());
+    for (hash, main, permit_id) in rows {
+        let Ok(hash) = B256::try_from(hash.as_slice()) else { continue };
+        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == TxState::Included) else {
+            continue;
+        };
+        // Within a plan the newest comes first, so its main transaction before what led to it.
+        if main || was_ordered(connection, &permit_id)? {
+            served.insert(permit_id.clone());
+        }
+        let Some(given) = given(record.signed.chain_id(), record.signed.from(), record.signed.transaction()) else {
+            continue;
+        };
+        if decided.insert(given) && !served.contains(&permit_id) {
+            found.push(given);
+        }
+    }
+    Ok(found)
+}
+
+/// Whether an order was signed under this permit.
+fn was_ordered(connection: &Connection, permit_id: &str) -> rusqlite::Result<bool> {
+    connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM safety_order
+             WHERE permit_id = ?1 AND stage <> 'reserved' AND status IS NOT 'error')",
+        )?
+        .query_row([permit_id], |row| row.get(0))
+}
+
+/// What a call allows, where it is one of those that allow.
+fn given(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transaction) -> Option<Given> {
+    let to = call.to()?;
+    if let Ok(approve) = Erc20::approveCall::abi_decode(call.input()) {
+        return Some(Given { chain_id, owner, token: to, spender: approve.spender, inside: None });
+    }
+    let approve = Permit2::approveCall::abi_decode(call.input()).ok()?;
+    Some(Given { chain_id, owner, token: approve.token, spender: approve.spender, inside: Some(to) })
+}

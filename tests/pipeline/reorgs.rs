@@ -1,0 +1,216 @@
+//! Blocks leave the chain, one to twelve of them, while each transaction of a swap is in one: the plan goes on, and in
+//! the end ledger, nonces, audit trail and cards say what the chain says.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use alloy::consensus::TxEip1559;
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::chain::devnet::{Chain, ChainTransaction, Devnet};
+use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::sender::{self, SenderRules, TxState};
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::State;
+use bardo::safety::rulebook::End;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+
+use crate::world::World;
+
+const HUNDRED: u64 = 100_000_000;
+/// Deep enough that twelve blocks may go.
+const CONFIRMATIONS: u64 = 13;
+
+/// A devnet of this file's own: nobody else is to lose blocks.
+static DEEP: LazyLock<Sandbox> = LazyLock::new(|| {
+    let config = SandboxConfig {
+        seed: 5,
+        start_time: SystemClock.now_seconds(),
+        pace: Pace::OnTransaction,
+        clock: Some(Arc::new(SystemClock)),
+        market: MarketMode::Off,
+        keeper: true,
+    };
+    Sandbox::boot(&config, &|_| {}).unwrap()
+});
+
+fn devnet() -> Devnet {
+    DEEP.chains()[0].devnet.clone()
+}
+
+/// The world, in step with a chain whose many blocks have taken it ahead of this machine's clock.
+async fn world() -> World {
+    let rules = SenderRules {
+        confirmations: CONFIRMATIONS,
+        resend_after: Duration::from_millis(40),
+        ..SenderRules::for_network(NetworkKind::Devnet, 1_000)
+    };
+    let world = World::over(&DEEP, 0, rules).await;
+    let head = devnet().run(|chain: &mut Chain| chain.head().header.timestamp).await.unwrap();
+    let ahead = (head * 1_000).saturating_sub(SystemClock.now_millis());
+    world.clock.shift(i64::try_from(ahead).unwrap());
+    world
+}
+
+/// Makes block after block until it is dropped; stands still while it is told to.
+struct Miner {
+    paused: Arc<AtomicBool>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Miner {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Miner {
+    fn start() -> Self {
+        let paused = Arc::new(AtomicBool::new(false));
+        let still = paused.clone();
+        let task = tokio::spawn(async move {
+            loop {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+                if !still.load(Ordering::SeqCst) {
+                    devnet().mine().await.unwrap();
+                }
+            }
+        });
+        Self { paused, task }
+    }
+}
+
+/// The transactions of this world's ledger at a nonce: hash, state, block.
+fn at_nonce(world: &World, nonce: u64) -> Vec<(B256, TxState, Option<u64>)> {
+    let found = world.store.read(|connection| -> Result<_, sender::RecordError> {
+        let mut statement = connection.prepare("SELECT hash FROM sender_transaction WHERE nonce = ?1")?;
+        let hashes: Vec<Vec<u8>> = statement.query_map([nonce as i64], |row| row.get(0))?.collect::<Result<_, _>>()?;
+        hashes.iter().map(|hash| Ok(sender::load(connection, B256::from_slice(hash))?.unwrap())).collect()
+    });
+    let found: Vec<sender::Record> = found.unwrap();
+    found.iter().map(|record| (record.hash(), record.state, record.block.map(|(number, _)| number))).collect()
+}
+
+/// Waits until the ledger has a transaction of that nonce in a block; which block that is.
+async fn in_a_block(world: &World, nonce: u64) -> u64 {
+    for _ in 0..3_000 {
+        if let Some(block) =
+            at_nonce(world, nonce).iter().find_map(|(_, state, block)| block.filter(|_| state.is_mined()))
+        {
+            return block;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("nonce {nonce} is in no block: {:?}", at_nonce(world, nonce));
+}
+
+/// Lets blocks lie on a block until `depth` of them, itself included, are there; then they go, and `instead` comes.
+async fn lose(miner: &Miner, block: u64, depth: u64, instead: Option<ChainTransaction>) {
+    let head = || async { devnet().run(|chain: &mut Chain| chain.head().header.number).await.unwrap() };
+    // The miner goes on by itself until there are as many as are to go, and no more.
+    while head().await < block + depth - 1 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    miner.paused.store(true, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_millis(15)).await;
+    let gone = head().await - block + 1;
+    assert!(gone < CONFIRMATIONS, "{gone} blocks are too many: it would be final");
+    let replacements = instead.into_iter().map(|transaction| (transaction, 0)).collect();
+    devnet().run(move |chain: &mut Chain| chain.reorg(gone, replacements).map(|_| ())).await.unwrap().unwrap();
+    miner.paused.store(false, Ordering::SeqCst);
+}
+
+/// Everything agrees after a swap that was made: the ledger with the chain, and the trail with both.
+async fn agree(world: &World, before: (u64, U256), state: &State, what: &str) {
+    let (nonce, usdc) = before;
+    assert_eq!(*state, State::Done, "{what}");
+    assert_eq!(world.nonce().await, nonce + 2, "{what}: two nonces, each used once");
+    assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED), "{what}: sold once");
+    for nonce in [nonce, nonce + 1] {
+        let [(hash, TxState::Included, block)] = at_nonce(world, nonce)[..] else {
+            panic!("{what}: {:?}", at_nonce(world, nonce));
+        };
+        let receipt = world.client.provider().get_transaction_receipt(hash).await.unwrap().unwrap();
+        assert_eq!((receipt.block_number, receipt.status()), (block, true), "{what}: the block as it is now");
+    }
+    assert!(matches!(world.book.ends.lock().unwrap()[..], [End::Done { .. }]), "{what}");
+    let trail = world.trail();
+    let entries =
+        |kind: &str| trail.iter().filter(|(found, _)| found == kind).map(|(_, body)| body).collect::<Vec<_>>();
+    assert_eq!(entries("tx:signed").len(), 2, "{what}: nothing was signed anew");
+    let [verified] = entries("action:verified")[..] else { panic!("{what}: {trail:?}") };
+    assert_eq!(verified["matched"], true, "{what}: {verified}");
+    // A card never said that it was confirmed before it was.
+    let told = world.events().iter().filter(|kind| *kind == "tool:verified").count();
+    assert_eq!(told, 1, "{what}");
+    let standing = world.store.read(|connection| sender::lane(connection, 31_337, world.account())).unwrap();
+    assert_eq!(
+        (standing.next, standing.open.len() + standing.free.len() + standing.reserved.len()),
+        (Some(nonce + 2), 0)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_whose_blocks_leave_is_made_once_at_every_depth() {
+    for depth in 1..=12 {
+        // While its approval is in a block, and while the swap itself is.
+        for leg in 0..2 {
+            let what = format!("leg {leg} at depth {depth}");
+            let world = world().await;
+            let miner = Miner::start();
+            let before = (world.nonce().await, world.balance(&world.usdc).await);
+            let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+            let (pipeline, nonce) = (world.pipeline.clone(), before.0 + leg);
+            let commit = tokio::spawn(async move { pipeline.commit(permit, Consent::None).await });
+            let block = in_a_block(&world, nonce).await;
+            lose(&miner, block, depth, None).await;
+            let committed = commit.await.unwrap().unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
+            agree(&world, before, &committed.state, &what).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
+    for depth in 1..=12 {
+        let what = format!("depth {depth}");
+        let world = world().await;
+        let miner = Miner::start();
+        let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
+        let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
+        let pipeline = world.pipeline.clone();
+        let commit = tokio::spawn(async move { pipeline.commit(permit, Consent::None).await });
+        let block = in_a_block(&world, nonce).await;
+        let outside = TxEip1559 {
+            chain_id: 31_337,
+            nonce,
+            gas_limit: 21_000,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to: Address::repeat_byte(0x77).into(),
+            value: U256::from(1),
+            ..Default::default()
+        };
+        let outside = world.wallet.sign_outside(outside);
+        lose(&miner, block, depth, Some(ChainTransaction::decode(&outside).unwrap())).await;
+        let refusal = commit.await.unwrap().expect_err("its nonce was taken");
+        assert!(refusal.message.contains("no endpoint took"), "{what}: {refusal:?}");
+        assert_eq!((world.nonce().await, world.balance(&world.usdc).await), (nonce + 1, usdc), "{what}");
+        assert_eq!(at_nonce(&world, nonce).iter().map(|(_, state, _)| *state).collect::<Vec<_>>(), [TxState::Dropped]);
+        assert!(matches!(world.book.ends.lock().unwrap()[..], [End::NotSent]), "{what}");
+        assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO, "{what}");
+        // Nothing stands in the way of the next one.
+        let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+        let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
+        assert_eq!((committed.state, committed.legs[0].nonce), (State::Done, nonce + 1), "{what}");
+        let revoke = world.pipeline.preview(
+            bardo::safety::proposal::Proposal { intent: bardo::safety::proposal::Intent::Revoke, ..world.approval(0) },
+            world.wallet.clone(),
+            crate::world::ASKED,
+        );
+        let permit = revoke.await.unwrap().permit.permit_id;
+        assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done, "{what}");
+    }
+}

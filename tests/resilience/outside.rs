@@ -1,0 +1,166 @@
+//! The account is used outside of Bardo, or a program ends between giving an allowance and using it, or a nonce stays
+//! free below one that waits: `bardo reconcile` shows both sides, and with the operator's yes it goes on.
+
+use std::io::{Read, Write};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, U256, address, b256, hex};
+use alloy::signers::local::PrivateKeySigner;
+use bardo::base::clock::SystemClock;
+use bardo::chain::network::NetworkKind;
+use bardo::chain::sender::{Route, Sender, SenderRules, TxState, WaitRules};
+use bardo::runtime::data::ROOMS;
+use bardo::store::{Store, StoreConfig};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::{Value, json};
+
+use crate::chain::{CHAIN_ID, PLENTY, sign};
+use crate::devnet;
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
+
+/// The first key of the development mnemonic.
+const KEY: B256 = b256!("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
+const PERMIT2: Address = address!("0x000000000022D473030F116dDEE9F6B43aC78BA3");
+
+fn key() -> PrivateKeySigner {
+    PrivateKeySigner::from_bytes(&KEY).unwrap()
+}
+
+/// `bardo reconcile --json` with nobody to ask: its exit code and the first chain.
+fn looked(home: &Home, devnet: &Devnet) -> (Option<i32>, Value) {
+    let ran = run(&mut home.command(&["--rpc", &format!("ethereum={}", devnet.url()), "reconcile", "--json"]));
+    let answer = ran.answer.clone().unwrap_or_else(|| panic!("{ran:?}"));
+    (ran.code, answer["chains"][0].clone())
+}
+
+/// The same on a terminal, where `answer` is typed once it is asked for: the exit code, and what was shown.
+fn answered(home: &Home, devnet: &Devnet, answer: &str) -> (u32, String) {
+    let pty = native_pty_system().openpty(PtySize { cols: 200, ..PtySize::default() }).unwrap();
+    let mut command = CommandBuilder::new(devnet::program());
+    command.env_clear();
+    command.env("BARDO_HOME", home.path());
+    command.args(["--rpc", &format!("ethereum={}", devnet.url()), "reconcile"]);
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    let (shows, shown) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0_u8; 4096];
+        // The end of a terminal is an error on Linux.
+        while let Ok(read) = screen.read(&mut buffer) {
+            if read == 0 || shows.send(buffer[..read].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let (mut writer, mut text, mut typed) = (pty.master.take_writer().unwrap(), String::new(), false);
+    while let Ok(more) = shown.recv_timeout(Duration::from_secs(60)) {
+        text.push_str(&String::from_utf8_lossy(&more));
+        if !typed && text.contains("to do it:") {
+            typed = true;
+            writer.write_all(format!("{answer}\r").as_bytes()).unwrap();
+        }
+    }
+    (child.wait().unwrap().exit_code(), text)
+}
+
+#[test]
+fn an_account_used_outside_signs_nothing_until_the_operator_has_said_so() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
+    let (code, even) = looked(&home, &devnet);
+    assert_eq!((code, &even["outside"]), (Some(0), &Value::Null), "{even}");
+
+    let nonce = devnet.nonce();
+    let outside = sign(&key(), CHAIN_ID, nonce, U256::from(1), PLENTY);
+    devnet.ask("eth_sendRawTransaction", json!([hex::encode_prefixed(outside.raw())]));
+    let refused = run(&mut home.swap(devnet.url(), "second"));
+    let said = refused.answer.as_ref().map(|answer| answer["error"]["message"].to_string()).unwrap_or_default();
+    assert!(refused.code != Some(0) && said.contains("bardo reconcile"), "{refused:?}");
+    assert_eq!(devnet.nonce(), nonce + 1, "nothing was sent");
+
+    // Shown, and nobody there to say yes; then a no.
+    let (code, standing) = looked(&home, &devnet);
+    assert_eq!((code, &standing["outside"]), (Some(3), &json!([nonce, nonce])), "{standing}");
+    assert_eq!((&standing["chain_next"], &standing["ledger_next"]), (&json!(nonce + 1), &json!(nonce)), "{standing}");
+    let (code, text) = answered(&home, &devnet, "yes");
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains(&format!("nonce {nonce} was spent by something that is not in this ledger")), "{text}");
+    assert_ne!(run(&mut home.swap(devnet.url(), "second")).code, Some(0));
+
+    let (code, text) = answered(&home, &devnet, "reconcile");
+    assert_eq!(code, 0, "{text}");
+    assert_eq!(home.count("SELECT count(*) FROM audit_entry WHERE kind = 'account:reconciled'"), 1);
+    let before = devnet.balance("WETH");
+    let ran = run(&mut home.swap(devnet.url(), "second"));
+    assert_eq!(ran.status(), "success", "{ran:?}");
+    assert_eq!(before - devnet.balance("WETH"), AMOUNT);
+    assert_eq!(looked(&home, &devnet).0, Some(0));
+}
+
+#[test]
+fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    // Its approval is in a block, and what it was for was never signed.
+    let ran = run(home.swap(devnet.url(), "first").env("BARDO_FAILPOINT", "settle.mined:1"));
+    assert!(ran.killed(), "{ran:?}");
+    let (code, standing) = looked(&home, &devnet);
+    let weth: Address = devnet.token("WETH").parse().unwrap();
+    let [left] = standing["left_over"].as_array().unwrap().as_slice() else { panic!("{standing}") };
+    let figures: (Address, Address, U256) = (
+        left["token"].as_str().unwrap().parse().unwrap(),
+        left["spender"].as_str().unwrap().parse().unwrap(),
+        left["amount"].as_str().unwrap().parse().unwrap(),
+    );
+    assert_eq!((code, figures), (Some(3), (weth, PERMIT2, U256::from(AMOUNT))), "{standing}");
+    let (code, text) = answered(&home, &devnet, "send");
+    assert_eq!(code, 0, "{text}");
+    // allowance(owner, spender), by the token's own word
+    let data = format!("0xdd62ed3e{:0>64}{:0>64}", hex::encode(key().address()), hex::encode(PERMIT2));
+    let allowed = devnet.ask("eth_call", json!([{ "to": weth, "data": data }, "latest"]));
+    assert_eq!(allowed, format!("0x{}", "0".repeat(64)));
+    let (code, standing) = looked(&home, &devnet);
+    assert_eq!((code, &standing["left_over"]), (Some(0), &json!([])), "{standing}");
+    // What was used as it was meant to is no left-over.
+    assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
+    assert_eq!(looked(&home, &devnet).0, Some(0));
+    settled(&home, &devnet);
+}
+
+#[test]
+fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
+    let nonce = devnet.nonce();
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let sender = runtime.block_on(async {
+        let client = crate::chain::connect(devnet.url()).await;
+        let store = Store::open(StoreConfig::at(home.database()), ROOMS).unwrap();
+        let rules = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+        Sender::new(client, store, Arc::new(SystemClock), None, rules)
+    });
+    // Two nonces are taken, the later one is signed with, the earlier one given back.
+    let late = runtime.block_on(async {
+        let (first, second) =
+            (sender.take_nonce(key().address()).await.unwrap(), sender.take_nonce(key().address()).await.unwrap());
+        assert_eq!((first.nonce, second.nonce), (nonce, nonce + 1));
+        let signed = sign(&key(), CHAIN_ID, second.nonce, U256::from(1), PLENTY);
+        let kept = sender.keep(second, signed, Route::Public, None).await.unwrap();
+        sender.give_back(first).await.unwrap();
+        kept.hash()
+    });
+    let (code, standing) = looked(&home, &devnet);
+    assert_eq!((code, &standing["gaps"]), (Some(3), &json!([nonce])), "{standing}");
+    let (code, text) = answered(&home, &devnet, "send");
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains(&format!("nonce {nonce}")), "{text}");
+    // Now what waited gets its turn.
+    let standing = runtime.block_on(async {
+        sender.resend(late).await.unwrap();
+        sender.wait(late, WaitRules { patience: Duration::from_secs(60), resend: true }).await.unwrap()
+    });
+    assert_eq!((standing.record.state, standing.settled, devnet.nonce()), (TxState::Included, true, nonce + 2));
+    assert_eq!(looked(&home, &devnet).0, Some(0));
+}

@@ -1,0 +1,186 @@
+//! Several programs on one data folder have one queue of decisions: what one asks, all show; whoever answers first is
+//! heard, and a stop that is part of an answer reaches them all.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::id::GolemId;
+use bardo::base::text::SafeText;
+use bardo::engine::{Status, ToolResponse};
+use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::runtime::questions::{OperatorAnswer, Question, QuestionKey};
+use bardo::runtime::session::{Session, SessionOptions};
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::host::{Devnet, Home, ROOMY};
+
+/// Somebody who does nothing.
+struct Nobody;
+
+impl Actor for Nobody {
+    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // A session that has gone is left as well.
+            let _left = seat.leaving.wait_for(|leaving| *leaving).await;
+        })
+    }
+}
+
+#[derive(Default)]
+struct Seen {
+    ready: bool,
+    questions: Arc<Vec<Question>>,
+    replies: Vec<(u64, ToolResponse)>,
+    told: Vec<(bool, String)>,
+}
+
+/// A session with its own store on the folder's ledger, as a process of its own would have it.
+struct Console {
+    commands: mpsc::Sender<Sent>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Console {
+    async fn open(home: &Home, devnet: &Devnet) -> Self {
+        let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
+        let flags = Flags { rpc: vec![format!("ethereum={}", devnet.url())], ..Flags::default() };
+        let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
+        let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(Nobody));
+        let seen: Arc<Mutex<Seen>> = Arc::default();
+        let keeps = seen.clone();
+        tokio::spawn(async move {
+            while let Some(news) = news.recv().await {
+                let mut seen = keeps.lock().unwrap();
+                match news {
+                    News::Ready(_) => seen.ready = true,
+                    News::Questions(questions) => seen.questions = questions,
+                    News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
+                    News::Told { done, words } => seen.told.push((done, words.to_string())),
+                    News::Market(_)
+                    | News::Events(_)
+                    | News::Snapshot(_)
+                    | News::Began { .. }
+                    | News::Found { .. }
+                    | News::Left(_) => {}
+                }
+            }
+        });
+        let console = Self { commands, seen };
+        console.until("it stands", |seen| seen.ready.then_some(())).await;
+        console
+    }
+
+    async fn send(&self, command: Command) {
+        self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    }
+
+    /// Asks for a swap that needs a yes.
+    async fn swap(&self, ticket: u64) {
+        let params = json!({
+            "token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum", "prefer_uniswapx": false,
+        });
+        let tool = "uniswap_execute_swap".to_owned();
+        self.send(Command::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
+    }
+
+    async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {
+        self.send(Command::Answer { key, answer }).await;
+    }
+
+    async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
+        for _ in 0..6_000 {
+            if let Some(found) = look(&self.seen.lock().unwrap()) {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let seen = self.seen.lock().unwrap();
+        panic!("{what}: {:?} {:?} {} questions", seen.told, seen.replies, seen.questions.len());
+    }
+
+    /// The one open question, once there is one that is not `before`.
+    async fn question(&self, before: Option<QuestionKey>) -> Question {
+        let new = |seen: &Seen| match seen.questions.as_slice() {
+            [one] if Some(one.key) != before => Some(one.clone()),
+            _ => None,
+        };
+        self.until("a question", new).await
+    }
+
+    async fn reply(&self, ticket: u64) -> ToolResponse {
+        let of = |seen: &Seen| seen.replies.iter().find(|(found, _)| *found == ticket).map(|(_, reply)| reply.clone());
+        self.until("a reply", of).await
+    }
+
+    async fn nothing_asked(&self) {
+        self.until("nothing is asked", |seen| seen.questions.is_empty().then_some(())).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let asks = Console::open(&home, &devnet).await;
+    let other = Console::open(&home, &devnet).await;
+    let third = Console::open(&home, &devnet).await;
+
+    // Answered where nobody asked.
+    asks.swap(1).await;
+    let question = asks.question(None).await;
+    let shown = other.question(None).await;
+    assert_eq!((shown.key, &shown.title, shown.value), (question.key, &question.title, question.value));
+    assert!(shown.reasons.iter().any(|reason| reason.as_str().contains("another program")), "{:?}", shown.reasons);
+    let usdc = devnet.balance("USDC");
+    other.answer(shown.key, OperatorAnswer::Once).await;
+    let reply = asks.reply(1).await;
+    assert_eq!(reply.status, Status::Success, "{reply:?}");
+    assert_eq!(usdc - devnet.balance("USDC"), 1_500_000_000);
+    for console in [&asks, &other, &third] {
+        console.nothing_asked().await;
+    }
+    assert_eq!(home.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'"), 1);
+
+    // Two answer at once: one of them is heard, and the other is told.
+    asks.swap(2).await;
+    let key = other.question(Some(shown.key)).await.key;
+    third.question(Some(shown.key)).await;
+    let reason = SafeText::clean("wait for gas", 40);
+    tokio::join!(
+        other.answer(key, OperatorAnswer::Refuse { reason: reason.clone() }),
+        third.answer(key, OperatorAnswer::Refuse { reason })
+    );
+    let reply = asks.reply(2).await;
+    assert_eq!(reply.status, Status::Rejected, "{reply:?}");
+    let told = |console: &Console| {
+        let seen = console.seen.lock().unwrap();
+        seen.told.iter().filter(|(done, words)| *done && words == "refused").count()
+    };
+    let both = |_: &Seen| (told_in_all(&[&other, &third]) == 3).then_some(());
+    asks.until("both are told", both).await;
+    assert_eq!(told(&other) + told(&third), 1, "one was heard");
+    assert_eq!(home.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'"), 2);
+
+    // A refusal that stops everything stops the program that asked.
+    asks.swap(3).await;
+    let question = third.question(Some(key)).await;
+    third.answer(question.key, OperatorAnswer::RefuseAndStop { reason: SafeText::clean("smoke", 20) }).await;
+    let reply = asks.reply(3).await;
+    assert!(matches!(reply.status, Status::Rejected | Status::Blocked), "{reply:?}");
+    other.swap(4).await;
+    let reply = other.reply(4).await;
+    let code = reply.error.as_ref().map(|error| error.code().as_str().to_owned());
+    assert_eq!((reply.status, code.as_deref()), (Status::Blocked, Some("HALTED")), "{reply:?}");
+    assert_eq!(usdc - devnet.balance("USDC"), 1_500_000_000, "one of three was made");
+    for console in [asks, other, third] {
+        console.send(Command::Leave(LeaveMode::Now)).await;
+    }
+}
+
+/// What these consoles were told in all.
+fn told_in_all(consoles: &[&Console]) -> usize {
+    consoles.iter().map(|console| console.seen.lock().unwrap().told.len()).sum()
+}

@@ -1,0 +1,100 @@
+//! The program under test, and `bardo devnet` in a process of its own. Shared by the test programs through `#[path]`.
+#![allow(dead_code)] // Not every test program needs all of it.
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+/// How long a devnet may take to say that it stands, on a machine that does much else.
+const STARTS_WITHIN: Duration = Duration::from_secs(180);
+
+/// The program under test: the one built with the tests, or the one that `BARDO_TEST_PROGRAM` names, such as a copy
+/// that stays as it is while a long test runs.
+pub fn program() -> PathBuf {
+    std::env::var_os("BARDO_TEST_PROGRAM").map_or_else(|| env!("CARGO_BIN_EXE_bardo").into(), PathBuf::from)
+}
+
+/// A running `bardo devnet` on free ports; killed when dropped.
+pub struct Devnet {
+    pub child: Child,
+    /// What follows its first line.
+    pub out: BufReader<ChildStdout>,
+    /// The JSON object of its first line.
+    pub described: Value,
+    _home: tempfile::TempDir,
+}
+
+impl Drop for Devnet {
+    fn drop(&mut self) {
+        // It may have ended by itself; either way it is gone.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Devnet {
+    /// One that makes blocks as `block_time` says: `0` for a block per transaction, `1s` for one a second.
+    pub fn start(block_time: &str, seed: u64) -> Self {
+        let home = tempfile::tempdir().unwrap();
+        let mut child = Command::new(program())
+            .args(["devnet", "--port", "0", "--block-time", block_time, "--seed", &seed.to_string()])
+            .env_clear()
+            .env("BARDO_HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        let mut out = BufReader::new(child.stdout.take().unwrap());
+        let (said, heard) = mpsc::channel();
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            let read = out.read_line(&mut line);
+            let _ = said.send(read.map(|_| (line, out)));
+        });
+        let heard = heard.recv_timeout(STARTS_WITHIN);
+        let Ok(Ok((line, out))) = heard else {
+            let _ = child.kill();
+            let _ = child.wait();
+            panic!("no first line within three minutes");
+        };
+        let described = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        Self { child, out, described, _home: home }
+    }
+
+    /// Where its chain of that place in the list answers.
+    pub fn url(&self, index: usize) -> &str {
+        self.described["chains"][index]["rpc"].as_str().unwrap()
+    }
+
+    /// The chain of this name.
+    pub fn chain(&self, name: &str) -> &Value {
+        let chains = self.described["chains"].as_array().unwrap();
+        chains.iter().find(|chain| chain["name"] == name).unwrap_or_else(|| panic!("no chain called {name}"))
+    }
+}
+
+/// One JSON-RPC call by plain HTTP, with none of the code under test between: the result.
+pub fn ask(url: &str, method: &str, params: Value) -> Value {
+    let address = url.strip_prefix("http://").unwrap();
+    let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params }).to_string();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+    write!(
+        stream,
+        "POST / HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let answer: Value = serde_json::from_str(body).unwrap();
+    assert!(answer.get("error").is_none(), "{method}: {answer}");
+    answer["result"].clone()
+}
