@@ -19,7 +19,7 @@ use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::fork::Source;
 use crate::chain::multicall::Calls;
-use crate::chain::network::{Contract, Network};
+use crate::chain::network::{Contract, DataFees, Network};
 use crate::chain::price::{NoPrice, Price, PriceChain, PriceReport, PriceSource, Quoted};
 use crate::chain::provider::ChainClient;
 use crate::chain::token::{self, Token, TokenId};
@@ -42,13 +42,23 @@ pub struct Ground {
     pub prices: PriceChain,
     /// What a pool must show before its mean is a price.
     pub twap: TwapRules,
+    /// What is paid beside gas: as the network says, or as the operator does.
+    pub data_fees: DataFees,
 }
 
 impl Ground {
     /// A chain with prices, and the shortest mean over pools at least `minimum_depth` deep.
     pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
-        let source = Source::of(&client);
-        Self { client, source, prices, twap: TwapRules { window: crate::uniswap::twap::MIN_WINDOW, minimum_depth } }
+        let (source, data_fees) = (Source::of(&client), client.network().data_fees);
+        let twap = TwapRules { window: crate::uniswap::twap::MIN_WINDOW, minimum_depth };
+        Self { client, source, prices, twap, data_fees }
+    }
+
+    /// The same chain, where the operator says what is paid beside gas.
+    #[must_use]
+    pub fn charging(mut self, data_fees: DataFees) -> Self {
+        self.data_fees = data_fees;
+        self
     }
 
     /// The chain's name, id and address book.

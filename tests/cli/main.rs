@@ -15,6 +15,8 @@ mod policy;
 mod schemas;
 mod tools;
 mod usage;
+#[cfg(unix)]
+mod writes;
 
 use std::path::Path;
 

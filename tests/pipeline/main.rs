@@ -3,6 +3,8 @@
 mod cage;
 mod calldata;
 mod consent;
+mod crowd;
+mod delegated;
 mod operator;
 mod orders;
 mod properties;

@@ -9,6 +9,7 @@ use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
+use bardo::chain::network::{self, DataFees};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{ApprovalNeed, Consent};
 use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId};
@@ -244,6 +245,15 @@ async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
     let mute = world.as_rollup(Address::repeat_byte(0x0e), alloy::primitives::bytes!("00")).await;
     let refused = preview(mute, world.approval(HUNDRED)).await.err().map(|refusal| refusal.code);
     assert_eq!(refused, Some(ErrorCode::SafetyPriceUnknown));
+    // A chain of which nobody has said whether it asks anything.
+    let unknown = preview(world.charging(DataFees::Unknown), world.approval(HUNDRED)).await.unwrap_err();
+    assert_eq!(unknown.code, ErrorCode::SafetyPriceUnknown, "{unknown:#?}");
+    assert!(unknown.why().as_str().contains("data_fee_oracle"), "{unknown:#?}");
+    // What Bardo says of chains it knows by id, and of others.
+    let known = |id| network::by_id(id).unwrap().data_fees;
+    assert_eq!([known(1), known(42_161)], [DataFees::None; 2]);
+    assert!([10, 130, 8_453].iter().all(|id| matches!(known(*id), DataFees::Oracle(_))));
+    assert_eq!(network::Network::unknown("mine", 59_144).data_fees, DataFees::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -27,21 +27,21 @@ use bardo::base::text::SafeText;
 use bardo::base::units::{BasisPoints, Usd};
 use bardo::chain::devnet::{Chain, State};
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
-use bardo::chain::network::Contract;
+use bardo::chain::network::{Contract, DataFees};
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
-use bardo::chain::sender::{self, Sender, SenderRules};
+use bardo::chain::sender::{Sender, SenderRules};
 use bardo::chain::signed::Signed;
 use bardo::chain::token::{self, Token};
 use bardo::custody::development::DevelopmentAccount;
 use bardo::fabric::{Event, Fabric, Receiver};
+use bardo::runtime::data::ROOMS;
 use bardo::safety::account::{Account, AccountKind, FrameContext, SignError};
 use bardo::safety::approval::{ApprovalDesk, ApprovalNeed};
 use bardo::safety::audit::{self, Trail};
 use bardo::safety::checks::slippage::SlippageLimits;
 use bardo::safety::ground::Ground;
-use bardo::safety::permit;
 use bardo::safety::pipeline::{Asked, Capability, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
@@ -414,21 +414,25 @@ impl World {
     /// A pipeline like this one whose permits are over as soon as they are issued.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn with_permits_of_no_time(&self) -> Pipeline {
-        pipeline(
-            &self.client,
-            &self.store,
-            self.book.clone(),
-            &self.fabric,
-            &self.desk,
-            Duration::ZERO,
-            self.clock.clone(),
-        )
+        self.with_permits_of(Duration::ZERO)
+    }
+
+    /// A pipeline like this one whose permits serve so long.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn with_permits_of(&self, time: Duration) -> Pipeline {
+        pipeline(&self.client, &self.store, self.book.clone(), &self.fabric, &self.desk, time, self.clock.clone())
     }
 
     /// The same chain and account under other rules, which are kept in another database.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn pipeline_under(&self, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
-        pipeline(&self.client, store, rules, &self.fabric, &self.desk, TTL, self.clock.clone())
+        self.pipeline_with(rules, store, TTL)
+    }
+
+    /// The same, with permits that serve so long.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn pipeline_with(&self, rules: Arc<dyn Rulebook>, store: &Store, permits: Duration) -> Pipeline {
+        pipeline(&self.client, store, rules, &self.fabric, &self.desk, permits, self.clock.clone())
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
@@ -438,8 +442,15 @@ impl World {
         devnet.run(move |chain: &mut Chain| chain.set_code(oracle, code)).await.unwrap().unwrap();
         // In a block, where whoever asks by its hash finds it.
         self.mint(1).await;
+        self.charging(DataFees::Oracle(oracle))
+    }
+
+    /// The same chain, of which this is known of what is paid beside gas.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn charging(&self, data_fees: DataFees) -> Pipeline {
+        let devnet = SANDBOX.chains()[0].devnet.clone();
         let mut network = self.client.network().clone();
-        network.data_fees = Some(oracle);
+        network.data_fees = data_fees;
         let client = ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap();
         let rules = self.book.clone();
         pipeline(&client, &self.store, rules, &self.fabric, &self.desk, TTL, self.clock.clone())
@@ -678,7 +689,7 @@ pub fn leg(purpose: Purpose, to: Address, data: Bytes) -> Leg {
 }
 
 fn open(folder: &tempfile::TempDir) -> Store {
-    let rooms = [permit::MIGRATIONS, sender::MIGRATIONS, audit::MIGRATIONS, BOOK];
+    let rooms: Vec<Migrations> = ROOMS.iter().copied().chain([BOOK]).collect();
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 

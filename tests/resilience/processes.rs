@@ -40,8 +40,8 @@ fn told_once(home: &Home, devnet: &Devnet, before: u128, ended: &BTreeMap<String
     let more = u64::from(last.status() == "success");
     let swaps = settled(home, devnet);
     assert_eq!(before - devnet.balance("WETH"), AMOUNT * u128::from(swaps));
-    let answered =
-        ended.get("Success").copied().unwrap_or_default() + ended.get("Partial").copied().unwrap_or_default();
+    let made = ended.iter().filter(|(how, _)| how.starts_with("Success") || how.starts_with("Partial"));
+    let answered: usize = made.map(|(_, calls)| calls).sum();
     assert_eq!(swaps - more, answered as u64, "{ended:?}");
     swaps
 }

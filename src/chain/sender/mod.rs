@@ -63,6 +63,8 @@ pub struct SenderRules {
     pub poll: Duration,
     /// Before bytes that no block has taken are sent again.
     pub resend_after: Duration,
+    /// Before a transaction that no block has taken should be outbid.
+    pub outbid_after: Duration,
 }
 
 impl SenderRules {
@@ -77,6 +79,8 @@ impl SenderRules {
             },
             poll: (block / 8).clamp(Duration::from_millis(25), Duration::from_secs(2)),
             resend_after: (block * 5).max(Duration::from_secs(5)),
+            // Twice the base fee was offered, which six full blocks in a row cannot outgrow.
+            outbid_after: (block * 8).max(Duration::from_secs(12)),
         }
     }
 }

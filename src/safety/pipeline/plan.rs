@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
 use super::order::NotPlaced;
+use super::turn::ByTurn;
 use super::{Asked, AtWork, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
@@ -91,7 +92,8 @@ impl Pipeline {
                     break;
                 }
             };
-            let report = self.send_and_follow(&framed, leg, &sender, stored).await;
+            let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
+            remarks.extend(outbids);
             let state = report.state;
             legs.push(report);
             match state {
@@ -283,7 +285,7 @@ impl Pipeline {
         Box::pin(async move {
             let asked = Asked { phase: like.preview.phase };
             let preview = self.preview(proposal, like.account.clone(), asked).await?;
-            self.commit(preview.permit.permit_id, Consent::None).await
+            self.commit_by(ByTurn::Outer, preview.permit.permit_id, Consent::None).await
         })
     }
 }
