@@ -27,7 +27,7 @@ use bardo::base::text::SafeText;
 use bardo::base::units::{BasisPoints, Usd};
 use bardo::chain::devnet::{Chain, State};
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
-use bardo::chain::network::{Contract, DataFees};
+use bardo::chain::network::{Contract, DataFees, Description};
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
@@ -73,6 +73,14 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
 #[allow(dead_code)] // The benchmark that includes this file has no use for it.
 pub fn devnet() -> &'static bardo::sandbox::SandboxChain {
     &SANDBOX.chains()[0]
+}
+
+/// The devnet's address book, of the chain that all tests work on alone.
+#[allow(dead_code)] // The benchmark that includes this file has no use for it.
+pub fn description() -> Description {
+    let mut description = SANDBOX.description();
+    description.chains.truncate(1);
+    description
 }
 
 /// One test at a time with each account.
@@ -608,10 +616,17 @@ impl World {
 
     /// The same, with a least output in the calldata that need not be the declared one.
     pub async fn swap_enforcing(&self, usdc: u64, enforced: Option<U256>) -> Proposal {
+        self.swap_in_parts(usdc, enforced, 1).await
+    }
+
+    /// The same, as so many swaps one after the other in one call.
+    pub async fn swap_in_parts(&self, usdc: u64, enforced: Option<U256>, parts: u64) -> Proposal {
         let amount = U256::from(usdc);
-        let expected = self.quote(amount).await;
+        let parts = U256::from(parts);
+        // What the division leaves over is not promised.
+        let expected = self.quote(amount).await - U256::from(1_000) * (parts - U256::from(1));
         let slippage = BasisPoints::new(50).unwrap();
-        let least = slippage.minimum_out(expected);
+        let least = slippage.minimum_out(expected).div_ceil(parts) * parts;
         let (router, permit2) = (self.contract(Contract::UniversalRouter), self.contract(Contract::Permit2));
         let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
         let now = SystemClock.now_millis();
@@ -628,19 +643,16 @@ impl World {
             spender: router,
             sigDeadline: U256::from(deadline),
         };
-        let execution = Execution {
-            commands: vec![
-                Command::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() },
-                Command::Swap(Swap {
-                    path: Path::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
-                    exact: Exactness::In { amount, out_min: enforced.unwrap_or(least) },
-                    recipient: CALLER,
-                    payer_is_user: true,
-                    min_hop_prices: vec![],
-                }),
-            ],
-            deadline: Some(U256::from(deadline)),
-        };
+        let part = Command::Swap(Swap {
+            path: Path::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
+            exact: Exactness::In { amount: amount / parts, out_min: enforced.unwrap_or(least) / parts },
+            recipient: CALLER,
+            payer_is_user: true,
+            min_hop_prices: vec![],
+        });
+        let permits = Command::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() };
+        let commands = std::iter::once(permits).chain(std::iter::repeat_n(part, parts.to())).collect();
+        let execution = Execution { commands, deadline: Some(U256::from(deadline)) };
         let message = TypedMessage::Permit2Allowance { permit2, permit };
         let offset = execution.signature_offset(Version::V2_0).unwrap();
         let main = Leg {

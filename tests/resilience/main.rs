@@ -11,6 +11,7 @@ mod crash;
 mod disk;
 mod endpoints;
 mod fellow;
+mod halts;
 mod host;
 mod processes;
 #[path = "../sending/proxy.rs"]

@@ -82,7 +82,7 @@ impl Pipeline {
         let named: BTreeSet<TokenId> = tokens.keys().copied().chain(listed).collect();
         let named: Vec<TokenId> = named.into_iter().collect();
         let (spreads, data_fee, balances, cage) = futures::join!(
-            ground.spreads(&named, traded),
+            ground.spreads_on(fork.pinned().hash, &named, traded),
             ground.data_fee(framed, block),
             ground.balances(framed.account(), &tokens, block),
             cage::read(ground, framed.account(), block, fork.next_block().timestamp)
