@@ -2,6 +2,7 @@
 //! for that block, expired, cancelled, refused before they are signed; and what is held for them meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
@@ -20,8 +21,10 @@ use bardo::engine::{
     self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
 };
 use bardo::fabric::Fabric;
+use bardo::safety::approval::Consent;
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
+use bardo::safety::pipeline::State;
 use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::proposal::Purpose;
 use bardo::safety::rulebook::End;
@@ -36,7 +39,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{World, devnet};
+use crate::world::{Hook, World, devnet};
 
 /// What a service does in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -371,6 +374,33 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
     assert_eq!(world.refused(swap(149_999_999, 100_000_000).await).await, allowance);
     assert_eq!(world.refused(swap(50_000_000, 0).await).await, allowance);
     assert_eq!(world.refused(swap(150_000_000, 99_999_999).await).await, allowance);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let mut params = order("100", 3_000);
+    params["token_out"] = json!("UNI");
+    desk.place(params).await;
+    let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
+    let mut swap = world.swap(50_000_000).await;
+    swap.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(150_000_000));
+    swap.allowances[0].at_most = U256::from(100_000_000);
+    let permit = world.preview(swap).await.unwrap().permit.permit_id;
+    // The stop is set once the allowance is in a block, that is, when the swap itself is about to be signed.
+    let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
+    let before = wallet.signatures.load(Ordering::SeqCst);
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        if wallet.signatures.load(Ordering::SeqCst) == before + 2 {
+            *book.stop.lock().unwrap() = Some(StopLevel::Halt);
+        }
+    })
+    .into_inner()
+    .unwrap();
+    let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
+    assert!(matches!(committed.state, State::Stopped { .. }), "{:?}", committed.state);
+    assert_eq!(committed.remarks, Vec::<String>::new());
+    assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
 }
 
 #[tokio::test(flavor = "multi_thread")]

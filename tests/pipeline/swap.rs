@@ -10,6 +10,7 @@ use bardo::chain::network::Contract;
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
+use bardo::safety::proposal::{Intent, Proposal};
 use bardo::safety::rulebook::End;
 
 use crate::world::{ASKED, World, cents};
@@ -164,5 +165,12 @@ async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
     drop(world.pipeline.turn(31_337, Address::repeat_byte(9), Duration::from_millis(50)).await.unwrap());
     let committed = world.pipeline.commit_in(turn, preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, State::Done);
-    drop(world.pipeline.turn(31_337, world.account(), Duration::from_millis(50)).await.unwrap());
+    // What only takes back passes while somebody else has the turn: a stuck transaction must not keep it from that.
+    let _turn = world.pipeline.turn(31_337, world.account(), Duration::from_millis(50)).await.unwrap();
+    let permit2 = world.contract(Contract::Permit2);
+    let revoke = Proposal { intent: Intent::Revoke, ..world.approval(0) };
+    let preview = world.preview(revoke).await.unwrap();
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done);
+    assert_eq!(world.allowance(permit2).await, U256::ZERO);
 }

@@ -259,7 +259,7 @@ impl Act {
             match self.consent(acting, &mut previewed, &params).await? {
                 Answered::Consent(consent) => {
                     let turn = self.turn(acting, &previewed.preview).await?;
-                    let stale = turn.count() != previewed.turns;
+                    let stale = turn.as_ref().is_some_and(|turn| turn.count() != previewed.turns);
                     if !stale || as_it_is || matches!(consent, Consent::Yes(_)) {
                         break (consent, turn);
                     }
@@ -301,7 +301,11 @@ impl Act {
         }
         failpoint::reach(Failpoint::Acting);
         let permit_id = previewed.preview.permit.permit_id;
-        match acting.pipeline.commit_in(turn, permit_id, consent).await {
+        let committed = match turn {
+            Some(turn) => acting.pipeline.commit_in(turn, permit_id, consent).await,
+            None => acting.pipeline.commit(permit_id, consent).await,
+        };
+        match committed {
             Ok(committed) => self.ended(&previewed.preview, previewed.deliver, &committed),
             Err(refusal) => Err(refused(refusal.error())),
         }
@@ -337,12 +341,16 @@ impl Act {
         Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
     }
 
-    /// Waits for the account's turn, for as long as the permit serves.
-    async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Turn, Refusal> {
+    /// Waits for the account's turn, for as long as the permit serves. What only takes back waits in the pipeline, and
+    /// not for long.
+    async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Option<Turn>, Refusal> {
+        if preview.simulated.takes_back {
+            return Ok(None);
+        }
         let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
         let patience = preview.permit.expires.saturating_duration_since(Instant::now());
         let turn = acting.pipeline.turn(chain_id, account, patience).await;
-        turn.map_err(|refusal| refused(refusal.error()))
+        turn.map(Some).map_err(|refusal| refused(refusal.error()))
     }
 
     /// The consent that stands without a question; nothing where one would have to be asked.

@@ -144,7 +144,7 @@ impl Pipeline {
     }
 
     /// What signed orders of the account may still take, by token.
-    fn promised(&self, framed: &Framed) -> Result<BTreeMap<Address, U256>, Refusal> {
+    pub(super) fn promised(&self, framed: &Framed) -> Result<BTreeMap<Address, U256>, Refusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let promised = self.inner.store.read(|connection| record::promised(connection, chain_id, account));
         promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))

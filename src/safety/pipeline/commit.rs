@@ -15,7 +15,7 @@ use super::assess::Assessment;
 use super::capability::Capability;
 use super::recover::ended;
 use super::settle::Truth;
-use super::turn::{ByTurn, Turn};
+use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
 use super::{Pipeline, Prepared, Preview, Refusal, Slot};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
@@ -328,6 +328,9 @@ impl Pipeline {
             ByTurn::Given(turn) if turn.is_of(chain_id, account) => Ok(Some(turn)),
             ByTurn::Given(_) | ByTurn::Own => {
                 let patience = preview.permit.expires.saturating_duration_since(Instant::now());
+                if preview.simulated.takes_back {
+                    return Ok(self.turn(chain_id, account, patience.min(TAKING_BACK_WAITS)).await.ok());
+                }
                 Ok(Some(self.turn(chain_id, account, patience).await?))
             }
         }

@@ -2,7 +2,8 @@
 //! allowance is set, not added to: two plans of one account at once would use up each other's, and both pay for
 //! transactions that revert. So each waits for its turn, looks again once it has it, and keeps it until its plan is over.
 //!
-//! The turn ends with the program, however that ends. What the plan of an ended program has left is for `recover`.
+//! The turn ends with the program, however that ends. What the plan of an ended program has left is for `recover`. What
+//! only takes back is never kept waiting for long: it must pass also while somebody else's transaction is stuck.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,9 @@ use alloy::primitives::Address;
 use super::{Pipeline, Refusal};
 use crate::base::error::ErrorCode;
 use crate::store::{Hold, HoldError};
+
+/// So long what only takes back waits for its turn; then it goes without one.
+pub(super) const TAKING_BACK_WAITS: Duration = Duration::from_secs(2);
 
 /// An account's turn. Cheap to clone; it is over when the last clone is dropped.
 #[derive(Debug, Clone)]
