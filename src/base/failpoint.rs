@@ -141,6 +141,8 @@ mod armed {
         passes.store(u32::MAX, Ordering::SeqCst);
         #[cfg(unix)]
         let _stopped = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+        // Another thread may be the one that hears it: this one goes no further before all have stopped.
+        std::thread::sleep(std::time::Duration::from_millis(500));
     }
 
     /// As `kill -9` does: nothing is flushed, nothing is dropped.

@@ -289,13 +289,13 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
                       "prefer_uniswapx": false});
     let mut tries = 0;
     loop {
-        let hash = desk.place(order("100", 40)).await;
-        assert_eq!(desk.permit2_allows().await, U256::from(100_000_000));
+        let hash = desk.place(order("250", 60)).await;
+        assert_eq!(desk.permit2_allows().await, U256::from(250_000_000));
         // Once with an allowance that is too small for both, and once more after it.
         for _ in 0..2 {
             let swapped = desk.call("uniswap_execute_swap", swap.clone()).await;
             assert_eq!(swapped.status, Status::Success, "{swapped:#?}");
-            assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
+            assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "what the open order may take, exactly");
         }
         // Only now fillers see it.
         let record = desk.orders.record(hash).unwrap();

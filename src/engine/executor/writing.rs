@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::holding::Hold;
 use super::{Executor, Job, Running, Shared, bound, settle, told};
-use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::error::{ErrorCategory, ErrorCode, ErrorGroup, ToolError};
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::model::{Phase, ToolMeta};
 use crate::base::text::SafeText;
@@ -478,8 +478,10 @@ enum Answered {
 /// A rule, or a doubt of the pipeline, stands against it: blocked. What broke on the way is an error.
 fn refused(error: ToolError) -> Refusal {
     let code = error.code();
+    // Whatever a check of the pipeline says no with is a denial, of whichever category the caller's own affair is.
     let blocked = code.category() == ErrorCategory::RiskBlocked
-        || matches!(code, ErrorCode::SafetySimulationFailed | ErrorCode::Halted | ErrorCode::ApprovalRequired);
+        || code.group() == ErrorGroup::Safety
+        || code == ErrorCode::ApprovalRequired;
     Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
 }
 
