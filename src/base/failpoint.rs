@@ -1,7 +1,8 @@
 //! Places where a test ends the program as a power cut would: between a promise and its keeping, before and after
 //! each write, each signature, each send. A build without debug assertions has none of it.
 //!
-//! `BARDO_FAILPOINT=NAME` kills the process the first time it comes to that place, `NAME:3` the third time.
+//! `BARDO_FAILPOINT=NAME` kills the process the first time it comes to that place, `NAME:3` the third time. With
+//! `NAME:1:stop` it is stopped there as by a debugger, until it is told to go on.
 
 /// Declares the places, their names and what lies on their two sides.
 macro_rules! failpoints {
@@ -105,21 +106,43 @@ mod armed {
     struct Armed {
         name: String,
         passes: AtomicU32,
+        then: Then,
+    }
+
+    /// What happens there.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+    enum Then {
+        Kill,
+        Stop,
     }
 
     static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
         let asked = std::env::var("BARDO_FAILPOINT").ok()?;
-        let (name, count) = asked.split_once(':').unwrap_or((&asked, "1"));
+        let mut parts = asked.split(':');
+        let (name, count, then) = (parts.next()?, parts.next().unwrap_or("1"), parts.next());
         let passes = AtomicU32::new(count.parse::<u32>().ok()?.saturating_sub(1));
-        Some(Armed { name: name.to_owned(), passes })
+        let then = if then == Some("stop") { Then::Stop } else { Then::Kill };
+        Some(Armed { name: name.to_owned(), passes, then })
     });
 
     pub(super) fn reach(point: Failpoint) {
         let Some(armed) = ARMED.as_ref().filter(|armed| armed.name == point.name()) else { return };
         let left = armed.passes.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         if left.is_err() {
-            end();
+            match armed.then {
+                Then::Kill => end(),
+                Then::Stop => stop(&armed.passes),
+            }
         }
+    }
+
+    /// Once: whoever lets it go on does not stop it again.
+    fn stop(passes: &AtomicU32) {
+        passes.store(u32::MAX, Ordering::SeqCst);
+        #[cfg(unix)]
+        let _stopped = rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP);
+        // Another thread may be the one that hears it: this one goes no further before all have stopped.
+        std::thread::sleep(std::time::Duration::from_millis(500));
     }
 
     /// As `kill -9` does: nothing is flushed, nothing is dropped.

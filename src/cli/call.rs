@@ -134,8 +134,10 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             task.abort();
         }
         Ok::<_, Failure>(response)
-    })?;
-    Ok(response)
+    });
+    // A question that lapsed may still be waiting for a line: the answer is not held up by it.
+    runtime.shutdown_background();
+    response
 }
 
 /// Why nobody acts.

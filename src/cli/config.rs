@@ -121,6 +121,10 @@ fn settings(config: &Config) -> Vec<Shown> {
                 add(format!("chains.{chain}.{key}"), relay.value.to_string(), relay.origin.to_string());
             }
         }
+        if let Some(oracle) = &settings.data_fee_oracle {
+            let shown = oracle.value.map_or("none".to_owned(), |address| address.to_string());
+            add(format!("chains.{chain}.data_fee_oracle"), shown, oracle.origin.to_string());
+        }
         if let Some(id) = &settings.chain_id {
             add(format!("chains.{chain}.chain_id"), id.value.to_string(), id.origin.to_string());
         }

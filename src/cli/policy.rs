@@ -10,7 +10,7 @@ use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
 use crate::base::model::{Category, Phase};
 use crate::base::text::{nearest, width};
-use crate::chain::network::Plan;
+use crate::chain::network::{NetworkKind, Plan};
 use crate::custody::no_account;
 use crate::engine::{ApprovalMode, Input};
 use crate::runtime::data::{DataFolder, Ledger};
@@ -32,15 +32,42 @@ pub(super) fn run(
     };
     let config = load(environment, &Flags { account: key, ..flags.clone() })?;
     match action {
-        PolicyAction::Show => show(&config, &open(&config, is_devnet(&config)?)?.current().policy, json),
+        PolicyAction::Show => {
+            let meant = meant(&config)?;
+            show(&config, meant, &open(&config, meant.devnet)?.current().policy, json)
+        }
         PolicyAction::Explain { field } => {
-            explain(&open(&config, is_devnet(&config)?)?.current().policy, field.as_deref(), json)
+            explain(&open(&config, meant(&config)?.devnet)?.current().policy, field.as_deref(), json)
         }
         PolicyAction::Check { tool, params, phase, .. } => check(&config, tool, params.as_deref(), *phase, json),
         PolicyAction::Accept => decide(&config, true),
         PolicyAction::Refuse => decide(&config, false),
         PolicyAction::Reset { what, .. } => reset(&config, *what),
     }
+}
+
+/// Which of the two policies is meant, and who said so.
+#[derive(Debug, Clone, Copy)]
+struct Meant {
+    devnet: bool,
+    /// Whether an endpoint said what it serves; else only the name tells.
+    asked: bool,
+}
+
+/// The policy that would hold for a call to the same network: `--rpc ethereum=URL` means the real chain or a devnet, and
+/// only the endpoint can say.
+fn meant(config: &Config) -> Result<Meant, Failure> {
+    if Plan::from_config(config)? == Plan::Devnet {
+        return Ok(Meant { devnet: true, asked: false });
+    }
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let opened = runtime.block_on(runtime::open(config, || call::one_call(Arc::new(SystemClock)), clock))?;
+    let chains = opened.world.chains();
+    if chains.is_empty() {
+        return Ok(Meant { devnet: is_devnet(config)?, asked: false });
+    }
+    Ok(Meant { devnet: chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet), asked: true })
 }
 
 /// What the policy makes of a call: a dry run of it, told from the policy's side.
@@ -199,9 +226,9 @@ fn enforced(field: &Field, installed: &[Category]) -> String {
     field.enforced_with(installed).unwrap_or_else(|nobody| nobody)
 }
 
-fn show(config: &Config, policy: &Policy, json: bool) -> Result<Exit, Failure> {
-    let devnet = is_devnet(config)?;
-    let (path, _) = place(config, devnet);
+fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Exit, Failure> {
+    let (path, _) = place(config, meant.devnet);
+    let networks = if meant.devnet { "devnets" } else { "test networks and real ones" };
     let installed = installed();
     let fields = policy.fields();
     if json {
@@ -216,12 +243,12 @@ fn show(config: &Config, policy: &Policy, json: bool) -> Result<Exit, Failure> {
             .collect();
         print_json(&serde_json::json!({
             "policy": policy.name(), "hash": policy.hash(), "file": path, "exists": path.exists(),
-            "for": if devnet { "devnets" } else { "test networks and real ones" }, "fields": fields,
+            "for": networks, "endpoint_asked": meant.asked, "fields": fields,
         }))?;
         return Ok(Exit::Success);
     }
     let there = if path.exists() { "" } else { " (not there)" };
-    let mut text = format!("{}  {}\n{}{there}\n\n", policy.name(), policy.hash(), path.display());
+    let mut text = format!("{}  {}\n{}{there}\nholds on {networks}\n\n", policy.name(), policy.hash(), path.display());
     let rows: Vec<[String; 4]> = fields
         .iter()
         .map(|field| [field.name.clone(), field.value.clone(), policy.set_by(&field.name), enforced(field, &installed)])

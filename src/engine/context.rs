@@ -36,6 +36,8 @@ pub struct Standing {
     pub phase: Phase,
     /// Where the operator is asked, where somebody can be asked.
     pub desk: Option<ApprovalDesk>,
+    /// Whether the account that acts signs messages for itself. Of one that nobody has named it is taken to.
+    pub signs_messages: bool,
 }
 
 impl CallContext {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
-use alloy::primitives::Address;
+use alloy::primitives::{Address, U256};
 
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
@@ -100,6 +100,20 @@ impl World {
                 "no order service is connected, so nobody would settle an order",
             )
         })
+    }
+
+    /// What signed orders of `account` may still take of a token, in raw units: by the ledger, so also where nobody is
+    /// connected who would settle them. Without a ledger nothing was signed.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE` where the ledger does not tell.
+    pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, ToolError> {
+        if let Some(orders) = &self.orders {
+            return Ok(orders.promised(chain_id, account, token)?);
+        }
+        let Some(rules) = &self.rules else { return Ok(U256::ZERO) };
+        let promised = rules.promised(chain_id, account, token);
+        promised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))
     }
 
     /// The chains that can be worked on.

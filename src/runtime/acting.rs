@@ -12,7 +12,7 @@ use crate::base::clock::Clock;
 use crate::base::config::{ChainSettings, Config};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::Phase;
-use crate::chain::network::{Network, NetworkKind, resolve};
+use crate::chain::network::{DataFees, Network, NetworkKind, resolve};
 use crate::chain::provider::HttpLimits;
 use crate::chain::sender::{Relay, Sender, SenderRules};
 use crate::engine::{Acting, ApprovalMode, Paper, WorldChain};
@@ -138,8 +138,13 @@ fn pipeline_chain(
     let meant = |name: &str| resolve(name, std::slice::from_ref(network)).is_ok();
     let settings = config.chains.iter().find(|(name, _)| meant(name)).map(|(_, settings)| settings);
     let relay = settings.map(|settings| relay(settings, network.chain_id, clock)).transpose()?.flatten();
+    let mut ground =
+        Ground::new(chain.client.clone(), chain.prices.clone(), config.safety.minimum_pool_depth_usd.value);
+    if let Some(oracle) = settings.and_then(|settings| settings.data_fee_oracle.as_ref()) {
+        ground = ground.charging(oracle.value.map_or(DataFees::None, DataFees::Oracle));
+    }
     Ok(PipelineChain {
-        ground: Ground::new(chain.client.clone(), chain.prices.clone(), config.safety.minimum_pool_depth_usd.value),
+        ground,
         sender: Sender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), relay, rules),
     })
 }

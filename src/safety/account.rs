@@ -67,6 +67,15 @@ pub enum AccountKind {
 }
 
 impl AccountKind {
+    /// Whether it signs typed messages for the account whose money it is. What acts for an owner by calls cannot: only
+    /// the owner's own key makes signatures that count as the owner's.
+    pub const fn signs_messages(self) -> bool {
+        match self {
+            Self::LocalKey | Self::DevelopmentKey | Self::Embedded => true,
+            Self::Delegated => false,
+        }
+    }
+
     /// The written form, as in events and the ledger.
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -3,11 +3,12 @@
 
 mod data_fee;
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::providers::bindings::IMulticall3;
 use futures::future::BoxFuture;
 
@@ -19,7 +20,7 @@ use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::fork::Source;
 use crate::chain::multicall::Calls;
-use crate::chain::network::{Contract, Network};
+use crate::chain::network::{Contract, DataFees, Network};
 use crate::chain::price::{NoPrice, Price, PriceChain, PriceReport, PriceSource, Quoted};
 use crate::chain::provider::ChainClient;
 use crate::chain::token::{self, Token, TokenId};
@@ -42,13 +43,42 @@ pub struct Ground {
     pub prices: PriceChain,
     /// What a pool must show before its mean is a price.
     pub twap: TwapRules,
+    /// What is paid beside gas: as the network says, or as the operator does.
+    pub data_fees: DataFees,
+    /// What was read last of prices, by block: a preview and the commit after it mostly see the same one.
+    read: Arc<Mutex<VecDeque<Read>>>,
 }
+
+/// Prices as they were read on a block.
+#[derive(Debug, Clone)]
+struct Read {
+    block: B256,
+    tokens: Vec<TokenId>,
+    traded: Vec<Address>,
+    at: Instant,
+    spreads: Spreads,
+}
+
+/// Prices are not read again for the same block and this long. A feed's age and a mean over half an hour say the same
+/// over it; what has moved shows in the next block.
+const READ_FOR: Duration = Duration::from_secs(2);
+
+/// Readings kept: a few pairs on a few blocks.
+const READINGS: usize = 8;
 
 impl Ground {
     /// A chain with prices, and the shortest mean over pools at least `minimum_depth` deep.
     pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
-        let source = Source::of(&client);
-        Self { client, source, prices, twap: TwapRules { window: crate::uniswap::twap::MIN_WINDOW, minimum_depth } }
+        let (source, data_fees) = (Source::of(&client), client.network().data_fees);
+        let twap = TwapRules { window: crate::uniswap::twap::MIN_WINDOW, minimum_depth };
+        Self { client, source, prices, twap, data_fees, read: Arc::default() }
+    }
+
+    /// The same chain, where the operator says what is paid beside gas.
+    #[must_use]
+    pub fn charging(mut self, data_fees: DataFees) -> Self {
+        self.data_fees = data_fees;
+        self
     }
 
     /// The chain's name, id and address book.
@@ -102,6 +132,28 @@ impl Ground {
             }
         }
         Ok(known)
+    }
+
+    /// [`Self::spreads`], read once for a block.
+    pub async fn spreads_on(&self, block: B256, tokens: &[TokenId], traded: &[Address]) -> Spreads {
+        let fits = |one: &Read| {
+            one.block == block && one.tokens == tokens && one.traded == traded && one.at.elapsed() < READ_FOR
+        };
+        let known = self.readings().iter().find(|one| fits(one)).map(|one| one.spreads.clone());
+        if let Some(spreads) = known {
+            return spreads;
+        }
+        let at = Instant::now();
+        let spreads = self.spreads(tokens, traded).await;
+        let mut readings = self.readings();
+        readings.truncate(READINGS - 1);
+        let (tokens, traded) = (tokens.to_vec(), traded.to_vec());
+        readings.push_front(Read { block, tokens, traded, at, spreads: spreads.clone() });
+        spreads
+    }
+
+    fn readings(&self) -> MutexGuard<'_, VecDeque<Read>> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Highest and lowest prices of `tokens`: by feed and by the mean of pools other than `traded`.

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, B256};
+use alloy::primitives::{Address, B256, U256};
 use rusqlite::Transaction;
 use serde_json::json;
 
@@ -15,6 +15,7 @@ use super::checks::standing::{Standing, request};
 use super::facts::Facts;
 use super::framed::Framed;
 use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
+use super::orders::record;
 use super::policy::{self, Adopted, Change, Followed, Keeper, Pending, Policy, Preset, Word};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
@@ -291,6 +292,16 @@ impl OperatorRules {
             Ok(Some(wait)) => Err(CallRefused::TooMany { limit, wait }),
             Err(error) => Err(CallRefused::Uncounted(error)),
         }
+    }
+
+    /// What signed orders of an account may still take of a token, in raw units, by the ledger: whether anybody is
+    /// connected who would settle them or not.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, StoreError> {
+        let promised = self.store.read(|connection| record::promised(connection, chain_id, account))?;
+        Ok(promised.get(&token).copied().unwrap_or_default())
     }
 
     /// Moves the anchor to where the trail ends on disk. It may lag; that it could not be moved is for

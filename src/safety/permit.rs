@@ -261,6 +261,20 @@ pub(super) fn note_leg(
     Ok(())
 }
 
+/// Notes that another transaction of the same nonce stands for one that was signed under a permit.
+pub(super) fn replace_leg(
+    transaction: &Transaction<'_>,
+    permit_id: PermitId,
+    leg: usize,
+    hash: B256,
+) -> Result<(), StoreError> {
+    transaction.execute(
+        "UPDATE safety_leg SET hash = ?3 WHERE permit_id = ?1 AND leg = ?2",
+        params![permit_id.to_string(), number(leg as u64)?, hash.as_slice()],
+    )?;
+    Ok(())
+}
+
 /// Whether what was done under a permit has its end.
 pub(super) fn has_ended(connection: &Connection, permit_id: PermitId) -> Result<bool, StoreError> {
     let found: Option<bool> = connection

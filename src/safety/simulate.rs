@@ -17,7 +17,7 @@ mod declared;
 mod judge;
 mod order;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, U256};
 
@@ -82,6 +82,8 @@ pub struct Surroundings {
     pub wrapped: Option<Address>,
     /// Dollar coins.
     pub stables: BTreeSet<Address>,
+    /// What signed orders of the account may still take through Permit2, by token, in raw units.
+    pub promised: BTreeMap<Address, U256>,
 }
 
 /// Something that stands against an action.

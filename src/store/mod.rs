@@ -5,6 +5,7 @@
 //! transaction, so that two processes on one file never build on the same stale reading.
 
 mod error;
+mod hold;
 mod migrate;
 mod session;
 #[cfg(test)]
@@ -22,8 +23,10 @@ use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
 
 pub use error::StoreError;
+pub use hold::{Hold, HoldError};
 pub use migrate::Migrations;
 
+use hold::Holds;
 use session::Session;
 
 /// Readers kept open between uses.
@@ -56,6 +59,7 @@ struct Inner {
     jobs: Option<mpsc::Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Mutex<Vec<Connection>>,
+    holds: Holds,
     /// Let go of last, when nothing more is written.
     session: Session,
 }
@@ -89,8 +93,8 @@ impl Store {
                 }
             })
             .map_err(|error| StoreError::Open { path: config.path.clone(), reason: error.to_string() })?;
-        let readers = Mutex::new(Vec::new());
-        Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers, session }) })
+        let (readers, holds) = (Mutex::new(Vec::new()), Holds::beside(&config.path));
+        Ok(Self { inner: Arc::new(Inner { config, jobs: Some(jobs), writer: Some(writer), readers, holds, session }) })
     }
 
     /// Runs `work` in one immediate transaction on the writer's thread. It is committed, and on disk,
@@ -144,6 +148,23 @@ impl Store {
     /// as open.
     pub fn session_lives(&self, session: &str) -> bool {
         self.inner.session.lives(session)
+    }
+
+    /// Waits until nobody else who works on this file, here or in another process, is at work under `name`, and
+    /// keeps the name until the answer is dropped or this process ends.
+    ///
+    /// # Errors
+    /// [`HoldError`]; then it is not held.
+    pub async fn hold(&self, name: &str, patience: Duration) -> Result<Hold, HoldError> {
+        self.inner.holds.hold(name, patience).await
+    }
+
+    /// How often `name` has been held.
+    ///
+    /// # Errors
+    /// Where that cannot be read.
+    pub fn held_before(&self, name: &str) -> Result<u64, StoreError> {
+        self.inner.holds.count(name)
     }
 
     /// The file.

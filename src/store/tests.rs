@@ -194,3 +194,82 @@ async fn a_stores_name_lives_exactly_as_long_as_the_store() {
     let left = std::fs::read_dir(folder.path().join("bardo.db-sessions")).unwrap().count();
     assert_eq!(left, 1, "the first one's own");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_has_one_holder_at_a_time() {
+    let folder = tempfile::tempdir().unwrap();
+    // Two stores on one file stand for two processes: a lock belongs to whoever opened the file.
+    let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
+    let (inside, most) = (Arc::new(std::sync::atomic::AtomicUsize::new(0)), Arc::new(Mutex::new((0, Vec::new()))));
+    let tasks: Vec<_> = (0..60)
+        .map(|number| {
+            let (store, inside, most) = (stores[number % 2].clone(), Arc::clone(&inside), Arc::clone(&most));
+            tokio::spawn(async move {
+                let hold = store.hold("one", Duration::from_secs(30)).await.unwrap();
+                let now = inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst) + 1;
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                {
+                    let mut most = most.lock().unwrap();
+                    most.0 = most.0.max(now);
+                    most.1.push(hold.count());
+                }
+                inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.unwrap();
+    }
+    let (most, counts) = most.lock().unwrap().clone();
+    assert_eq!(most, 1, "never two at once");
+    assert_eq!(counts, (0..60).collect::<Vec<u64>>(), "each was told how many came before");
+    assert_eq!(stores[0].held_before("one"), Ok(60));
+    assert_eq!(stores[0].held_before("another"), Ok(0));
+}
+
+#[tokio::test]
+async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
+    let short = Duration::from_millis(30);
+    let held = stores[0].hold("one", short).await.unwrap();
+    for store in &stores {
+        assert_eq!(store.hold("one", short).await.unwrap_err(), HoldError::Busy("one".to_owned()));
+        // Another name is another matter.
+        drop(store.hold("two", short).await.unwrap());
+    }
+    drop(held);
+    drop(stores[1].hold("one", short).await.unwrap());
+    // A name must not lead out of the folder.
+    for bad in ["", "..", "a/b", "a.b"] {
+        assert!(matches!(stores[0].hold(bad, short).await, Err(HoldError::Store(_))), "{bad}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_line_here_does_not_keep_others_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let stores = [open(&folder, &[COUNTER]).unwrap(), open(&folder, &[COUNTER]).unwrap()];
+    let first = stores[0].hold("one", Duration::from_secs(30)).await.unwrap();
+    let line: Vec<_> = (0..40)
+        .map(|_| {
+            let store = stores[0].clone();
+            tokio::spawn(async move {
+                let hold = store.hold("one", Duration::from_secs(30)).await.unwrap();
+                tokio::time::sleep(Duration::from_millis(5)).await;
+                drop(hold);
+            })
+        })
+        .collect();
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    let other = stores[1].clone();
+    let came = tokio::spawn(async move { other.hold("one", Duration::from_secs(30)).await.unwrap().count() });
+    tokio::time::sleep(Duration::from_millis(20)).await;
+    drop(first);
+    let came = came.await.unwrap();
+    // Of forty who waited before it: whoever was next already, and at most a few who came between two looks.
+    assert!(came <= 8, "it came after {came} of the line");
+    for task in line {
+        task.await.unwrap();
+    }
+}

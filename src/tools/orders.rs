@@ -72,7 +72,14 @@ pub(super) struct Way {
 }
 
 /// The way of a swap worth `value`.
-pub(super) fn way(world: &World, chain_id: u64, preferred: bool, native_in: bool, value: Option<Usd>) -> Way {
+pub(super) fn way(
+    world: &World,
+    chain_id: u64,
+    preferred: bool,
+    signs: bool,
+    native_in: bool,
+    value: Option<Usd>,
+) -> Way {
     let pools = |why: String| Way { auction: None, why };
     if !preferred {
         return pools("an auction was not asked for".to_owned());
@@ -81,6 +88,11 @@ pub(super) fn way(world: &World, chain_id: u64, preferred: bool, native_in: bool
     let Some(chain) = chain.filter(|chain| chain.auctions.is_some()) else {
         return pools("no order service is connected, so there is nobody who would fill an auction".to_owned());
     };
+    if !signs {
+        return pools(
+            "an order is signed by whoever holds what it offers, and this account acts for another".to_owned(),
+        );
+    }
     if native_in {
         return pools("an order takes tokens, and this pays with the chain's own coin".to_owned());
     }

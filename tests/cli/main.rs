@@ -18,6 +18,8 @@ mod policy;
 mod schemas;
 mod tools;
 mod usage;
+#[cfg(unix)]
+mod writes;
 
 use std::path::Path;
 

@@ -35,6 +35,30 @@ fn a_devnet_has_the_demos_figures_and_elsewhere_nothing_is_signed() {
     assert_ne!(own["hash"], demo["hash"]);
 }
 
+#[cfg(unix)]
+#[test]
+fn the_endpoint_says_which_policy_would_hold() {
+    let home = tempfile::tempdir().unwrap();
+    let show = |at: &str| {
+        let (out, err, code) = run(bardo(home.path()).args(["policy", "show", "--json", "--rpc", at]));
+        assert_eq!(code, 0, "{err}");
+        serde_json::from_str::<Value>(&out).unwrap()
+    };
+    let told = |policy: &Value| {
+        (
+            policy["policy"].as_str().unwrap().to_owned(),
+            policy["for"].as_str().unwrap().to_owned(),
+            policy["endpoint_asked"] == true,
+        )
+    };
+    // Chain 1 by its name; a devnet by what it says.
+    let devnet = crate::devnet::start();
+    let demo = ("demo".to_owned(), "devnets".to_owned(), true);
+    assert_eq!(told(&show(&format!("ethereum={}", devnet.url(0)))), demo);
+    let nobody = ("read-only".to_owned(), "test networks and real ones".to_owned(), false);
+    assert_eq!(told(&show("ethereum=http://127.0.0.1:1")), nobody);
+}
+
 #[test]
 fn a_mistake_in_the_file_is_named_with_its_line() {
     let home = tempfile::tempdir().unwrap();

@@ -4,11 +4,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use alloy::primitives::Address;
-use bardo::base::clock::{Clock as _, SystemClock};
+use alloy::primitives::{Address, U256};
+use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
+use bardo::chain::network::{self, DataFees};
+use bardo::chain::price::PriceChain;
+use bardo::engine::{self, Call, Catalog, Executor, ExecutorConfig, Input, Status, WorldChain};
+use bardo::fabric::Fabric;
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{ApprovalNeed, Consent};
 use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId};
@@ -18,6 +22,8 @@ use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::proposal::Proposal;
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::json;
 
 use crate::world::{ASKED, World, cents};
 
@@ -196,6 +202,44 @@ async fn losses_and_failures_stop_trades() {
     desk.swaps().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn under_an_open_breaker_everything_can_still_be_read() {
+    let desk = Desk::new(2, "max_consecutive_failures = 2").await;
+    let party = desk.party();
+    for _ in 0..2 {
+        fail(&desk, &party, SystemClock.now_millis()).await;
+    }
+    desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let policy = parse("preset = \"demo\"\nmax_consecutive_failures = 2\n", Path::new("policy.toml")).unwrap();
+    let stop = StopFile::in_folder(desk.folder.path());
+    let networks = [desk.world.client.network().clone()];
+    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, desk.store.clone(), networks);
+    let prices = PriceChain::for_chain(&desk.world.client, &Default::default(), clock.clone()).unwrap();
+    let chains = vec![WorldChain::new(desk.world.client.clone(), prices)];
+    let world = engine::World::new(clock.clone(), Some(desk.world.account()), chains, vec![]).under(Arc::new(rules));
+    let executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+        world: Arc::new(world),
+        fabric: Fabric::in_memory(1_000, clock),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 1_000,
+        hooks: vec![],
+        store: None,
+        acting: None,
+    });
+    let pair = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum"});
+    for (tool, params) in [
+        ("uniswap_get_quote", pair),
+        ("get_balances", json!({"chain": "ethereum"})),
+        ("get_token_price", json!({"token": "WETH", "chain": "ethereum"})),
+        ("check_safety_status", json!({})),
+    ] {
+        let response = executor.call(Call::new(tool, Input::Json(params))).await;
+        assert_eq!(response.status, Status::Success, "{tool}: {response:#?}");
+    }
+}
+
 /// An action that failed, as the ledger has it.
 async fn fail(desk: &Desk, party: &Party, now: u64) {
     let party = party.clone();
@@ -244,6 +288,15 @@ async fn what_a_rollup_asks_beside_gas_is_counted_and_must_be_told() {
     let mute = world.as_rollup(Address::repeat_byte(0x0e), alloy::primitives::bytes!("00")).await;
     let refused = preview(mute, world.approval(HUNDRED)).await.err().map(|refusal| refusal.code);
     assert_eq!(refused, Some(ErrorCode::SafetyPriceUnknown));
+    // A chain of which nobody has said whether it asks anything.
+    let unknown = preview(world.charging(DataFees::Unknown), world.approval(HUNDRED)).await.unwrap_err();
+    assert_eq!(unknown.code, ErrorCode::SafetyPriceUnknown, "{unknown:#?}");
+    assert!(unknown.why().as_str().contains("data_fee_oracle"), "{unknown:#?}");
+    // What Bardo says of chains it knows by id, and of others.
+    let known = |id| network::by_id(id).unwrap().data_fees;
+    assert_eq!([known(1), known(42_161)], [DataFees::None; 2]);
+    assert!([10, 130, 8_453].iter().all(|id| matches!(known(*id), DataFees::Oracle(_))));
+    assert_eq!(network::Network::unknown("mine", 59_144).data_fees, DataFees::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -256,4 +309,56 @@ async fn a_yes_is_needed_where_the_policy_says_so() {
     let refused = desk.pipeline.commit(preview.permit.permit_id, Consent::None).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(desk.world.nonce().await, nonce, "nothing was sent");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_composite_action_is_counted_whole() {
+    let desk = Desk::new(2, "require_human_approval_above_usd = \"150\"").await;
+    let wallet = || desk.world.wallet.clone();
+    let needs = async |proposal| desk.pipeline.preview(proposal, wallet(), ASKED).await.unwrap().needs;
+    // Two swaps of 100 dollars in one call: each alone passes without a question, together they do not.
+    assert!(!matches!(needs(desk.world.swap(HUNDRED).await).await, ApprovalNeed::Approval { .. }));
+    let both = desk.world.swap_in_parts(2 * HUNDRED, None, 2).await;
+    assert!(matches!(needs(both.clone()).await, ApprovalNeed::Approval { .. }));
+    let permit = desk.pipeline.preview(both.clone(), wallet(), ASKED).await.unwrap().permit.permit_id;
+    let refused = desk.pipeline.commit(permit, Consent::None).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+
+    // The same bytes under the figures of one of them.
+    let mut half = both.clone();
+    half.outflows[0].amount = U256::from(HUNDRED);
+    half.trade.as_mut().unwrap().amount_in = U256::from(HUNDRED);
+    let refusal = desk.refused(half, ASKED).await;
+    let against = |refusal: &Refusal, rules: [&str; 2]| {
+        let found = refusal.violations.iter().any(|one| rules.contains(&one.rule.as_str()));
+        assert!(found, "{:?}: {:#?}", refusal.code, refusal.violations);
+    };
+    // What its signature lets be taken counts, whatever is declared; so does what leaves in the simulation.
+    against(&refusal, ["max_loss_bps", "outflow"]);
+
+    // Two transactions that move tokens are no plan, and what both may take counts.
+    let mut twice = desk.world.swap(HUNDRED).await;
+    twice.legs.push(twice.legs[1].clone());
+    against(&desk.refused(twice, ASKED).await, ["max_loss_bps", "plan"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_brings_something_in_frees_nothing() {
+    // Under a cap on the day, a trade that comes back whole counts like any other: nothing is ever subtracted.
+    let desk = Desk::new(2, "max_daily_spend_usd = \"150\"").await;
+    desk.swaps().await;
+    let sold = desk.store.read(|connection| {
+        let party = desk.party();
+        ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
+    });
+    let before = sold.unwrap().spent(ledger::Span::Day);
+    let bought = desk.world.swap(1_000_000).await;
+    let preview = desk.pipeline.preview(bought, desk.world.wallet.clone(), ASKED).await.unwrap();
+    desk.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    let after = desk.store.read(|connection| {
+        let party = desk.party();
+        ledger::usage(connection, SystemClock.now_millis(), party.chain_id, party.account, [], 0)
+    });
+    assert!(after.unwrap().spent(ledger::Span::Day) > before, "it only grows");
+    desk.refuses(ErrorCode::SafetySpendingLimitExceeded, "max_daily_spend_usd").await;
 }

@@ -2,6 +2,7 @@
 //! for that block, expired, cancelled, refused before they are signed; and what is held for them meanwhile.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
@@ -23,8 +24,14 @@ use bardo::engine::{
 use bardo::fabric::Fabric;
 use bardo::runtime::questions::{About, Part, Told, mirror};
 use bardo::safety::approval::{ApprovalRequest, Scope};
+use bardo::safety::approval::Consent;
+use bardo::safety::operator::OperatorRules;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
+use bardo::safety::pipeline::State;
+use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::proposal::Purpose;
 use bardo::safety::rulebook::End;
+use bardo::safety::stop::StopFile;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::order_service::LocalOrders;
 use bardo::store::{Store, StoreConfig};
@@ -35,7 +42,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{World, devnet};
+use crate::world::{Hook, World, devnet};
 
 /// What a service does in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -310,6 +317,127 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
     let again = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
     assert!(again.error.unwrap().message().contains("ended already"));
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), 2, "the order's end, and the cancellation's");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
+                      "prefer_uniswapx": false});
+    let mut tries = 0;
+    loop {
+        let hash = desk.place(order("250", 60)).await;
+        assert_eq!(desk.permit2_allows().await, U256::from(250_000_000));
+        // Once with an allowance that is too small for both, and once more after it.
+        for _ in 0..2 {
+            let swapped = desk.call("uniswap_execute_swap", swap.clone()).await;
+            assert_eq!(swapped.status, Status::Success, "{swapped:#?}");
+            assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "what the open order may take, exactly");
+        }
+        // Only now fillers see it.
+        let record = desk.orders.record(hash).unwrap();
+        desk.service.inner.submit(&signed(&record), record.signature.as_ref().unwrap()).await.unwrap();
+        let record = desk.end(hash).await;
+        tries += 1;
+        if record.status == "filled" {
+            break;
+        }
+        // A filler overlooks some orders; void it never is.
+        assert_eq!(record.status, "expired", "{record:#?}");
+        assert!(tries < 6, "nobody fills anything");
+    }
+    assert_eq!(desk.permit2_allows().await, U256::ZERO, "nothing is left to take");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    desk.place(order("100", 3_000)).await;
+    // Another program on the same ledger, with nobody connected who settles orders.
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let policy = parse("preset = \"demo\"", std::path::Path::new("policy.toml")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let networks = [desk.world.client.network().clone()];
+    let stop = StopFile::in_folder(folder.path());
+    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, desk.world.store.clone(), networks);
+    let rules = Arc::new(rules);
+    let prices = PriceChain::for_chain(&desk.world.client, &Default::default(), clock.clone()).unwrap();
+    let chains = vec![WorldChain::new(desk.world.client.clone(), prices)];
+    let world = engine::World::new(clock.clone(), Some(desk.world.account()), chains, vec![]).under(rules.clone());
+    let (_phase, own) = watch::channel(Phase::Thriving);
+    let acting = Acting {
+        pipeline: desk.world.pipeline_under(rules, &desk.world.store),
+        account: desk.world.wallet.clone(),
+        phase: own,
+        approve: ApprovalMode::Always,
+        paper: bardo::engine::Paper::default(),
+    };
+    let executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+        world: Arc::new(world),
+        fabric: Fabric::in_memory(1_000, clock),
+        golem_id: GolemId::operator(),
+        calls_per_minute: 1_000,
+        hooks: vec![],
+        store: None,
+        acting: Some(acting),
+    });
+    let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum"});
+    let swapped = executor.call(Call::new("uniswap_execute_swap", Input::Json(swap))).await;
+    assert_eq!(swapped.status, Status::Success, "{swapped:#?}");
+    assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
+    let swap = async |allowed: u64, stays: u64| {
+        let mut proposal = world.swap(50_000_000).await;
+        proposal.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(allowed));
+        proposal.allowances[0].at_most = U256::from(stays);
+        proposal
+    };
+    let allowance = (ErrorCode::SafetySimulationFailed, ["allowance".to_owned()].into());
+    // A trade cannot declare that something stays, on the way or in the end, where no order is open.
+    assert!(world.preview(swap(50_000_000, 0).await).await.is_ok());
+    assert_eq!(world.refused(swap(50_000_001, 1).await).await, allowance);
+    assert_eq!(world.refused(swap(1_000_000_000, 950_000_000).await).await, allowance);
+
+    desk.place(order("100", 3_000)).await;
+    assert!(world.preview(swap(150_000_000, 100_000_000).await).await.is_ok());
+    // It would leave more than the order may take; less, which makes the order void; and what it does not declare.
+    assert_eq!(world.refused(swap(150_000_001, 100_000_001).await).await, allowance);
+    assert_eq!(world.refused(swap(149_999_999, 100_000_000).await).await, allowance);
+    assert_eq!(world.refused(swap(50_000_000, 0).await).await, allowance);
+    assert_eq!(world.refused(swap(150_000_000, 99_999_999).await).await, allowance);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let mut params = order("100", 3_000);
+    params["token_out"] = json!("UNI");
+    desk.place(params).await;
+    let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
+    let mut swap = world.swap(50_000_000).await;
+    swap.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(150_000_000));
+    swap.allowances[0].at_most = U256::from(100_000_000);
+    let permit = world.preview(swap).await.unwrap().permit.permit_id;
+    // The stop is set once the allowance is in a block, that is, when the swap itself is about to be signed.
+    let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
+    let before = wallet.signatures.load(Ordering::SeqCst);
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        if wallet.signatures.load(Ordering::SeqCst) == before + 2 {
+            *book.stop.lock().unwrap() = Some(StopLevel::Halt);
+        }
+    })
+    .into_inner()
+    .unwrap();
+    let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
+    assert!(matches!(committed.state, State::Stopped { .. }), "{:?}", committed.state);
+    assert_eq!(committed.remarks, Vec::<String>::new());
+    assert_eq!(desk.permit2_allows().await, U256::from(100_000_000), "what the open order may take, exactly");
 }
 
 #[tokio::test(flavor = "multi_thread")]

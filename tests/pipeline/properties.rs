@@ -1,8 +1,6 @@
 //! What must hold for every value: a permit serves for nothing but what it was issued for, and a
 //! simulation with anything undeclared in it is found out.
 
-use std::collections::BTreeSet;
-
 use alloy::primitives::aliases::{U48, U160, U192};
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use bardo::abi::erc7683::AcrossOrderData;
@@ -364,7 +362,7 @@ fn faults(changes: Changes) -> Vec<&'static str> {
     };
     let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
     let simulation = Simulation { pinned, outcomes: vec![outcome], changes };
-    let around = Surroundings { permit2: Some(PERMIT2), wrapped: None, stables: BTreeSet::new() };
+    let around = Surroundings { permit2: Some(PERMIT2), ..Surroundings::default() };
     let framed = Framed::new(frame()).unwrap();
     judge(&framed, 0, simulation, 500, &around).1.iter().map(|fault| fault.rule).collect()
 }

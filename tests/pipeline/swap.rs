@@ -1,17 +1,19 @@
 //! A swap from the proposal to the settled ledger, and what must not happen twice.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use alloy::primitives::U256;
+use alloy::primitives::{Address, U256};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::ActionClass;
 use bardo::chain::network::Contract;
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
+use bardo::safety::proposal::{Intent, Proposal};
 use bardo::safety::rulebook::End;
 
-use crate::world::{World, cents};
+use crate::world::{ASKED, World, cents};
 
 /// 100 USDC.
 const HUNDRED: u64 = 100_000_000;
@@ -122,4 +124,53 @@ async fn a_rehearsal_changes_nothing() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
     let again = world.pipeline.commit(permit, Consent::None).await;
     assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_swaps_at_once_neither_takes_the_others_allowance() {
+    let world = World::new(3).await;
+    // Prepared beside each other: each is to set the allowance for itself, and both carry the same nonce of Permit2.
+    let (one, other) = (world.swap(100_000_000).await, world.swap(70_000_000).await);
+    let (one, other) = (world.preview(one).await.unwrap(), world.preview(other).await.unwrap());
+    let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
+    let (one, other) = tokio::join!(
+        world.pipeline.commit(one.permit.permit_id, Consent::None),
+        world.pipeline.commit(other.permit.permit_id, Consent::None)
+    );
+    let (done, refused, sold) = match (one, other) {
+        (Ok(done), Err(refused)) => (done, refused, 100_000_000),
+        (Err(refused), Ok(done)) => (done, refused, 70_000_000),
+        (one, other) => panic!("{one:#?} {other:#?}"),
+    };
+    assert_eq!(done.state, State::Done, "{:?}", done.remarks);
+    // The second looked again once the first was over, and saw that it is void now: nothing of it was signed.
+    assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:#?}");
+    assert_eq!(world.nonce().await, nonce + 2, "no gas was spent on a transaction that reverts");
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
+    assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(sold));
+    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_of_the_account_is_waited_for_as_long_as_the_permit_serves() {
+    let world = World::new(3).await;
+    let turn = world.pipeline.turn(31_337, world.account(), Duration::from_secs(1)).await.unwrap();
+    let preview = world.preview(world.approval(1)).await.unwrap();
+    let short = world.with_permits_of(Duration::from_millis(150));
+    let hasty = short.preview(world.approval(2), world.wallet.clone(), ASKED).await.unwrap();
+    let refused = short.commit(hasty.permit.permit_id, Consent::None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::PermitExpired, "{refused:#?}");
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+    // Another account's is another matter, and whoever has the turn commits in it.
+    drop(world.pipeline.turn(31_337, Address::repeat_byte(9), Duration::from_millis(50)).await.unwrap());
+    let committed = world.pipeline.commit_in(turn, preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done);
+    // What only takes back passes while somebody else has the turn: a stuck transaction must not keep it from that.
+    let _turn = world.pipeline.turn(31_337, world.account(), Duration::from_millis(50)).await.unwrap();
+    let permit2 = world.contract(Contract::Permit2);
+    let revoke = Proposal { intent: Intent::Revoke, ..world.approval(0) };
+    let preview = world.preview(revoke).await.unwrap();
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done);
+    assert_eq!(world.allowance(permit2).await, U256::ZERO);
 }

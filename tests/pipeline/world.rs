@@ -27,21 +27,21 @@ use bardo::base::text::SafeText;
 use bardo::base::units::{BasisPoints, Usd};
 use bardo::chain::devnet::{Chain, State};
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
-use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::network::{Contract, DataFees, Description, NetworkKind};
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
-use bardo::chain::sender::{self, Sender, SenderRules};
+use bardo::chain::sender::{Sender, SenderRules};
 use bardo::chain::signed::Signed;
 use bardo::chain::token::{self, Token};
 use bardo::custody::development::DevelopmentAccount;
 use bardo::fabric::{Event, Fabric, Receiver};
+use bardo::runtime::data::ROOMS;
 use bardo::safety::account::{Account, AccountKind, FrameContext, SignError};
 use bardo::safety::approval::{ApprovalDesk, ApprovalNeed};
 use bardo::safety::audit::{self, Trail};
 use bardo::safety::checks::slippage::SlippageLimits;
 use bardo::safety::ground::Ground;
-use bardo::safety::permit;
 use bardo::safety::pipeline::{Asked, Capability, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
@@ -73,6 +73,14 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
 #[allow(dead_code)] // The benchmark that includes this file has no use for it.
 pub fn devnet() -> &'static bardo::sandbox::SandboxChain {
     &SANDBOX.chains()[0]
+}
+
+/// The devnet's address book, of the chain that all tests work on alone.
+#[allow(dead_code)] // The benchmark that includes this file has no use for it.
+pub fn description() -> Description {
+    let mut description = SANDBOX.description();
+    description.chains.truncate(1);
+    description
 }
 
 /// One test at a time with each account.
@@ -426,13 +434,19 @@ impl World {
     /// A pipeline like this one whose permits are over as soon as they are issued.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn with_permits_of_no_time(&self) -> Pipeline {
+        self.with_permits_of(Duration::ZERO)
+    }
+
+    /// A pipeline like this one whose permits serve so long.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn with_permits_of(&self, time: Duration) -> Pipeline {
         pipeline(
             &self.client,
             &self.store,
             self.book.clone(),
             &self.fabric,
             &self.desk,
-            (Duration::ZERO, self.sending),
+            (time, self.sending),
             self.clock.clone(),
         )
     }
@@ -440,7 +454,13 @@ impl World {
     /// The same chain and account under other rules, which are kept in another database.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn pipeline_under(&self, rules: Arc<dyn Rulebook>, store: &Store) -> Pipeline {
-        pipeline(&self.client, store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
+        self.pipeline_with(rules, store, TTL)
+    }
+
+    /// The same, with permits that serve so long.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn pipeline_with(&self, rules: Arc<dyn Rulebook>, store: &Store, permits: Duration) -> Pipeline {
+        pipeline(&self.client, store, rules, &self.fabric, &self.desk, (permits, self.sending), self.clock.clone())
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
@@ -450,8 +470,15 @@ impl World {
         devnet.run(move |chain: &mut Chain| chain.set_code(oracle, code)).await.unwrap().unwrap();
         // In a block, where whoever asks by its hash finds it.
         self.mint(1).await;
+        self.charging(DataFees::Oracle(oracle))
+    }
+
+    /// The same chain, of which this is known of what is paid beside gas.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn charging(&self, data_fees: DataFees) -> Pipeline {
+        let devnet = SANDBOX.chains()[0].devnet.clone();
         let mut network = self.client.network().clone();
-        network.data_fees = Some(oracle);
+        network.data_fees = data_fees;
         let client = ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap();
         let rules = self.book.clone();
         pipeline(&client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
@@ -616,10 +643,17 @@ impl World {
 
     /// The same, with a least output in the calldata that need not be the declared one.
     pub async fn swap_enforcing(&self, usdc: u64, enforced: Option<U256>) -> Proposal {
+        self.swap_in_parts(usdc, enforced, 1).await
+    }
+
+    /// The same, as so many swaps one after the other in one call.
+    pub async fn swap_in_parts(&self, usdc: u64, enforced: Option<U256>, parts: u64) -> Proposal {
         let amount = U256::from(usdc);
-        let expected = self.quote(amount).await;
+        let parts = U256::from(parts);
+        // What the division leaves over is not promised.
+        let expected = self.quote(amount).await - U256::from(1_000) * (parts - U256::from(1));
         let slippage = BasisPoints::new(50).unwrap();
-        let least = slippage.minimum_out(expected);
+        let least = slippage.minimum_out(expected).div_ceil(parts) * parts;
         let (router, permit2) = (self.contract(Contract::UniversalRouter), self.contract(Contract::Permit2));
         let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
         let now = self.clock.now_millis();
@@ -636,19 +670,16 @@ impl World {
             spender: router,
             sigDeadline: U256::from(deadline),
         };
-        let execution = Execution {
-            commands: vec![
-                Command::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() },
-                Command::Swap(Swap {
-                    path: Path::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
-                    exact: Exactness::In { amount, out_min: enforced.unwrap_or(least) },
-                    recipient: CALLER,
-                    payer_is_user: true,
-                    min_hop_prices: vec![],
-                }),
-            ],
-            deadline: Some(U256::from(deadline)),
-        };
+        let part = Command::Swap(Swap {
+            path: Path::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
+            exact: Exactness::In { amount: amount / parts, out_min: enforced.unwrap_or(least) / parts },
+            recipient: CALLER,
+            payer_is_user: true,
+            min_hop_prices: vec![],
+        });
+        let permits = Command::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() };
+        let commands = std::iter::once(permits).chain(std::iter::repeat_n(part, parts.to())).collect();
+        let execution = Execution { commands, deadline: Some(U256::from(deadline)) };
         let message = TypedMessage::Permit2Allowance { permit2, permit };
         let offset = execution.signature_offset(Version::V2_0).unwrap();
         let main = Leg {
@@ -702,7 +733,7 @@ fn sending() -> SenderRules {
 }
 
 fn open(folder: &tempfile::TempDir) -> Store {
-    let rooms = [permit::MIGRATIONS, sender::MIGRATIONS, audit::MIGRATIONS, BOOK];
+    let rooms: Vec<Migrations> = ROOMS.iter().copied().chain([BOOK]).collect();
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 

@@ -14,6 +14,7 @@ mod devnet;
 mod disk;
 mod endpoints;
 mod fellow;
+mod halts;
 mod host;
 mod outside;
 mod power;

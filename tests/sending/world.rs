@@ -48,6 +48,7 @@ impl World {
         let devnet = Devnet::spawn(DevnetConfig { chain, running }).unwrap();
         let network = Network::devnet("ethereum", CHAIN_ID, AddressBook::default());
         let rules = SenderRules {
+            outbid_after: Duration::from_secs(60),
             poll: Duration::from_millis(20),
             resend_after: Duration::from_millis(50),
             resend_unclear: Duration::from_millis(25),

@@ -15,6 +15,8 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
+use alloy::primitives::Address;
+
 use super::safety::SECONDS;
 use super::{ChainSettings, ConfigError, FileProblem, Origin, RpcUrl, SafetySettings, Setting, paths};
 use crate::base::{
@@ -35,6 +37,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("chains.NAME.chain_id", "the id its endpoints must answer"),
     ("chains.NAME.relay", "a private relay for transactions that are not to be seen waiting"),
     ("chains.NAME.relay_status", "where that relay tells the status of a transaction, by hash"),
+    ("chains.NAME.data_fee_oracle", "the contract that tells what that rollup asks beside gas, or none"),
     ("account", "the key that acts, as `bardo keys list` names it; on devnets development:N"),
     ("safety.permit_seconds", "how long a previewed action can be done"),
     ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
@@ -48,7 +51,7 @@ pub const KEYS: &[(&str, &str)] = &[
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 const TOP: &[&str] = &["network", "book", "data_dir", "log", "account", "chains", "order_type", "prices", "safety"];
-const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status"];
+const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle"];
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
 /// Auctions that orders can be placed in.
@@ -128,7 +131,7 @@ impl Source<'_> {
             let origin = self.origin(key.span());
             let mut rpc = None;
             let mut chain_id = None;
-            let (mut relay, mut relay_status) = (None, None);
+            let (mut relay, mut relay_status, mut data_fee_oracle) = (None, None, None);
             for (key, value) in self.table(&place, value, "a table such as [chains.sepolia]")? {
                 let name: &str = key.get_ref();
                 let full = format!("{place}.{name}");
@@ -136,12 +139,14 @@ impl Source<'_> {
                     "rpc" => rpc = Some(self.setting(value, self.endpoints(&full, value)?)),
                     "relay" => relay = Some(self.setting(value, self.endpoint(&full, value)?)),
                     "relay_status" => relay_status = Some(self.setting(value, self.endpoint(&full, value)?)),
+                    "data_fee_oracle" => data_fee_oracle = Some(self.setting(value, self.oracle(&full, value)?)),
                     "chain_id" => chain_id = Some(self.setting(value, self.whole_number(&full, value)?)),
                     _ => return Err(self.unknown(key.span(), name, &format!("in [{place}]"), CHAIN)),
                 }
             }
             let rpc = rpc.unwrap_or(Setting { value: Vec::new(), origin });
-            if chains.insert(chain.clone(), ChainSettings { rpc, chain_id, relay, relay_status }).is_some() {
+            let settings = ChainSettings { rpc, chain_id, relay, relay_status, data_fee_oracle };
+            if chains.insert(chain.clone(), settings).is_some() {
                 return Err(self.bad(key.span(), &place, "this chain has settings twice; keep one table"));
             }
         }
@@ -203,6 +208,16 @@ impl Source<'_> {
     fn endpoint(&self, key: &str, value: &Value<'_>) -> Result<RpcUrl, ConfigError> {
         let text = self.string(key, value, "a URL such as \"https://relay.example\"")?;
         RpcUrl::parse(&text).map_err(|error| self.bad(value.span(), key, &error.to_string()))
+    }
+
+    /// A contract, or none.
+    fn oracle(&self, key: &str, value: &Value<'_>) -> Result<Option<Address>, ConfigError> {
+        let text = self.string(key, value, "\"none\" or an address in quotes")?;
+        if text == "none" {
+            return Ok(None);
+        }
+        let address = text.parse().map_err(|_| self.bad(value.span(), key, "neither \"none\" nor an address"))?;
+        Ok(Some(address))
     }
 
     fn safety(&self, value: &Value<'_>) -> Result<SafetySettings, ConfigError> {

@@ -10,6 +10,8 @@ mod safety;
 
 use std::{collections::BTreeMap, fmt, path::PathBuf};
 
+use alloy::primitives::Address;
+
 use crate::base::units::Usd;
 
 pub use file::{KEYS, TEMPLATE};
@@ -62,6 +64,8 @@ pub struct ChainSettings {
     pub relay: Option<Setting<RpcUrl>>,
     /// Where that relay tells what became of them, by hash.
     pub relay_status: Option<Setting<RpcUrl>>,
+    /// What is asked beside gas: nothing, or what this contract tells. Not set: as Bardo knows the chain.
+    pub data_fee_oracle: Option<Setting<Option<Address>>>,
 }
 
 /// A value and where it was set.
@@ -309,7 +313,10 @@ fn set_endpoints(chains: &mut BTreeMap<String, ChainSettings>, chain: String, rp
     match chains.get_mut(&chain) {
         Some(settings) => settings.rpc = rpc,
         None => {
-            chains.insert(chain, ChainSettings { rpc, chain_id: None, relay: None, relay_status: None });
+            chains.insert(
+                chain,
+                ChainSettings { rpc, chain_id: None, relay: None, relay_status: None, data_fee_oracle: None },
+            );
         }
     }
 }

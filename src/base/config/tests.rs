@@ -245,6 +245,7 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         ("[safety]\nminimum_pool_depth_usd = \"0\"\n", "anybody could set it"),
         ("[safety]\npermit_second = 30\n", "did you mean 'permit_seconds'"),
         ("[chains.ethereum]\nrelay = \"relay\"\n", "not a URL"),
+        ("[chains.mine]\ndata_fee_oracle = \"nobody\"\n", "nor an address"),
     ] {
         let (line, _, text) = problem(file);
         assert!(line == 2 && text.contains(says), "{file}: {text}");

@@ -43,12 +43,22 @@ pub struct Network {
     pub block_millis: u64,
     /// Where people look at transactions: `{explorer}/tx/{hash}`.
     pub explorer: Option<&'static str>,
-    /// The contract that tells what a rollup asks for putting a transaction on its base chain, beside gas: the OP stack's
-    /// GasPriceOracle ([specification](https://specs.optimism.io/protocol/predeploys.html#gaspriceoracle)). `None` where
-    /// gas is all that is paid.
-    pub data_fees: Option<Address>,
+    /// What is paid beside gas.
+    pub data_fees: DataFees,
     /// Contracts, tokens and feeds.
     pub book: AddressBook,
+}
+
+/// What a chain asks for a transaction beside gas: some rollups ask for putting it on their base chain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DataFees {
+    /// Gas is all.
+    None,
+    /// This contract tells: the OP stack's GasPriceOracle
+    /// ([specification](https://specs.optimism.io/protocol/predeploys.html#gaspriceoracle)).
+    Oracle(Address),
+    /// Nobody has said so yet: what is spent there cannot be bounded, so nothing is signed.
+    Unknown,
 }
 
 /// Whose money moves on a network.
@@ -133,7 +143,10 @@ static NAMED: LazyLock<Vec<Network>> = LazyLock::new(|| {
             native_symbol: facts.native_symbol,
             block_millis: facts.block_millis,
             explorer: Some(facts.explorer),
-            data_fees: OP_STACK.contains(&facts.chain_id).then_some(GAS_PRICE_ORACLE),
+            data_fees: match OP_STACK.contains(&facts.chain_id) {
+                true => DataFees::Oracle(GAS_PRICE_ORACLE),
+                false => DataFees::None,
+            },
             book: book::bundled(facts.name, facts.chain_id),
         })
         .collect()
@@ -198,7 +211,7 @@ impl Network {
             native_symbol: "ETH",
             block_millis: if chain_id == DEVNET_BASE { 1_000 } else { 2_000 },
             explorer: None,
-            data_fees: None,
+            data_fees: DataFees::None,
             book,
         }
     }
@@ -214,7 +227,7 @@ impl Network {
             native_symbol: "ETH",
             block_millis: 12_000,
             explorer: None,
-            data_fees: None,
+            data_fees: DataFees::Unknown,
             book: AddressBook::default(),
         }
     }

@@ -68,6 +68,8 @@ pub struct SenderRules {
     /// Before bytes are sent again of which no endpoint has said that it has them. Doubles each time, up to
     /// [`Self::resend_after`].
     pub resend_unclear: Duration,
+    /// Before a transaction that no block has taken should be outbid.
+    pub outbid_after: Duration,
 }
 
 impl SenderRules {
@@ -83,6 +85,8 @@ impl SenderRules {
             poll: (block / 8).clamp(Duration::from_millis(25), Duration::from_secs(2)),
             resend_after: (block * 5).max(Duration::from_secs(5)),
             resend_unclear: Duration::from_millis(250),
+            // Twice the base fee was offered, which six full blocks in a row cannot outgrow.
+            outbid_after: (block * 8).max(Duration::from_secs(12)),
         }
     }
 }

@@ -49,6 +49,7 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::{CapabilityTier, Phase, ToolMeta};
 use crate::base::text::SafeText;
 use crate::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolStart, params_hash};
+use crate::safety::account::AccountKind;
 use crate::safety::operator::CallRefused;
 use crate::safety::pipeline::Fate;
 use crate::store::Store;
@@ -284,7 +285,9 @@ impl Shared {
     fn standing(&self, asked: Option<Phase>) -> Standing {
         let own = self.acting.as_ref().map_or(Phase::Thriving, |acting| *acting.phase.borrow());
         let desk = self.acting.as_ref().map(|acting| acting.pipeline.desk().clone());
-        Standing { phase: asked.map_or(own, |asked| asked.max(own)), desk }
+        let kind = self.acting.as_ref().map(|acting| acting.account.kind());
+        let signs_messages = kind.is_none_or(AccountKind::signs_messages);
+        Standing { phase: asked.map_or(own, |asked| asked.max(own)), desk, signs_messages }
     }
 
     fn say(&self, call_id: CallId, kind: EventKind) {

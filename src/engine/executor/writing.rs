@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::holding::Hold;
 use super::{Executor, Job, Running, Shared, bound, settle, told};
-use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::error::{ErrorCategory, ErrorCode, ErrorGroup, ToolError};
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::model::{Phase, ToolMeta};
 use crate::base::text::SafeText;
@@ -22,9 +22,10 @@ use crate::engine::context::CallContext;
 use crate::engine::envelope::{Status, ToolResponse};
 use crate::engine::keys::Claim;
 use crate::engine::tool::{Deliver, Reply, WriteJob};
-use crate::fabric::{EventKind, ToolOverrun};
+use crate::engine::world::WorldChain;
+use crate::fabric::{EventKind, ToolOverrun, TxState};
 use crate::safety::approval::{ApprovalNeed, Consent, Decision};
-use crate::safety::pipeline::{Asked, Committed, Preview, State};
+use crate::safety::pipeline::{Asked, Committed, Preview, State, Turn};
 
 /// What a call wants beside its parameters.
 #[derive(Debug, Clone, Copy)]
@@ -133,6 +134,13 @@ impl Executor {
     }
 }
 
+/// What is said of transactions that were signed and are in no block yet, or not deep enough.
+fn unsettled(committed: &Committed) -> Option<ToolError> {
+    let open = committed.legs.iter().find(|leg| !matches!(leg.state, TxState::Confirmed | TxState::Reverted))?;
+    let said = format_args!("transaction {} was signed, and is not settled in the time that was waited", open.hash);
+    Some(ToolError::new(ErrorCode::ExecutionTxTimeout, said).detail("tx_hash", open.hash.to_string()))
+}
+
 fn timed_out(meta: &ToolMeta) -> Refusal {
     let seconds = meta.tick_budget.cancel_after().as_secs();
     ToolError::new(
@@ -210,6 +218,8 @@ impl Drop for Act {
 struct Previewed {
     preview: Arc<Preview>,
     deliver: Deliver,
+    /// How many turns of the account there had been before it was prepared.
+    turns: u64,
 }
 
 impl Act {
@@ -231,6 +241,8 @@ impl Act {
             return Err(error.into());
         };
         let mut previewed = self.preview(acting, job).await?;
+        // What somebody has looked at and committed by its permit is done as it is, or not at all.
+        let as_it_is = self.hold.is_some();
         if let Some(hold) = self.hold.take() {
             self.leave.advance(Stage::Asking)?;
             hold.wait(&previewed.preview).await?;
@@ -243,9 +255,21 @@ impl Act {
                 &rehearsed.map_err(|refusal| refused(refusal.error()))?,
             );
         }
-        let consent = loop {
+        let (consent, turn) = loop {
             match self.consent(acting, &mut previewed, &params).await? {
-                Answered::Consent(consent) => break consent,
+                Answered::Consent(consent) => {
+                    let turn = self.turn(acting, &previewed.preview).await?;
+                    let stale = turn.as_ref().is_some_and(|turn| turn.count() != previewed.turns);
+                    if !stale || as_it_is || matches!(consent, Consent::Yes(_)) {
+                        break (consent, turn);
+                    }
+                    // Another action of the account came first: its balances and allowances are others now. Nobody
+                    // has looked at what was prepared before, so it is prepared anew, and in this turn.
+                    previewed = self.preview(acting, self.bind(&params)?).await?;
+                    if let Some(consent) = self.without_asking(acting, &previewed.preview) {
+                        break (consent, turn);
+                    }
+                }
                 Answered::Edit(amount) => {
                     match params.get_mut("amount") {
                         Some(old) => *old = Value::from(amount),
@@ -277,7 +301,11 @@ impl Act {
         }
         failpoint::reach(Failpoint::Acting);
         let permit_id = previewed.preview.permit.permit_id;
-        match acting.pipeline.commit(permit_id, consent).await {
+        let committed = match turn {
+            Some(turn) => acting.pipeline.commit_in(turn, permit_id, consent).await,
+            None => acting.pipeline.commit(permit_id, consent).await,
+        };
+        match committed {
             Ok(committed) => self.ended(&previewed.preview, previewed.deliver, &committed),
             Err(refusal) => Err(refused(refusal.error())),
         }
@@ -292,6 +320,13 @@ impl Act {
 
     /// Lets the tool propose and the pipeline look.
     async fn preview(&self, acting: &Acting, job: WriteJob) -> Result<Previewed, Refusal> {
+        let chains = self.shared.world.chains().iter().map(WorldChain::network);
+        let turns: Vec<(u64, u64)> = chains
+            .map(|network| {
+                let turns = acting.pipeline.turns(network.chain_id, acting.account.address());
+                Ok((network.chain_id, turns.map_err(|refusal| refused(refusal.error()))?))
+            })
+            .collect::<Result<_, Refusal>>()?;
         let prepared = job(self.context.clone()).await?;
         let mut proposal = prepared.proposal;
         // Who asks is not the tool's to say.
@@ -300,9 +335,34 @@ impl Act {
         proposal.golem_id = self.shared.golem_id.clone();
         let own = *acting.phase.borrow();
         let phase = self.wishes.phase.map_or(own, |asked| asked.max(own));
+        let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).map_or(0, |(_, turns)| *turns);
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), Asked { phase }).await;
         let preview = preview.map_err(|refusal| refused(refusal.error()))?;
-        Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver })
+        Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
+    }
+
+    /// Waits for the account's turn, for as long as the permit serves. What only takes back waits in the pipeline, and
+    /// not for long.
+    async fn turn(&self, acting: &Acting, preview: &Preview) -> Result<Option<Turn>, Refusal> {
+        if preview.simulated.takes_back {
+            return Ok(None);
+        }
+        let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
+        let patience = preview.permit.expires.saturating_duration_since(Instant::now());
+        let turn = acting.pipeline.turn(chain_id, account, patience).await;
+        turn.map(Some).map_err(|refusal| refused(refusal.error()))
+    }
+
+    /// The consent that stands without a question; nothing where one would have to be asked.
+    fn without_asking(&self, acting: &Acting, preview: &Preview) -> Option<Consent> {
+        match &preview.needs {
+            ApprovalNeed::Instant | ApprovalNeed::Notify => Some(Consent::None),
+            ApprovalNeed::Delay { .. } => None,
+            ApprovalNeed::Approval { .. } => match self.wishes.approve.unwrap_or(acting.approve) {
+                ApprovalMode::Always => Some(Consent::Always),
+                ApprovalMode::Never | ApprovalMode::Ask => None,
+            },
+        }
     }
 
     /// Comes by the consent that the preview takes.
@@ -373,7 +433,9 @@ impl Act {
                 (Status::Simulated, None)
             }
             State::Done => (Status::Success, None),
-            State::Unclear | State::Placed => (Status::Partial, None),
+            State::Placed => (Status::Partial, None),
+            // Not an error of the call: it goes on by itself, and calling again would do it twice.
+            State::Unclear => (Status::Partial, unsettled(committed)),
             State::Reverted => {
                 let error =
                     ToolError::new(ErrorCode::ExecutionTxReverted, "the transaction is in a block and reverted");
@@ -416,8 +478,10 @@ enum Answered {
 /// A rule, or a doubt of the pipeline, stands against it: blocked. What broke on the way is an error.
 fn refused(error: ToolError) -> Refusal {
     let code = error.code();
+    // Whatever a check of the pipeline says no with is a denial, of whichever category the caller's own affair is.
     let blocked = code.category() == ErrorCategory::RiskBlocked
-        || matches!(code, ErrorCode::SafetySimulationFailed | ErrorCode::Halted | ErrorCode::ApprovalRequired);
+        || code.group() == ErrorGroup::Safety
+        || code == ErrorCode::ApprovalRequired;
     Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
 }
 

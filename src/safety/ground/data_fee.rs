@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use super::Ground;
 use crate::abi::gas_price_oracle::GasPriceOracle;
+use crate::chain::network::DataFees;
 use crate::chain::provider::ProviderError;
 use crate::safety::framed::Framed;
 use crate::safety::value::Doubt;
@@ -25,7 +26,11 @@ impl Ground {
     /// # Errors
     /// A [`Doubt`] where the chain asks something and does not tell how much.
     pub async fn data_fee(&self, framed: &Framed, block: BlockId) -> Result<U256, Doubt> {
-        let Some(oracle) = self.network().data_fees else { return Ok(U256::ZERO) };
+        let oracle = match self.data_fees {
+            DataFees::None => return Ok(U256::ZERO),
+            DataFees::Oracle(oracle) => oracle,
+            DataFees::Unknown => return Err(self.unknown_fees()),
+        };
         let untold = |why: &dyn std::fmt::Display| {
             Doubt::because(format_args!("what the rollup asks for its base chain cannot be told: {why}"))
         };
@@ -46,8 +51,10 @@ impl Ground {
     /// # Errors
     /// A [`Doubt`] where the chain asked something and does not tell how much.
     pub async fn data_fee_paid(&self, hash: B256) -> Result<U256, Doubt> {
-        if self.network().data_fees.is_none() {
-            return Ok(U256::ZERO);
+        match self.data_fees {
+            DataFees::None => return Ok(U256::ZERO),
+            DataFees::Oracle(_) => {}
+            DataFees::Unknown => return Err(self.unknown_fees()),
         }
         let receipt = self.client.provider().raw_request::<_, Value>("eth_getTransactionReceipt".into(), (hash,)).await;
         let receipt = receipt.map_err(|error| Doubt::because(ProviderError::from(error)))?;
@@ -55,6 +62,15 @@ impl Ground {
         fee.ok_or_else(|| {
             Doubt::because(format_args!("the receipt of {hash} does not tell its fee for the base chain"))
         })
+    }
+
+    fn unknown_fees(&self) -> Doubt {
+        let network = self.network();
+        Doubt::because(format_args!(
+            "nobody has said whether {network} asks a fee beside gas: set chains.{}.data_fee_oracle to \"none\", or to \
+             the contract that tells it",
+            network.name
+        ))
     }
 }
 

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, Bytes};
+use alloy::primitives::{Address, B256, Bytes, U256};
 
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
@@ -232,19 +232,13 @@ impl Orders {
         Ok(self.inner.store.read(record::live)?)
     }
 
-    /// What all live orders of an account can still take of a token.
+    /// What signed orders of an account may still take of a token, in raw units.
     ///
     /// # Errors
     /// The database's failure.
-    pub fn promised(
-        &self,
-        chain_id: u64,
-        account: Address,
-        token: Address,
-    ) -> Result<alloy::primitives::U256, OrderError> {
-        let live = self.live()?.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
-        let takes = live.flat_map(|one| one.message.takes()).filter(|takes| takes.token == token);
-        Ok(takes.fold(alloy::primitives::U256::ZERO, |sum, takes| sum.saturating_add(takes.amount)))
+    pub fn promised(&self, chain_id: u64, account: Address, token: Address) -> Result<U256, OrderError> {
+        let promised = self.inner.store.read(|connection| record::promised(connection, chain_id, account))?;
+        Ok(promised.get(&token).copied().unwrap_or_default())
     }
 
     /// Hands a signed and stored order to its service: once. An answer that says it was not taken leaves it to be

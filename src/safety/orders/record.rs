@@ -1,6 +1,8 @@
 //! Signed orders in the database: written down in the transaction that holds their money, before they are signed;
 //! their signature before anybody else sees it; their end with the ledger's.
 
+use std::collections::BTreeMap;
+
 use alloy::primitives::{Address, B256, Bytes, U256};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -292,6 +294,21 @@ pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<
         .query_row([permit_id.to_string()], raw)
         .optional()?;
     row.map(Raw::read).transpose()
+}
+
+/// What signed orders of an account may still take on a chain, by token, in raw units.
+pub(crate) fn promised(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+) -> Result<BTreeMap<Address, U256>, StoreError> {
+    let mut promised: BTreeMap<Address, U256> = BTreeMap::new();
+    let live = live(connection)?.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
+    for takes in live.flat_map(|one| one.message.takes()) {
+        let sum = promised.entry(takes.token).or_default();
+        *sum = sum.saturating_add(takes.amount);
+    }
+    Ok(promised)
 }
 
 /// Every order that has been signed and has not ended, the oldest first.

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;
-use alloy::primitives::U256;
+use alloy::primitives::{Address, U256};
 use alloy::providers::Provider as _;
 
 use super::{Pipeline, Refusal};
@@ -22,6 +22,7 @@ use crate::safety::checks::{policy_cage, slippage};
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ground::{Ground, portfolio};
+use crate::safety::orders::record;
 use crate::safety::simulate::{self, Fault, Simulated, Surroundings};
 use crate::safety::value::{Doubt, Spreads, Values, values};
 use crate::safety::verdict::Verdict;
@@ -81,7 +82,7 @@ impl Pipeline {
         let named: BTreeSet<TokenId> = tokens.keys().copied().chain(listed).collect();
         let named: Vec<TokenId> = named.into_iter().collect();
         let (spreads, data_fee, balances, cage) = futures::join!(
-            ground.spreads(&named, traded),
+            ground.spreads_on(fork.pinned().hash, &named, traded),
             ground.data_fee(framed, block),
             ground.balances(framed.account(), &tokens, block),
             cage::read(ground, framed.account(), block, fork.next_block().timestamp)
@@ -100,6 +101,7 @@ impl Pipeline {
             permit2: ground.network().book.contract(Contract::Permit2),
             wrapped: ground.network().book.contract(Contract::WrappedNative),
             stables: ground.stables(),
+            promised: self.promised(framed)?,
         };
         let mut faults = simulate::declared(framed, &around);
         faults.extend(calldata::read(framed.proposal(), &ground.network().book));
@@ -139,6 +141,13 @@ impl Pipeline {
             verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
         }
         Ok(Assessment { facts, verdicts, faults, spreads })
+    }
+
+    /// What signed orders of the account may still take, by token.
+    pub(super) fn promised(&self, framed: &Framed) -> Result<BTreeMap<Address, U256>, Refusal> {
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let promised = self.inner.store.read(|connection| record::promised(connection, chain_id, account));
+        promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
 
     /// Tells the fabric how every check decided.

@@ -15,6 +15,7 @@ use super::assess::Assessment;
 use super::capability::Capability;
 use super::recover::ended;
 use super::settle::Truth;
+use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
 use super::{Pipeline, Prepared, Preview, Refusal, Slot};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
@@ -143,7 +144,7 @@ enum GateError {
 
 /// Why signed bytes were not stored.
 #[derive(Debug, thiserror::Error)]
-enum KeepError {
+pub(super) enum KeepError {
     #[error(transparent)]
     Record(#[from] RecordError),
     #[error(transparent)]
@@ -183,10 +184,27 @@ impl Pipeline {
     /// # Errors
     /// [`Refusal`]: nothing was signed. What fails after the first signature is in the [`Committed`].
     pub async fn commit(&self, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
+        self.commit_by(ByTurn::Own, permit_id, consent).await
+    }
+
+    /// The same in a turn that the caller has.
+    ///
+    /// # Errors
+    /// As [`Self::commit`].
+    pub async fn commit_in(&self, turn: Turn, permit_id: PermitId, consent: Consent) -> Result<Committed, Refusal> {
+        self.commit_by(ByTurn::Given(turn), permit_id, consent).await
+    }
+
+    pub(super) async fn commit_by(
+        &self,
+        turn: ByTurn,
+        permit_id: PermitId,
+        consent: Consent,
+    ) -> Result<Committed, Refusal> {
         let prepared = self.take(permit_id)?;
         let (framed, pipeline) = (prepared.preview.framed.clone(), self.clone());
         let work = async move {
-            let result = pipeline.carry_out(prepared, consent).await;
+            let result = pipeline.carry_out(prepared, consent, turn).await;
             if let Err(refusal) = &result {
                 pipeline.refuse(&framed, permit_id, refusal).await;
             }
@@ -280,8 +298,9 @@ impl Pipeline {
         Ok(preview.permit.verify(&preview.framed, self.inner.rules.version(), now, Instant::now())?)
     }
 
-    async fn carry_out(&self, prepared: Prepared, consent: Consent) -> Result<Committed, Refusal> {
+    async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: ByTurn) -> Result<Committed, Refusal> {
         let permit_id = prepared.preview.permit.permit_id;
+        let _turn = self.have_turn(&prepared.preview, turn).await?;
         let assessment = self.look_again(&prepared).await?;
         if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
             return Err(Refusal::by(vec![verdict], None));
@@ -299,6 +318,22 @@ impl Pipeline {
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
         self.run_plan(prepared, assessment, held, next, at_work).await
+    }
+
+    /// The account's turn, to be kept until the plan is over; nothing for a part of a plan that has it.
+    async fn have_turn(&self, preview: &Preview, turn: ByTurn) -> Result<Option<Turn>, Refusal> {
+        let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
+        match turn {
+            ByTurn::Outer => Ok(None),
+            ByTurn::Given(turn) if turn.is_of(chain_id, account) => Ok(Some(turn)),
+            ByTurn::Given(_) | ByTurn::Own => {
+                let patience = preview.permit.expires.saturating_duration_since(Instant::now());
+                if preview.simulated.takes_back {
+                    return Ok(self.turn(chain_id, account, patience.min(TAKING_BACK_WAITS)).await.ok());
+                }
+                Ok(Some(self.turn(chain_id, account, patience).await?))
+            }
+        }
     }
 
     /// Whether there is consent enough for what it is now.
@@ -578,7 +613,13 @@ pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State)
 
 /// Whether `signed` is leg number `leg` exactly as it was framed, with valid signatures of the right
 /// signers where the frame has room for them, and nothing else.
-fn as_framed(framed: &Framed, leg: usize, nonce: u64, fees: FeeBound, signed: &Signed) -> Result<(), &'static str> {
+pub(super) fn as_framed(
+    framed: &Framed,
+    leg: usize,
+    nonce: u64,
+    fees: FeeBound,
+    signed: &Signed,
+) -> Result<(), &'static str> {
     let chain_id = framed.proposal().chain_id;
     let wanted = framed.legs().get(leg).ok_or("there is no such transaction")?;
     let transaction = signed.transaction();

@@ -6,8 +6,10 @@
 //! | `assess` | facts, verdicts and simulation on one block |
 //! | `preview` | from a proposal to a permit |
 //! | `commit` | from a permit to signed bytes on their way |
+//! | `turn` | one commit of an account at a time, among all programs on a ledger |
 //! | `plan` | the legs of a plan one after the other, and what is taken back if it stops half-way |
 //! | `order` | a message that others settle, signed and handed on |
+//! | `outbid` | a transaction that no block takes, signed once more within the frame's gas |
 //! | `settle` | receipts, what the chain says became of it, the ledger's last word |
 //! | `recover` | what a crash left behind |
 //! | `refusal` | why not |
@@ -16,11 +18,13 @@ mod assess;
 mod capability;
 mod commit;
 mod order;
+mod outbid;
 mod plan;
 mod preview;
 mod recover;
 mod refusal;
 mod settle;
+mod turn;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -53,6 +57,7 @@ pub use preview::Preview;
 pub use recover::{Fate, Found, LeftOver, RECOVERY, Recovered, Step};
 pub use refusal::Refusal;
 pub use settle::Truth;
+pub use turn::Turn;
 
 /// A frame's fees may be this many times the base fee, beside the tip: the first try pays up to twice
 /// of it, the rest is for outbidding.

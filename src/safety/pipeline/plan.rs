@@ -1,24 +1,27 @@
 //! The legs of a plan, one after the other. Before each but the first the rest is looked at again on
 //! the block of then; if the plan stops half-way, the allowances that it has given are taken back.
 
-use alloy::primitives::{Bytes, U256};
+use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall as _;
 use futures::future::BoxFuture;
 
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
 use super::order::NotPlaced;
+use super::turn::ByTurn;
 use super::{Asked, AtWork, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::base::error::ErrorCode;
 use crate::base::model::Check;
 use crate::base::text::SafeText;
+use crate::chain::network::Contract;
 use crate::chain::sender::{self, NonceTicket, Route};
+use crate::chain::token::TokenId;
 use crate::fabric::TxState;
 use crate::safety::approval::Consent;
 use crate::safety::framed::FeeBound;
-use crate::safety::proposal::{AllowanceBound, Intent, Leg, Proposal, Purpose};
+use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use crate::safety::rulebook::End;
 
 /// The checks that a leg after the first must pass again. What counts and caps has been taken into
@@ -91,7 +94,8 @@ impl Pipeline {
                     break;
                 }
             };
-            let report = self.send_and_follow(&framed, leg, &sender, stored).await;
+            let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
+            remarks.extend(outbids);
             let state = report.state;
             legs.push(report);
             match state {
@@ -241,15 +245,23 @@ impl Pipeline {
         Ok(assessment)
     }
 
-    /// Takes back every allowance that the plan's first legs have given and its main leg did not use.
+    /// Takes back every allowance that the plan's first legs have given and its main leg did not use, down to what open
+    /// orders may take.
     async fn take_back(&self, prepared: &Prepared, legs: &[LegReport]) -> Vec<String> {
         let framed = &prepared.preview.framed;
         let given = framed.proposal().legs.iter().zip(legs);
         let given = given.filter(|(leg, report)| leg.purpose == Purpose::Approve && report.state == TxState::Confirmed);
         let mut remarks = Vec::new();
         let mut back = Vec::new();
+        // Where it cannot be told what they may take, it is nothing: an order that is void costs nobody anything.
+        let promised = self.promised(framed).unwrap_or_default();
+        let permit2 = prepared.ground.network().book.contract(Contract::Permit2);
+        let stays = |token: Address, spender: Address| {
+            let kept = promised.get(&token).filter(|_| permit2 == Some(spender));
+            kept.copied().unwrap_or_default()
+        };
         for (leg, _) in given {
-            match opposite(leg) {
+            match opposite(leg, stays) {
                 Some(leg) => back.push(leg),
                 None => {
                     remarks.push(format!("an allowance given by a call of {} is not known how to take back", leg.to))
@@ -259,13 +271,19 @@ impl Pipeline {
         if back.is_empty() {
             return remarks;
         }
-        let allowances = framed.proposal().allowances.iter();
+        let bounds = framed.proposal().allowances.iter().map(|bound| {
+            let at_most = match (bound.kind, bound.token.id) {
+                (AllowanceKind::Erc20, TokenId::Erc20(token)) => stays(token, bound.spender),
+                (AllowanceKind::Erc20 | AllowanceKind::Permit2 { .. }, _) => U256::ZERO,
+            };
+            AllowanceBound { at_most, ..bound.clone() }
+        });
         let proposal = Proposal {
             intent: Intent::Revoke,
             legs: back,
             outflows: Vec::new(),
             inflows: Vec::new(),
-            allowances: allowances.map(|bound| AllowanceBound { at_most: U256::ZERO, ..bound.clone() }).collect(),
+            allowances: bounds.collect(),
             trade: None,
             recipients: Vec::new(),
             order: None,
@@ -283,15 +301,17 @@ impl Pipeline {
         Box::pin(async move {
             let asked = Asked { phase: like.preview.phase };
             let preview = self.preview(proposal, like.account.clone(), asked).await?;
-            self.commit(preview.permit.permit_id, Consent::None).await
+            self.commit_by(ByTurn::Outer, preview.permit.permit_id, Consent::None).await
         })
     }
 }
 
-/// The call that takes back what `leg` allows, where it is one of the calls that allow.
-fn opposite(leg: &Leg) -> Option<Leg> {
+/// The call that takes back what `leg` allows, where it is one of the calls that allow. Of a token a spender keeps what
+/// `stays` says.
+fn opposite(leg: &Leg, stays: impl Fn(Address, Address) -> U256) -> Option<Leg> {
     let data: Bytes = if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data) {
-        Erc20::approveCall { spender: call.spender, value: U256::ZERO }.abi_encode().into()
+        let value = stays(leg.to, call.spender).min(call.value);
+        Erc20::approveCall { spender: call.spender, value }.abi_encode().into()
     } else if let Ok(call) = Permit2::approveCall::abi_decode(&leg.data) {
         let nothing = Permit2::approveCall { amount: Default::default(), expiration: Default::default(), ..call };
         nothing.abi_encode().into()

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use alloy::eips::BlockId;
 use alloy::primitives::U256;
+use tokio::time::Instant;
 
 use super::assess::Assessment;
 use super::commit::{Held, LegReport, Stored};
@@ -57,14 +58,16 @@ impl Truth {
 }
 
 impl Pipeline {
-    /// Sends stored bytes and waits for their end, for as long as the pipeline's patience lasts.
+    /// Sends stored bytes and waits for their end, for as long as the pipeline's patience lasts; what no block takes
+    /// meanwhile is outbid. With what was done beside.
     pub(super) async fn send_and_follow(
         &self,
-        framed: &Framed,
+        prepared: &Prepared,
+        assessment: &Assessment,
         leg: usize,
-        sender: &Sender,
-        stored: Stored,
-    ) -> LegReport {
+        (sender, stored): (&Sender, Stored),
+    ) -> (LegReport, Vec<String>) {
+        let framed = &prepared.preview.framed;
         let Stored { kept, signed } = stored;
         let hash = kept.hash();
         let report = LegReport {
@@ -91,19 +94,44 @@ impl Pipeline {
         failpoint::reach(Failpoint::Sent);
         self.say_leg(framed, leg, hash, state, None);
         if state == TxState::Dropped {
-            return LegReport { state, ..report };
+            return (LegReport { state, ..report }, Vec::new());
         }
         if main {
             self.step(framed, "Confirming receipt");
         }
-        let rules = WaitRules { patience: self.inner.patience, resend: self.inner.rules.stop().is_none() };
-        let report = match sender.wait(hash, rules).await {
-            Ok(standing) => with_standing(report, &standing),
-            Err(_) => report,
+        let mut remarks = Vec::new();
+        let (mut hash, mut may_outbid) = (hash, true);
+        let deadline = Instant::now() + self.inner.patience;
+        let report = loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
+            let rules = WaitRules { patience, resend: self.inner.rules.stop().is_none() };
+            let standing = sender.wait(hash, rules).await;
+            let report = LegReport { hash, ..report.clone() };
+            let over = Instant::now() >= deadline;
+            match standing {
+                Ok(standing) if standing.settled || over => break with_standing(report, &standing),
+                // In a block that is not deep enough: it only takes time.
+                Ok(standing) if standing.mined.is_some() => {}
+                Ok(_) if may_outbid => match self.outbid(prepared, assessment, leg, (sender, hash)).await {
+                    Ok((newer, remark)) => {
+                        remarks.push(remark);
+                        hash = newer;
+                    }
+                    Err(why) => {
+                        tracing::debug!(%hash, why, "a transaction that waits is not outbid");
+                        may_outbid = false;
+                    }
+                },
+                Ok(_) => {}
+                Err(_) if over => break report,
+                // The chain does not answer: it is asked until patience is over.
+                Err(_) => tokio::time::sleep(sender.rules().poll).await,
+            }
         };
         failpoint::reach(Failpoint::Mined);
         self.say_leg(framed, leg, report.hash, report.state, report.block);
-        report
+        (report, remarks)
     }
 
     /// Balances before and after, held against the declaration.

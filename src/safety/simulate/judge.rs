@@ -14,7 +14,7 @@ use crate::base::model::ActionClass;
 use crate::chain::fork::{Changes, Outcome, Permit2Allowance, Simulation, Status};
 use crate::chain::token::TokenId;
 use crate::safety::framed::{Framed, FramedLeg};
-use crate::safety::proposal::{AllowanceKind, Intent, Leg, Purpose};
+use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Purpose};
 use crate::safety::typed::TypedMessage;
 
 /// Holds a simulation of the legs from number `from` on against the declaration. What it answers
@@ -180,7 +180,7 @@ impl Judge<'_> {
         let id = TokenId::Erc20(token);
         let declared =
             self.framed.proposal().allowances.iter().filter(|bound| bound.token.id == id && bound.spender == spender);
-        let Some(at_most) = declared.map(|bound| bound.at_most).max() else {
+        let Some(stays) = declared.map(|bound| self.may_stay(bound)).max() else {
             faults.push(Fault::new(
                 "allowance",
                 format!("none of {token} for {spender}"),
@@ -188,8 +188,8 @@ impl Judge<'_> {
             ));
             return;
         };
-        // It stands beside open orders: what they may take stays, and what this action takes comes on top.
-        let needed = at_most.saturating_add(self.outflow(id));
+        // What may stay stays, and what this action takes comes on top.
+        let needed = stays.saturating_add(self.outflow(id));
         if is > needed {
             faults.push(Fault::new(
                 "allowance",
@@ -197,6 +197,31 @@ impl Judge<'_> {
                 format!("{is} after transaction {}", leg + 1),
             ));
         }
+    }
+
+    /// The most that a declared allowance may be in the end. A trade is made once: it leaves Permit2 what open orders
+    /// may still take, everybody else nothing, and it cannot declare more for itself.
+    fn may_stay(&self, bound: &AllowanceBound) -> U256 {
+        if !self.is_trade() {
+            return bound.at_most;
+        }
+        let promised = match bound.token.id {
+            TokenId::Erc20(token) if bound.kind == AllowanceKind::Erc20 => self.promised(token, bound.spender),
+            TokenId::Erc20(_) | TokenId::Native => U256::ZERO,
+        };
+        bound.at_most.min(promised)
+    }
+
+    /// What open orders may still take of a token by the allowance of `spender`.
+    fn promised(&self, token: Address, spender: Address) -> U256 {
+        let by_permit2 = self.around.permit2 == Some(spender);
+        let promised = if by_permit2 { self.around.promised.get(&token).copied() } else { None };
+        promised.unwrap_or_default()
+    }
+
+    fn is_trade(&self) -> bool {
+        let proposal = self.framed.proposal();
+        proposal.trade.is_some() || proposal.order.is_some()
     }
 
     fn outflow(&self, token: TokenId) -> U256 {
@@ -352,8 +377,8 @@ impl Judge<'_> {
             let (before, after) = (change.allowance.before, change.allowance.after);
             let of = format!("{} for {}", change.token, change.spender);
             match bound(change.token, change.spender, false) {
-                Some(bound) if after > before && after > bound.at_most => {
-                    faults.push(Fault::new("allowance", format!("at most {} of {of}", bound.at_most), after));
+                Some(bound) if after > before && after > self.may_stay(bound) => {
+                    faults.push(Fault::new("allowance", format!("at most {} of {of}", self.may_stay(bound)), after));
                 }
                 None if after > before => faults.push(Fault::new("allowance", format!("none of {of}"), after)),
                 // Used up by what is spent: that is declared as spent.
@@ -361,6 +386,11 @@ impl Judge<'_> {
                     faults.push(Fault::new("allowance", format!("that of {of} stays {before}"), after));
                 }
                 _ => {}
+            }
+            let promised = self.promised(change.token, change.spender);
+            // Taking back is the operator's to do, a trade's it is not: it would make open orders void.
+            if self.is_trade() && after < before && after < promised {
+                faults.push(Fault::new("allowance", format!("{promised} of {of}, which open orders may take"), after));
             }
         }
         for change in self.changes().permit2_allowances.iter().filter(|change| change.owner == one) {
@@ -382,7 +412,7 @@ impl Judge<'_> {
                 }
                 continue;
             }
-            match bound(change.token, change.spender, true).map(|bound| (bound.at_most, bound.kind)) {
+            match bound(change.token, change.spender, true).map(|bound| (self.may_stay(bound), bound.kind)) {
                 Some((at_most, AllowanceKind::Permit2 { expires_at })) => {
                     if after.amount > at_most || after.expiration > expires_at {
                         let declared = format!("at most {at_most} of {of} until {expires_at}");

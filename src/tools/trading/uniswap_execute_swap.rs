@@ -2,10 +2,12 @@
 //! Universal Router that also carries the allowance it needs.
 
 use alloy::primitives::{Address, Bytes, U256, U512, aliases::U48, aliases::U160};
+use alloy::sol_types::SolCall as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::abi::permit2::Permit2;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
@@ -215,7 +217,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         Exact::In(amount) => worth(&ask, amount).await,
         Exact::Out(_) => None,
     };
-    let way = way(world, chain.network().chain_id, params.prefer_uniswapx, native_in, worth);
+    let signs = context.standing().signs_messages;
+    let way = way(world, chain.network().chain_id, params.prefer_uniswapx, signs, native_in, worth);
     let (mut route, mut snapshot, gas_price) = ask.route(world).await?;
     if way.auction.is_some() {
         let wish = Wish {
@@ -264,10 +267,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         let permit2 = chain.contract(Contract::Permit2)?;
         let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
         // What open orders may still take stays allowed: a swap must not make them void.
-        let promised = match &world.orders {
-            Some(orders) => orders.promised(chain.network().chain_id, account, token)?,
-            None => U256::ZERO,
-        };
+        let promised = world.promised(chain.network().chain_id, account, token)?;
         let needed = promised.checked_add(route.amount_in).ok_or_else(|| {
             ToolError::new(ErrorCode::ValidationFailed, "parameter `amount`: more than can be counted")
         })?;
@@ -286,7 +286,13 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             });
         }
         let nonce = inside.first().map(|inside| inside.nonce).unwrap_or_default();
-        permit = Some((permit2, allowance(&route, token, router, deadline, nonce)?));
+        let allowance = allowance(&route, token, router, deadline, nonce)?;
+        if context.standing().signs_messages {
+            permit = Some((permit2, allowance));
+        } else {
+            // Who acts for an owner makes calls for it and signs nothing: the same allowance, by a call of its own.
+            legs.push(allow(permit2, &allowance));
+        }
         // What the router is allowed it takes in the same transaction: nothing is left to take.
         bounds.push(AllowanceBound {
             token: ask.token_in.clone(),
@@ -407,6 +413,20 @@ fn allowance(
     })?;
     let details = PermitDetails { token, amount, expiration: U48::from(deadline), nonce: U48::from(nonce) };
     Ok(PermitSingle { details, spender: router, sigDeadline: U256::from(deadline) })
+}
+
+/// The call that allows in Permit2 what a signature would.
+fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
+    let PermitDetails { token, amount, expiration, .. } = permit.details;
+    let call = Permit2::approveCall { token, spender: permit.spender, amount, expiration };
+    Leg {
+        purpose: Purpose::Approve,
+        to: permit2,
+        value: U256::ZERO,
+        data: call.abi_encode().into(),
+        gas_limit: allowances::APPROVAL_GAS,
+        slots: Vec::new(),
+    }
 }
 
 /// The impact in whole basis points, rounded up.

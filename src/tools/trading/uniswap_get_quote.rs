@@ -216,7 +216,7 @@ async fn answer(
     let value = price(0).and_then(|price| Usd::value_of(amount_in, price, Rounding::Down).ok());
     let native_in = ask.token_in.id == crate::chain::token::TokenId::Native;
     let asked = params.prefer_uniswapx && !params.exact_output;
-    let way = way(&context.world, network.chain_id, asked, native_in, value);
+    let way = way(&context.world, network.chain_id, asked, context.standing().signs_messages, native_in, value);
     let route_type = way.auction.map_or("CLASSIC", OrderKind::name);
     let hints = json!({
         "source": context.world.quotes.name(),

@@ -329,7 +329,7 @@ pub(super) async fn approvals(
     let TokenId::Erc20(contract) = token.id else { return Ok((Vec::new(), Vec::new())) };
     let account = world.account(None)?;
     let (standing, _) = allowances::read(chain, contract, account, permit2, &[]).await?;
-    let promised = world.orders()?.promised(chain.network().chain_id, account, contract)?;
+    let promised = world.promised(chain.network().chain_id, account, contract)?;
     let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"more than can be counted"))?;
     if standing.balance < needed {
         let (has, asked) =

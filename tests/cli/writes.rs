@@ -1,0 +1,441 @@
+//! Every way in which a write can be refused or go wrong, each from a real situation and through the binary: exit code,
+//! envelope, and, where rules stand against it, each rule with its limit, the value that broke it and what would pass.
+//!
+//! | code | situation |
+//! |---|---|
+//! | `TOKEN_NOT_FOUND`, `TOKEN_LOOKALIKE`, `ROUTING_NO_ROUTE`, `CHAIN_UNKNOWN`, `VALIDATION_FAILED` | a parameter |
+//! | `SAFETY_SPENDING_LIMIT_EXCEEDED`, `SAFETY_TOKEN_NOT_ALLOWED`, `SAFETY_NOT_ALLOWED`, `SAFETY_SLIPPAGE`, `SAFETY_RATE_LIMITED`, `SAFETY_BALANCE_BREAKER`, `SAFETY_PHASE_BLOCKED` | a policy, alone and together |
+//! | `SAFETY_SIMULATION_FAILED` | more is sold than is held |
+//! | `SAFETY_PRICE_UNKNOWN` | a token that nothing prices |
+//! | `APPROVAL_REQUIRED`, `APPROVAL_REFUSED`, `APPROVAL_LAPSED` | nobody to ask, a no, silence on a terminal |
+//! | `HALTED` | a stop |
+//! | `EXECUTION_TX_REVERTED` | the router changes between signature and block |
+//! | `EXECUTION_TX_TIMEOUT` | no block comes |
+//! | `UNISWAPX_ORDER_EXPIRED` | no block comes until the order's time is over |
+//! | `CROSS_CHAIN_DESTINATION_DEGRADED` | the destination does not answer |
+//! | `IDEMPOTENCY_CONFLICT` | one key for two calls |
+//! | `WALLET_NOT_CONFIGURED` | `hands` has it |
+//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | `call` has it: a swap fixes what goes in, and that is always quoted |
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::{Value, json};
+
+use crate::devnet::{Running, start};
+use crate::{bardo, run};
+
+/// The category by `001`, the group by `000`, the status and the exit code of the specification.
+const CODES: [(&str, &str, &str, &str, i32); 23] = [
+    ("TOKEN_NOT_FOUND", "validation_error", "data", "error", 1),
+    ("TOKEN_LOOKALIKE", "risk_blocked", "data", "blocked", 3),
+    ("ROUTING_NO_ROUTE", "validation_error", "routing", "error", 1),
+    ("CHAIN_UNKNOWN", "validation_error", "chain", "error", 1),
+    ("VALIDATION_FAILED", "validation_error", "call", "error", 1),
+    ("IDEMPOTENCY_CONFLICT", "validation_error", "call", "error", 1),
+    ("SAFETY_SPENDING_LIMIT_EXCEEDED", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_TOKEN_NOT_ALLOWED", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_NOT_ALLOWED", "permission_denied", "safety", "blocked", 3),
+    ("SAFETY_SLIPPAGE", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_RATE_LIMITED", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_BALANCE_BREAKER", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_PHASE_BLOCKED", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_PRICE_UNKNOWN", "risk_blocked", "safety", "blocked", 3),
+    ("SAFETY_SIMULATION_FAILED", "simulation_failed", "safety", "blocked", 3),
+    ("APPROVAL_REQUIRED", "permission_denied", "approval", "blocked", 3),
+    ("APPROVAL_REFUSED", "permission_denied", "approval", "rejected", 4),
+    ("APPROVAL_LAPSED", "permission_denied", "approval", "rejected", 4),
+    ("HALTED", "permission_denied", "safety", "blocked", 3),
+    ("EXECUTION_TX_REVERTED", "execution_failed", "execution", "error", 1),
+    ("EXECUTION_TX_TIMEOUT", "execution_failed", "execution", "partial", 0),
+    ("UNISWAPX_ORDER_EXPIRED", "execution_failed", "order", "error", 1),
+    ("CROSS_CHAIN_DESTINATION_DEGRADED", "upstream_unavailable", "chain", "error", 1),
+];
+
+/// `001`'s classes whose callers should try again.
+const RECOVERABLE: [&str; 4] = ["validation_error", "simulation_failed", "timeout", "upstream_unavailable"];
+
+/// An answer and the exit code.
+type Answer = (Value, i32);
+
+/// Holds an answer against the tables; the violated rules by name.
+fn expect((envelope, exit): &Answer, code: &str, what: &str) -> Vec<String> {
+    let error = &envelope["error"];
+    assert_eq!(error["code"], code, "{what}: {envelope}");
+    let (_, category, group, status, exits) = CODES.iter().find(|row| row.0 == code).unwrap();
+    assert_eq!((&envelope["status"], *exit), (&json!(status), *exits), "{what}: {envelope}");
+    assert_eq!((&error["category"], &error["details"]["group"]), (&json!(category), &json!(group)), "{what}");
+    assert_eq!(error["recoverable"], RECOVERABLE.contains(category), "{what}");
+    assert!(error["suggestion"].as_str().unwrap().len() > 20, "{what}: {error}");
+    assert!(!error["message"].as_str().unwrap().is_empty() && !envelope["explanation"].as_str().unwrap().is_empty());
+    assert_eq!(envelope["call_id"].as_str().unwrap().len(), 26, "{what}");
+    let violations = error["details"]["violations"].as_array().cloned().unwrap_or_default();
+    for violation in &violations {
+        for field in ["rule", "limit", "value", "would_pass"] {
+            let told = violation[field].as_str().unwrap_or_default();
+            assert!(!told.is_empty(), "{what}: no `{field}` in {violation}");
+        }
+    }
+    let mut rules: Vec<String> = violations.iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect();
+    rules.sort();
+    rules
+}
+
+struct Desk {
+    devnet: Running,
+    home: tempfile::TempDir,
+    given: String,
+}
+
+impl Desk {
+    fn new() -> Self {
+        let devnet = start();
+        let given = format!("ethereum={}", devnet.url(0));
+        Self { devnet, home: tempfile::tempdir().unwrap(), given }
+    }
+
+    /// The policy from now on: the demo's with these lines over it. What is looser than before waits for the operator,
+    /// so a folder of its own goes with it.
+    fn under(&mut self, policy: &str) {
+        self.home = tempfile::tempdir().unwrap();
+        fs::write(self.home.path().join("policy-devnet.toml"), format!("preset = \"demo\"\n{policy}")).unwrap();
+    }
+
+    fn call(&self, tool: &str, params: &Value, more: &[&str]) -> Answer {
+        let params = params.to_string();
+        let fixed = ["call", tool, &params, "--rpc", &self.given];
+        let (out, err, code) = run(bardo(self.home.path()).args(fixed).args(more));
+        let envelope = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{params}: {error}: {out}{err}"));
+        (envelope, code)
+    }
+
+    fn swap(&self, changed: Value, more: &[&str]) -> Answer {
+        self.call("uniswap_execute_swap", &swap(changed), more)
+    }
+
+    /// The same as a process that goes on beside the test.
+    fn swapping(&self, changed: Value) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+        command.env_clear().env("BARDO_HOME", self.home.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(["call", "uniswap_execute_swap", &swap(changed).to_string(), "--rpc", &self.given]);
+        command.spawn().unwrap()
+    }
+
+    fn ask(&self, method: &str, params: Value) -> Value {
+        ask(self.devnet.url(0), method, &params)
+    }
+
+    fn contract(&self, name: &str) -> String {
+        self.devnet.described["chains"][0]["contracts"][name].as_str().unwrap().to_owned()
+    }
+
+    fn token(&self, symbol: &str) -> String {
+        self.devnet.described["chains"][0]["tokens"][symbol]["address"].as_str().unwrap().to_owned()
+    }
+
+    fn account(&self) -> String {
+        self.devnet.described["chains"][0]["accounts"][0].as_str().unwrap().to_owned()
+    }
+
+    fn nonce(&self, block: &str) -> u64 {
+        let count = self.ask("eth_getTransactionCount", json!([self.account(), block]));
+        u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    }
+
+    /// Waits until so many transactions of the account are known to the chain and in no block.
+    fn until_pending(&self, count: u64) {
+        let since = Instant::now();
+        while self.nonce("pending") - self.nonce("latest") < count {
+            assert!(since.elapsed() < Duration::from_secs(60), "nothing was sent");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
+/// A swap of the coin, which takes one transaction.
+fn swap(changed: Value) -> Value {
+    let mut params = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
+                            "prefer_uniswapx": false});
+    params.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+    params
+}
+
+fn ended(child: Child) -> Answer {
+    let output = child.wait_with_output().unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+}
+
+/// One JSON-RPC call by plain HTTP.
+fn ask(url: &str, method: &str, params: &Value) -> Value {
+    let address = url.strip_prefix("http://").unwrap();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
+    let mut stream = TcpStream::connect(address).unwrap();
+    write!(
+        stream,
+        "POST / HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
+        body.len()
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
+    let answer: Value = serde_json::from_str(body).unwrap();
+    assert!(answer.get("error").is_none(), "{method}: {answer}");
+    answer["result"].clone()
+}
+
+#[test]
+fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
+    let desk = Desk::new();
+    let lookalike = desk.contract("badLookalikeToken");
+    for (changed, code) in [
+        (json!({"token_in": "USDX"}), "TOKEN_NOT_FOUND"),
+        (json!({"token_out": lookalike}), "TOKEN_LOOKALIKE"),
+        (json!({"token_out": "ETH"}), "VALIDATION_FAILED"),
+        (json!({"amount": "0"}), "VALIDATION_FAILED"),
+        (json!({"amount": "-1"}), "VALIDATION_FAILED"),
+        (json!({"slippage_bps": 10_001}), "VALIDATION_FAILED"),
+        (json!({"deadline": 0}), "VALIDATION_FAILED"),
+        (json!({"chain": "etherium"}), "CHAIN_UNKNOWN"),
+    ] {
+        expect(&desk.swap(changed.clone(), &[]), code, &changed.to_string());
+    }
+    // A good token that no pool trades: the share of a pair.
+    let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
+    let (pools, _) = desk.call("get_pool_info", &asked, &[]);
+    let pair = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
+    expect(&desk.swap(json!({"token_out": pair["pool"]}), &[]), "ROUTING_NO_ROUTE", "a pair's share");
+    // One key for two calls: the second is not the first.
+    let first = desk.swap(json!({}), &["--idempotency-key", "k"]);
+    assert_eq!((&first.0["status"], first.1), (&json!("success"), 0), "{}", first.0);
+    expect(&desk.swap(json!({"amount": "0.02"}), &["--idempotency-key", "k"]), "IDEMPOTENCY_CONFLICT", "a key");
+    assert_eq!(desk.swap(json!({}), &["--idempotency-key", "k"]), first);
+    assert_eq!(desk.nonce("latest"), 1, "one swap, once");
+}
+
+#[test]
+fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
+    let mut desk = Desk::new();
+    let refused = |desk: &Desk, changed: Value, more: &[&str], code: &str, rules: &[&str]| {
+        let what = format!("{changed} {more:?}");
+        assert_eq!(expect(&desk.swap(changed, more), code, &what), rules, "{what}");
+    };
+    desk.under("max_single_trade_usd = \"20\"\n");
+    refused(&desk, json!({}), &[], "SAFETY_SPENDING_LIMIT_EXCEEDED", &["max_single_trade_usd"]);
+    let (answer, _) = desk.swap(json!({}), &[]);
+    let violation = &answer["error"]["details"]["violations"][0];
+    // A hundredth of a coin is some 34 dollars.
+    assert!(violation["limit"].as_str().unwrap().starts_with("$20.00 "), "{violation}");
+    // The gas of a revert counts as well.
+    assert!(violation["value"].as_str().unwrap().starts_with("$3"), "{violation}");
+    desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n", desk.token("USDC")));
+    refused(&desk, json!({"token_out": "UNI"}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &["allowed_tokens"]);
+    desk.under("allowed_tools = [\"token_revoke\"]\n");
+    refused(&desk, json!({}), &[], "SAFETY_NOT_ALLOWED", &["allowed_tools"]);
+    desk.under("max_slippage_bps = 100\n");
+    refused(&desk, json!({"slippage_bps": 300}), &[], "SAFETY_SLIPPAGE", &["max_slippage_bps"]);
+    refused(&desk, json!({"token_out": "UNI"}), &["--phase", "defensive"], "SAFETY_PHASE_BLOCKED", &["phase"]);
+    assert_eq!(desk.nonce("latest"), 0);
+    // All that stands against it is told together, in the order of the checks.
+    desk.under(&format!(
+        "max_single_trade_usd = \"20\"\nallowed_tokens = [\"31337:{}\", \"31337:native\"]\nmax_slippage_bps = 100\n",
+        desk.token("USDC")
+    ));
+    let all = ["allowed_tokens", "max_single_trade_usd", "max_slippage_bps"];
+    refused(&desk, json!({"token_out": "UNI", "slippage_bps": 300}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &all);
+    // What counts over calls counts over programs.
+    desk.under("max_trades_per_hour = 1\n");
+    assert_eq!(desk.swap(json!({}), &[]).1, 0);
+    refused(&desk, json!({}), &[], "SAFETY_RATE_LIMITED", &["max_trades_per_hour"]);
+    desk.under("stop_loss_pct = \"10\"\n");
+    assert_eq!(desk.swap(json!({}), &[]).1, 0);
+    // Of some 25,000 dollars more than 4,000 are gone: the demo wallet has 1.4 coins at 3,400.
+    desk.ask("anvil_setBalance", json!([desk.account(), "0x16345785d8a0000"]));
+    let lost = desk.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]);
+    assert_eq!(expect(&lost, "SAFETY_BALANCE_BREAKER", "a loss"), ["stop_loss_pct"]);
+    // A way out stays open.
+    let out = desk.swap(json!({"token_in": "WETH", "amount": "0.01"}), &[]);
+    assert_eq!((&out.0["status"], out.1), (&json!("success"), 0), "{}", out.0);
+}
+
+#[test]
+fn what_fails_in_the_simulation_or_has_no_price_is_refused() {
+    let mut desk = Desk::new();
+    let nonce = desk.nonce("latest");
+    // The wallet has no UNI.
+    let answer = desk.swap(json!({"token_in": "UNI", "amount": "3"}), &[]);
+    let rules = expect(&answer, "SAFETY_SIMULATION_FAILED", "more than is held");
+    assert!(rules.contains(&"simulation".to_owned()), "{rules:?}");
+    let mute = desk.contract("badNoReturnToken");
+    desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
+    let priceless = json!({"token": desk.contract("badNoReturnToken"), "amount": "5", "chain": "ethereum"});
+    expect(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN", "no price");
+    // A stop beats all of it.
+    assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test"])).2, 0);
+    expect(&desk.swap(json!({}), &[]), "HALTED", "a stop");
+    assert_eq!(desk.nonce("latest"), nonce);
+}
+
+/// Runs a call on a terminal of its own and types something once it asks; what it showed and the exit code.
+fn on_a_terminal(desk: &Desk, home: &Path, params: &Value, answer: Option<&str>) -> (String, u32) {
+    let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear();
+    command.env("BARDO_HOME", home);
+    command.args(["call", "uniswap_execute_swap", &params.to_string(), "--approve", "ask", "--rpc", &desk.given]);
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    let mut keys = pty.master.take_writer().unwrap();
+    let mut shown = Vec::new();
+    let mut typed = false;
+    loop {
+        let mut some = [0; 4_096];
+        match screen.read(&mut some) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => shown.extend_from_slice(&some[..read]),
+        }
+        if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains("yes")) {
+            // What was typed before the question is dropped.
+            std::thread::sleep(Duration::from_millis(700));
+            keys.write_all(answer.as_bytes()).unwrap();
+            typed = true;
+        }
+    }
+    (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())
+}
+
+#[test]
+fn what_needs_a_yes_is_blocked_refused_or_lapses() {
+    let mut desk = Desk::new();
+    desk.under("require_human_approval_above_usd = \"10\"\n");
+    fs::write(desk.home.path().join("config.toml"), "[safety]\napproval_timeout_seconds = 5\n").unwrap();
+    let blocked = desk.swap(json!({}), &[]);
+    expect(&blocked, "APPROVAL_REQUIRED", "nobody to ask");
+    let permit = &blocked.0["error"]["details"]["permit"];
+    let permit = if permit.is_null() { &blocked.0["decision_hints"]["permit"] } else { permit };
+    assert!(permit["simulation_hash"].as_str().is_some_and(|hash| hash.len() == 66), "the full preview: {}", blocked.0);
+
+    for (answer, code) in [(Some("no\n"), "APPROVAL_REFUSED"), (None, "APPROVAL_LAPSED")] {
+        let (shown, exit) = on_a_terminal(&desk, desk.home.path(), &swap(json!({})), answer);
+        assert_eq!(exit, 4, "{shown}");
+        assert!(shown.contains(code), "{shown}");
+    }
+    assert_eq!(desk.nonce("latest"), 0);
+}
+
+#[test]
+fn a_transaction_that_reverts_in_its_block_is_told_so() {
+    let desk = Desk::new();
+    desk.ask("evm_setAutomine", json!([false]));
+    let swapping = desk.swapping(json!({}));
+    desk.until_pending(1);
+    // Between the last look and the block somebody breaks the router: PUSH0 PUSH0 REVERT.
+    desk.ask("anvil_setCode", json!([desk.contract("universalRouter"), "0x5f5ffd"]));
+    desk.ask("evm_mine", json!([]));
+    let answer = ended(swapping);
+    expect(&answer, "EXECUTION_TX_REVERTED", "a broken router");
+    let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
+    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
+    assert_eq!(answer.0["data"]["amount_out"], "0", "the chain's word, not the simulation's");
+}
+
+#[test]
+fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
+    let desk = Desk::new();
+    fs::write(desk.home.path().join("config.toml"), "[safety]\nreceipt_patience_seconds = 1\n").unwrap();
+    desk.ask("evm_setAutomine", json!([false]));
+    let answer = desk.swap(json!({}), &["--idempotency-key", "slow"]);
+    expect(&answer, "EXECUTION_TX_TIMEOUT", "no block");
+    assert_eq!(answer.0["error"]["details"]["tx_hash"], answer.0["data"]["tx_hash"]);
+    let again = desk.swap(json!({}), &["--idempotency-key", "slow"]);
+    assert_eq!(again.0["data"]["tx_hash"], answer.0["data"]["tx_hash"], "the same, and no second one");
+    assert_eq!((desk.nonce("pending"), desk.nonce("latest")), (1, 0));
+    desk.ask("evm_mine", json!([]));
+    let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
+    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+}
+
+#[test]
+fn a_transaction_that_no_block_takes_is_outbid_within_its_gas() {
+    let desk = Desk::new();
+    desk.ask("evm_setAutomine", json!([false]));
+    let swapping = desk.swapping(json!({}));
+    desk.until_pending(1);
+    // What is stored is what was signed; asked of the database, with none of the code under test between.
+    let stored = || -> Vec<Vec<u8>> {
+        let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
+        let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
+        let ledger = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let mut rows = ledger.prepare("SELECT hash FROM sender_transaction ORDER BY rowid").unwrap();
+        rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let since = Instant::now();
+    while stored().len() < 2 {
+        assert!(since.elapsed() < Duration::from_secs(50), "it was not outbid");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    std::thread::sleep(Duration::from_millis(300));
+    desk.ask("evm_mine", json!([]));
+    let (answer, exit) = ended(swapping);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    let hash = answer["data"]["tx_hash"].as_str().unwrap();
+    let hashes: Vec<String> = stored().iter().map(|hash| format!("0x{}", alloy::hex::encode(hash))).collect();
+    assert_eq!(hash, hashes[1], "the second is the one that happened");
+    assert!(answer["decision_hints"].to_string().contains("outbids"), "and it is said: {answer}");
+    let get = |hash: &str| desk.ask("eth_getTransactionByHash", json!([hash]));
+    let fee = |of: &Value| u128::from_str_radix(of.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+    let second = get(hash);
+    assert_eq!((desk.nonce("latest"), &second["nonce"]), (1, &json!("0x0")), "one nonce, one transaction");
+    // Never above what was shown and counted: gas limit times fee is within the worst gas of the permit.
+    let (out, _, code) = run(bardo(desk.home.path()).args(["log", "--json"]));
+    assert_eq!(code, 0);
+    assert!(out.contains("tx:outbid") && out.contains(hash), "the trail has it: {out}");
+    assert!(fee(&second["maxFeePerGas"]) > 0);
+    assert_eq!(run(bardo(desk.home.path()).args(["log", "verify"])).2, 0);
+}
+
+#[test]
+fn an_order_that_nobody_fills_in_time_has_expired() {
+    let desk = Desk::new();
+    // The allowance first, so that the order is a signature and nothing else.
+    let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
+    let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
+    assert_eq!(allowed.1, 0, "{}", allowed.0);
+    // Nobody can fill what no block takes.
+    desk.ask("evm_setAutomine", json!([false]));
+    let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
+                       "decay_start_time": 1, "decay_end_time": 6});
+    let url = desk.devnet.url(0).to_owned();
+    let mining = std::thread::spawn(move || {
+        // The next block comes when the order's time is over.
+        std::thread::sleep(Duration::from_secs(14));
+        for _ in 0..40 {
+            ask(&url, "evm_mine", &json!([]));
+            std::thread::sleep(Duration::from_millis(500));
+        }
+    });
+    let answer = desk.call("uniswap_submit_uniswapx_order", &order, &["--wait", "--approve", "always"]);
+    expect(&answer, "UNISWAPX_ORDER_EXPIRED", "no block in time");
+    assert_eq!(answer.0["data"]["status"], "expired");
+    drop(mining);
+}
+
+#[test]
+fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
+    let desk = Desk::new();
+    // A port that was free a moment ago: nobody listens.
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let base = format!("base=http://127.0.0.1:{port}");
+    let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100",
+                        "source_chain": "ethereum", "destination_chain": "base"});
+    let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
+    expect(&answer, "CROSS_CHAIN_DESTINATION_DEGRADED", "nobody answers");
+    assert_eq!(desk.nonce("pending"), 0);
+}

@@ -1,0 +1,283 @@
+//! A thousand commits at once, from two processes on one ledger, against a cap and against a rate: the real rules, the
+//! real ledger, the real commit, signatures and transactions included. What passes is counted; never more passes than
+//! may, and nothing less.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command as Process, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::aliases::U24;
+use alloy::primitives::{Address, U256};
+use bardo::abi::uniswap_v3::QuoterV2;
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::base::error::ErrorCode;
+use bardo::base::units::BasisPoints;
+use bardo::chain::network::Contract;
+use bardo::chain::token::Token;
+use bardo::runtime::data::ROOMS;
+use bardo::safety::approval::Consent;
+use bardo::safety::ledger::{self, Span};
+use bardo::safety::operator::OperatorRules;
+use bardo::safety::pipeline::{Pipeline, State};
+use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose, Trade};
+use bardo::safety::stop::StopFile;
+use bardo::store::{Store, StoreConfig};
+use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path as Hops, Swap, THE_ROUTER, V3Path, Version};
+
+use crate::world::{ASKED, World, leg};
+
+const FILE: &str = "BARDO_TEST_CROWD";
+const KIND: &str = "BARDO_TEST_CROWD_KIND";
+
+/// Wei sold each time: a hundredth of a coin, some 34 dollars.
+const SOLD: u64 = 10_000_000_000_000_000;
+
+/// The accounts of this process, and of the other. Each process has a devnet of its own, so each account is one's.
+const ACCOUNTS: [[usize; 3]; 2] = [[0, 5, 6], [1, 2, 3]];
+
+/// Commits of one account.
+const EACH: usize = 168;
+
+/// What is offered in all, by both.
+const OFFERED: usize = 6 * EACH;
+
+const CAP: &str = "max_daily_spend_usd = \"600\"\nmax_trades_per_hour = 100000\n";
+const RATE: &str = "max_trades_per_hour = 20\nmax_daily_spend_usd = \"100000\"\nmax_monthly_spend_usd = \"100000\"\n";
+
+fn policy_of(kind: &str) -> &'static str {
+    if kind == "cap" { CAP } else { RATE }
+}
+
+fn open(folder: &Path) -> Store {
+    let patience = Duration::from_secs(60);
+    Store::open(StoreConfig { path: folder.join("ledger.db"), patience }, ROOMS).unwrap()
+}
+
+fn rules(folder: &Path, kind: &str, store: &Store, world: &World) -> Arc<OperatorRules> {
+    let policy = format!(
+        "preset = \"demo\"\nmax_consecutive_failures = 100000\nmax_quote_age_seconds = 3600\n{}",
+        policy_of(kind)
+    );
+    let policy = parse(&policy, Path::new("policy.toml")).unwrap();
+    let networks = [world.client.network().clone()];
+    let stop = StopFile::in_folder(folder);
+    Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks))
+}
+
+/// The coin for USDC: a trade without allowances, so that nothing of one makes another void.
+async fn sale(world: &World) -> Proposal {
+    let (router, amount) = (world.contract(Contract::UniversalRouter), U256::from(SOLD));
+    let (weth, usdc) = (world.contract_of(&world.weth), world.contract_of(&world.usdc));
+    let params = QuoterV2::QuoteExactInputSingleParams {
+        tokenIn: weth,
+        tokenOut: usdc,
+        amountIn: amount,
+        fee: U24::from(500),
+        sqrtPriceLimitX96: Default::default(),
+    };
+    let quoted = world.ask(world.contract(Contract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
+    let (expected, slippage) = (quoted.amountOut, BasisPoints::new(100).unwrap());
+    let least = slippage.minimum_out(expected);
+    let now = SystemClock.now_millis();
+    let deadline = now / 1_000 + 3_000;
+    let execution = Execution {
+        commands: vec![
+            Command::WrapEth { recipient: THE_ROUTER, amount },
+            Command::Swap(Swap {
+                path: Hops::V3(V3Path::new(weth, vec![(500, usdc)]).unwrap()),
+                exact: Exactness::In { amount, out_min: least },
+                recipient: CALLER,
+                payer_is_user: false,
+                min_hop_prices: vec![],
+            }),
+        ],
+        deadline: Some(U256::from(deadline)),
+    };
+    let main = Leg { value: amount, ..leg(Purpose::Main, router, execution.encode(Version::V2_0)) };
+    let coin = Token::native(world.client.network());
+    Proposal {
+        outflows: vec![Flow { token: coin.clone(), amount }],
+        inflows: vec![Inflow { token: world.usdc.clone(), at_least: least, expected, recipient: world.account() }],
+        trade: Some(Trade {
+            token_in: coin,
+            token_out: world.usdc.clone(),
+            amount_in: amount,
+            expected_out: expected,
+            min_out: least,
+            slippage,
+            price_impact: BasisPoints::new(1).unwrap(),
+            quoted_at: now,
+            deadline,
+            pools: vec![],
+            exact_output: false,
+        }),
+        recipients: vec![world.account()],
+        ..world.proposal(Intent::Swap, vec![main])
+    }
+}
+
+/// What came of one process's commits.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Came {
+    /// Sold, by the chain's word.
+    done: usize,
+    /// Refused by the cap or the rate.
+    refused: usize,
+}
+
+struct Stand {
+    world: World,
+    pipeline: Pipeline,
+    permits: Vec<bardo::base::id::PermitId>,
+    nonce: u64,
+}
+
+/// Previews everything while nothing is spent, so that each preview passes.
+async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3]) -> Vec<Stand> {
+    let mut worlds = Vec::new();
+    // One after the other: other tests wait for accounts, too.
+    for account in accounts {
+        worlds.push(World::new(account).await);
+    }
+    let stands = worlds.into_iter().map(|world| async move {
+        let rules = rules(folder, kind, store, &world);
+        let pipeline = world.pipeline_with(rules, store, Duration::from_secs(1_800));
+        let mut permits = Vec::new();
+        for _ in 0..EACH {
+            let preview = pipeline.preview(sale(&world).await, world.wallet.clone(), ASKED).await.unwrap();
+            permits.push(preview.permit.permit_id);
+        }
+        let nonce = world.nonce().await;
+        Stand { world, pipeline, permits, nonce }
+    });
+    futures::future::join_all(stands).await
+}
+
+/// Commits everything at once.
+async fn committed(stands: Vec<Stand>) -> Came {
+    let mut came = Came::default();
+    let commits = stands.iter().flat_map(|stand| {
+        let pipeline = stand.pipeline.clone();
+        stand.permits.iter().map(move |permit| {
+            let (pipeline, permit) = (pipeline.clone(), *permit);
+            tokio::spawn(async move { pipeline.commit(permit, Consent::None).await })
+        })
+    });
+    let commits: Vec<_> = commits.collect();
+    for commit in commits {
+        match commit.await.unwrap() {
+            Ok(committed) => {
+                assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+                came.done += 1;
+            }
+            Err(refusal) => {
+                let expected = [ErrorCode::SafetySpendingLimitExceeded, ErrorCode::SafetyRateLimited];
+                assert!(expected.contains(&refusal.code), "{refusal:#?}");
+                came.refused += 1;
+            }
+        }
+    }
+    // What the chain says left each account is what was answered.
+    let mut sent = 0;
+    for stand in &stands {
+        sent += stand.world.nonce().await - stand.nonce;
+    }
+    assert_eq!(sent, came.done as u64);
+    came
+}
+
+/// The other process: says when it has previewed, waits for the word, commits, says what came of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "run by the tests of this file, as a process of its own"]
+async fn other_half() {
+    let (Some(folder), Ok(kind)) = (std::env::var_os(FILE), std::env::var(KIND)) else { return };
+    let folder = Path::new(&folder);
+    let stands = previewed(folder, &kind, &open(folder), ACCOUNTS[1]).await;
+    println!("\nready");
+    let mut word = String::new();
+    std::io::stdin().read_line(&mut word).unwrap();
+    let came = committed(stands).await;
+    println!("\ncame={} {}", came.done, came.refused);
+}
+
+/// The other process, ended when dropped.
+struct Other(Child);
+
+impl Drop for Other {
+    fn drop(&mut self) {
+        let _ended = self.0.kill();
+        let _waited = self.0.wait();
+    }
+}
+
+async fn two_processes(kind: &'static str) -> (Came, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path());
+    let other = Process::new(std::env::current_exe().unwrap())
+        .args(["--exact", "crowd::other_half", "--ignored", "--nocapture"])
+        .env(FILE, folder.path())
+        .env(KIND, kind)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn();
+    let mut other = Other(other.unwrap());
+    let (mut word, told) = (other.0.stdin.take().unwrap(), other.0.stdout.take().unwrap());
+    let (lines, mut heard) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        BufReader::new(told).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
+    });
+    let stands = previewed(folder.path(), kind, &store, ACCOUNTS[0]).await;
+    while heard.recv().await.expect("it ended before it was ready") != "ready" {}
+    word.write_all(b"go\n").unwrap();
+    let own = committed(stands).await;
+    let theirs = loop {
+        let line = heard.recv().await.expect("it ended without a word");
+        if let Some(came) = line.strip_prefix("came=") {
+            let (done, refused) = came.split_once(' ').unwrap();
+            break Came { done: done.parse().unwrap(), refused: refused.parse().unwrap() };
+        }
+    };
+    assert!(own.done > 0 && theirs.done > 0, "both got something through: {own:?} {theirs:?}");
+    let came = Came { done: own.done + theirs.done, refused: own.refused + theirs.refused };
+    assert_eq!(came.done + came.refused, OFFERED, "each has an answer");
+    (came, folder)
+}
+
+/// The ledger as a program finds it that is started after both have ended.
+async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::Usage, ErrorCode, Vec<String>) {
+    let world = World::new(0).await;
+    let store = open(folder);
+    let rules = rules(folder, kind, &store, &world);
+    let pipeline = world.pipeline_with(rules, &store, Duration::from_secs(60));
+    let used =
+        store.read(|connection| ledger::usage(connection, SystemClock.now_millis(), 31_337, Address::ZERO, [], 0));
+    let refusal = pipeline.preview(sale(&world).await, world.wallet.clone(), ASKED).await.unwrap_err();
+    (used.unwrap(), refusal.code, refusal.violations.into_iter().map(|one| one.rule).collect())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_commits_of_two_processes_never_pass_a_cap_nor_after_a_restart() {
+    let (came, folder) = two_processes("cap").await;
+    let (used, code, rules) = after_a_restart(folder.path(), "cap").await;
+    assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
+    assert_eq!(rules, ["max_daily_spend_usd"]);
+    let spent = used.spent(Span::Day);
+    let dollars = |amount: u64| ledger::Micros::new(amount * 1_000_000).unwrap();
+    assert!(spent <= dollars(600), "{spent} of 600");
+    // Full but for one more: a hundredth of a coin at 3,400 dollars, some gas, and what the worst gas would have been.
+    assert!(spent >= dollars(520), "{spent} of 600 after {came:?}");
+    assert!((14..=17).contains(&came.done), "{came:?}");
+    assert_eq!(used.trades_hour as usize, came.done, "none is lost, none is counted twice");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_commits_of_two_processes_never_pass_a_rate_nor_after_a_restart() {
+    let (came, folder) = two_processes("rate").await;
+    let (used, code, rules) = after_a_restart(folder.path(), "rate").await;
+    assert_eq!(came.done, 20);
+    assert_eq!(used.trades_hour, 20);
+    assert_eq!((code, rules), (ErrorCode::SafetyRateLimited, vec!["max_trades_per_hour".to_owned()]));
+}

@@ -1,0 +1,175 @@
+//! A swap by a session key for its owner, end to end: through the delegation framework's real contracts, with calls in
+//! the place of the signatures that only the owner could make.
+
+use std::sync::Arc;
+
+use alloy::consensus::{SignableTransaction as _, TxEip7702, TxEnvelope};
+use alloy::eips::eip2718::Encodable2718 as _;
+use alloy::eips::eip7702::Authorization;
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::providers::Provider as _;
+use alloy_signer::SignerSync as _;
+use alloy_signer_local::PrivateKeySigner;
+use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::abi::permit2::Permit2;
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::id::GolemId;
+use bardo::base::model::Phase;
+use bardo::chain::devnet::Chain;
+use bardo::chain::network::Contract;
+use bardo::chain::price::PriceChain;
+use bardo::custody::delegated::{Grant, Limit, Limits};
+use bardo::custody::{DelegatedAccount, KeyName, Keystore, LedgerId, Password, SecretKey};
+use bardo::engine::{
+    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
+};
+use bardo::fabric::Fabric;
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::world::{World, devnet};
+
+const USDC: u64 = 1_000_000;
+
+struct Session {
+    world: World,
+    owner: Address,
+    key: Address,
+    executor: Executor,
+    _phase: watch::Sender<Phase>,
+    _folder: tempfile::TempDir,
+}
+
+impl Session {
+    /// An owner with 1,000 USDC whose account has the framework's code, and a session key with coin for gas that may
+    /// call what a swap calls and lose at most 200 USDC in one call.
+    async fn new() -> Self {
+        let world = World::new(4).await;
+        let network = world.client.network().clone();
+        let (usdc, router, permit2) = (
+            world.contract_of(&world.usdc),
+            world.contract(Contract::UniversalRouter),
+            world.contract(Contract::Permit2),
+        );
+        let signer = PrivateKeySigner::random();
+        let owner = signer.address();
+        let folder = tempfile::tempdir().unwrap();
+        let keys = Keystore::at(folder.path().join("keys"));
+        let (name, ledger): (KeyName, LedgerId) = ("session".parse().unwrap(), "test".parse().unwrap());
+        let password = Password::new("battery staple".to_owned());
+        let entry = keys.create(&name, &SecretKey::generate().unwrap(), &password, &ledger).unwrap();
+        let key = entry.address;
+        let coin = U256::from(10).pow(U256::from(18));
+        let fund = move |chain: &mut Chain| {
+            chain.set_balance(owner, coin);
+            chain.set_balance(key, coin);
+        };
+        devnet().devnet.run(fund).await.unwrap();
+        world.send(usdc, OpenMint::mintCall { to: owner, value: U256::from(1_000 * USDC) }).await;
+        become_a_delegator(&world, &signer).await;
+
+        let limits = Limits::new(vec![
+            Limit::Targets(vec![usdc, permit2, router]),
+            Limit::Time { after: 0, before: 4_102_444_800 },
+            Limit::TokenLoss { token: usdc, owner, amount: U256::from(200 * USDC) },
+        ]);
+        let (mut delegation, digest) = Grant::draft(&network, owner, key, &limits.unwrap(), U256::from(7)).unwrap();
+        delegation.signature = signer.sign_hash_sync(&digest).unwrap().as_bytes().into();
+        let grant = Grant::read(&network, delegation).unwrap();
+        assert_eq!(grant.check(&world.client).await, Ok(()));
+        let account = DelegatedAccount::new(keys.open(&name, &password, &ledger).unwrap(), grant).unwrap();
+
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
+        let chains = vec![WorldChain::new(world.client.clone(), prices)];
+        let (phase, own) = watch::channel(Phase::Thriving);
+        let acting = Acting {
+            pipeline: world.pipeline.clone(),
+            account: Arc::new(account),
+            phase: own,
+            approve: ApprovalMode::Never,
+            paper: engine::Paper::default(),
+        };
+        let executor = Executor::new(ExecutorConfig {
+            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+            world: Arc::new(engine::World::new(clock.clone(), Some(owner), chains, vec![])),
+            fabric: Fabric::in_memory(1_000, clock),
+            golem_id: GolemId::operator(),
+            calls_per_minute: 1_000,
+            hooks: vec![],
+            store: None,
+            acting: Some(acting),
+        });
+        Self { world, owner, key, executor, _phase: phase, _folder: folder }
+    }
+
+    async fn swap(&self, amount: &str) -> ToolResponse {
+        let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum"});
+        self.executor.call(Call::new("uniswap_execute_swap", Input::Json(params))).await
+    }
+
+    async fn holds(&self, token: Address) -> U256 {
+        self.world.ask(token, Erc20::balanceOfCall { owner: self.owner }).await
+    }
+}
+
+/// The owner's own wallet points its account at the framework's code.
+async fn become_a_delegator(world: &World, signer: &PrivateKeySigner) {
+    let chain_id = world.client.chain_id();
+    let address = world.contract(Contract::Eip7702Delegator);
+    // An authorisation takes a nonce of its own, beside its transaction's.
+    let authorization = Authorization { chain_id: U256::from(chain_id), address, nonce: 1 };
+    let consent = signer.sign_hash_sync(&authorization.signature_hash()).unwrap();
+    let transaction = TxEip7702 {
+        chain_id,
+        nonce: 0,
+        gas_limit: 200_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        to: signer.address(),
+        value: U256::ZERO,
+        access_list: Default::default(),
+        authorization_list: vec![authorization.into_signed(consent)],
+        input: Bytes::new(),
+    };
+    let signature = signer.sign_hash_sync(&transaction.signature_hash()).unwrap();
+    let signed = TxEnvelope::from(transaction.into_signed(signature));
+    let sent = world.client.provider().send_raw_transaction(&signed.encoded_2718()).await.unwrap();
+    assert!(sent.get_receipt().await.unwrap().status());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_session_key_swaps_for_its_owner_and_leaves_nothing_allowed() {
+    let session = Session::new().await;
+    let (usdc, weth) = (session.world.contract_of(&session.world.usdc), session.world.contract_of(&session.world.weth));
+    let (router, permit2) =
+        (session.world.contract(Contract::UniversalRouter), session.world.contract(Contract::Permit2));
+    let provider = session.world.client.provider().clone();
+    let (nonce, coin) = (
+        provider.get_transaction_count(session.owner).await.unwrap(),
+        provider.get_balance(session.owner).await.unwrap(),
+    );
+    let before = [session.holds(usdc).await, session.holds(weth).await];
+    let response = session.swap("100").await;
+    assert_eq!(response.status, Status::Success, "{response:#?}");
+    let data: Value = response.data.unwrap();
+    let after = [session.holds(usdc).await, session.holds(weth).await];
+    assert_eq!(before[0] - after[0], U256::from(100 * USDC), "out of the owner's account");
+    assert!(after[1] > before[1], "and back into it");
+    assert_eq!(data["amount_in"], "100");
+    // The session key sends and pays: an allowance for Permit2, one inside it, and the swap.
+    assert_eq!(provider.get_transaction_count(session.key).await.unwrap(), 3);
+    assert_eq!(provider.get_transaction_count(session.owner).await.unwrap(), nonce);
+    assert_eq!(provider.get_balance(session.owner).await.unwrap(), coin);
+    // What was allowed was used up, whole.
+    let owner = session.owner;
+    assert_eq!(session.world.ask(usdc, Erc20::allowanceCall { owner, spender: permit2 }).await, U256::ZERO);
+    let inside = session.world.ask(permit2, Permit2::allowanceCall { owner, token: usdc, spender: router }).await;
+    assert_eq!(U256::from(inside.amount), U256::ZERO);
+
+    // More than the caveats let it lose: the simulation finds what the enforcer would say, and nothing is sent.
+    let refused = session.swap("201").await;
+    assert_eq!(refused.status, Status::Blocked, "{refused:#?}");
+    assert_eq!(provider.get_transaction_count(session.key).await.unwrap(), 3);
+}
