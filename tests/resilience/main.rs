@@ -12,6 +12,9 @@ mod disk;
 mod endpoints;
 mod fellow;
 mod host;
+mod orders;
+#[path = "../support/passing.rs"]
+mod passing;
 mod processes;
 #[path = "../sending/proxy.rs"]
 #[allow(dead_code)] // The same.
