@@ -16,7 +16,10 @@ mod endpoints;
 mod fellow;
 mod halts;
 mod host;
+mod orders;
 mod outside;
+#[path = "../support/passing.rs"]
+mod passing;
 mod power;
 mod processes;
 #[path = "../sending/proxy.rs"]

@@ -68,11 +68,12 @@ impl Pipeline {
         (sender, stored): (&Sender, Stored),
     ) -> (LegReport, Vec<String>) {
         let framed = &prepared.preview.framed;
-        let Stored { kept, signed } = stored;
+        let Stored { kept, signed, route } = stored;
         let hash = kept.hash();
         let report = LegReport {
             purpose: framed.legs().get(leg).map_or(crate::safety::proposal::Purpose::Main, |leg| leg.purpose),
             hash,
+            route,
             nonce: signed.nonce(),
             state: TxState::Unclear,
             block: None,
