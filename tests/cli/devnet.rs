@@ -47,10 +47,14 @@ impl Running {
     }
 }
 
-/// One JSON-RPC call by plain HTTP.
 fn ask(url: &str, method: &str) -> Value {
+    ask_with(url, method, json!([]))
+}
+
+/// One JSON-RPC call by plain HTTP.
+pub fn ask_with(url: &str, method: &str, params: Value) -> Value {
     let address = url.strip_prefix("http://").unwrap();
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": []}).to_string();
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
     let mut stream = TcpStream::connect(address).unwrap();
     write!(
         stream,

@@ -3,6 +3,11 @@
 //! All of it needs outside programs, which `.ci/tools/install` fetches; `.ci/run` runs it.
 
 mod cast;
+#[path = "../support/mainnet.rs"]
+mod mainnet;
 mod process;
 mod quotes;
+#[path = "../support/side_by_side.rs"]
+mod side_by_side;
+mod sidecar;
 mod viem;
