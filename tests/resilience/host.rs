@@ -84,7 +84,7 @@ impl Devnet {
 
     /// Where a contract of ethereum is, by the name the address book has for it.
     pub fn contract(&self, name: &str) -> &str {
-        self.described["chains"][0]["contracts"][name].as_str().unwrap()
+        self.0.described["chains"][0]["contracts"][name].as_str().unwrap()
     }
 
     pub fn nonce(&self) -> u64 {
