@@ -30,6 +30,9 @@ pub(super) struct Cli {
     /// Rehearse everything as if it were done, and sign nothing
     #[arg(long, global = true)]
     pub paper: bool,
+    /// Who decides in the Golem: scenario, process:COMMAND (a program that speaks JSON lines) or model
+    #[arg(long, value_name = "WHICH", global = true)]
+    pub brain: Option<String>,
     /// Draw the console with this theme: dark, light, high-contrast, sixteen, bardo, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,

@@ -26,6 +26,7 @@ use clap::Parser;
 use crate::base::config::{Config, ConfigError, Environment, Flags};
 use crate::chain::network::PlanError;
 use crate::console::ConsoleOptions;
+use crate::golem::brain::Choice;
 use crate::runtime::session::SessionOptions;
 use crate::runtime::{self, OpenError};
 use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
@@ -99,7 +100,7 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let environment = Environment::from_process()?;
-    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None };
+    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None, brain: cli.brain };
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
@@ -136,6 +137,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 
 /// Opens the console on the network that the configuration asks for.
 fn console(config: Config, theme: Option<String>, no_motion: bool, watch: bool, paper: bool) -> Result<Exit, Failure> {
+    // A brain that cannot be had is better told here than by a Golem without one.
+    Choice::of(&config.golem)?;
     let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
     // Stopping the process stops the Golem: only where it trades with play money.
     let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);

@@ -4,6 +4,7 @@
 //! means is not known here (see `chain::network`), only that somebody gave it settings.
 
 mod file;
+mod golem;
 mod paths;
 mod rpc_url;
 mod safety;
@@ -13,6 +14,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use crate::base::units::Usd;
 
 pub use file::{KEYS, TEMPLATE};
+pub use golem::{DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
 pub use paths::Paths;
 pub use rpc_url::{RpcUrl, RpcUrlError};
 pub use safety::SafetySettings;
@@ -49,6 +51,8 @@ pub struct Config {
     pub safety: SafetySettings,
     /// Which auction is used for UniswapX orders, by chain, where it is not the chain's own.
     pub order_types: BTreeMap<String, Setting<String>>,
+    /// Who decides in the Golem, and what it may use up.
+    pub golem: GolemSettings,
 }
 
 /// What is set for one chain.
@@ -191,6 +195,8 @@ pub struct Flags {
     pub book: Option<PathBuf>,
     /// `--key NAME`.
     pub account: Option<String>,
+    /// `--brain WHICH`.
+    pub brain: Option<String>,
 }
 
 /// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
@@ -295,6 +301,7 @@ impl Config {
             account,
             safety: file.safety,
             order_types: file.order_types,
+            golem: file.golem.under(environment, flags.brain.as_deref()),
         })
     }
 

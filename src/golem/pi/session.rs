@@ -110,6 +110,22 @@ impl PiSession {
         self.inner.config.executor.catalog()
     }
 
+    /// Who it is.
+    pub fn golem_id(&self) -> &GolemId {
+        &self.inner.config.golem_id
+    }
+
+    /// Its role.
+    pub fn role(&self) -> &str {
+        &self.inner.config.role
+    }
+
+    /// What a concrete tool takes, for whoever fills in the parameters of a kind of action or question; `null` for one
+    /// that is not in the tool set.
+    pub fn schema_of(&self, tool: &str) -> Value {
+        self.catalog().get(tool).map(|entry| entry.input_schema.clone()).unwrap_or_default()
+    }
+
     /// What it remembers.
     pub fn memory(&self) -> &Memory {
         &self.inner.config.memory
@@ -331,9 +347,15 @@ impl PiSession {
         Ok(success(call_id, data, said))
     }
 
-    /// Takes every open offer back; how many there were.
+    /// Takes every open offer back, and calls off what is being committed and not signed yet; how many offers there
+    /// were.
     pub async fn take_back_all(&self) -> usize {
         let all: Vec<Held> = self.held().drain().map(|(_, held)| held).collect();
+        let committing: Vec<CallId> = self.committing().values().copied().collect();
+        for call_id in committing {
+            // What is being signed goes on to its end.
+            let _called_off = self.inner.config.executor.cancel(call_id);
+        }
         let open = all.iter().filter(|held| !held.offer.is_over()).count();
         for held in all {
             held.offer.take_back().await;

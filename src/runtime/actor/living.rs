@@ -10,6 +10,7 @@ use super::{Actor, Seat};
 use crate::base::text::SafeText;
 use crate::engine::Catalog;
 use crate::fabric::{EventKind, GolemThought};
+use crate::golem::brain::Brain;
 use crate::golem::life::{LifeConfig, Played, live};
 use crate::golem::memory::{Memory, Papers};
 use crate::golem::phase::PhaseRules;
@@ -33,18 +34,26 @@ pub struct Living {
     scenario: Scenario,
     speed: u32,
     heard: Mutex<Option<oneshot::Sender<Played>>>,
+    brain: Mutex<Option<Box<dyn Brain>>>,
 }
 
 impl Living {
     /// A Golem that plays this and lives on.
     pub fn playing(scenario: Scenario) -> Self {
-        Self { scenario, speed: 1, heard: Mutex::new(None) }
+        Self { scenario, speed: 1, heard: Mutex::new(None), brain: Mutex::new(None) }
     }
 
     /// The same so many times faster.
     #[must_use]
     pub fn at_speed(mut self, speed: u32) -> Self {
         self.speed = speed;
+        self
+    }
+
+    /// The same with a brain of its own: where there is one it decides, and no scenario is played.
+    #[must_use]
+    pub fn led_by(self, brain: Option<Box<dyn Brain>>) -> Self {
+        *self.brain.lock().unwrap_or_else(PoisonError::into_inner) = brain;
         self
     }
 
@@ -103,6 +112,7 @@ impl Living {
             lifespan_seconds: None,
             failures_limit: FAILURES,
             stop_loss_bps: STOP_LOSS_BPS,
+            brain: self.brain.lock().unwrap_or_else(PoisonError::into_inner).take(),
         };
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Shows that are asked for later are played by nobody yet: a Golem plays the one it was born with.
