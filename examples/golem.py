@@ -51,14 +51,13 @@ class Bardo:
 
 
 def share_of_weth(balances):
-    """What part of the first chain's dollars is WETH; None where a price is missing."""
-    rows = balances["data"]["balances"]
-    worth = {row["symbol"]: row.get("value_usd") for row in rows if row.get("chain") == "ethereum"}
-    if any(value is None for value in worth.values()):
+    """What part of what is held on ethereum is WETH; None where a price is missing."""
+    chain = next((chain for chain in balances["data"]["chains"] if chain["chain"] == "ethereum"), None)
+    if chain is None or any(row["value_usd"] is None for row in chain["balances"]):
         return None
-    dollars = {symbol: Decimal(str(value)) for symbol, value in worth.items()}
-    total = sum(dollars.values())
-    return dollars.get("WETH", Decimal(0)) / total if total else None
+    weth = sum(Decimal(row["value_usd"]) for row in chain["balances"] if row["token"] == "WETH")
+    total = Decimal(chain["total_usd"])
+    return weth / total if total else None
 
 
 def sell(bardo):

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 
-use super::brain::{Brain, End, Nerves};
+use super::brain::{Brain, End, Nerves, operator};
 use super::memory::Memory;
 use super::phase::{PhaseMachine, PhaseRules};
 use super::pi::{ActionKind, PiSession};
@@ -22,7 +22,9 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::engine::{Status, ToolResponse, World};
-use crate::fabric::{Caption, EventKind, Fabric, GolemNow, GolemThought, PhaseChanged, Receiver, SpriteChanged, Vitals};
+use crate::fabric::{
+    Caption, EventKind, Fabric, GolemNow, GolemThought, PhaseChanged, Receiver, SpriteChanged, Vitals,
+};
 
 /// How long success and failure show on the body.
 const MOMENT: Duration = Duration::from_secs(3);
@@ -376,7 +378,8 @@ impl Mind {
 
     /// Does what the operator says, where it is one of the plain commands.
     async fn hear(&mut self, said: &SafeText) {
-        let response = match command(said.as_str()) {
+        let plain = operator::command(said.as_str(), |tool| self.pi.schema_of(tool));
+        let response = match plain.or_else(|| command(said.as_str())) {
             None => return self.think("I understand: swap, quote, balances, price, remember, playbook, halt."),
             Some((ACT, params)) => self.act(params).await,
             Some((tool, params)) => self.pi.call(tool, params).await,

@@ -1,6 +1,8 @@
 //! The Golem's eight tools over the whole of what stands below: devnet, policy, ledger, pipeline, custody.
 
 mod guardian;
+mod model;
 mod pi;
 mod poison;
+mod process;
 mod world;

@@ -1,24 +1,31 @@
 //! A devnet as `bardo call` has one, with a home of its own, and Golems in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy::primitives::U256;
 use alloy::providers::Provider as _;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
-use bardo::base::model::Phase;
-use bardo::engine::{Acting, Catalog, Executor, ExecutorConfig, ToolResponse, World};
+use bardo::base::model::{Phase, StopLevel};
+use bardo::base::text::SafeText;
+use bardo::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World};
 use bardo::fabric::{Event, Fabric, Receiver};
 use bardo::golem::archetype::Archetypes;
+use bardo::golem::brain::Brain;
+use bardo::golem::life::{LifeConfig, Played, live};
 use bardo::golem::memory::{Memory, Papers};
+use bardo::golem::phase::PhaseRules;
 use bardo::golem::pi::{PiConfig, PiSession};
+use bardo::golem::scenario::Scenario;
 use bardo::runtime::data::{DataFolder, Ledger};
 use bardo::runtime::{self, Hands};
 use bardo::safety::stop::StopFile;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
 pub struct House {
     pub folder: tempfile::TempDir,
@@ -34,6 +41,30 @@ pub struct House {
     _sandbox: Option<Sandbox>,
 }
 
+/// A Golem that lives.
+pub struct Life {
+    pub pi: PiSession,
+    pub words: mpsc::Sender<SafeText>,
+    pub leave: watch::Sender<bool>,
+    pub stopped: watch::Sender<Option<StopLevel>>,
+    played: Option<oneshot::Receiver<Played>>,
+    pub running: JoinHandle<()>,
+}
+
+impl Life {
+    /// How its brain ended: what was wrong, nothing where all was well.
+    pub async fn brains_end(&mut self) -> Vec<String> {
+        let played = self.played.take().unwrap();
+        tokio::time::timeout(Duration::from_secs(120), played).await.expect("the brain goes on").unwrap().missed
+    }
+
+    /// Ends it as a session does.
+    pub async fn leave(self) {
+        self.leave.send_replace(true);
+        tokio::time::timeout(Duration::from_secs(60), self.running).await.expect("it does not leave").unwrap();
+    }
+}
+
 impl House {
     pub async fn new() -> Self {
         Self::with_policy("").await
@@ -41,6 +72,15 @@ impl House {
 
     /// A house whose operator has written this policy over the demo's.
     pub async fn with_policy(policy: &str) -> Self {
+        Self::made(policy, ApprovalMode::Never).await
+    }
+
+    /// The same, with an operator who is asked.
+    pub async fn asking(policy: &str) -> Self {
+        Self::made(policy, ApprovalMode::Ask).await
+    }
+
+    async fn made(policy: &str, approve: ApprovalMode) -> Self {
         let folder = tempfile::tempdir().unwrap();
         if !policy.is_empty() {
             std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
@@ -64,7 +104,8 @@ impl House {
         let (phase, own) = watch::channel(Phase::Thriving);
         let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
         let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = Hands { phase: own, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
+        let hands =
+            Hands { phase: own, approve, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
         let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock.clone(), hands).await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),
@@ -107,6 +148,39 @@ impl House {
             golem_id,
         };
         PiSession::new(config).unwrap()
+    }
+
+    /// A Golem that lives, led by `brain`.
+    pub fn life(&self, name: &str, role: &str, brain: Box<dyn Brain>) -> Life {
+        let (words, heard) = mpsc::channel(16);
+        let (leave, leaving) = watch::channel(false);
+        let (stopped, stop) = watch::channel(None);
+        let (told, played) = oneshot::channel();
+        let pi = self.golem(name, role);
+        let config = LifeConfig {
+            pi: pi.clone(),
+            world: Arc::clone(&self.world),
+            phases: PhaseRules::DEFAULT,
+            phase: self.phase.clone(),
+            stop,
+            leaving,
+            words: heard,
+            clock: self.clock.clone(),
+            fabric: self.fabric.clone(),
+            golem_id: name.parse().unwrap(),
+            heartbeat: Duration::from_secs(3_600),
+            speed: 1,
+            lifespan_seconds: None,
+            failures_limit: 3,
+            stop_loss_bps: 1_000,
+            brain: Some(brain),
+        };
+        let played_by = move |outcome: Played| drop(told.send(outcome));
+        let running = tokio::spawn(async move {
+            let quiet = Scenario::quiet(&"led by a brain");
+            live(config, quiet, played_by).await.unwrap();
+        });
+        Life { pi, words, leave, stopped, played: Some(played), running }
     }
 
     pub fn papers(&self, name: &str) -> Papers {

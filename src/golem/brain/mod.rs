@@ -3,11 +3,15 @@
 //!
 //! | room | holds |
 //! |---|---|
+//! | `model` | a language model behind a chat endpoint |
+//! | `operator` | the operator's plain commands for the eight tools |
 //! | `process` | a child program that speaks JSON lines |
 //!
 //! Not here: scenarios and the operator's plain commands (see [`super::life`]), and what a tool does
 //! (see [`super::pi`]).
 
+pub mod model;
+pub mod operator;
 pub mod process;
 
 use std::fmt;
@@ -19,6 +23,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
+use model::{ModelBrain, ModelSetup, Style};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
 use super::life::Voice;
@@ -34,6 +39,8 @@ use crate::safety::checks::phase_gate::allows;
 const PIECE: usize = 1_000;
 /// Characters of what it does now, and will do next.
 const SENTENCE: usize = 200;
+/// Wait before a model is asked again the first time.
+const BACKOFF: Duration = Duration::from_secs(1);
 /// How often it looks whether a stop was lifted.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -53,12 +60,14 @@ pub struct End {
 }
 
 /// Which brain is wanted.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub enum Choice {
     /// None of its own: the Golem plays its scenario, and hears the operator.
     Scenario,
     /// A program.
     Process(CommandLine, ProcessLimits),
+    /// A model.
+    Model(Box<ModelBrain>),
 }
 
 /// Why there is no such brain.
@@ -80,6 +89,9 @@ pub enum BrainError {
         /// Who asked.
         origin: String,
     },
+    /// The model cannot be asked.
+    #[error("golem.brain is model: {0}")]
+    Model(String),
 }
 
 impl Choice {
@@ -94,10 +106,12 @@ impl Choice {
         match asked.split_once(':') {
             None if asked == DEFAULT_BRAIN => Ok(Self::Scenario),
             Some(("process", command)) => {
-                let line = CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
+                let line =
+                    CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
                 let (tick, patience) = (seconds(&settings.tick_seconds), seconds(&settings.patience_seconds));
                 Ok(Self::Process(line, ProcessLimits { tick, patience, calls: settings.calls.value }))
             }
+            None if asked == "model" => model(settings).map(|brain| Self::Model(Box::new(brain))),
             _ => Err(BrainError::Unknown { name: SafeText::clean(asked, 80), origin: origin() }),
         }
     }
@@ -107,8 +121,29 @@ impl Choice {
         match self {
             Self::Scenario => None,
             Self::Process(line, limits) => Some(Box::new(ProcessBrain::new(line, limits))),
+            Self::Model(brain) => Some(brain),
         }
     }
+}
+
+fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
+    let lacks = |what: &str| BrainError::Model(format!("set golem.{what} in the configuration file"));
+    let (Some(url), Some(name)) = (&settings.model_url, &settings.model_name) else {
+        return Err(lacks(if settings.model_url.is_none() { "model_url" } else { "model_name" }));
+    };
+    let setup = ModelSetup {
+        url: url.value.clone(),
+        style: Style::named(&settings.model_style.value),
+        name: name.value.clone(),
+        key: settings.model_key.as_ref().map(|key| key.value.clone()),
+        tick: Duration::from_secs(settings.tick_seconds.value),
+        patience: Duration::from_secs(settings.patience_seconds.value),
+        backoff: BACKOFF,
+        calls: settings.calls.value,
+        tokens: settings.model_tokens.value,
+        reply_tokens: settings.model_reply_tokens.value,
+    };
+    ModelBrain::new(setup).map_err(BrainError::Model)
 }
 
 /// What a brain has of its Golem: eight tools, a voice, ears, and what holds it back.
@@ -150,6 +185,11 @@ impl Nerves {
             }
             response
         }
+    }
+
+    /// The Golem's phase.
+    pub fn phase(&self) -> Phase {
+        *self.phase.borrow()
     }
 
     /// How the Golem is doing, as last told.

@@ -172,11 +172,9 @@ impl Talk {
         };
         self.say(&protocol::hello(nerves.pi(), told))?;
         loop {
-            // A program that has not answered the last tick gets no other.
-            let wakes = match self.unanswered {
-                None => self.due,
-                Some(_) => Instant::now() + self.limits.tick,
-            };
+            // A program that has not answered the last tick, or is at work, gets no other.
+            let free = self.unanswered.is_none() && self.ids.is_empty();
+            let wakes = if free { self.due } else { Instant::now() + LOOK };
             tokio::select! {
                 out = self.running.next() => match out {
                     Some(Out::Line(line)) => self.hear(&line, nerves)?,
@@ -194,7 +192,7 @@ impl Talk {
                     Wake::Words(words) => {
                         self.say(&json!({"type": "words", "text": words, "context": nerves.context()}))?;
                     }
-                    Wake::Due if self.unanswered.is_none() => self.tick(nerves)?,
+                    Wake::Due if free => self.tick(nerves)?,
                     Wake::Due => {}
                 },
                 () = sleep(LOOK) => self.look()?,
@@ -261,13 +259,7 @@ impl Talk {
         Ok(())
     }
 
-    fn call(
-        &mut self,
-        id: String,
-        tool: String,
-        params: serde_json::Value,
-        nerves: &mut Nerves,
-    ) -> Result<(), Over> {
+    fn call(&mut self, id: String, tool: String, params: serde_json::Value, nerves: &mut Nerves) -> Result<(), Over> {
         if self.ids.values().any(|one| *one == id) {
             return self.say(&protocol::refused(Some(&id), &"a call of this id is under way"));
         }

@@ -112,9 +112,9 @@ pub struct Told {
 
 /// The first line.
 pub fn hello(pi: &PiSession, limits: Told) -> Value {
-    let tools = PI_TOOLS.iter().map(|tool| {
-        json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()})
-    });
+    let tools = PI_TOOLS
+        .iter()
+        .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()}));
     let kinds = ACTION_KINDS.iter().filter(|kind| kind.lacks(pi.catalog()).is_empty());
     let kinds = kinds.map(|kind| json!({"kind": kind.name, "parameters": pi.schema_of(kind.acts)}));
     let queries = QUERIES.iter().filter(|query| pi.catalog().get(query.tool).is_some());
