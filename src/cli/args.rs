@@ -6,7 +6,7 @@ use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
-use crate::base::id::CallId;
+use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Category, Phase, Profile, StopLevel};
 use crate::engine::ApprovalMode;
 use crate::sandbox::Pace;
@@ -104,7 +104,7 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,
     },
-    /// Run a Golem without a screen
+    /// Run a Golem without a screen; list what it can do; look at its playbook
     Golem {
         #[command(subcommand)]
         action: GolemAction,
@@ -208,6 +208,31 @@ pub(super) enum GolemAction {
         /// Play it so many times faster
         #[arg(long, value_name = "X", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
         speed: u32,
+    },
+    /// List the kinds of action: the tools behind each, and for one that cannot be had the tool it lacks
+    Kinds {
+        /// For this role, rather than for all tools there are
+        #[arg(long, value_name = "ROLE")]
+        archetype: Option<String>,
+    },
+    /// Show what a Golem has changed in its playbook, or take a change back
+    Playbook {
+        /// Whose
+        #[arg(long, value_name = "ID", default_value = "ada", global = true)]
+        golem: GolemId,
+        #[command(subcommand)]
+        action: Option<PlaybookAction>,
+    },
+}
+
+/// What can be done to a playbook.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(super) enum PlaybookAction {
+    /// Take a change back: the section is again as it was before
+    Undo {
+        /// Which change
+        #[arg(value_name = "NUMBER")]
+        delta: u64,
     },
 }
 

@@ -12,8 +12,10 @@ mod farewell;
 mod golem;
 mod halt;
 mod keys;
+mod kinds;
 mod log;
 mod logs;
+mod playbook;
 mod policy;
 mod secret;
 mod tools;
@@ -118,6 +120,12 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         }
         Some(Command::Golem { action: GolemAction::Run { scenario, headless, seed, speed } }) => {
             golem::run(&golem::Run { scenario, headless, seed, speed }, &environment, &flags)
+        }
+        Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
+            kinds::run(archetype.as_deref(), &environment, &flags, cli.json)
+        }
+        Some(Command::Golem { action: GolemAction::Playbook { golem, action } }) => {
+            playbook::run(golem, action, &environment, &flags, cli.json)
         }
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),

@@ -378,6 +378,9 @@ impl Mind {
 
     /// Does what the operator says, where it is one of the plain commands.
     async fn hear(&mut self, said: &SafeText) {
+        if let Some(told) = self.hear_of_playbook(said.as_str()).await {
+            return self.think(&told);
+        }
         let plain = operator::command(said.as_str(), |tool| self.pi.schema_of(tool));
         let response = match plain.or_else(|| command(said.as_str())) {
             None => return self.think("I understand: swap, quote, balances, price, remember, playbook, halt."),
@@ -386,6 +389,35 @@ impl Mind {
         };
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
         self.think(&format!("You said: {said}. {}", told.unwrap_or_default()));
+    }
+}
+
+impl Mind {
+    /// The operator's own word on the playbook's changes: `playbook changes`, `playbook undo 3`.
+    async fn hear_of_playbook(&self, said: &str) -> Option<String> {
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let (papers, memory) = (self.pi.papers(), self.pi.memory());
+        match words.as_slice() {
+            ["playbook", "changes"] => {
+                let told = match papers.deltas(memory) {
+                    Err(error) => return Some(format!("The changes cannot be read: {error}.")),
+                    Ok(deltas) => deltas.into_iter().take(5).map(|one| {
+                        let undone = if one.undone { ", taken back" } else { "" };
+                        format!("{} in \"{}\" because {}{undone}", one.delta, one.section, one.reason)
+                    }),
+                };
+                let told: Vec<String> = told.collect();
+                Some(if told.is_empty() { "I have changed nothing.".to_owned() } else { told.join("; ") })
+            }
+            ["playbook", "undo", number] => Some(match number.parse() {
+                Err(_) => format!("`{number}` is no number of a change."),
+                Ok(delta) => match self.pi.undo_directive(delta).await {
+                    Ok(undone) => format!("Change {delta} of \"{}\" is taken back.", undone.section),
+                    Err(error) => format!("Change {delta} stays: {}.", error.message()),
+                },
+            }),
+            _ => None,
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod config;
 #[cfg(unix)]
 mod devnet;
 mod doctor;
+mod golem;
 mod halt;
 #[cfg(unix)]
 mod hands;

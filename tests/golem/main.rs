@@ -1,5 +1,6 @@
 //! The Golem's eight tools over the whole of what stands below: devnet, policy, ledger, pipeline, custody.
 
+mod gates;
 mod guardian;
 mod model;
 mod pi;

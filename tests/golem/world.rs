@@ -3,8 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use alloy::primitives::U256;
+use alloy::consensus::TxEip1559;
+use alloy::network::TransactionBuilder as _;
+use alloy::primitives::{Address, Bytes, TxKind, U256};
 use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::model::{Phase, StopLevel};
@@ -21,6 +26,8 @@ use bardo::golem::scenario::Scenario;
 use bardo::runtime::data::{DataFolder, Ledger};
 use bardo::runtime::{self, Hands};
 use bardo::safety::stop::StopFile;
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
@@ -38,7 +45,7 @@ pub struct House {
     roles: Arc<Archetypes>,
     ledger: Ledger,
     clock: Arc<dyn Clock>,
-    _sandbox: Option<Sandbox>,
+    sandbox: Option<Sandbox>,
 }
 
 /// A Golem that lives.
@@ -118,7 +125,7 @@ impl House {
             roles: Arc::new(Archetypes::load(None).unwrap()),
             ledger,
             clock,
-            _sandbox: opened.sandbox,
+            sandbox: opened.sandbox,
         }
     }
 
@@ -181,6 +188,60 @@ impl House {
             live(config, quiet, played_by).await.unwrap();
         });
         Life { pi, words, leave, stopped, played: Some(played), running }
+    }
+
+    /// Gives the wallet so much of a token that anybody may mint, from an account that is not the Golem's.
+    pub async fn give(&self, token: Token, raw: u64) {
+        let call = OpenMint::mintCall { to: self.world.account.unwrap(), value: U256::from(raw) };
+        self.outside(TxKind::Call(self.address(token)), call.abi_encode().into()).await;
+    }
+
+    /// Makes a contract, from an account that is not the Golem's.
+    pub async fn deploy(&self, code: Bytes) -> Address {
+        self.outside(TxKind::Create, code).await.unwrap()
+    }
+
+    async fn outside(&self, to: TxKind, input: Bytes) -> Option<Address> {
+        let party = Party::development_accounts().unwrap().swap_remove(9);
+        let provider = self.world.chains()[0].client.provider();
+        let transaction = TxEip1559 {
+            chain_id: 31_337,
+            nonce: provider.get_transaction_count(party.address()).await.unwrap(),
+            gas_limit: 3_000_000,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to,
+            value: U256::ZERO,
+            access_list: Default::default(),
+            input,
+        };
+        let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&party.sign(transaction).unwrap());
+        let receipt = provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap();
+        assert!(receipt.status());
+        receipt.contract_address
+    }
+
+    /// Which of the wallet's tokens this account could take, on all chains.
+    pub async fn spendable_by(&self, spender: Address) -> Vec<String> {
+        let mut found = Vec::new();
+        let owner = self.world.account.unwrap();
+        for (chain, of) in self.world.chains().iter().zip(self.sandbox.as_ref().unwrap().chains()) {
+            for token in of.deployment.plan.tokens.iter().filter(|token| !token.is_bad()) {
+                let input = Erc20::allowanceCall { owner, spender }.abi_encode();
+                let request =
+                    TransactionRequest::default().with_to(of.deployment.token(*token).unwrap()).with_input(input);
+                let answer = chain.client.provider().call(request).await.unwrap();
+                if Erc20::allowanceCall::abi_decode_returns(&answer).unwrap() != U256::ZERO {
+                    found.push(format!("{token:?} on {}", chain.network().name));
+                }
+            }
+        }
+        found
+    }
+
+    /// Where a token of the devnet stands.
+    pub fn address(&self, token: Token) -> Address {
+        self.sandbox.as_ref().unwrap().chains()[0].deployment.token(token).unwrap()
     }
 
     pub fn papers(&self, name: &str) -> Papers {

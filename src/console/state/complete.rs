@@ -16,7 +16,7 @@ const PLAIN: &[(&str, &str)] = &[
     ("balances", "what the wallet holds"),
     ("price", "price TOKEN [on CHAIN]"),
     ("remember", "remember WORDS: search what the Golem remembers"),
-    ("playbook", "playbook WORDS: search the Golem's papers"),
+    ("playbook", "playbook WORDS: search the Golem's papers; playbook changes; playbook undo NUMBER"),
 ];
 
 /// A candidate: what would stand there, and what it is.

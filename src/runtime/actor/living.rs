@@ -1,5 +1,6 @@
 //! The Golem in the session's seat: its eight tools over the seat's executor, and a life of its own.
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -16,14 +17,13 @@ use crate::golem::memory::{Memory, Papers};
 use crate::golem::phase::PhaseRules;
 use crate::golem::pi::{PiConfig, PiSession};
 use crate::golem::scenario::Scenario;
+use crate::runtime::data::DataFolder;
 use crate::tools::ALL_TOOL_DEFS;
 
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// The dwell of shows, in milliseconds.
 const SHOW_DWELL: u64 = 10_000;
-/// The folder of the Golems' papers in the data folder.
-const PAPERS: &str = "golems";
 /// Failures in a row, and the stop-loss in basis points, as the demo's policy has them.
 const FAILURES: u32 = 3;
 const STOP_LOSS_BPS: u64 = 1_000;
@@ -81,14 +81,14 @@ impl Living {
     async fn lead(self: Box<Self>, seat: Seat) -> Result<(), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let all = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| told(&error))?;
-        let home = seat.stop_file.path().parent().map(|folder| folder.join(PAPERS)).unwrap_or_default();
+        let home = DataFolder::at(seat.stop_file.path().parent().unwrap_or(Path::new("")));
         let pi = PiSession::new(PiConfig {
             all,
             executor: seat.executor,
             roles: seat.roles,
             role: seat.role.to_string(),
             memory: Memory::new(seat.store, seat.golem_id.clone()),
-            papers: Papers::in_folder(home.join(seat.golem_id.as_str())),
+            papers: Papers::in_folder(home.papers(&seat.golem_id)),
             stop: seat.stop_file,
             phase: seat.phase.subscribe(),
             clock: seat.clock.clone(),
