@@ -162,7 +162,8 @@ fn candidates(pen: &mut Pen<'_>, all: &[Candidate], place: Rect) {
     if let [one] = all {
         pieces.push((format!("{}  ", one.word), Role::TextStrong));
         pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
-        return pen.pieces(place, &pieces);
+        pen.pieces(place, &pieces);
+        return;
     }
     for (at, one) in all.iter().enumerate() {
         let left = format!("and {} more", all.len() - at);
