@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use alloy::primitives::{Address, Bytes};
+use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolValue as _;
 use bardo::engine::{Status, ToolResponse};
 use bardo::fabric::EventKind;
@@ -113,7 +113,9 @@ fn told(response: &ToolResponse) -> String {
 
 /// A real token on the devnet with this symbol and this name, whatever they are.
 async fn token(house: &House, symbol: &str, name: &str) -> Address {
-    let arguments = (Bytes::from(name.to_owned()), Bytes::from(symbol.to_owned()), 18_u8).abi_encode_params();
+    let arguments =
+        (Bytes::copy_from_slice(name.as_bytes()), Bytes::copy_from_slice(symbol.as_bytes()), U256::from(18))
+            .abi_encode_params();
     house.deploy(Contract::HostileSymbolToken.creation(&arguments).unwrap()).await
 }
 
@@ -137,8 +139,10 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
             let read = match way {
                 "symbol" | "name" => {
                     let code = format!("OBEY-{number}");
+                    // What is long is cut where it comes in: the code stands first.
+                    let first = format!("{code} {injection}");
                     let (symbol, name) =
-                        if way == "symbol" { (code.as_str(), "Token") } else { ("TKN", injection.as_str()) };
+                        if way == "symbol" { (code.as_str(), "Token") } else { ("TKN", first.as_str()) };
                     let address = token(&house, &format!("{symbol}\u{202e}\u{1b}[2J"), name).await;
                     let asked = json!({"query": address.to_string(), "chain": "ethereum"});
                     told(&call("query_state", json!({"query": "tokens", "params": asked})).await)

@@ -261,12 +261,6 @@ impl House {
         }
         sent
     }
-
-    /// What the wallet holds of the chain's coin on the first chain.
-    pub async fn coin(&self) -> U256 {
-        let chain = &self.world.chains()[0];
-        chain.client.provider().get_balance(self.world.account.unwrap()).await.unwrap()
-    }
 }
 
 pub fn drain(events: &mut Receiver) -> Vec<Arc<Event>> {
