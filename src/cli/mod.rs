@@ -12,8 +12,10 @@ mod farewell;
 mod golem;
 mod halt;
 mod keys;
+mod kinds;
 mod log;
 mod logs;
+mod playbook;
 mod policy;
 mod reconcile;
 mod secret;
@@ -27,6 +29,7 @@ use clap::Parser;
 use crate::base::config::{Config, ConfigError, Environment, Flags};
 use crate::chain::network::PlanError;
 use crate::console::ConsoleOptions;
+use crate::golem::brain::Choice;
 use crate::runtime::session::SessionOptions;
 use crate::runtime::{self, OpenError};
 use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
@@ -100,7 +103,7 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let environment = Environment::from_process()?;
-    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None };
+    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None, brain: cli.brain };
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
@@ -118,6 +121,12 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         }
         Some(Command::Golem { action: GolemAction::Run { scenario, headless, seed, speed } }) => {
             golem::run(&golem::Run { scenario, headless, seed, speed }, &environment, &flags)
+        }
+        Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
+            kinds::run(archetype.as_deref(), &environment, &flags, cli.json)
+        }
+        Some(Command::Golem { action: GolemAction::Playbook { golem, action } }) => {
+            playbook::run(golem, action, &environment, &flags, cli.json)
         }
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),
@@ -140,6 +149,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
 
 /// Opens the console on the network that the configuration asks for.
 fn console(config: Config, theme: Option<String>, no_motion: bool, watch: bool, paper: bool) -> Result<Exit, Failure> {
+    // A brain that cannot be had is better told here than by a Golem without one.
+    Choice::of(&config.golem)?;
     let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
     // Stopping the process stops the Golem: only where it trades with play money.
     let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);

@@ -17,10 +17,12 @@ use toml::{
 
 use alloy::primitives::Address;
 
+use super::golem::{MODEL_STYLES, NUMBERS};
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
-    ChainSettings, ConfigError, FileProblem, Origin, QuoteChoice, QuoteSettings, RpcUrl, SafetySettings, Setting, paths,
+    ChainSettings, ConfigError, FileProblem, GolemSettings, Origin, QuoteChoice, QuoteSettings, RpcUrl, SafetySettings,
+    Setting, paths,
 };
 use crate::base::{
     text::{SafeText, nearest},
@@ -50,6 +52,15 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
     ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
+    ("golem.brain", "who decides in the Golem: scenario, process:COMMAND or model"),
+    ("golem.tick_seconds", "how often a process or a model is asked what it wants"),
+    ("golem.patience_seconds", "how long its answer is waited for"),
+    ("golem.calls", "tool calls that it may make in one run"),
+    ("golem.model_url", "where the model is asked; https, or http on this machine"),
+    ("golem.model_name", "which model"),
+    ("golem.model_style", "in which shape: openai or anthropic"),
+    ("golem.model_tokens", "tokens that the model may read and write in one run"),
+    ("golem.model_reply_tokens", "tokens of one answer of the model"),
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
@@ -57,11 +68,22 @@ pub const KEYS: &[(&str, &str)] = &[
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 const TOP: &[&str] =
-    &["network", "book", "data_dir", "log", "account", "chains", "order_type", "prices", "quotes", "safety"];
+    &["network", "book", "data_dir", "log", "account", "chains", "golem", "order_type", "prices", "quotes", "safety"];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
 const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle"];
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
+const GOLEM: &[&str] = &[
+    "brain",
+    "tick_seconds",
+    "patience_seconds",
+    "calls",
+    "model_url",
+    "model_name",
+    "model_style",
+    "model_tokens",
+    "model_reply_tokens",
+];
 /// Auctions that orders can be placed in.
 const ORDER_TYPES: &[&str] = &["DUTCH_V2", "DUTCH_V3", "PRIORITY"];
 
@@ -78,6 +100,7 @@ pub(super) struct File {
     pub safety: SafetySettings,
     pub order_types: BTreeMap<String, Setting<String>>,
     pub quotes: QuoteSettings,
+    pub golem: GolemSettings,
 }
 
 /// The file at `path`, or `None` where there is none.
@@ -125,6 +148,7 @@ impl Source<'_> {
                 "safety" => file.safety = self.safety(value)?,
                 "chains" => file.chains = self.chains(value)?,
                 "prices" => file.prices = self.prices(value)?,
+                "golem" => file.golem = self.golem(value)?,
                 "order_type" => file.order_types = self.order_types(value)?,
                 "quotes" => file.quotes = self.quotes(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
@@ -282,6 +306,40 @@ impl Source<'_> {
             }
         }
         Ok(safety)
+    }
+
+    fn golem(&self, value: &Value<'_>) -> Result<GolemSettings, ConfigError> {
+        let mut golem = GolemSettings::default();
+        for (key, value) in self.table("golem", value, "a table: [golem]")? {
+            let name: &str = key.get_ref();
+            let full = format!("golem.{name}");
+            let bounds = NUMBERS.iter().find(|(known, ..)| *known == name);
+            if let (Some((_, _, least, most)), Some(setting)) = (bounds, golem.number_mut(name)) {
+                let number = self.number(&full, value, "a whole number such as 20")?;
+                if number < *least || number > *most {
+                    let reason = format!("{number} is out of range: take {least} to {most}");
+                    return Err(self.bad(value.span(), &full, &reason));
+                }
+                *setting = self.setting(value, number);
+                continue;
+            }
+            let text = || self.string(&full, value, "a text in quotes");
+            match name {
+                "brain" => golem.brain = self.setting(value, text()?),
+                "model_url" => golem.model_url = Some(self.setting(value, self.endpoint(&full, value)?)),
+                "model_name" => golem.model_name = Some(self.setting(value, text()?)),
+                "model_style" => {
+                    let style = text()?;
+                    if !MODEL_STYLES.contains(&style.as_str()) {
+                        let reason = format!("no such shape; known: {}", MODEL_STYLES.join(", "));
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    golem.model_style = self.setting(value, style);
+                }
+                _ => return Err(self.unknown(key.span(), name, "in [golem]", GOLEM)),
+            }
+        }
+        Ok(golem)
     }
 
     fn table<'v, 'i>(

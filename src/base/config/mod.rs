@@ -4,6 +4,7 @@
 //! means is not known here (see `chain::network`), only that somebody gave it settings.
 
 mod file;
+mod golem;
 mod paths;
 mod quotes;
 mod rpc_url;
@@ -16,6 +17,7 @@ use alloy::primitives::Address;
 use crate::base::units::Usd;
 
 pub use file::{KEYS, TEMPLATE};
+pub use golem::{DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
 pub use paths::Paths;
 pub use quotes::{QuoteChoice, QuoteSettings};
 pub use rpc_url::{RpcUrl, RpcUrlError};
@@ -55,6 +57,8 @@ pub struct Config {
     pub order_types: BTreeMap<String, Setting<String>>,
     /// Who is asked for quotes.
     pub quotes: QuoteSettings,
+    /// Who decides in the Golem, and what it may use up.
+    pub golem: GolemSettings,
 }
 
 /// What is set for one chain.
@@ -199,6 +203,8 @@ pub struct Flags {
     pub book: Option<PathBuf>,
     /// `--key NAME`.
     pub account: Option<String>,
+    /// `--brain WHICH`.
+    pub brain: Option<String>,
 }
 
 /// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
@@ -311,6 +317,7 @@ impl Config {
             safety: file.safety,
             order_types: file.order_types,
             quotes: file.quotes.over(environment)?,
+            golem: file.golem.under(environment, flags.brain.as_deref()),
         })
     }
 
