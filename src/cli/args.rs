@@ -101,7 +101,7 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,
     },
-    /// Run a Golem without a screen
+    /// Run a Golem, on the screen or without one
     Golem {
         #[command(subcommand)]
         action: GolemAction,

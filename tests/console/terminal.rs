@@ -25,6 +25,66 @@ fn until_block(pty: &Pty, least: u64) {
     });
 }
 
+/// The newest block that is shown.
+fn newest(pty: &Pty) -> u64 {
+    pty.known("a block", |shown| {
+        let number = shown.split('#').nth(1)?.split([' ', '\n']).next()?;
+        number.replace(',', "").parse().ok()
+    })
+}
+
+/// The updates after the first `from`, until one shows `words`: how many there are.
+fn updates_until(raw: &[u8], size: (u16, u16), from: usize, words: &str) -> Option<usize> {
+    let mut replayed = vt100::Parser::new(size.1.try_into().unwrap(), size.0.try_into().unwrap(), 0);
+    for (at, update) in updates(raw).enumerate() {
+        replayed.process(update);
+        if at >= from && replayed.screen().contents().contains(words) {
+            return Some(at + 1 - from);
+        }
+    }
+    None
+}
+
+#[test]
+fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lost() {
+    let mut pty = Pty::script("flood", 120, 40);
+    pty.until_shown("✓ Swap");
+    for _ in 0..5 {
+        // Counted and not timed: it stands still while the key is put into its terminal.
+        pty.signal("STOP");
+        pty.until_stopped();
+        let mut before = 0;
+        while before != pty.raw().len() {
+            before = pty.raw().len();
+            std::thread::sleep(std::time::Duration::from_millis(60));
+        }
+        let from = updates(&pty.raw()).count();
+        pty.type_keys("?");
+        pty.signal("CONT");
+        pty.until_shown("Keys, and words");
+        let taken = updates_until(&pty.raw(), (120, 40), from, "Keys, and words").unwrap();
+        // The frame that was being made when it was stopped, the one that takes the terminal again, and the next.
+        assert!(taken <= 3, "{taken} frames");
+        pty.type_keys("\x1b");
+        pty.until_gone("Keys, and words");
+    }
+    pty.until_shown("the flood is over");
+    // The newest calls stand there, each done, none left out.
+    let last = super::harness::flood_calls() - 1;
+    pty.until("the newest calls in a row", |screen| {
+        let shown = screen.contents();
+        (0..8).all(|back| {
+            let amount = bardo::base::format::grouped(&(last - back).to_string());
+            shown.lines().any(|line| line.contains("✓ Swap") && line.contains(&format!(" {amount} WETH")))
+        })
+    });
+    let grown = pty.known("how much memory it took", |shown| {
+        shown.split("is over; ").nth(1)?.split(' ').next()?.parse::<u64>().ok()
+    });
+    assert!(grown < 64, "{grown} MiB more in the second half");
+    leave(&mut pty);
+}
+
 /// Leaves, with nothing in flight: then it just quits.
 pub fn leave(pty: &mut Pty) {
     pty.type_keys("q");
@@ -155,10 +215,43 @@ fn pasted_text_presses_no_key() {
 #[test]
 fn no_control_of_a_hostile_symbol_reaches_the_terminal() {
     let mut pty = Pty::script("blocks", 120, 40);
-    until_block(&pty, 101);
+    // Every screen, and the decision in all its forms, while a hostile world goes on talking.
+    for round in 1..=4 {
+        for screen in "12345678".chars() {
+            pty.type_keys(&screen.to_string());
+            until_block(&pty, newest(&pty) + 2);
+        }
+        pty.type_keys("a");
+        pty.until_shown("DECISION");
+        for key in ["d", "z", "j", "G", "a", "y", "d", "n"] {
+            pty.type_keys(key);
+            std::thread::sleep(std::time::Duration::from_millis(40));
+        }
+        pty.type_keys("\x1b");
+        until_block(&pty, 60 * round);
+    }
+    until_block(&pty, 301);
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    pty.type_keys("\x1b");
+    pty.until_gone("DECISION");
     leave(&mut pty);
     let raw = String::from_utf8(pty.raw()).unwrap();
-    // Ours are CSI sequences only: no titles, no clipboard, no bell, no eight-bit controls.
+    // Ours are CSI sequences only, and the copies that `y` made, which are base64: no titles, no bell, no eight-bit
+    // controls.
+    let mut copies = 0;
+    let raw = raw.split("\x1b]52;c;").enumerate().fold(String::new(), |mut kept, (at, part)| {
+        let rest = if at == 0 {
+            part
+        } else {
+            copies += 1;
+            let (copied, rest) = part.split_once("\x1b\\").or_else(|| part.split_once('\x07')).unwrap();
+            assert!(copied.chars().all(|c| c.is_ascii_alphanumeric() || "+/=".contains(c)), "{copied}");
+            rest
+        };
+        kept.push_str(rest);
+        kept
+    });
+    assert!(copies > 0, "y copies");
     for (at, _) in raw.match_indices('\x1b') {
         assert_eq!(raw[at + 1..].chars().next(), Some('['), "{:?}", &raw[at..raw.len().min(at + 20)]);
     }

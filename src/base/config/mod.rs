@@ -49,6 +49,10 @@ pub struct Config {
     pub safety: SafetySettings,
     /// Which auction is used for UniswapX orders, by chain, where it is not the chain's own.
     pub order_types: BTreeMap<String, Setting<String>>,
+    /// How a decision that waits calls for attention: `none`, `bell` or `notify`.
+    pub attention: Option<Setting<String>>,
+    /// The operator's own keys, by what they do; not yet looked up.
+    pub keys: BTreeMap<String, Setting<String>>,
 }
 
 /// What is set for one chain.
@@ -295,6 +299,8 @@ impl Config {
             account,
             safety: file.safety,
             order_types: file.order_types,
+            attention: file.attention,
+            keys: file.keys,
         })
     }
 
