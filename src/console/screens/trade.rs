@@ -282,14 +282,16 @@ impl Trade {
     }
 
     /// Where the fields are inside the form's place, and where its button is.
-    fn inside(form: Rect) -> (Rect, Rect) {
+    fn inside(&self, form: Rect) -> (Rect, Rect) {
         let inner = Rect {
             x: form.x + 1.min(form.width),
             y: form.y + 1.min(form.height),
             width: form.width.saturating_sub(2),
             height: form.height.saturating_sub(2),
         };
-        let below = BELOW.min(inner.height);
+        // Where not all fields have room, what can be chosen goes first.
+        let lines = self.form().map_or(0, Form::lines);
+        let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
         let fields = Rect { height: inner.height - below, ..inner };
         let button = Rect { y: inner.bottom().saturating_sub(1), height: 1.min(inner.height), ..inner };
         (fields, button)
@@ -376,7 +378,7 @@ impl ScreenView for Trade {
             let title = self.tools.get(self.chosen).map_or("Trade".to_owned(), |name| widgets::plain::tool_word(name));
             let keys = if self.typing { "Tab next · Esc leaves" } else { "Enter types · ← → tool" };
             pen.frame(form_area, &[(title, Role::Title)], &[(keys.to_owned(), Role::TextDim)], edge);
-            let (fields, button) = Self::inside(form_area);
+            let (fields, button) = self.inside(form_area);
             match self.form() {
                 Some(form) => {
                     form.draw(pen, fields, self.typing);
@@ -487,7 +489,7 @@ impl ScreenView for Trade {
             }
             return Vec::new();
         }
-        let (fields, button) = Self::inside(form_area);
+        let (fields, button) = self.inside(form_area);
         if button.contains(at) {
             return self.submit(known);
         }

@@ -13,7 +13,7 @@ use crate::console::theme::Role;
 impl Trade {
     /// The line between the fields and the help.
     pub(super) fn choices_line(fields: Rect, button: Rect) -> Rect {
-        Rect { y: fields.bottom(), height: u16::from(fields.bottom() < button.y), ..fields }
+        Rect { y: fields.bottom(), height: u16::from(fields.bottom() + 2 < button.y), ..fields }
     }
 
     /// What can be chosen for the field with the keys, so that a mouse suffices; typing says the same.
