@@ -48,6 +48,8 @@ now = "Watching the market."
 fn asking(home: &tempfile::TempDir, size: (u16, u16)) -> Pty {
     let show = home.path().join("asks-at-once.toml");
     std::fs::write(&show, ASKS_AT_ONCE).unwrap();
+    // Nothing here is about an offer that expires while it is read: that is tested without a terminal.
+    std::fs::write(home.path().join("config.toml"), "[safety]\npermit_seconds = 600\n").unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
     command.env("BARDO_NETWORK", "devnet");

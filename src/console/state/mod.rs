@@ -340,6 +340,7 @@ impl State {
                 self.key(key)
             }
             Input::Click { column, row } => {
+                self.notice = None;
                 self.looked();
                 if self.now_millis < self.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
                     return Vec::new();

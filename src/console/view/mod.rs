@@ -157,7 +157,8 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     // A notice that needs the whole line has it: the keys it drives out stand in the help.
     if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
     {
-        right.clear();
+        // The stop stays, whatever there is to say.
+        right = state.keys.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
     }
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
     if let Some(notice) = &state.notice {
