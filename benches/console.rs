@@ -1,9 +1,12 @@
-//! What the console costs: a frame of each screen at two sizes (goal: under 0.6 ms at 200×50), each card, and events
-//! folded into what screens show.
+//! What the console costs: a frame of each screen at two sizes (goal: under 0.6 ms at 200×50), each card, events folded
+//! into what screens show, the real program's way from its start to its first frame (goal: under 100 ms), and the share
+//! of a core it takes while the demo runs.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hint::black_box;
+use std::io::Read;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, U256};
 use bardo::base::id::{CallId, GolemId};
@@ -21,6 +24,7 @@ use bardo::console::widgets::{self, samples};
 use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate};
 use bardo::runtime::handle::{AllowanceNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use portable_pty::{Child, CommandBuilder, PtyPair, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
 use serde_json::Value;
@@ -229,5 +233,114 @@ fn folding(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, frames, folding);
+/// The program in a pseudo-terminal, in a folder of its own.
+struct Running {
+    child: Box<dyn Child + Send + Sync>,
+    reader: Option<Box<dyn Read + Send>>,
+    _pair: PtyPair,
+    _home: tempfile::TempDir,
+}
+
+impl Running {
+    fn start(arguments: &[&str]) -> Option<Self> {
+        let home = tempfile::tempdir().ok()?;
+        let size = PtySize { rows: 40, cols: 120, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).ok()?;
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+        command.args(arguments);
+        command.env("BARDO_HOME", home.path());
+        command.env("BARDO_NETWORK", "devnet");
+        command.env("TERM", "xterm-256color");
+        let reader = pair.master.try_clone_reader().ok()?;
+        let child = pair.slave.spawn_command(command).ok()?;
+        Some(Self { child, reader: Some(reader), _pair: pair, _home: home })
+    }
+
+    /// Reads until the first synchronized update is closed: the first frame is there.
+    fn first_frame(&mut self) -> Option<()> {
+        const END_OF_UPDATE: &[u8] = b"\x1b[?2026l";
+        let reader = self.reader.as_mut()?;
+        let (mut seen, mut buffer) = (Vec::new(), [0; 4096]);
+        while !seen.windows(END_OF_UPDATE.len()).any(|window| window == END_OF_UPDATE) {
+            let count = reader.read(&mut buffer).ok().filter(|count| *count > 0)?;
+            seen.extend_from_slice(buffer.get(..count)?);
+        }
+        Some(())
+    }
+
+    /// Ticks of processor time that each kind of thread has used, by the thread's name.
+    fn ticks(&self) -> BTreeMap<String, u64> {
+        let mut used = BTreeMap::new();
+        let Some(id) = self.child.process_id() else { return used };
+        let Ok(threads) = std::fs::read_dir(format!("/proc/{id}/task")) else { return used };
+        for thread in threads.flatten() {
+            let Ok(stat) = std::fs::read_to_string(thread.path().join("stat")) else { continue };
+            let Some((head, tail)) = stat.rsplit_once(')') else { continue };
+            let name = head.split_once('(').map_or("", |(_, name)| name).to_owned();
+            // After the name: state is the first field, user and system time the 12th and 13th.
+            let times = tail.split_whitespace().skip(11).take(2).filter_map(|field| field.parse::<u64>().ok());
+            *used.entry(name).or_default() += times.sum::<u64>();
+        }
+        used
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // Nothing is left to be asked of it.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn first_frame(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("start");
+    group.sample_size(10);
+    group.bench_function("to the first frame (goal 100 ms)", |bencher| {
+        bencher.iter_custom(|times| {
+            let mut whole = Duration::ZERO;
+            for _ in 0..times {
+                let begun = Instant::now();
+                let mut running = Running::start(&[]);
+                let drawn = running.as_mut().and_then(Running::first_frame);
+                assert!(drawn.is_some(), "no frame came");
+                whole += begun.elapsed();
+            }
+            whole
+        });
+    });
+    group.finish();
+}
+
+/// Processor time while the demo runs, by thread, over so many seconds. No criterion measure: it is a share, not a time.
+fn processor_share(_: &mut Criterion) {
+    const BOOT: Duration = Duration::from_secs(15);
+    const WATCHED: Duration = Duration::from_secs(20);
+    // `cargo test` runs benches to see that they work, and not to measure.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let Some(mut running) = Running::start(&[]) else { return };
+    // What is written must be read, or the program waits for its terminal.
+    let Some(mut reader) = running.reader.take() else { return };
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while matches!(reader.read(&mut buffer), Ok(1..)) {}
+    });
+    std::thread::sleep(BOOT);
+    let before = running.ticks();
+    std::thread::sleep(WATCHED);
+    let after = running.ticks();
+    println!(
+        "processor share of one core with the demo running, over {} s (goal: the console under 5 %):",
+        WATCHED.as_secs()
+    );
+    let hundred = 100.0 * WATCHED.as_secs_f64();
+    for (name, ticks) in &after {
+        let used = ticks.saturating_sub(before.get(name).copied().unwrap_or(0));
+        println!("  {:>5.1} %  {name}", used as f64 * 100.0 / hundred);
+    }
+}
+
+criterion_group!(benches, frames, folding, first_frame, processor_share);
 criterion_main!(benches);

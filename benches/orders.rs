@@ -149,7 +149,7 @@ async fn open_orders(world: &World) {
                 encoded.as_ref(),
                 [7u8; 65].as_slice(),
                 facts,
-                now,
+                i64::try_from(now).expect("a date"),
             ])?;
         }
         Ok(())

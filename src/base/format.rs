@@ -57,6 +57,28 @@ pub fn round_dollars(value: Usd) -> String {
     format!("${whole}")
 }
 
+/// Whole dollars, in about three digits from a million on: `$1,966`, `$26,143`, `$12.4 M`.
+pub fn whole_dollars(value: Usd) -> String {
+    let whole = value.to_fixed(0, Rounding::Down);
+    if whole.len() <= 6 { format!("${}", grouped(&whole)) } else { round_dollars(value) }
+}
+
+/// Milliseconds since the Unix epoch as `2026-11-22 01:19:10Z`, by Howard Hinnant's `civil_from_days`
+/// (<https://howardhinnant.github.io/date_algorithms.html>).
+pub fn utc(millis: u64) -> String {
+    let seconds = millis / 1_000;
+    let days = seconds / 86_400 + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era = (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let shifted = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
+    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02}Z")
+}
+
 /// A price as a ratio, with as many digits as a reader can use: `3,412.5521`, `68,010.20`, `0.05014`.
 pub fn ratio(value: Decimal) -> String {
     let places = if value >= Decimal::from(10_000) {

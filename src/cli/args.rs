@@ -104,7 +104,7 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,
     },
-    /// Run a Golem without a screen; list what it can do; look at its playbook
+    /// Run a Golem, on the screen or without one; list what it can do; look at its playbook
     Golem {
         #[command(subcommand)]
         action: GolemAction,

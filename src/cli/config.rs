@@ -132,6 +132,12 @@ fn settings(config: &Config) -> Vec<Shown> {
             add(format!("chains.{chain}.chain_id"), id.value.to_string(), id.origin.to_string());
         }
     }
+    if let Some(attention) = &config.attention {
+        add("console.attention".into(), attention.value.clone(), attention.origin.to_string());
+    }
+    for (name, keys) in &config.keys {
+        add(format!("keys.{name}"), keys.value.clone(), keys.origin.to_string());
+    }
     for (chain, kind) in &config.order_types {
         add(format!("order_type.{chain}"), kind.value.clone(), kind.origin.to_string());
     }

@@ -1,12 +1,12 @@
-//! `bardo golem run --headless`: a show without a screen. Events go to stdout, a JSON object a line; the exit code says
-//! whether everything came as the scenario expects, so that a scenario is a test.
+//! `bardo golem run`: a show, on the screen or without one. Headless, events go to stdout, a JSON object a line; the
+//! exit code says whether everything came as the scenario expects, so that a scenario is a test.
 
 use std::collections::HashSet;
 
 use tokio::sync::oneshot;
 
 use super::{Exit, Failure, load, logs, print};
-use crate::base::config::{DEFAULT_NETWORK, Environment, Flags};
+use crate::base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
 use crate::base::text::SafeText;
 use crate::golem::brain::Choice;
 use crate::golem::life::Played;
@@ -20,21 +20,22 @@ use crate::runtime::session::{Session, SessionOptions};
 /// How a show is run.
 pub(super) struct Run {
     pub(super) scenario: String,
-    pub(super) headless: bool,
     pub(super) seed: u64,
     pub(super) speed: u32,
 }
 
-pub(super) fn run(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
+/// A show and where it is played, for the console as well.
+pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> Result<(Scenario, Config), Failure> {
     let scenario = scenario::find(&run.scenario).map_err(|error| Failure::usage(error.to_string()))?;
-    if !run.headless {
-        let what = "a show on the screen is what `bardo` alone opens; add --headless to run one without it";
-        return Err(Failure::usage(what.to_owned()));
-    }
     let config = load(environment, flags)?;
     if config.network.value != DEFAULT_NETWORK || !flags.rpc.is_empty() {
         return Err(Failure::usage("shows are played on the devnet only; leave --network and --rpc out".to_owned()));
     }
+    Ok((scenario, config))
+}
+
+pub(super) fn run(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
+    let (scenario, config) = on_screen(run, environment, flags)?;
     let brain = Choice::of(&config.golem)?.make();
     let led = brain.is_some();
     let _logs = logs::start(&config)?;

@@ -28,8 +28,11 @@ use clap::Parser;
 
 use crate::base::config::{Config, ConfigError, Environment, Flags};
 use crate::chain::network::PlanError;
-use crate::console::ConsoleOptions;
+use crate::console::{Attention, ConsoleOptions, Keymap};
+use crate::custody::Password;
 use crate::golem::brain::Choice;
+use crate::golem::scenario::Scenario;
+use crate::runtime::handle::Farewell;
 use crate::runtime::session::SessionOptions;
 use crate::runtime::{self, OpenError};
 use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
@@ -104,6 +107,7 @@ pub fn run() -> ExitCode {
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let environment = Environment::from_process()?;
     let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None, brain: cli.brain };
+    let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
@@ -120,7 +124,12 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             }
         }
         Some(Command::Golem { action: GolemAction::Run { scenario, headless, seed, speed } }) => {
-            golem::run(&golem::Run { scenario, headless, seed, speed }, &environment, &flags)
+            let run = golem::Run { scenario, seed, speed };
+            if headless {
+                return golem::run(&run, &environment, &flags);
+            }
+            let (scenario, config) = golem::on_screen(&run, &environment, &flags)?;
+            console(config, look, Some((scenario, run)))
         }
         Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
             kinds::run(archetype.as_deref(), &environment, &flags, cli.json)
@@ -139,44 +148,86 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             log::check(head, &environment, &flags, cli.json)
         }
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
-        Some(Command::Replay { file, speed }) => {
-            replay(&load(&environment, &flags)?, file, speed, cli.theme, cli.no_motion)
-        }
+        Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, look),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
-        None => console(load(&environment, &flags)?, cli.theme, cli.no_motion, cli.watch, cli.paper),
+        None => console(load(&environment, &flags)?, look, None),
     }
 }
 
-/// Opens the console on the network that the configuration asks for.
-fn console(config: Config, theme: Option<String>, no_motion: bool, watch: bool, paper: bool) -> Result<Exit, Failure> {
+/// How the console is to look, as far as flags say so.
+struct Look {
+    theme: Option<String>,
+    no_motion: bool,
+    watch: bool,
+    paper: bool,
+}
+
+impl Look {
+    /// The console's options: flags, and what the configuration says of keys.
+    fn options(self, config: &Config, may_suspend: bool) -> Result<ConsoleOptions, Failure> {
+        let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
+        let wanted = config.keys.iter().map(|(name, keys)| (name.as_str(), keys.value.as_str()));
+        let keys =
+            Keymap::with(wanted).map_err(|error| Failure::usage(format!("{}: {error}", config.file.display())))?;
+        let attention = match config.attention.as_ref().map(|attention| attention.value.as_str()) {
+            Some("bell") => Attention::Bell,
+            Some("notify") => Attention::Notify,
+            _ => Attention::None,
+        };
+        let Self { theme, no_motion, watch, .. } = self;
+        Ok(ConsoleOptions { theme, theme_folder, no_motion, watch, may_suspend, keys, attention })
+    }
+}
+
+/// Opens the console on the network that the configuration asks for, or on a show.
+fn console(config: Config, look: Look, show: Option<(Scenario, golem::Run)>) -> Result<Exit, Failure> {
     // A brain that cannot be had is better told here than by a Golem without one.
-    Choice::of(&config.golem)?;
-    let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
+    let led = !matches!(Choice::of(&config.golem)?, Choice::Scenario);
     // Stopping the process stops the Golem: only where it trades with play money.
     let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);
-    let options = ConsoleOptions { theme, theme_folder, no_motion, watch, may_suspend };
-    let session = SessionOptions { watch, paper, ..SessionOptions::default() };
-    match crate::console::run(&options, config, session) {
-        Ok(farewell) => {
-            if let Some(farewell) = farewell {
-                farewell::say(&farewell)?;
-            }
-            Ok(Exit::Success)
+    let session = SessionOptions { watch: look.watch, paper: look.paper, ..SessionOptions::default() };
+    let options = look.options(&config, may_suspend)?;
+    let _logs = logs::start(&config)?;
+    // Asked for before the console opens: nothing of it ever comes near what is drawn.
+    let password = key_password(&config, &session)?;
+    let session = SessionOptions { password, ..session };
+    let source = match show {
+        Some((_, run)) if led => crate::console::source::session(config, SessionOptions { seed: run.seed, ..session }),
+        Some((scenario, run)) => {
+            crate::console::source::show(config, SessionOptions { seed: run.seed, ..session }, scenario, run.speed)
         }
-        Err(error) => {
-            let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };
-            Err(Failure { exit, error: error.into() })
-        }
+        None => crate::console::source::session(config, session),
+    };
+    shown(crate::console::run_with(&options, source), farewell::say)
+}
+
+/// The password of the key that would sign, where one is named for a network on which it counts.
+fn key_password(config: &Config, session: &SessionOptions) -> Result<Option<Password>, Failure> {
+    // What only looks or rehearses needs no key.
+    if session.watch || session.paper || runtime::policy::is_devnet(config).unwrap_or(false) {
+        return Ok(None);
     }
+    let named = runtime::account::named_key(config).map_err(|error| Failure::from(error.message().to_owned()))?;
+    let Some(entry) = named else { return Ok(None) };
+    let asked = format!("password of the key {} (empty: preview only, nothing is signed)", entry.name);
+    let typed = secret::read(None, &asked)?;
+    Ok((!typed.is_empty()).then(|| Password::new(typed.as_str().to_owned())))
 }
 
 /// Plays a recorded run in the console.
-fn replay(config: &Config, file: PathBuf, speed: u32, theme: Option<String>, no_motion: bool) -> Result<Exit, Failure> {
-    let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
-    let options = ConsoleOptions { theme, theme_folder, no_motion, watch: true, may_suspend: true };
+fn replay(config: &Config, file: PathBuf, speed: u32, look: Look) -> Result<Exit, Failure> {
+    let options = Look { watch: true, ..look }.options(config, true)?;
     let source = crate::console::source::recording(file, speed)?;
-    match crate::console::run_with(&options, source) {
-        Ok(_) => Ok(Exit::Success),
+    shown(crate::console::run_with(&options, source), |_| Ok(()))
+}
+
+/// How the program ends after the console.
+fn shown(
+    came: Result<Option<Farewell>, crate::console::ConsoleError>,
+    say: impl FnOnce(&Farewell) -> Result<(), Failure>,
+) -> Result<Exit, Failure> {
+    match came {
+        Ok(farewell) => farewell.as_ref().map_or(Ok(()), say).map(|()| Exit::Success),
         Err(error) => {
             let exit = if error.is_usage() { Exit::Usage } else { Exit::Error };
             Err(Failure { exit, error: error.into() })

@@ -211,6 +211,9 @@ impl Console {
                 Effect::Send(sent) => self.send(sent),
                 Effect::Copy(text) => self.copy(&text),
                 Effect::Write { name, text } => self.write(&name, &text),
+                // A terminal that does not take it is asked again by the next frame.
+                Effect::Attention(how) if !self.away && !self.dark => drop(terminal::write_frame(how.bytes())),
+                Effect::Attention(_) => {}
             }
         }
         Ok(leave)

@@ -4,12 +4,15 @@
 //! the key itself. [`conflicts`] finds what is bound twice. Keys of a text field are not here: there every printable
 //! key is text.
 
+mod custom;
+
 use std::fmt;
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::screens::ScreenId;
 use crate::runtime::questions::AnswerKind;
+pub use custom::{Keymap, KeymapError, Row, name_of};
 
 /// Where a binding holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -339,6 +342,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Help, UP, Do::Up, "up", "one row up"),
     bind(In::Quit, &[Key::char('f')], Do::QuitFinish, "finish and quit", "settle what is signed, then leave"),
     bind(In::Quit, &[Key::char('c')], Do::QuitCancel, "cancel orders and quit", "make open orders void, then leave"),
+    bind(In::Quit, &[Key::char('e')], Do::Export, "export trades", "write all trades to a CSV file"),
     bind(In::Quit, &[Key::plain(KeyCode::Esc), Key::char('s'), Key::char('q')], Do::Back, "stay", "stay here"),
     bind(In::Leaving, &[Key::char('!')], Do::QuitNow, "leave now", "leave now; what is signed is settled next time"),
     bind(In::Confirm, &[Key::char('y')], Do::DoIt, "yes", "do it"),
@@ -348,23 +352,6 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Anywhere, &[Key::ctrl('l')], Do::Redraw, "", "draw the screen anew"),
     bind(In::Anywhere, &[Key::ctrl('z')], Do::Suspend, "", "stop Bardo and its chains, back to the shell (`fg`)"),
 ];
-
-/// What `key` does in `context`.
-pub fn action(context: Context, key: Key) -> Option<Action> {
-    let find = |context: Context| KEYMAP.iter().find(|row| row.context == context && row.keys.contains(&key));
-    find(context).or_else(|| find(Context::Anywhere)).map(|row| row.action)
-}
-
-/// The rows that hold in `context`, its own first.
-pub fn rows(context: Context) -> impl Iterator<Item = &'static Binding> {
-    let of = |wanted: Context| KEYMAP.iter().filter(move |row| row.context == wanted);
-    of(context).chain(of(Context::Anywhere))
-}
-
-/// The row that binds `action` in `context`.
-pub fn row_of(context: Context, action: Action) -> Option<&'static Binding> {
-    rows(context).find(|row| row.action == action)
-}
 
 /// What is bound twice in one context, and actions that two rows of one context claim.
 pub fn conflicts(table: &[Binding]) -> Vec<String> {
@@ -390,6 +377,10 @@ pub fn conflicts(table: &[Binding]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn action(context: Context, key: Key) -> Option<Action> {
+        Keymap::default().action(context, key)
+    }
 
     #[test]
     fn no_key_means_two_things() {

@@ -19,13 +19,16 @@ pub mod widgets;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::base::config::Config;
 pub use crate::base::format;
 use crate::base::text::SafeText;
 use crate::runtime::handle::Farewell;
 use crate::runtime::session::SessionOptions;
+pub use keymap::{Keymap, KeymapError};
 use source::Source;
+pub use state::Attention;
 use state::State;
 use terminal::TerminalGuard;
 use theme::{Depth, Theme, ThemeError};
@@ -43,6 +46,10 @@ pub struct ConsoleOptions {
     pub watch: bool,
     /// Whether Ctrl-Z may stop the process, and the Golem with it.
     pub may_suspend: bool,
+    /// Which key does what.
+    pub keys: Keymap,
+    /// How a decision that waits calls for attention.
+    pub attention: Attention,
 }
 
 /// Why the console could not open or had to close.
@@ -105,6 +112,8 @@ pub fn run_with(options: &ConsoleOptions, source: Source) -> Result<Option<Farew
     let mut state = State::new(event_loop::size_now()?, event_loop::now_millis(), motion);
     state.watch_only = options.watch;
     state.may_suspend = options.may_suspend;
+    state.keys = Arc::new(options.keys.clone());
+    state.attention = options.attention;
     state.notice = warnings.first().map(|first| {
         let more = if warnings.len() > 1 { format!(" (and {} more)", warnings.len() - 1) } else { String::new() };
         SafeText::clean(&format!("{first}{more}"), 200)

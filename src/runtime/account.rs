@@ -100,6 +100,14 @@ fn elsewhere(config: &Config) -> Result<Option<Picked>, ToolError> {
     Ok(Some(Picked::Key(keystore.entry(&name).map_err(|error| not_there(&error))?)))
 }
 
+/// The key that is named for networks that keys are for; its password is asked for before anything opens.
+///
+/// # Errors
+/// `WALLET_NOT_CONFIGURED` for a key that is not there.
+pub fn named_key(config: &Config) -> Result<Option<KeyEntry>, ToolError> {
+    Ok(elsewhere(config)?.and_then(|picked| picked.key().cloned()))
+}
+
 /// The account as it can preview and rehearse; a development account can sign, too, where its chains are of this
 /// machine.
 ///

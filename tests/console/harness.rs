@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::{Address, U256};
-use bardo::base::id::GolemId;
+use bardo::base::id::{CallId, GolemId, PermitId};
 use bardo::base::text::{SafeText, corpus};
 use bardo::base::units::TokenAmount;
 use bardo::console::state::model::{
@@ -12,9 +12,14 @@ use bardo::console::state::model::{
 };
 use bardo::console::terminal::TerminalGuard;
 use bardo::console::{ConsoleOptions, run_with};
-use bardo::fabric::{Event, EventKind, FabricFault, GolemNow, GolemThought};
+use bardo::fabric::{
+    Card, Event, EventKind, FabricFault, GolemNow, GolemThought, Redacted, ToolEnd, ToolStart, TxState, TxUpdate,
+};
 use bardo::runtime::handle::{Command, Handle, News, SessionEnd};
-use bardo::runtime::questions::{About, Question, QuestionKey};
+use bardo::runtime::questions::{
+    About, ActionAsked, AllowanceAfter, AnswerKind, Change, Costs, Offered, Part, Place, Question, QuestionKey, RawCall,
+};
+use serde_json::json;
 
 /// The variable that makes the test below a program.
 pub const SCRIPT: &str = "BARDO_CONSOLE_TEST_SCRIPT";
@@ -31,6 +36,8 @@ enum Script {
     Blocks,
     /// One block, told again and again as it was, then the next, then nothing.
     Same,
+    /// Events of calls as fast as the console takes them, until there were [`flood_calls`] of them.
+    Flood,
     /// One block, then a thread of it panics.
     Panic,
 }
@@ -71,8 +78,11 @@ fn open(script: Script) -> Handle {
                     return;
                 }
             }
+            if script == Script::Flood {
+                return flood(&news).await;
+            }
             match script {
-                Script::Still => std::future::pending().await,
+                Script::Flood | Script::Still => std::future::pending().await,
                 Script::Same if number > 1 => std::future::pending().await,
                 Script::Same => tokio::time::sleep(Duration::from_millis(5)).await,
                 Script::Blocks => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -81,6 +91,75 @@ fn open(script: Script) -> Handle {
         }
     });
     handle
+}
+
+/// Events of each call of the flood.
+pub const EACH: u64 = 5;
+
+/// Calls of the flood: a million events by flag.
+pub fn flood_calls() -> u64 {
+    if std::env::var_os("BARDO_LONG").is_some() { 1_000_000 / EACH } else { 20_000 }
+}
+
+/// Pages of memory this process holds.
+fn resident_pages() -> u64 {
+    let told = std::fs::read_to_string("/proc/self/statm").unwrap();
+    told.split(' ').nth(1).unwrap().parse().unwrap()
+}
+
+/// Calls with all their events, one batch a call: nothing is held back, the channel alone says how fast. The last word
+/// says how much memory the second half has taken.
+async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
+    let golem: GolemId = "ada".parse().unwrap();
+    let mut half = 0;
+    for call in 0..flood_calls() {
+        if call == flood_calls() / 2 {
+            half = resident_pages();
+        }
+        let at = 1_700_000_000_000 + call;
+        let call_id = CallId::new(at);
+        let params =
+            json!({ "token_in": "WETH", "token_out": "USDC", "amount": format!("{call}"), "chain": "ethereum" });
+        let tx = |state| {
+            let hash = alloy::primitives::B256::repeat_byte(7);
+            EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(call) })
+        };
+        let kinds: [EventKind; 5] = [
+            EventKind::ToolStart(ToolStart {
+                tool_name: "uniswap_execute_swap".into(),
+                params: Redacted::new(&params, &[]),
+                params_hash: alloy::primitives::B256::ZERO,
+                tick: None,
+            }),
+            tx(TxState::Signed),
+            tx(TxState::Sent),
+            tx(TxState::Confirmed),
+            EventKind::ToolEnd(ToolEnd {
+                success: true,
+                duration_ms: 9,
+                result_summary: serde_json::Value::Null,
+                card: Some(Card {
+                    widget: bardo::base::model::CardKind::Swap,
+                    data: json!({ "amount_in": format!("{call}"), "amount_out": "9" }),
+                    hints: None,
+                }),
+            }),
+        ];
+        let event = |(place, kind)| {
+            Arc::new(Event { seq: call * EACH + place, at, golem_id: golem.clone(), call_id: Some(call_id), kind })
+        };
+        if news.send(News::Events((1..).zip(kinds).map(event).collect())).await.is_err() {
+            return;
+        }
+    }
+    // What the console has not taken in yet is still in the channel; it is a few hundred calls.
+    let grown = resident_pages().saturating_sub(half) * 4 / 1024;
+    let words = SafeText::clean(&format!("the flood is over; {grown} MiB in its second half"), 100);
+    let kind = EventKind::GolemNow(GolemNow { now: words, next: SafeText::default(), step: None, delegation: vec![] });
+    let seq = flood_calls() * EACH + 1;
+    let event = Arc::new(Event { seq, at: 1_800_000_000_000, golem_id: golem, call_id: None, kind });
+    let _gone = news.send(News::Events(vec![event])).await;
+    std::future::pending().await
 }
 
 /// What a hostile world would say: in the Golem's words, in errors, in what the operator is asked.
@@ -99,9 +178,11 @@ fn hostile(number: u64) -> (Vec<Arc<Event>>, Arc<Vec<Question>>) {
         Arc::new(Event { seq, at: number, golem_id: golem.clone(), call_id: None, kind })
     };
     let events = (0..).zip(kinds).map(event).collect();
+    // The same question stays open for a while, and what it says changes all the time.
+    let asked = number / 25 + 1;
     let question = Question {
-        key: QuestionKey::Own(number),
-        number,
+        key: QuestionKey::Own(asked),
+        number: asked,
         golem_id: golem.clone(),
         call_id: None,
         place: 1,
@@ -116,10 +197,69 @@ fn hostile(number: u64) -> (Vec<Arc<Event>>, Arc<Vec<Question>>) {
         changed: vec![words.clone()],
         to_read: vec![],
         confirm: None,
-        answers: vec![],
-        about: About::LeavePaper,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: Some(words.clone()) }).collect(),
+        about: if number % 2 == 0 { About::LeavePaper } else { About::Action(Box::new(action(&words))) },
     };
     (events, Arc::new(vec![question]))
+}
+
+/// An action all of whose words are a hostile world's.
+fn action(words: &SafeText) -> ActionAsked {
+    let place =
+        |part| Place { part, address: Address::ZERO, label: Some(words.clone()), is_from: false, first_seen: true };
+    ActionAsked {
+        tool: words.clone(),
+        intent: words.clone(),
+        chain: words.clone(),
+        chain_id: 31_337,
+        valid_until: 4_000_000_000_000,
+        valid_since: 1,
+        asked_by: vec![words.clone()],
+        opinion: None,
+        words: Some(words.clone()),
+        block: 1,
+        changes: vec![Change {
+            symbol: words.clone(),
+            address: None,
+            expected: "+1".to_owned(),
+            dollars: None,
+            before: "0".to_owned(),
+            after: "1".to_owned(),
+            worst: Some("+1".to_owned()),
+            gas: false,
+        }],
+        allowances: vec![AllowanceAfter {
+            symbol: words.clone(),
+            spender: Address::ZERO,
+            label: Some(words.clone()),
+            amount: "1".to_owned(),
+            unlimited: true,
+            through_permit2: true,
+            expires_at: Some(9),
+            before: None,
+        }],
+        nothing_else: Err(words.clone()),
+        costs: Costs {
+            spent: "1".parse().unwrap(),
+            received: "1".parse().unwrap(),
+            gas: "1".parse().unwrap(),
+            worst_loss_bps: None,
+            expected_loss: None,
+        },
+        places: vec![place(Part::From), place(Part::Receiver)],
+        checks: vec![],
+        permit: PermitId::random(),
+        hash: alloy::primitives::B256::ZERO,
+        raw: vec![RawCall {
+            purpose: words.clone(),
+            to: Address::ZERO,
+            value_wei: "0".to_owned(),
+            gas_limit: 1,
+            data: "0x".to_owned(),
+            signs: vec![words.clone()],
+        }],
+        amount: Some(("1".to_owned(), words.clone())),
+    }
 }
 
 /// Every hostile symbol there is stands among its tokens and holdings.
@@ -160,6 +300,7 @@ fn harness() {
         "still" => Script::Still,
         "blocks" => Script::Blocks,
         "same" => Script::Same,
+        "flood" => Script::Flood,
         "panic" => Script::Panic,
         other => panic!("no script {other}"),
     };

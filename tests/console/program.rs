@@ -24,6 +24,40 @@ fn bardo(home: &tempfile::TempDir, arguments: &[&str]) -> Pty {
     Pty::start(command, 120, 44)
 }
 
+/// A show that asks at once: what the first tour asks after a minute, through the same pipeline.
+const ASKS_AT_ONCE: &str = r#"
+name = "asks-at-once"
+about = "One decision, at once."
+operator = "wait"
+
+[[beat]]
+at = 0
+now = "Buying UNI for 0.36 WETH. That is above your limit, so it waits for you."
+next = "Watch the market."
+think = "I want some UNI for 0.36 WETH, if you agree."
+do = "act"
+params = { kind = "swap", why = "UNI is what I hold least of", params = { token_in = "WETH", token_out = "UNI", amount = "0.36", chain = "ethereum", prefer_uniswapx = false } }
+expect = ["success", "partial", "rejected"]
+
+[[beat]]
+at = 1
+now = "Watching the market."
+"#;
+
+/// The program on that show.
+fn asking(home: &tempfile::TempDir, size: (u16, u16)) -> Pty {
+    let show = home.path().join("asks-at-once.toml");
+    std::fs::write(&show, ASKS_AT_ONCE).unwrap();
+    // Nothing here is about an offer that expires while it is read: that is tested without a terminal.
+    std::fs::write(home.path().join("config.toml"), "[safety]\npermit_seconds = 600\n").unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env("BARDO_HOME", home.path());
+    command.env("BARDO_NETWORK", "devnet");
+    command.args(["golem", "run", "--scenario"]);
+    command.arg(show);
+    Pty::start(command, size.0, size.1)
+}
+
 /// Presses a key that may act, once the guard lets it.
 fn press(pty: &mut Pty, keys: &str) {
     std::thread::sleep(GUARD);
@@ -69,7 +103,7 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
     pty.resize(1, 1);
     pty.until("one cell", |screen| screen.contents() == "…" || screen.contents() == "P");
     pty.resize(80, 24);
-    pty.until_shown("1-8 screens");
+    pty.until_shown("1 2 3 4 5 6 7 8 Live");
     pty.resize(120, 44);
     pty.until_shown("Ada · golem-instance");
     pty.signal("TSTP");
@@ -85,7 +119,7 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
 #[test]
 fn an_approved_trade_is_done_and_changes_what_is_held() {
     let home = tempfile::tempdir().unwrap();
-    let mut pty = bardo(&home, &[]);
+    let mut pty = asking(&home, (120, 44));
     open_decision(&mut pty);
     for words in ["Asked because", "What changes", "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266", "worst case"] {
         pty.until_shown(words);
@@ -111,7 +145,7 @@ fn an_approved_trade_is_done_and_changes_what_is_held() {
 #[test]
 fn a_refusal_reaches_the_golem_in_the_operators_words() {
     let home = tempfile::tempdir().unwrap();
-    let mut pty = bardo(&home, &[]);
+    let mut pty = asking(&home, (120, 44));
     open_decision(&mut pty);
     press(&mut pty, "r");
     pty.until_shown("picked: refuse, say why");
@@ -125,7 +159,7 @@ fn a_refusal_reaches_the_golem_in_the_operators_words() {
 #[test]
 fn a_smaller_amount_is_prepared_and_asked_anew_or_needs_no_question() {
     let home = tempfile::tempdir().unwrap();
-    let mut pty = bardo(&home, &[]);
+    let mut pty = asking(&home, (120, 44));
     open_decision(&mut pty);
     press(&mut pty, "e");
     pty.until_shown("picked: smaller amount");
@@ -174,6 +208,154 @@ fn a_hold_stops_at_once_and_a_halt_is_lifted_by_a_decision_only() {
     pty.signal("HUP");
     assert!(pty.ended().success());
     pty.until_whole();
+}
+
+/// Which lines of a decision are in view, as it says: the first, the last, of how many.
+fn lines_in_view(shown: &str) -> Option<(usize, usize, usize)> {
+    let told = shown.split("does not fit: ").nth(1)?.trim_start_matches("lines ");
+    let (first, rest) = told.split_once('–')?;
+    let (last, rest) = rest.split_once(" of ")?;
+    let of = rest.split([' ', '─']).next()?;
+    Some((first.parse().ok()?, last.parse().ok()?, of.parse().ok()?))
+}
+
+/// A click with the left button on the first place at which `words` stand.
+fn click(pty: &mut Pty, words: &str) {
+    pty.until_shown(words);
+    std::thread::sleep(GUARD);
+    let (column, row) = pty.known(words, |shown| {
+        let found = shown.lines().enumerate().find_map(|(row, line)| Some((line.find(words)?, row, line)));
+        found.map(|(at, row, line)| (line[..at].chars().count() + 1, row + 1))
+    });
+    pty.type_keys(&format!("\x1b[<0;{column};{row}M\x1b[<0;{column};{row}m"));
+}
+
+#[test]
+fn on_a_small_terminal_a_yes_waits_until_all_was_seen_and_a_no_does_not() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = asking(&home, (80, 24));
+    pty.until_shown("WAITS FOR YOU");
+    pty.type_keys("a");
+    pty.until_shown("does not fit");
+    press(&mut pty, "a");
+    pty.until_shown("not on the screen yet");
+    pty.until_shown("nothing is picked");
+    // At one cell there is nothing to be read: nothing is done, whatever is typed.
+    press(&mut pty, "r");
+    pty.until_shown("picked: refuse");
+    pty.resize(1, 1);
+    pty.until("one cell", |screen| screen.contents().chars().count() <= 1);
+    press(&mut pty, "\r");
+    pty.resize(80, 24);
+    pty.until_shown("DECISION 1 of 1");
+    press(&mut pty, "\x1b");
+    pty.until_shown("nothing is picked");
+    // Line after line to the end: then it can be approved.
+    while let Some((first, last, of)) = lines_in_view(&pty.contents()).filter(|(_, last, of)| last < of) {
+        pty.type_keys("j");
+        pty.until("the next line", |screen| lines_in_view(&screen.contents()).is_some_and(|(now, ..)| now != first));
+        assert!(last < of);
+    }
+    press(&mut pty, "a");
+    pty.until_shown("picked: approve once");
+    press(&mut pty, "\r");
+    pty.until_gone("DECISION");
+    pty.until("the swap done", |screen| {
+        screen.contents().lines().any(|line| line.contains("✓ Swap") && line.contains("UNI"))
+    });
+    leave(&mut pty);
+}
+
+#[test]
+fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_climbed() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = asking(&home, (120, 44));
+    click(&mut pty, "WAITS FOR YOU");
+    pty.until_shown("DECISION 1 of 1");
+    while pty.contents().contains("[ ]") {
+        let before = pty.contents().matches("[ ]").count();
+        click(&mut pty, "! [ ]");
+        pty.until("one less to read", |screen| screen.contents().matches("[ ]").count() < before);
+    }
+    click(&mut pty, "a approve once");
+    pty.until_shown("picked: approve once");
+    click(&mut pty, "Enter does it");
+    pty.until_gone("DECISION");
+    // A quote and a swap from screen 2, without a key.
+    click(&mut pty, "2 Trade");
+    for (field, value) in [("token in*", "[WETH]"), ("token out*", "[USDC]"), ("amount*", "[0.2")] {
+        click(&mut pty, field);
+        click(&mut pty, value);
+    }
+    click(&mut pty, "prefer uniswapx");
+    click(&mut pty, "[false]");
+    pty.until_shown("Quote 0.2");
+    click(&mut pty, "[ Preview ]");
+    pty.until_shown("gets at least");
+    click(&mut pty, "[ Do it… ]");
+    click(&mut pty, "s do it");
+    click(&mut pty, "Enter does it");
+    pty.until_shown("Chain agrees");
+    click(&mut pty, "1 Live");
+    pty.until("the swap on Live", |screen| {
+        screen.contents().lines().any(|line| line.contains("✓ Swap") && line.contains("USDC"))
+    });
+    click(&mut pty, "Ctrl-X STOP");
+    pty.until_shown("No new signature is made");
+    click(&mut pty, "Esc release");
+    pty.until_gone("No new signature is made");
+    leave(&mut pty);
+}
+
+#[test]
+fn leaving_with_something_in_flight_asks_and_writes_the_trades_where_that_is_wanted() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = asking(&home, (120, 44));
+    pty.until_shown("WAITS FOR YOU");
+    pty.type_keys("q");
+    pty.until_shown("Leave Bardo?");
+    pty.until_shown("waits for you");
+    press(&mut pty, "\x1b");
+    pty.until_gone("Leave Bardo?");
+    assert!(pty.contents().contains("● RUNNING"));
+    pty.type_keys("q");
+    pty.until_shown("Leave Bardo?");
+    press(&mut pty, "f");
+    assert!(pty.ended().success());
+    pty.until_whole();
+}
+
+/// How long nothing may be written: briefly in every run, as long as the goal says by flag.
+fn silence() -> Duration {
+    if std::env::var_os("BARDO_LONG").is_some() { Duration::from_secs(30) } else { Duration::from_secs(4) }
+}
+
+#[test]
+fn without_motion_and_with_the_blocks_stopped_not_a_byte_is_written() {
+    let home = tempfile::tempdir().unwrap();
+    let show = home.path().join("quiet.toml");
+    // A Golem that says one thing and then nothing.
+    let quiet = "name = \"quiet\"\nabout = \"Nothing.\"\noperator = \"wait\"\n\n[[beat]]\nat = 0\nnow = \"Resting.\"\n";
+    std::fs::write(&show, quiet).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env("BARDO_HOME", home.path());
+    command.env("BARDO_NETWORK", "devnet");
+    command.args(["--no-motion", "golem", "run", "--scenario"]);
+    command.arg(show);
+    // At this size Live has no charts, whose curves go on with the time of their newest point.
+    let mut pty = Pty::start(command, 80, 24);
+    pty.until_shown("Resting.");
+    pty.type_keys(":blocks off\r");
+    // What was on its way when they stopped comes to rest.
+    let mut before = 0;
+    while before != pty.raw().len() {
+        before = pty.raw().len();
+        std::thread::sleep(Duration::from_secs(3));
+    }
+    std::thread::sleep(silence());
+    let written = pty.raw()[before..].to_vec();
+    assert!(written.is_empty(), "{}", String::from_utf8_lossy(&written));
+    leave(&mut pty);
 }
 
 /// Whether a file of that name is anywhere below a folder.

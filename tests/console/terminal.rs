@@ -25,6 +25,60 @@ fn until_block(pty: &Pty, least: u64) {
     });
 }
 
+/// The updates after the first `from`, until one shows `words`: how many there are.
+fn updates_until(raw: &[u8], size: (u16, u16), from: usize, words: &str) -> Option<usize> {
+    let mut replayed = vt100::Parser::new(size.1.try_into().unwrap(), size.0.try_into().unwrap(), 0);
+    for (at, update) in updates(raw).enumerate() {
+        replayed.process(update);
+        if at >= from && replayed.screen().contents().contains(words) {
+            return Some(at + 1 - from);
+        }
+    }
+    None
+}
+
+#[test]
+fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lost() {
+    let mut pty = Pty::script("flood", 120, 40);
+    pty.until_shown("✓ Swap");
+    for _ in 0..5 {
+        // Counted and not timed: it stands still while the key is put into its terminal.
+        pty.signal("STOP");
+        pty.until_stopped();
+        let mut before = 0;
+        while before != pty.raw().len() {
+            before = pty.raw().len();
+            std::thread::sleep(std::time::Duration::from_millis(60));
+        }
+        let from = updates(&pty.raw()).count();
+        pty.type_keys("?");
+        pty.signal("CONT");
+        pty.until_shown("Keys, and words");
+        let found = |raw: &[u8]| updates_until(raw, (120, 40), from, "Keys, and words");
+        pty.until_written("the whole of that frame", |raw| found(raw).is_some());
+        let taken = found(&pty.raw()).unwrap();
+        // The frame that was being made when it was stopped, the one that takes the terminal again, and the next.
+        assert!(taken <= 3, "{taken} frames");
+        pty.type_keys("\x1b");
+        pty.until_gone("Keys, and words");
+    }
+    pty.until_shown("the flood is over");
+    // The newest calls stand there, each done, none left out.
+    let last = super::harness::flood_calls() - 1;
+    pty.until("the newest calls in a row", |screen| {
+        let shown = screen.contents();
+        (0..8).all(|back| {
+            let amount = bardo::base::format::grouped(&(last - back).to_string());
+            shown.lines().any(|line| line.contains("✓ Swap") && line.contains(&format!(" {amount} WETH")))
+        })
+    });
+    let grown = pty.known("how much memory it took", |shown| {
+        shown.split("is over; ").nth(1)?.split(' ').next()?.parse::<u64>().ok()
+    });
+    assert!(grown < 64, "{grown} MiB more in the second half");
+    leave(&mut pty);
+}
+
 /// Leaves, with nothing in flight: then it just quits.
 pub fn leave(pty: &mut Pty) {
     pty.type_keys("q");
@@ -155,7 +209,22 @@ fn pasted_text_presses_no_key() {
 #[test]
 fn no_control_of_a_hostile_symbol_reaches_the_terminal() {
     let mut pty = Pty::script("blocks", 120, 40);
-    until_block(&pty, 101);
+    until_block(&pty, 2);
+    // Every screen, and the decision in all its forms, while a hostile world goes on talking. Nothing is waited for on
+    // the screen: characters whose width nobody knows may stand anywhere on it.
+    let pause = || std::thread::sleep(std::time::Duration::from_millis(120));
+    for _ in 0..4 {
+        for key in ["1", "2", "3", "4", "5", "6", "7", "8", "1", "a", "d", "z", "j", "G", "a", "d", "n", "\x1b", "\x1b"]
+        {
+            pty.type_keys(key);
+            pause();
+        }
+    }
+    pty.until_written("the decision", |raw| raw.windows(8).any(|window| window == b"DECISION"));
+    for _ in 0..3 {
+        pty.type_keys("\x1b");
+        pause();
+    }
     leave(&mut pty);
     let raw = String::from_utf8(pty.raw()).unwrap();
     // Ours are CSI sequences only: no titles, no clipboard, no bell, no eight-bit controls.

@@ -350,7 +350,7 @@ async fn a_cancelled_order_is_void_and_its_money_free() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum",
                       "prefer_uniswapx": false});
     let mut tries = 0;
@@ -380,7 +380,7 @@ async fn an_open_order_stays_fillable_after_a_swap_of_its_token() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     desk.place(order("100", 3_000)).await;
     // Another program on the same ledger, with nobody connected who settles orders.
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
@@ -419,7 +419,7 @@ async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
     let swap = async |allowed: u64, stays: u64| {
         let mut proposal = world.swap(50_000_000).await;
@@ -444,7 +444,7 @@ async fn a_swap_leaves_open_orders_what_they_may_take_and_nobody_more() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_swap_that_stops_half_way_takes_back_no_more_than_it_gave() {
-    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies).await;
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let mut params = order("100", 3_000);
     params["token_out"] = json!("UNI");
     desk.place(params).await;

@@ -48,6 +48,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
     ("safety.receipt_patience_seconds", "how long a receipt is waited for"),
     ("safety.minimum_pool_depth_usd", "dollars a pool must hold before its mean counts as a price"),
+    ("console.attention", "how a decision that waits calls for you beside the screen: none, bell or notify (OSC 9)"),
+    ("keys.NAME", "keys for what a screen's keys do, by its name, such as freeze = \"F2\"; several with blanks"),
     ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
     ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
     ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
@@ -68,7 +70,7 @@ pub const KEYS: &[(&str, &str)] = &[
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 const TOP: &[&str] =
-    &["network", "book", "data_dir", "log", "account", "chains", "golem", "order_type", "prices", "quotes", "safety"];
+    &["network", "book", "data_dir", "log", "account", "chains", "console", "golem", "keys", "order_type", "prices", "quotes", "safety"];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
 const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle"];
 const SAFETY: &[&str] =
@@ -84,6 +86,9 @@ const GOLEM: &[&str] = &[
     "model_tokens",
     "model_reply_tokens",
 ];
+const CONSOLE: &[&str] = &["attention"];
+/// How the console can call for attention.
+const ATTENTION: &[&str] = &["none", "bell", "notify"];
 /// Auctions that orders can be placed in.
 const ORDER_TYPES: &[&str] = &["DUTCH_V2", "DUTCH_V3", "PRIORITY"];
 
@@ -101,6 +106,8 @@ pub(super) struct File {
     pub order_types: BTreeMap<String, Setting<String>>,
     pub quotes: QuoteSettings,
     pub golem: GolemSettings,
+    pub attention: Option<Setting<String>>,
+    pub keys: BTreeMap<String, Setting<String>>,
 }
 
 /// The file at `path`, or `None` where there is none.
@@ -149,6 +156,8 @@ impl Source<'_> {
                 "chains" => file.chains = self.chains(value)?,
                 "prices" => file.prices = self.prices(value)?,
                 "golem" => file.golem = self.golem(value)?,
+                "console" => file.attention = self.attention(value)?,
+                "keys" => file.keys = self.keys(value)?,
                 "order_type" => file.order_types = self.order_types(value)?,
                 "quotes" => file.quotes = self.quotes(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
@@ -249,6 +258,34 @@ impl Source<'_> {
             }
         }
         Ok(quotes)
+    }
+
+    fn attention(&self, value: &Value<'_>) -> Result<Option<Setting<String>>, ConfigError> {
+        let mut found = None;
+        for (key, value) in self.table("console", value, "a table: [console]")? {
+            let name: &str = key.get_ref();
+            if name != "attention" {
+                return Err(self.unknown(key.span(), name, "in [console]", CONSOLE));
+            }
+            let text = self.string("console.attention", value, "a string such as \"bell\"")?;
+            if !ATTENTION.contains(&text.as_str()) {
+                let reason = format!("not known; take {}", ATTENTION.join(", "));
+                return Err(self.bad(value.span(), "console.attention", &reason));
+            }
+            found = Some(self.setting(value, text));
+        }
+        Ok(found)
+    }
+
+    /// Which names and keys there are is the console's affair: here they are text with a line.
+    fn keys(&self, value: &Value<'_>) -> Result<BTreeMap<String, Setting<String>>, ConfigError> {
+        let mut keys = BTreeMap::new();
+        for (key, value) in self.table("keys", value, "a table: [keys]")? {
+            let name = SafeText::clean(key.get_ref(), 64).to_string();
+            let text = self.string(&format!("keys.{name}"), value, "a string such as \"F2\"")?;
+            keys.insert(name, self.setting(value, text));
+        }
+        Ok(keys)
     }
 
     fn endpoints(&self, key: &str, value: &Value<'_>) -> Result<Vec<RpcUrl>, ConfigError> {

@@ -59,6 +59,10 @@ pub struct Config {
     pub quotes: QuoteSettings,
     /// Who decides in the Golem, and what it may use up.
     pub golem: GolemSettings,
+    /// How a decision that waits calls for attention: `none`, `bell` or `notify`.
+    pub attention: Option<Setting<String>>,
+    /// The operator's own keys, by what they do; not yet looked up.
+    pub keys: BTreeMap<String, Setting<String>>,
 }
 
 /// What is set for one chain.
@@ -318,6 +322,8 @@ impl Config {
             order_types: file.order_types,
             quotes: file.quotes.over(environment)?,
             golem: file.golem.under(environment, flags.brain.as_deref()),
+            attention: file.attention,
+            keys: file.keys,
         })
     }
 

@@ -94,6 +94,45 @@ impl Contract {
         }
     }
 
+    /// Its name as people write it, for screens and questions.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Permit2 => "Permit2",
+            Self::Multicall3 => "Multicall3",
+            Self::WrappedNative => "wrapped coin",
+            Self::UniversalRouter => "Universal Router",
+            Self::UniversalRouterV211 => "Universal Router 2.1.1",
+            Self::UniversalRouterV212 => "Universal Router 2.1.2",
+            Self::UniversalRouterV220 => "Universal Router 2.2.0",
+            Self::SwapRouter02 => "Swap Router 02",
+            Self::V2Factory => "V2 factory",
+            Self::V2Router => "V2 router",
+            Self::V3Factory => "V3 factory",
+            Self::V3PositionManager => "V3 position manager",
+            Self::QuoterV2 => "V3 quoter",
+            Self::TickLens => "V3 tick lens",
+            Self::V4PoolManager => "V4 pool manager",
+            Self::V4PositionManager => "V4 position manager",
+            Self::V4StateView => "V4 state view",
+            Self::V4Quoter => "V4 quoter",
+            Self::UniswapMulticall => "Uniswap multicall",
+            Self::DutchReactor => "UniswapX Dutch reactor",
+            Self::V2DutchReactor => "UniswapX Dutch V2 reactor",
+            Self::V3DutchReactor => "UniswapX Dutch V3 reactor",
+            Self::PriorityReactor => "UniswapX priority reactor",
+            Self::OrderQuoter => "UniswapX order quoter",
+            Self::IdentityRegistry => "identity registry",
+            Self::ReputationRegistry => "reputation registry",
+            Self::EntryPoint => "ERC-4337 entry point",
+            Self::DelegationManager => "delegation manager",
+            Self::Eip7702Delegator => "EIP-7702 delegator",
+            Self::PolicyCage => "policy contract",
+            Self::OriginSettler => "bridge settler, source",
+            Self::DestinationSettler => "bridge settler, destination",
+            Self::OrderCosigner => "order cosigner",
+        }
+    }
+
     /// The contract a description's key names, if it is one of these.
     pub fn from_key(key: &str) -> Option<Self> {
         serde_json::from_value(serde_json::Value::String(key.to_owned())).ok()
@@ -179,6 +218,13 @@ impl AddressBook {
     pub fn label(&self, address: Address) -> Option<String> {
         let role = self.contracts.iter().find(|(_, at)| **at == address).map(|(contract, _)| contract.key());
         role.or_else(|| self.others.iter().find(|(_, at)| **at == address).map(|(name, _)| name.clone()))
+    }
+
+    /// The same in words, for screens and questions: a contract's name, a token's symbol, or a describer's name for it.
+    pub fn name_of(&self, address: Address) -> Option<String> {
+        let token = self.tokens.iter().find(|token| token.address == address).map(|token| token.symbol.clone());
+        let role = || self.contracts.iter().find(|(_, at)| **at == address).map(|(contract, _)| contract.name());
+        token.or_else(|| role().map(str::to_owned)).or_else(|| self.label(address))
     }
 
     /// The bundled or described tokens.

@@ -1,10 +1,10 @@
 //! Screen 5: what was decided and what stands: open questions, standing approvals, past decisions, and the trail, whose
 //! wholeness can be checked here.
 
-use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::layout::{Constraint, Layout, Position, Rect};
 use serde_json::json;
 
-use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::format::{short_hash, time_of_day};
@@ -13,6 +13,7 @@ use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::CallSeen;
 use crate::console::state::field::Field;
 use crate::console::state::story::{title, word};
+use crate::console::state::trail;
 use crate::console::theme::Role;
 use crate::console::view::question_line;
 use crate::fabric::ApprovalOutcome;
@@ -24,6 +25,23 @@ const ENTRIES: u32 = 500;
 /// The count of the query for the trail, and of the check of it.
 const TRAIL: u32 = 1;
 const VERIFY: u32 = 2;
+
+/// Columns from which an entry's kind stands beside what it says.
+const WITH_KIND: u16 = 90;
+
+/// What wants a look among the entries.
+fn trail_role(entry: &AuditEntry) -> Role {
+    match entry.kind.as_str() {
+        "action:refused" | "halt:raised" => Role::StateBad,
+        "action:verified" if entry.body.get("matched").and_then(serde_json::Value::as_bool) != Some(true) => {
+            Role::StateBad
+        }
+        "approval:requested" | "approval:resolved" | "permit:refused" | "halt:lowered" | "policy:accepted" => {
+            Role::StateCare
+        }
+        _ => Role::Text,
+    }
+}
 
 /// Both ends of a row.
 type Ends = (Vec<Piece>, Vec<Piece>);
@@ -106,7 +124,8 @@ impl Audit {
     fn fitting(&self) -> Vec<&AuditEntry> {
         let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
         let fits = |entry: &&AuditEntry| {
-            let text = format!("{} {} {} {:?}", entry.kind, entry.golem_id, entry.body, entry.call_id).to_lowercase();
+            let (told, body) = (trail::words(entry), &entry.body);
+            let text = format!("{} {} {told} {body} {:?}", entry.kind, entry.golem_id, entry.call_id).to_lowercase();
             words.iter().all(|word| text.contains(word.as_str()))
         };
         self.entries.iter().rev().filter(fits).collect()
@@ -121,11 +140,13 @@ impl Audit {
         }
     }
 
-    fn step(&mut self, known: &Known<'_>, by: isize) {
-        let (place, count) = (self.place(), self.count(self.panel, known));
-        if let Some(at) = self.at.get_mut(place) {
-            *at = at.saturating_add_signed(by).min(count.saturating_sub(1));
-        }
+    /// Moves the selection of the panel with the keys; true: the action moves one.
+    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
+        let (place, last) = (self.place(), self.count(self.panel, known).saturating_sub(1));
+        let Some(at) = self.at.get_mut(place) else { return false };
+        let to = list::moved(action, *at, last, page);
+        *at = to.unwrap_or(*at);
+        to.is_some()
     }
 
     fn panels(area: Rect) -> [Rect; 4] {
@@ -153,7 +174,7 @@ impl Audit {
         };
         let room = usize::from(inner.height);
         let at = self.selected(panel).min(rows.len().saturating_sub(1));
-        let skip = (at + 1).saturating_sub(room);
+        let skip = list::first_shown(at, room);
         if rows.is_empty() {
             pen.pieces(line(inner, 0), &[(head.empty.to_owned(), Role::TextDim)]);
         }
@@ -185,7 +206,7 @@ impl ScreenView for Audit {
     }
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let [questions, grants, decided, trail] = Self::panels(area);
+        let [questions, grants, decided, trail_area] = Self::panels(area);
         let waiting = known.questions.iter().map(|question| question_line(question, known.now_millis, known.motion));
         let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
         self.list(pen, questions, Panel::Questions, head, waiting.collect());
@@ -219,27 +240,22 @@ impl ScreenView for Audit {
             None => right.push((" · z checks it · e exports".to_owned(), Role::TextDim)),
         }
         let rows = self.fitting().into_iter().map(|entry| {
-            let left = vec![
-                (format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim),
-                (format!("{} ", entry.kind), Role::TextStrong),
-                (format!("{} ", entry.golem_id), Role::Text),
-                (entry.body.to_string(), Role::TextDim),
-            ];
-            (left, vec![(short_hash(entry.hash), Role::TextDim)])
+            let mut left = vec![(format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim)];
+            if trail_area.width >= WITH_KIND {
+                left.push((format!("{:<18} ", entry.kind), Role::TextDim));
+            }
+            left.push((trail::words(entry).to_string(), trail_role(entry)));
+            (left, vec![(format!("{} {}", entry.golem_id, short_hash(entry.hash)), Role::TextDim)])
         });
         let head = Head { title: "The trail", right: &right, empty: "No entry yet." };
-        self.list(pen, trail, Panel::Trail, head, rows.collect());
+        self.list(pen, trail_area, Panel::Trail, head, rows.collect());
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
-        let half = isize::try_from(area.height / 4).unwrap_or(1).max(1);
+        if self.moved(action, known, usize::from(area.height / 2)) {
+            return Some(Vec::new());
+        }
         match action {
-            Action::Down => self.step(known, 1),
-            Action::Up => self.step(known, -1),
-            Action::HalfPageDown => self.step(known, half),
-            Action::HalfPageUp => self.step(known, -half),
-            Action::Top => self.step(known, isize::MIN),
-            Action::Bottom => self.step(known, isize::MAX),
             Action::NextPanel => self.panel = PANELS.get((self.place() + 1) % 4).copied().unwrap_or(Panel::Trail),
             Action::PreviousPanel => self.panel = PANELS.get((self.place() + 3) % 4).copied().unwrap_or(Panel::Trail),
             Action::Filter => {
@@ -289,6 +305,33 @@ impl ScreenView for Audit {
 
     fn paste(&mut self, text: &SafeText) {
         self.filter.paste(text);
+    }
+
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        let hit = PANELS.into_iter().zip(Self::panels(area)).find(|(_, place)| place.contains(at));
+        let Some((panel, place)) = hit else { return Vec::new() };
+        let again = self.panel == panel;
+        self.panel = panel;
+        let inside = Rect { y: place.y + 1, height: place.height.saturating_sub(2), ..place };
+        let (count, selected) = (self.count(panel, known), self.selected(panel));
+        let first = list::first_shown(selected.min(count.saturating_sub(1)), usize::from(inside.height));
+        let Some(row) = list::row_at(at, inside, first, count) else { return Vec::new() };
+        // The second click on a row opens it, like Enter.
+        if again && row == selected {
+            return self.open(known);
+        }
+        let place = self.place();
+        if let Some(at) = self.at.get_mut(place) {
+            *at = row;
+        }
+        Vec::new()
+    }
+
+    fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
+        if let Some((panel, _)) = PANELS.into_iter().zip(Self::panels(area)).find(|(_, place)| place.contains(at)) {
+            self.panel = panel;
+            self.moved(if down { Action::Down } else { Action::Up }, known, 1);
+        }
     }
 
     fn shown(&mut self, _known: &Known<'_>) -> Vec<Wish> {

@@ -8,7 +8,7 @@ mod right;
 
 use ratatui::layout::{Position, Rect};
 
-use super::{Known, ScreenId, ScreenView, Wish};
+use super::{Known, ScreenId, ScreenView, Wish, list};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
@@ -67,14 +67,15 @@ impl Live {
         }
     }
 
-    fn step(&mut self, known: &Known<'_>, by: isize) {
+    /// Moves the selection; true: the action moves one.
+    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
         let calls: Vec<CallId> = self.calls(known).iter().map(|call| call.call_id).collect();
-        let to = match self.selected.and_then(|id| calls.iter().position(|one| *one == id)) {
-            Some(at) => at.saturating_add_signed(by),
-            None if by < 0 => 0,
-            None => usize::try_from(by).unwrap_or(1).saturating_sub(1),
-        };
-        self.selected = calls.get(to.min(calls.len().saturating_sub(1))).copied();
+        let at = self.selected.and_then(|id| calls.iter().position(|one| *one == id));
+        let to = list::moved_from(action, at, calls.len().saturating_sub(1), page);
+        if let Some(to) = to {
+            self.selected = calls.get(to).copied();
+        }
+        to.is_some()
     }
 }
 
@@ -144,14 +145,12 @@ impl ScreenView for Live {
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
-        let half = isize::try_from(area.height / 4).unwrap_or(1).max(1);
+        // The top is the newest: to go there is to follow it.
+        if action != Action::Top && self.moved(action, known, usize::from(area.height / 2)) {
+            return Some(Vec::new());
+        }
         match action {
-            Action::Down => self.step(known, 1),
-            Action::Up => self.step(known, -1),
-            Action::HalfPageDown => self.step(known, half),
-            Action::HalfPageUp => self.step(known, -half),
             Action::Top | Action::Follow => self.selected = None,
-            Action::Bottom => self.step(known, isize::MAX),
             Action::Filter => self.typing = true,
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::ShorterRange => self.range = self.range.shorter(),
@@ -209,47 +208,123 @@ impl ScreenView for Live {
         self.filter.paste(text);
     }
 
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        let listing = self.listing(known);
+        let wide = area.width >= WIDE && area.height >= TALL && !self.zoomed;
+        let calls = if self.zoomed {
+            inside(area)
+        } else if wide {
+            let right = Rect { x: area.x + LEFT, width: area.width - LEFT, ..area };
+            let left = Rect { width: LEFT, ..area };
+            if let Some(question) = left::question_at(known, left, at) {
+                return known.questions.get(question).map(|one| Wish::OpenQuestion(one.number)).into_iter().collect();
+            }
+            let places = right::places(right);
+            if places.events.contains(at) {
+                return vec![Wish::GoTo(ScreenId::Logs)];
+            }
+            if places.price.contains(at) || places.equity.contains(at) {
+                self.range = self.range.next();
+                return Vec::new();
+            }
+            inside(places.activity)
+        } else {
+            let rows = narrow_places(known, area);
+            if let Some((question, _)) = rows.questions.iter().find(|(_, place)| place.contains(at)) {
+                return known.questions.get(*question).map(|one| Wish::OpenQuestion(one.number)).into_iter().collect();
+            }
+            if rows.events.contains(at) {
+                return vec![Wish::GoTo(ScreenId::Logs)];
+            }
+            rows.calls
+        };
+        let hit = right::call_places(calls, &listing).into_iter().find(|(_, place)| place.contains(at));
+        let call = hit.and_then(|(place, _)| listing.calls.get(place)).map(|call| call.call_id);
+        match call {
+            // The second click on a row opens its story, like Enter.
+            Some(call) if self.selected == Some(call) => vec![Wish::OpenCall(call)],
+            Some(call) => {
+                self.selected = Some(call);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
     fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
-        self.step(known, if down { 1 } else { -1 });
+        self.moved(if down { Action::Down } else { Action::Up }, known, 1);
     }
 }
 
+/// Where everything of the one column is; what has no room has no lines.
+struct NarrowPlaces {
+    face: Rect,
+    now: [Rect; 2],
+    limits: Rect,
+    waiting: Rect,
+    questions: Vec<(usize, Rect)>,
+    title: Rect,
+    calls: Rect,
+    events: Rect,
+}
+
 /// One column: lines by priority, the activity with what is left.
-fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
-    let mut y = area.y;
+fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
     let bottom = area.bottom();
-    let next = |y: &mut u16| {
-        let place = Rect { y: *y, height: u16::from(*y < bottom), ..area };
-        *y = y.saturating_add(1);
+    let mut y = area.y;
+    let mut next = || {
+        let place = Rect { y, height: u16::from(y < bottom), ..area };
+        y = y.saturating_add(1);
         place
     };
-    left::face_line(pen, known, next(&mut y));
-    let rows = right::now_rows(known);
-    for row in rows.iter().take(2) {
-        let place = next(&mut y);
+    let (face, now, limits) = (next(), [next(), next()], next());
+    let none = Rect { height: 0, ..area };
+    let mut waiting = none;
+    let mut questions = Vec::new();
+    if !known.questions.is_empty() {
+        waiting = next();
+        let room = if bottom.saturating_sub(waiting.y) > 13 { 2 } else { 1 };
+        questions = (0..known.questions.len().min(room)).map(|at| (at, next())).collect();
+    }
+    let title = next();
+    let left = bottom.saturating_sub(y);
+    let events = if left >= 9 { 3 } else { 0 };
+    NarrowPlaces {
+        face,
+        now,
+        limits,
+        waiting,
+        questions,
+        title,
+        calls: Rect { y: y.min(bottom), height: left.saturating_sub(events), ..area },
+        events: Rect { y: bottom.saturating_sub(events), height: events, ..area },
+    }
+}
+
+fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
+    let places = narrow_places(known, area);
+    left::face_line(pen, known, places.face);
+    for (row, place) in right::now_rows(known).iter().zip(places.now) {
         pen.row(place, &row.left, if area.width >= 60 { &row.right } else { &[] });
     }
-    left::limit_line(pen, known, next(&mut y));
+    left::limit_line(pen, known, places.limits);
     let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece]| {
         pen.rule(place, &[(title.to_owned(), Role::Title)], right, Role::Border);
     };
     if !known.questions.is_empty() {
-        let words = format!("Waiting for you {}", known.questions.len());
-        rule(pen, next(&mut y), &words, &[]);
-        let room = if bottom.saturating_sub(y) > 12 { 2 } else { 1 };
-        for (at, question) in known.questions.iter().take(room).enumerate() {
-            let place = next(&mut y);
-            left::question(pen, known, place, at, question, true);
+        rule(pen, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[]);
+        for (at, place) in &places.questions {
+            if let Some(question) = known.questions.get(*at) {
+                left::question(pen, known, *place, *at, question, true);
+            }
         }
     }
-    rule(pen, next(&mut y), "Activity", &listing.filter);
-    let events = if bottom.saturating_sub(y) >= 9 { 3 } else { 0 };
-    let rest = Rect { y, height: bottom.saturating_sub(y).saturating_sub(events), ..area };
-    right::calls(pen, known, rest, listing);
-    if events > 0 {
-        let place = Rect { y: bottom - events, height: 1, ..area };
-        rule(pen, place, "Events", &[("l full log".to_owned(), Role::TextDim)]);
-        right::events(pen, known, Rect { y: place.y + 1, height: events - 1, ..area });
+    rule(pen, places.title, "Activity", &listing.filter);
+    right::calls(pen, known, places.calls, listing);
+    if places.events.height > 0 {
+        rule(pen, line(places.events, 0), "Events", &[("l full log".to_owned(), Role::TextDim)]);
+        let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
+        right::events(pen, known, rest);
     }
 }
 

@@ -1,8 +1,9 @@
 //! Screen 8: one line per event. Levels, filter, follow.
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
-use super::{Known, ScreenId, ScreenView, Wish};
+use super::{Known, ScreenId, ScreenView, Wish, list};
+use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::format::time_of_day;
 use crate::console::keymap::{Action, Key};
@@ -52,16 +53,31 @@ impl Logs {
         })
     }
 
+    fn inside(area: Rect) -> Rect {
+        let (width, height) = (area.width.saturating_sub(2), area.height.saturating_sub(2));
+        Rect { x: area.x + 1, y: area.y + 1, width, height }
+    }
+
+    /// The first line in view: what is selected stands in the middle, where there are lines enough around it.
+    fn first_shown(&self, mut lines: impl Iterator<Item = u64>, count: usize, room: usize) -> usize {
+        let at = self.selected.and_then(|seq| lines.position(|one| one == seq)).unwrap_or(0);
+        at.saturating_sub(room / 2).min(count.saturating_sub(room))
+    }
+
     /// The lines that are shown, newest first.
     fn lines<'a>(&'a self, known: &'a Known<'_>) -> impl Iterator<Item = &'a Line> {
         known.feed.lines_from(self.least).filter(|line| self.fits(line))
     }
 
-    fn step(&mut self, known: &Known<'_>, by: isize) {
+    /// Moves the selection; true: the action moves one.
+    fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
         let lines: Vec<u64> = self.lines(known).map(|line| line.seq).collect();
-        let at = self.selected.and_then(|seq| lines.iter().position(|one| *one == seq)).unwrap_or(0);
-        let to = at.saturating_add_signed(by).min(lines.len().saturating_sub(1));
-        self.selected = lines.get(to).copied();
+        let at = self.selected.and_then(|seq| lines.iter().position(|one| *one == seq));
+        let to = list::moved_from(action, at, lines.len().saturating_sub(1), page);
+        if let Some(to) = to {
+            self.selected = lines.get(to).copied();
+        }
+        to.is_some()
     }
 }
 
@@ -83,16 +99,10 @@ impl ScreenView for Logs {
         };
         let right: [Piece; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
         pen.frame(area, &title, &right, Role::BorderFocus);
-        let inner = Rect {
-            x: area.x + 1,
-            y: area.y + 1,
-            width: area.width.saturating_sub(2),
-            height: area.height.saturating_sub(2),
-        };
+        let inner = Self::inside(area);
         let room = usize::from(inner.height);
         let lines: Vec<&Line> = self.lines(known).collect();
-        let at = self.selected.and_then(|seq| lines.iter().position(|one| one.seq == seq)).unwrap_or(0);
-        let skip = at.saturating_sub(room / 2).min(lines.len().saturating_sub(room));
+        let skip = self.first_shown(lines.iter().map(|line| line.seq), lines.len(), room);
         let shown = lines.iter().skip(skip).take(room);
         for (row, one) in (0..).zip(shown) {
             let selected = self.selected == Some(one.seq);
@@ -110,14 +120,12 @@ impl ScreenView for Logs {
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
-        let half = isize::try_from(area.height / 2).unwrap_or(1).max(1);
+        // The top is the newest: to go there is to follow it.
+        if action != Action::Top && self.moved(action, known, usize::from(area.height)) {
+            return Some(Vec::new());
+        }
         match action {
-            Action::Down => self.step(known, 1),
-            Action::Up => self.step(known, -1),
-            Action::HalfPageDown => self.step(known, half),
-            Action::HalfPageUp => self.step(known, -half),
             Action::Top | Action::Follow => self.selected = None,
-            Action::Bottom => self.step(known, isize::MAX),
             Action::Filter => self.typing = true,
             Action::ShorterRange => {
                 self.least = match self.least {
@@ -173,7 +181,25 @@ impl ScreenView for Logs {
         self.filter.paste(text);
     }
 
-    fn wheel(&mut self, _at: ratatui::layout::Position, down: bool, known: &Known<'_>, _area: Rect) {
-        self.step(known, if down { 3 } else { -3 });
+    fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        let inside = Self::inside(area);
+        let lines: Vec<(u64, Option<CallId>)> = self.lines(known).map(|line| (line.seq, line.call_id)).collect();
+        let first = self.first_shown(lines.iter().map(|(seq, _)| *seq), lines.len(), usize::from(inside.height));
+        let hit = list::row_at(at, inside, first, lines.len()).and_then(|row| lines.get(row));
+        match hit {
+            // The second click on a line opens its call, like Enter.
+            Some((seq, Some(call))) if self.selected == Some(*seq) => vec![Wish::OpenCall(*call)],
+            Some((seq, _)) => {
+                self.selected = Some(*seq);
+                Vec::new()
+            }
+            None => Vec::new(),
+        }
+    }
+
+    fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
+        for _ in 0..3 {
+            self.moved(if down { Action::Down } else { Action::Up }, known, 1);
+        }
     }
 }

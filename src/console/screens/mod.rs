@@ -7,6 +7,7 @@
 mod ask;
 mod audit;
 mod form;
+mod list;
 mod live;
 mod logs;
 mod network;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Value, json};
 
-use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::SafeText;
 use crate::console::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_bps, sparkline};
 use crate::console::keymap::Action;
@@ -21,6 +21,8 @@ use crate::runtime::handle::{Command, DevnetControl};
 const SIDE_BY_SIDE: u16 = 110;
 /// Answers about latency that are kept per endpoint.
 const LATENCIES: usize = 60;
+/// Blocks whose times are told.
+const NEWEST_BLOCKS: usize = 24;
 /// The least time between two questions about health, in milliseconds.
 const ASK_EVERY_MILLIS: u64 = 10_000;
 
@@ -238,8 +240,12 @@ impl NetworkScreen {
                     .iter()
                     .zip(chain.blocks.iter().skip(1))
                     .map(|(newer, older)| newer.timestamp.saturating_sub(older.timestamp))
+                    .take(NEWEST_BLOCKS)
                     .collect();
-                let average = times.iter().sum::<u64>().checked_div(u64::try_from(times.len()).unwrap_or(0));
+                // The middle one: an hour that was let pass is no block time.
+                let mut sorted = times.clone();
+                sorted.sort_unstable();
+                let average = sorted.get(sorted.len() / 2);
                 let bars = sparkline(times.iter().rev().copied(), (columns / 3).min(24));
                 all.push(
                     Row::new("  block time ", Role::TextDim)
@@ -394,13 +400,11 @@ impl ScreenView for NetworkScreen {
             Panel::Controls => (&mut self.control, controls(known).len().saturating_sub(1)),
             Panel::Chains | Panel::Markets => (&mut self.offset, markets(known).len().saturating_sub(page)),
         };
+        if let Some(to) = list::moved(action, *at, last, page) {
+            *at = to;
+            return Some(Vec::new());
+        }
         match action {
-            Action::Down => *at = (*at + 1).min(last),
-            Action::Up => *at = at.saturating_sub(1).min(last),
-            Action::Top => *at = 0,
-            Action::Bottom => *at = last,
-            Action::HalfPageDown => *at = (*at + page / 2).min(last),
-            Action::HalfPageUp => *at = at.saturating_sub(page / 2).min(last),
             Action::NextPanel | Action::PreviousPanel => {
                 let next = action == Action::NextPanel;
                 self.focus = match (self.focus, next) {
@@ -425,9 +429,9 @@ impl ScreenView for NetworkScreen {
             self.focus = Panel::Controls;
             let count = controls(known).len();
             let visible = usize::from(below.height.saturating_sub(2));
-            let offset = (self.control.min(count.saturating_sub(1)) + 1).saturating_sub(visible);
-            let row = usize::from(at.y.saturating_sub(below.y + 1)) + offset;
-            if at.y > below.y && row < count {
+            let first = list::first_shown(self.control.min(count.saturating_sub(1)), visible);
+            let inside = Rect { y: below.y + 1, height: below.height.saturating_sub(2), ..below };
+            if let Some(row) = list::row_at(at, inside, first, count) {
                 // The first click shows what would be done, the second does it.
                 if again && row == self.control {
                     return self.run(known);

@@ -5,7 +5,7 @@ use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 
 use super::ask::{Ask, Asked, Way};
-use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
@@ -309,15 +309,12 @@ impl ScreenView for Orders {
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
         let last = self.entries(known).len().saturating_sub(1);
-        let page = usize::from(self.plan(area).0.height.saturating_sub(2)).max(2) / 2;
-        let at = self.selected.min(last);
+        let page = usize::from(self.plan(area).0.height.saturating_sub(2)).max(2);
+        if let Some(to) = list::moved(action, self.selected, last, page) {
+            self.selected = to;
+            return Some(Vec::new());
+        }
         match action {
-            Action::Down => self.selected = (at + 1).min(last),
-            Action::Up => self.selected = at.saturating_sub(1),
-            Action::Top => self.selected = 0,
-            Action::Bottom => self.selected = last,
-            Action::HalfPageDown => self.selected = (at + page).min(last),
-            Action::HalfPageUp => self.selected = at.saturating_sub(page),
             Action::Open | Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
             Action::Back if !self.filter.is_empty() => self.filter.clear(),

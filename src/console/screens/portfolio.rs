@@ -6,12 +6,13 @@ use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
 use super::ask::{Ask, Asked, Way, column};
-use super::{Known, ScreenId, ScreenView, Wish, ticket};
+use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::{SafeText, width};
 use crate::base::units::{TokenAmount, Usd};
 use crate::console::format::{amount, dollars, grouped, short_address, time_of_day};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Cell, Pen, Piece, line};
+use crate::console::state::trades;
 use crate::console::theme::Role;
 use crate::console::widgets::Moment;
 use crate::console::widgets::chart::{self, ChartMark, ChartModel, Range};
@@ -256,7 +257,7 @@ impl Portfolio {
         let all = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
         let visible = usize::from(area.height.saturating_sub(2));
         let selected = self.selected.min(all.len().saturating_sub(1));
-        let offset = (selected + 1).saturating_sub(visible);
+        let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
         let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
         let inner = framed(pen, area, focused, &format!("Others may take {}", all.len()), &right);
@@ -387,13 +388,11 @@ impl ScreenView for Portfolio {
             Panel::Allowances => (&mut self.selected, count.saturating_sub(1)),
             Panel::Holdings | Panel::Curve => (&mut self.offset, count.saturating_sub(page)),
         };
+        if let Some(to) = list::moved(action, *at, last, page) {
+            *at = to;
+            return Some(Vec::new());
+        }
         match action {
-            Action::Down => *at = (*at + 1).min(last),
-            Action::Up => *at = at.saturating_sub(1).min(last),
-            Action::Top => *at = 0,
-            Action::Bottom => *at = last,
-            Action::HalfPageDown => *at = (*at + page / 2).min(last),
-            Action::HalfPageUp => *at = at.saturating_sub(page / 2).min(last),
             Action::NextPanel | Action::PreviousPanel => {
                 let next = action == Action::NextPanel;
                 self.focus = match (self.focus, next) {
@@ -407,6 +406,10 @@ impl ScreenView for Portfolio {
             Action::LongerRange => self.range = self.range.longer(),
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::CancelSelected => return Some(self.ask_to_revoke(known)),
+            Action::Export => {
+                let name = format!("bardo-trades-{}.csv", known.now_millis);
+                return Some(vec![Wish::Write { name, text: trades::csv(known.feed) }]);
+            }
             Action::Copy => {
                 let allowance = self.allowance(known)?;
                 return Some(vec![Wish::Copy(allowance.spender.to_string())]);
@@ -442,7 +445,7 @@ impl ScreenView for Portfolio {
             self.focus = Panel::Allowances;
             let inner = usize::from(plan.allowances.height.saturating_sub(2));
             let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.len());
-            let offset = (self.selected.min(count.saturating_sub(1)) + 1).saturating_sub(inner);
+            let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), inner);
             let row = usize::from(at.y.saturating_sub(plan.allowances.y + 1)) + offset;
             if at.y == plan.allowances.y {
                 // The words at the upper edge are a button.

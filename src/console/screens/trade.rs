@@ -2,11 +2,16 @@
 //! simulated offer, and the deed itself behind a question with nothing picked. It goes through the same pipeline as
 //! whatever the Golem does.
 
+mod answer;
+mod choices;
+
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 
 use super::ask::{Ask, Asked, Way};
+use answer::{answer_rows, events_of, offer_rows, permit};
+
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
 use crate::base::id::CallId;
@@ -15,13 +20,10 @@ use crate::base::text::{SafeText, width};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::theme::Role;
-use crate::console::widgets::figure::{amount, left, text};
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::console::widgets::quote::QuoteModel;
-use crate::console::widgets::swap::check_word;
 use crate::console::widgets::{self, Moment};
 use crate::engine::{Status, ToolResponse};
-use crate::fabric::{Card, EventKind, ToolEnd, ToolFailed};
 use crate::runtime::handle::{Command, ToolInfo};
 
 /// Columns from which form and answer stand side by side.
@@ -30,6 +32,9 @@ const SIDE_BY_SIDE: u16 = 96;
 const QUOTE_EVERY_MILLIS: u64 = 700;
 /// The tool that gives quotes, and its parameters.
 const QUOTE_TOOL: &str = "uniswap_get_quote";
+
+/// Lines below the fields: what can be chosen, two of help, the button.
+const BELOW: u16 = 4;
 
 /// What a command of this screen was for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -271,20 +276,22 @@ impl Trade {
             let form = area.width * 2 / 5;
             return (list, Rect { width: form, ..body }, Rect { x: body.x + form, width: body.width - form, ..body });
         }
-        let lines = self.form().map_or(3, Form::lines) + 5;
+        let lines = self.form().map_or(3, Form::lines) + BELOW + 2;
         let form = lines.min(body.height * 3 / 5);
         (list, Rect { height: form, ..body }, Rect { y: body.y + form, height: body.height - form, ..body })
     }
 
     /// Where the fields are inside the form's place, and where its button is.
-    fn inside(form: Rect) -> (Rect, Rect) {
+    fn inside(&self, form: Rect) -> (Rect, Rect) {
         let inner = Rect {
             x: form.x + 1.min(form.width),
             y: form.y + 1.min(form.height),
             width: form.width.saturating_sub(2),
             height: form.height.saturating_sub(2),
         };
-        let below = 3.min(inner.height);
+        // Where not all fields have room, what can be chosen goes first.
+        let lines = self.form().map_or(0, Form::lines);
+        let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
         let fields = Rect { height: inner.height - below, ..inner };
         let button = Rect { y: inner.bottom().saturating_sub(1), height: 1.min(inner.height), ..inner };
         (fields, button)
@@ -298,7 +305,8 @@ impl Trade {
             let word = format!(" {} ", widgets::plain::tool_word(name));
             used += width(&word) + 1;
             // The one that is chosen stands in the line, whatever else does not.
-            if used <= usize::from(width_of_line) || at == self.chosen {
+            let more = if at + 1 < self.tools.len() { " + 9 more".len() } else { 0 };
+            if used + more <= usize::from(width_of_line) || at == self.chosen {
                 tabs.push((at, word));
             }
         }
@@ -346,117 +354,6 @@ impl Trade {
     }
 }
 
-fn permit(response: &ToolResponse) -> Option<&Value> {
-    response.decision_hints.as_ref()?.get("permit").or_else(|| {
-        let details = response.error.as_ref()?;
-        details.details().get("permit")
-    })
-}
-
-/// A simulated offer: what goes and comes at worst, who may take what, gas, and the checks.
-fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
-    let Some(permit) = permit(response) else { return Vec::new() };
-    let mut all = Vec::new();
-    if let Some(expected) = text(permit, "expected_outcome") {
-        all.push(Row::new(expected.as_str(), Role::TextStrong).kept());
-    }
-    let bounds = permit.get("bounds").unwrap_or(&Value::Null);
-    let mut flows = |field: &str, words: &str| {
-        for one in bounds.get(field).and_then(Value::as_array).into_iter().flatten() {
-            let (token, value) = (text(one, "token").unwrap_or_default(), text(one, "amount").unwrap_or_default());
-            let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(crate::console::format::dollars);
-            all.push(
-                Row::new(words, Role::TextDim)
-                    .then(format!("{} {token}", amount(value.as_str())), Role::Text)
-                    .end(usd.unwrap_or_else(|| "no price".to_owned()), Role::Text)
-                    .kept(),
-            );
-        }
-    };
-    flows("pays_at_most", "pays at most   ");
-    flows("receives_at_least", "gets at least  ");
-    flows("still_takeable", "takeable after ");
-    if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
-        all.push(Row::new("gas at most    ", Role::TextDim).end(crate::console::format::dollars(gas), Role::Text));
-    }
-    for leg in permit.get("legs").and_then(Value::as_array).into_iter().flatten() {
-        if let (Some(purpose), Some(to)) = (text(leg, "purpose"), text(leg, "to")) {
-            // Addresses stand whole where something is decided.
-            all.push(Row::new(format!("{purpose} calls "), Role::TextDim).then(to.as_str(), Role::Text));
-        }
-    }
-    for reason in permit.get("reasons").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
-        let words = format!("! asks you: {}", SafeText::clean(reason, 200));
-        all.push(Row::new(words, Role::StateCare).kept());
-    }
-    all.push(check_row(permit.get("checks")));
-    if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
-        let over = until <= now.millis;
-        let (words, role) = if over {
-            ("○ over: Enter previews again".to_owned(), Role::StateCare)
-        } else {
-            (left(until / 1000, now), Role::Text)
-        };
-        all.push(Row::new("holds ", Role::TextDim).then(words, role).kept());
-    }
-    all
-}
-
-/// The checks in a row: what passed by name, what did not with its reason.
-fn check_row(checks: Option<&Value>) -> Row {
-    let mut row = Row::new("checks ", Role::TextDim);
-    for check in checks.and_then(Value::as_array).into_iter().flatten() {
-        let name = text(check, "check").unwrap_or_default();
-        let word = name.as_str().parse().map_or_else(|_| name.to_string(), |known| check_word(known).to_owned());
-        let (mark, role) = match check.get("outcome").and_then(Value::as_str) {
-            Some("passed") => ("✓", Role::StateGood),
-            Some("blocked") => ("✕", Role::StateBad),
-            _ => ("!", Role::StateCare),
-        };
-        row = row.then(format!("{mark} "), role).then(format!("{word}  "), Role::Text);
-        if mark != "✓" {
-            row = row.then(format!("{}  ", text(check, "detail").unwrap_or_default()), role);
-        }
-    }
-    row
-}
-
-/// Any answer: the offer, or what was wrong, or the fields of the result.
-fn answer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
-    let mut all = Vec::new();
-    if let Some(error) = &response.error {
-        let word = if response.status == Status::Blocked { "BLOCKED" } else { "FAILED" };
-        let message = SafeText::clean(error.message(), 400);
-        all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
-        let violations = error.details().get("violations").and_then(Value::as_array);
-        for one in violations.into_iter().flatten() {
-            let part = |field: &str| text(one, field).unwrap_or_default();
-            all.push(
-                Row::new(format!("  {}: ", part("rule")), Role::Text)
-                    .then(format!("{}; would pass: {}", part("value"), part("would_pass")), Role::Text),
-            );
-        }
-        if let Some(checks) = error.details().get("checks") {
-            all.push(check_row(Some(checks)));
-        }
-        all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
-    }
-    all.extend(offer_rows(response, now));
-    if response.status == Status::Simulated {
-        all.push(
-            Row::new("Enter", Role::Key).then(" asks whether to do it. Nothing is signed yet.", Role::Text).kept(),
-        );
-    } else if let Some(data) = &response.data {
-        for (name, value) in widgets::plain::fields(data) {
-            all.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::Text));
-        }
-        if let Some(words) = &response.explanation {
-            all.push(Row::new(SafeText::clean(words, 500).as_str(), Role::TextDim));
-        }
-    }
-    all
-}
-
 impl ScreenView for Trade {
     fn id(&self) -> ScreenId {
         ScreenId::Trade
@@ -481,10 +378,13 @@ impl ScreenView for Trade {
             let title = self.tools.get(self.chosen).map_or("Trade".to_owned(), |name| widgets::plain::tool_word(name));
             let keys = if self.typing { "Tab next · Esc leaves" } else { "Enter types · ← → tool" };
             pen.frame(form_area, &[(title, Role::Title)], &[(keys.to_owned(), Role::TextDim)], edge);
-            let (fields, button) = Self::inside(form_area);
+            let (fields, button) = self.inside(form_area);
             match self.form() {
                 Some(form) => {
                     form.draw(pen, fields, self.typing);
+                    if form_area.height > 7 {
+                        self.draw_choices(known, pen, Self::choices_line(fields, button));
+                    }
                     let help = match &self.remark {
                         Some(remark) => (format!("! {remark}"), Role::StateBad),
                         None => (form.help().to_string(), Role::TextDim),
@@ -589,9 +489,13 @@ impl ScreenView for Trade {
             }
             return Vec::new();
         }
-        let (fields, button) = Self::inside(form_area);
+        let (fields, button) = self.inside(form_area);
         if button.contains(at) {
             return self.submit(known);
+        }
+        let choices = self.choice_places(known, Self::choices_line(fields, button));
+        if let Some((_, choice)) = choices.into_iter().find(|(place, _)| place.contains(at)) {
+            return self.choose_value(&choice, known);
         }
         if let Some(form) = self.forms.get_mut(self.chosen)
             && let Some(field) = form.field_at(at, fields)
@@ -655,25 +559,4 @@ impl ScreenView for Trade {
     fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
         vec![Action::Open, Action::NextPanel, Action::Copy]
     }
-}
-
-/// An answer as the events a card folds.
-fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> {
-    let mut events = Vec::new();
-    if let Some(error) = &response.error {
-        let error_message = SafeText::clean(error.message(), 400);
-        events.push(EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }));
-    }
-    let card = response.data.clone().map(|data| Card {
-        widget: crate::base::model::CardKind::Quote,
-        data,
-        hints: response.decision_hints.clone(),
-    });
-    events.push(EventKind::ToolEnd(ToolEnd {
-        success: response.error.is_none(),
-        duration_ms: millis,
-        result_summary: Value::Null,
-        card,
-    }));
-    events
 }

@@ -10,6 +10,7 @@ use super::field::Field;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::console::keymap::{Action, Key};
+use crate::console::view::Fit;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, Question};
 
 /// How long a question must have stood there, untouched, before a key acts on it.
@@ -56,6 +57,11 @@ pub struct Decision {
     pub full: bool,
     /// Lines scrolled past.
     pub offset: usize,
+    /// Lines of it that were on the screen, broken at so many columns.
+    seen: BTreeSet<usize>,
+    columns: usize,
+    /// How many lines there are; `None` before it was on a screen.
+    lines: Option<usize>,
     /// What to say of the last key.
     pub hint: Option<Hint>,
 }
@@ -91,6 +97,9 @@ impl Decision {
             raw: false,
             full: false,
             offset: 0,
+            seen: BTreeSet::new(),
+            columns: 0,
+            lines: None,
             hint: None,
         }
     }
@@ -111,13 +120,43 @@ impl Decision {
             self.hint = Some(SafeText::clean(words, 100));
         }
         self.drawn_at = None;
+        (self.lines, self.offset) = (None, 0);
+        self.seen.clear();
         self.shown = Some(Box::new(question.clone()));
     }
 
-    /// It is on the screen now, as it is.
-    pub fn drawn(&mut self, now: u64) {
-        if self.shown.is_some() && self.drawn_at.is_none() {
-            self.drawn_at = Some(now);
+    /// So much of it is on the screen now, as it is; `None`: nothing that could be answered. What is hidden by another
+    /// dialog, or by a terminal that is too small, takes no answer, and is guarded anew when it is back.
+    pub fn drawn(&mut self, now: u64, fit: Option<Fit>) {
+        let (Some(fit), true) = (fit, self.shown.is_some()) else {
+            self.drawn_at = None;
+            return;
+        };
+        self.drawn_at.get_or_insert(now);
+        if fit.raw {
+            return;
+        }
+        // Lines broken elsewhere are other lines.
+        if self.columns != fit.columns {
+            self.columns = fit.columns;
+            self.seen.clear();
+        }
+        self.lines = Some(fit.lines);
+        self.seen.extend(fit.first..fit.first.saturating_add(fit.shown));
+    }
+
+    /// How many lines of it were not on the screen yet; `None` where that is not known.
+    pub fn unseen(&self) -> Option<usize> {
+        self.lines.map(|lines| (0..lines).filter(|line| !self.seen.contains(line)).count())
+    }
+
+    /// Why a yes is not taken: nobody can have read what was never shown.
+    fn hidden(&self) -> Option<String> {
+        match self.unseen() {
+            Some(0) => None,
+            Some(1) => Some("one line of it was not on the screen yet: j k show it, z shows all".to_owned()),
+            Some(many) => Some(format!("{many} lines of it were not on the screen yet: j k show them, z shows all")),
+            None => Some("what you would approve is not on the screen: make the terminal larger".to_owned()),
         }
     }
 
@@ -212,6 +251,25 @@ impl Decision {
         question.to_read.iter().filter(|one| !self.read.contains(&one.text)).count()
     }
 
+    /// Marks one thing as read, or as not read: for a click on it.
+    pub fn mark_one(&mut self, at: usize, now: u64) {
+        let ready = self.acts_from().is_some_and(|from| now >= from);
+        self.touched_at = now;
+        let one = self.shown.as_ref().and_then(|question| question.to_read.get(at)).map(|one| one.text.clone());
+        match one {
+            Some(_) if !ready => self.hint = Some(SafeText::clean("too soon: read it first, then click again", 60)),
+            Some(text) if self.read.contains(&text) => {
+                self.read.remove(&text);
+                // A yes that was picked while it counted as read is picked no longer.
+                if matches!(self.picked, Some(AnswerKind::Once | AnswerKind::Similar)) {
+                    (self.picked, self.form, self.again) = (None, None, false);
+                }
+            }
+            Some(text) => drop(self.read.insert(text)),
+            None => {}
+        }
+    }
+
     fn mark(&mut self, question: &Question) -> Taken {
         match question.to_read.iter().find(|one| !self.read.contains(&one.text)) {
             Some(next) => drop(self.read.insert(next.text.clone())),
@@ -236,6 +294,10 @@ impl Decision {
             self.hint = Some(SafeText::clean(&words, 100));
             return Taken::Stays;
         }
+        if let (Some(why), AnswerKind::Once | AnswerKind::Similar) = (self.hidden(), kind) {
+            self.hint = Some(SafeText::clean(&why, 200));
+            return Taken::Stays;
+        }
         self.picked = Some(kind);
         self.again = false;
         self.form = form(question, kind);
@@ -247,6 +309,11 @@ impl Decision {
             self.hint = Some(SafeText::clean("nothing is picked: a letter picks, Enter does it", 60));
             return Taken::Stays;
         };
+        // The terminal may have another size than when it was picked.
+        if let (Some(why), AnswerKind::Once | AnswerKind::Similar) = (self.hidden(), kind) {
+            self.hint = Some(SafeText::clean(&why, 200));
+            return Taken::Stays;
+        }
         let said = |name: &str| {
             let form = self.form.as_ref()?;
             form.fields.iter().find(|(label, _)| *label == name).map(|(_, field)| field.text().trim().to_owned())

@@ -307,7 +307,7 @@ impl Feed {
             return;
         }
         self.last = event.seq;
-        if let Some(line) = line(event) {
+        if let Some(line) = line(event).filter(|_| !self.says_no_more(event)) {
             push(&mut self.lines, line, LINES_KEPT);
         }
         self.fold(event);
@@ -348,6 +348,20 @@ impl Feed {
     /// Calls worth a row, the newest first.
     pub fn activity(&self) -> impl Iterator<Item = &CallSeen> {
         self.calls.iter().rev().filter(|call| call.is_activity())
+    }
+
+    /// Whether an order's word is of something that its line does not tell: where it stands has not changed.
+    fn says_no_more(&self, event: &Event) -> bool {
+        match &event.kind {
+            EventKind::OrderUpdate(order) => {
+                self.order(order.order_hash).is_some_and(|known| known.status == order.status)
+            }
+            EventKind::IntentUpdate(intent) => {
+                let known = self.intents.iter().map(|(_, known)| known);
+                known.into_iter().any(|known| known.intent_id == intent.intent_id && known.status == intent.status)
+            }
+            _ => false,
+        }
     }
 
     fn fold(&mut self, event: &Event) {
@@ -460,8 +474,9 @@ impl Feed {
             EventKind::Vitals(vitals) => {
                 self.phase = Some(vitals.phase);
                 if let Some(equity) = vitals.equity {
-                    let close = self.equity.back().is_some_and(|(before, _)| at < before.saturating_add(POINT_MILLIS));
-                    if close {
+                    // The newest is always kept; it takes the place of one that stands close to the one before.
+                    let before = self.equity.len().checked_sub(2).and_then(|before| self.equity.get(before));
+                    if before.is_some_and(|(before, _)| at < before.saturating_add(POINT_MILLIS)) {
                         self.equity.pop_back();
                     }
                     push(&mut self.equity, (at, equity), POINTS_KEPT);
@@ -520,3 +535,6 @@ impl Feed {
         self.lines.iter().rev().filter(move |line| line.level >= least)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ use super::{Effect, Frozen, STORY_TICKET, State};
 use crate::base::id::CallId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
-use crate::console::keymap::{self, Action, Context, Key};
+use crate::console::keymap::{Action, Context, Key};
 use crate::console::screens::ScreenId;
 use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl};
 use crate::runtime::market::model::Money;
@@ -82,12 +82,13 @@ impl State {
     pub(super) fn key(&mut self, key: Key) -> Vec<Effect> {
         let context = self.context();
         // What holds in every layer comes first: no text field keeps the stop from the operator.
-        if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) = keymap::action(Context::Anywhere, key)
+        if let Some(action @ (Action::Hold | Action::Redraw | Action::Suspend)) =
+            self.keys.action(Context::Anywhere, key)
         {
             return self.anywhere(action);
         }
         if self.leaving && self.layers.is_empty() {
-            return match keymap::action(Context::Leaving, key) {
+            return match self.keys.action(Context::Leaving, key) {
                 Some(Action::QuitNow | Action::CloseOrQuit) => self.leave(LeaveMode::Now),
                 _ => Vec::new(),
             };
@@ -98,7 +99,7 @@ impl State {
         if context == Context::Page {
             return self.page_key(key);
         }
-        match keymap::action(context, key) {
+        match self.keys.action(context, key) {
             Some(action) => self.layer_action(action),
             None => {
                 self.untaken_key();
@@ -129,7 +130,7 @@ impl State {
                 return effects;
             }
         }
-        let Some(action) = keymap::action(Context::Page, key) else { return Vec::new() };
+        let Some(action) = self.keys.action(Context::Page, key) else { return Vec::new() };
         if takes_text && key.text().is_some() {
             return Vec::new();
         }
@@ -153,6 +154,7 @@ impl State {
                 }
                 self.layers.push(Layer::Quit);
             }
+            Action::Export => return vec![self.trades_file()],
             Action::Help => self.layers.push(Layer::Help { offset: 0, of: Context::Page }),
             Action::GoTo(screen) => return self.go_to(screen),
             Action::Prompt => self.prompt = Some(Field::default()),
@@ -181,6 +183,12 @@ impl State {
             _ => {}
         }
         Vec::new()
+    }
+
+    /// All trades as a file.
+    fn trades_file(&self) -> Effect {
+        let name = format!("bardo-trades-{}.csv", self.now_millis);
+        Effect::Write { name, text: super::trades::csv(&self.feed) }
     }
 
     /// Whether a recording is played.
@@ -219,7 +227,7 @@ impl State {
 
     /// A key while a text has the keys: the prompt, the palette, or a decision's form.
     fn type_key(&mut self, key: Key) -> Vec<Effect> {
-        let action = keymap::action(Context::Typing, key);
+        let action = self.keys.action(Context::Typing, key);
         let now = self.now_millis;
         if self.layers.is_empty() {
             let Some(field) = &mut self.prompt else { return Vec::new() };
@@ -342,6 +350,7 @@ impl State {
             Some(Layer::Quit) => match action {
                 Action::QuitFinish => return self.leave(LeaveMode::Finish),
                 Action::QuitCancel => return self.leave(LeaveMode::CancelOrders),
+                Action::Export => return vec![self.trades_file()],
                 Action::Back => drop(self.layers.pop()),
                 _ => {}
             },
@@ -446,11 +455,31 @@ impl State {
     }
 
     pub(super) fn click(&mut self, at: Position) -> Vec<Effect> {
-        if !self.layers.is_empty() {
+        if let (Some(one), now) = (crate::console::view::to_read_at(self, at), self.now_millis)
+            && let Some(Layer::Decision(decision)) = self.layers.last_mut()
+        {
+            decision.mark_one(one, now);
             return Vec::new();
+        }
+        // In a dialog, and in the hint line, whatever is drawn as a key is that key.
+        let in_hints = at.y.saturating_add(1) == self.size.height;
+        if !self.layers.is_empty() || in_hints || self.booting() {
+            return match crate::console::view::key_at(self, at) {
+                Some(key) => self.key(key),
+                None => {
+                    self.untaken_key();
+                    Vec::new()
+                }
+            };
         }
         if let Some(screen) = crate::console::view::tab_at(self, at) {
             return self.go_to(screen);
+        }
+        if crate::console::view::waiting_at(self, at) {
+            return self.page_action(Action::Decide);
+        }
+        if at.y.saturating_add(2) == self.size.height && self.prompt.is_none() {
+            return self.page_action(Action::Prompt);
         }
         let body = self.body();
         if body.contains(at) {

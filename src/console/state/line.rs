@@ -3,12 +3,16 @@
 use crate::base::format::short_hash;
 use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
+use crate::console::widgets::figure::readable;
 use crate::fabric::{
     ApprovalOutcome, ChainState, CheckOutcome, Event, EventKind, IntentStatus, OrderStatus, SpriteState, TxState,
 };
 
 /// The longest line, in characters.
 const LONGEST: usize = 300;
+
+/// Digits after the point.
+const PLACES: usize = 4;
 
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -64,7 +68,7 @@ pub fn line(event: &Event) -> Option<Line> {
         call_id: event.call_id,
         level,
         kind,
-        text: SafeText::clean(&text, LONGEST),
+        text: SafeText::clean(&readable(&text, PLACES), LONGEST),
     })
 }
 
@@ -132,9 +136,11 @@ fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
             (level, "tx:update", format!("{how} {hash}{block}"))
         }
         EventKind::ToolVerified(verified) => {
-            let (level, how) =
-                if verified.matched { (Level::Plain, "chain agrees ✓") } else { (Level::Bad, "chain disagrees ✕") };
-            (level, "tool:verified", format!("{how} {}", verified.actual_outcome))
+            // Where it agrees the figures are the ones that were declared.
+            match verified.matched {
+                true => (Level::Plain, "tool:verified", "chain agrees ✓".to_owned()),
+                false => (Level::Bad, "tool:verified", format!("chain disagrees ✕ {}", verified.actual_outcome)),
+            }
         }
         EventKind::OrderUpdate(order) => {
             let level = match order.status {

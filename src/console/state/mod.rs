@@ -12,6 +12,9 @@ pub mod line;
 pub mod model;
 mod prompt;
 pub mod story;
+pub mod trades;
+pub mod trail;
+mod watch;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,9 +24,9 @@ use ratatui::layout::{Position, Rect, Size};
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
-use crate::console::keymap::{Context, Key};
+use crate::console::keymap::{Context, Key, Keymap};
 use crate::console::screens::{Heard, Known, ScreenId, Screens, Wish, holder};
-use crate::fabric::{Event, EventKind};
+use crate::fabric::Event;
 use crate::runtime::handle::{Command, Farewell, Found, LeaveMode, News, Query, Ready, Sent, Snapshot};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
@@ -108,6 +111,8 @@ pub enum Effect {
     Send(Sent),
     /// Put this on the clipboard.
     Copy(String),
+    /// Call for the operator's attention.
+    Attention(Attention),
     /// Write this to a new file of the operator's.
     Write {
         /// Its name.
@@ -115,6 +120,29 @@ pub enum Effect {
         /// What is in it.
         text: String,
     },
+}
+
+/// How the console calls for attention when something waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Attention {
+    /// By what is drawn, and nothing else.
+    #[default]
+    None,
+    /// By the terminal's bell.
+    Bell,
+    /// By a message of the desktop, where the terminal passes one on (OSC 9).
+    Notify,
+}
+
+impl Attention {
+    /// The bytes that do it. No word in them comes from outside.
+    pub const fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::None => b"",
+            Self::Bell => b"\x07",
+            Self::Notify => b"\x1b]9;Bardo: something waits for you\x07",
+        }
+    }
 }
 
 /// A view that stands still.
@@ -158,6 +186,10 @@ pub struct State {
     pub frozen: Option<Box<Frozen>>,
     /// Open questions, the oldest first.
     pub questions: Arc<Vec<Question>>,
+    /// Which key does what.
+    pub keys: Arc<Keymap>,
+    /// How a decision that waits calls for attention, beside what is drawn.
+    pub attention: Attention,
     /// What is not an event.
     pub snapshot: Option<Arc<Snapshot>>,
     /// Who is here.
@@ -197,6 +229,8 @@ impl State {
             feed: Feed::default(),
             frozen: None,
             questions: Arc::default(),
+            keys: Arc::default(),
+            attention: Attention::None,
             snapshot: None,
             ready: None,
             screen: ScreenId::Live,
@@ -308,6 +342,7 @@ impl State {
                 self.key(key)
             }
             Input::Click { column, row } => {
+                self.notice = None;
                 self.looked();
                 if self.now_millis < self.focused_at.saturating_add(FOCUS_CLICK_MILLIS) {
                     return Vec::new();
@@ -341,9 +376,12 @@ impl State {
                 self.with_screen(self.screen, |view, known, _| view.tick(known))
             }
             Input::Drawn => {
-                let now = self.now_millis;
-                if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
-                    decision.drawn(now);
+                let (now, fit) = (self.now_millis, crate::console::view::decision_fit(self));
+                let top = self.layers.len().saturating_sub(1);
+                for (at, layer) in self.layers.iter_mut().enumerate() {
+                    if let Layer::Decision(decision) = layer {
+                        decision.drawn(now, fit.filter(|_| at == top));
+                    }
                 }
                 Vec::new()
             }
@@ -372,7 +410,13 @@ impl State {
         self.away.back(self.now_millis, &self.feed);
     }
 
+    /// What calls the operator, where that is wanted.
+    fn call_for_attention(&self) -> Option<Effect> {
+        (self.attention != Attention::None).then_some(Effect::Attention(self.attention))
+    }
+
     fn news(&mut self, news: News) -> Vec<Effect> {
+        let mut effects = Vec::new();
         match news {
             News::Market(update) => {
                 self.page.apply(update);
@@ -383,13 +427,20 @@ impl State {
             News::Questions(questions) => {
                 let more = questions.iter().any(|one| !self.questions.iter().any(|known| known.number == one.number));
                 self.questions = questions;
+                if more {
+                    effects.extend(self.call_for_attention());
+                }
                 if more && !self.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
                     self.say("a decision waits for you: a opens it");
                 }
                 self.follow_question();
             }
             News::Snapshot(snapshot) => {
+                let before = self.alerts.back().cloned();
                 self.watch_caps(&snapshot);
+                if self.alerts.back() != before.as_ref() {
+                    effects.extend(self.call_for_attention());
+                }
                 self.snapshot = Some(snapshot);
                 if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.stop.is_none()) {
                     self.feed.stop = None;
@@ -418,89 +469,25 @@ impl State {
                 return vec![Effect::Quit];
             }
         }
-        Vec::new()
+        effects
     }
 
     fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
+        let before = self.alerts.back().cloned();
         for event in events {
             self.feed.take(event);
             self.watch_event(event);
         }
+        let called = (self.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
         if let Some(frozen) = &mut self.frozen {
             frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
         }
         if self.feed.missed > 0 && !self.history_asked {
             self.history_asked = true;
             let query = Query::History { after: self.feed.last.saturating_sub(HISTORY_EVENTS) };
-            return vec![self.send(Command::Look { ticket: HISTORY_TICKET, query })];
+            return called.into_iter().chain([self.send(Command::Look { ticket: HISTORY_TICKET, query })]).collect();
         }
-        Vec::new()
-    }
-
-    /// Keeps the price of the first chain's wrapped coin for its chart.
-    fn note_price(&mut self) {
-        let Some(chain) = self.page.chains.first() else { return };
-        let weth = chain.tokens.iter().find(|token| token.symbol.as_str() == "WETH");
-        let price = match weth.map(|token| &token.price) {
-            Some(model::FeedPrice::Live(price)) => price.to_string().parse().ok(),
-            Some(model::FeedPrice::None(_)) | None => None,
-        };
-        let at = chain.blocks.front().map(|block| block.timestamp.saturating_mul(1000));
-        if let (Some(at), Some(price)) = (at, price) {
-            self.feed.take_price(at, price);
-        }
-    }
-
-    fn watch_event(&mut self, event: &Event) {
-        let words = match &event.kind {
-            EventKind::ApprovalResolved(resolved) if resolved.outcome == crate::fabric::ApprovalOutcome::Lapsed => {
-                "nobody answered a question in time".to_owned()
-            }
-            EventKind::PhaseChanged(changed) => format!("phase {} → {}: {}", changed.from, changed.to, changed.why),
-            EventKind::ChainHealth(health) if health.state != crate::fabric::ChainState::Healthy => {
-                format!("chain {} answers badly: {}", health.chain_id, health.why)
-            }
-            EventKind::FabricFault(fault) => fault.message.to_string(),
-            EventKind::HaltRaised(halt) => {
-                let level = halt.level.map_or("nothing", |level| level.as_str());
-                format!("stop ladder at {level}, by {}", halt.by)
-            }
-            _ => return,
-        };
-        self.alert(event.at, &words);
-    }
-
-    fn alert(&mut self, at: u64, words: &str) {
-        if self.alerts.len() >= ALERTS_KEPT {
-            self.alerts.pop_front();
-        }
-        self.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
-    }
-
-    /// The newest alert that is still fresh.
-    pub fn fresh_alert(&self) -> Option<&Alert> {
-        self.alerts.back().filter(|alert| self.now_millis < alert.at.saturating_add(ALERT_MILLIS))
-    }
-
-    /// Alerts where a cap fills past 80 %, or the breaker opens.
-    fn watch_caps(&mut self, next: &Snapshot) {
-        use crate::runtime::handle::BreakerNow;
-        let Some(limits) = &next.limits else { return };
-        let before = self.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
-        let filled = |limits: &crate::runtime::handle::Limits| {
-            let used = limits.day.used.scaled(2, crate::base::units::Rounding::Down)?;
-            let limit = limits.day.limit?.scaled(2, crate::base::units::Rounding::Down)?;
-            Some(used.checked_mul(100)? >= limit.checked_mul(80)?)
-        };
-        let (was, is) = (before.and_then(filled), filled(limits));
-        let open = |limits: &crate::runtime::handle::Limits| !matches!(limits.breaker, BreakerNow::Closed { .. });
-        let opened = open(limits) && !before.is_some_and(open);
-        if is == Some(true) && was != Some(true) {
-            self.alert(next.at, "more than 80 % of the day's cap is used");
-        }
-        if opened {
-            self.alert(next.at, "the failure breaker is open: no new trades");
-        }
+        called.into_iter().collect()
     }
 
     /// Keeps an open decision with its question, or closes it when that is over.

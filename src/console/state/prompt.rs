@@ -53,6 +53,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("blocks off", "blocks come only when asked (devnet)"),
     ("blocks on", "blocks come by the clock (devnet)"),
     ("seek 50", "to the middle of a recording: seek PERCENT"),
+    ("export trades", "write all trades to a CSV file"),
     ("help", "the keys and what they do"),
     ("quit", "leave"),
 ];
@@ -103,6 +104,7 @@ pub fn meant(line: &str) -> Meant {
         },
         ("blocks", ["on"]) => send(Command::Devnet(DevnetControl::Blocks { running: true })),
         ("blocks", ["off"]) => send(Command::Devnet(DevnetControl::Blocks { running: false })),
+        ("export", [] | ["trades"]) => Meant::Act(Action::Export),
         ("help", []) => Meant::Act(Action::Help),
         ("quit" | "q", []) => Meant::Act(Action::AskToQuit),
         ("stop" | "hold", []) => Meant::Act(Action::Hold),

@@ -1,10 +1,10 @@
 //! The decision, drawn. The title, why it is asked and the answers always stand; what lies between scrolls where it
 //! does not fit, and says so. Nothing is cut: long lines go on in the next.
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use super::badge;
-use super::dialogs::{middle, open};
+use super::dialogs::{inside, middle, open};
 use crate::base::text::width as width_of;
 use crate::base::units::Usd;
 use crate::console::format::{grouped, short_address, time_of_day};
@@ -12,25 +12,102 @@ use crate::console::pen::{Pen, Piece, pieces_width};
 use crate::console::state::State;
 use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
+use crate::console::widgets::figure::readable;
 use crate::console::widgets::paint::{Row, wrapped};
 use crate::fabric::CheckOutcome;
 use crate::runtime::questions::{About, ActionAsked, AnswerKind, Part, PolicyAsked, Question};
 
 /// The widest dialog that is not full screen.
 const WIDEST: u16 = 98;
+/// Digits after the point of a figure; `d` and `y` have them all.
+const PLACES: usize = 6;
+/// Columns of one answer among others.
+const ANSWER: usize = 32;
+/// What a line that must be read begins with.
+const TO_READ: &str = "! ";
 /// Columns of a validity bar.
 const BAR: u64 = 10;
 
-/// Draws it.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, decision: &Decision, area: Rect) {
-    let Some(question) = decision.shown.as_deref() else { return };
+/// The least lines of the body between title and answers; where there are fewer, the title scrolls with the body.
+const LEAST_BODY: usize = 4;
+
+/// Where everything of the dialog is.
+struct Layout {
+    place: Rect,
+    inner: Rect,
+    head: Vec<Row>,
+    middle: Vec<Row>,
+    foot: Vec<Row>,
+    foot_room: usize,
+    body_room: usize,
+    offset: usize,
+}
+
+/// What of the dialog a terminal shows: what the reader has had before the eyes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Fit {
+    /// Columns the lines are broken at.
+    pub columns: usize,
+    /// Lines of the body, when nothing is hidden.
+    pub lines: usize,
+    /// The first that is shown.
+    pub first: usize,
+    /// How many are.
+    pub shown: usize,
+    /// Whether these are the calls as they would be signed, and not what they mean.
+    pub raw: bool,
+}
+
+fn layout(state: &State, decision: &Decision, area: Rect) -> Option<Layout> {
+    let question = decision.shown.as_deref()?;
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
     let columns = usize::from(width).saturating_sub(4);
-    let head = wrapped(head(question, decision), columns);
-    let middle_rows = wrapped(if decision.raw { raw(question) } else { body(question, decision) }, columns);
-    let foot = wrapped(foot(state, question, decision), columns);
+    let mut head = wrapped(head(question, decision), columns);
+    let mut middle_rows =
+        wrapped(if decision.raw { raw(question) } else { body(question, decision, columns) }, columns);
+    let foot = wrapped(foot(state, question, decision, columns), columns);
     let needed = head.len() + middle_rows.len() + foot.len() + 4;
     let place = if decision.full { area } else { middle(area, usize::from(width), needed) };
+    let inner = inside(place);
+    let room = usize::from(inner.height);
+    // Where even title and answers do not fit, the answers stand, and all else scrolls above them.
+    let foot_room = foot.len().min(room);
+    if head.len() + foot_room + 2 + LEAST_BODY.min(middle_rows.len()) > room {
+        head.append(&mut middle_rows);
+        middle_rows = std::mem::take(&mut head);
+    }
+    let body_room = room.saturating_sub(foot_room + head.len() + 2);
+    let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
+    Some(Layout { place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
+}
+
+/// What of the decision is on the screen; `None` where it is not, or its answers are not whole.
+pub(super) fn fit(state: &State, decision: &Decision, area: Rect) -> Option<Fit> {
+    let laid = layout(state, decision, area)?;
+    let shown = laid.body_room.min(laid.middle.len() - laid.offset);
+    let whole = laid.foot_room == laid.foot.len() && shown > 0;
+    let columns = usize::from(laid.inner.width);
+    whole.then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: decision.raw })
+}
+
+/// What must be read that is drawn at a cell, by its place among what must be.
+pub(super) fn to_read_at(state: &State, decision: &Decision, area: Rect, at: Position) -> Option<usize> {
+    let laid = layout(state, decision, area)?;
+    let first = laid.inner.y + u16::try_from(laid.head.len()).unwrap_or(u16::MAX).saturating_add(1);
+    let row = usize::from(at.y.checked_sub(first)?);
+    if row >= laid.body_room || !laid.inner.contains(at) || decision.raw {
+        return None;
+    }
+    let marked = |row: &Row| row.left.first().is_some_and(|(text, _)| text.starts_with(TO_READ));
+    let row = laid.offset + row;
+    let before = laid.middle.get(..row)?.iter().filter(|row| marked(row)).count();
+    laid.middle.get(row).filter(|row| marked(row)).map(|_| before)
+}
+
+/// Draws it.
+pub(super) fn draw(pen: &mut Pen<'_>, state: &State, decision: &Decision, area: Rect) {
+    let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(state, decision, area)) else { return };
+    let Layout { place, head, middle, foot, foot_room, body_room, offset, .. } = laid;
     let inner = open(pen, place, &title(question), &validity(state, question));
     let mut y = inner.y;
     let bottom = inner.bottom();
@@ -43,17 +120,12 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, decision: &Decision, area: 
             *y += 1;
         }
     };
-    let room = usize::from(inner.height);
-    // Where even title and answers do not fit, the answers stand: nothing may be approved that cannot be seen.
-    let foot_room = foot.len().min(room);
-    let head_room = head.len().min(room.saturating_sub(foot_room + 2));
-    let body_room = room.saturating_sub(foot_room + head_room + 2);
-    put(pen, head.get(..head_room).unwrap_or(&[]), &mut y);
-    let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
-    let hidden = middle_rows.len().saturating_sub(body_room) > 0 || head_room < head.len();
+    let columns = usize::from(inner.width);
+    put(pen, &head, &mut y);
+    let hidden = middle.len() > body_room;
     let above = if hidden {
-        let last = (offset + body_room).min(middle_rows.len());
-        let words = format!("does not fit: lines {}–{last} of {} · j k, z shows all", offset + 1, middle_rows.len());
+        let last = (offset + body_room).min(middle.len());
+        let words = format!("does not fit: lines {}–{last} of {} · j k, z shows all", offset + 1, middle.len());
         vec![(words, Role::StateCare)]
     } else {
         Vec::new()
@@ -61,29 +133,31 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, decision: &Decision, area: 
     // Where title and warning do not fit side by side, the warning stands alone, and shorter.
     let title = body_title(question, decision);
     if hidden && columns < width_of(title) + pieces_width(&above) + 6 {
-        let words = format!("does not fit: {} of {} lines", body_room.min(middle_rows.len()), middle_rows.len());
-        rule(pen, place, y, &words, Vec::new());
+        let words =
+            format!("does not fit: {}–{} of {}", offset + 1, (offset + body_room).min(middle.len()), middle.len());
+        rule(pen, place, y, &[(words, Role::StateCare)], Vec::new());
     } else {
-        rule(pen, place, y, title, above);
+        rule(pen, place, y, &[(title.to_owned(), Role::Title)], above);
     }
     y += 1;
-    put(
-        pen,
-        middle_rows.get(offset..).unwrap_or(&[]).get(..body_room.min(middle_rows.len() - offset)).unwrap_or(&[]),
-        &mut y,
-    );
+    put(pen, middle.get(offset..).unwrap_or(&[]).get(..body_room.min(middle.len() - offset)).unwrap_or(&[]), &mut y);
     let mut y = bottom.saturating_sub(u16::try_from(foot_room + 1).unwrap_or(u16::MAX)).max(y);
-    rule(pen, place, y, "Letter picks, Enter does it", picked(decision));
+    let how = [
+        ("Letter picks, ".to_owned(), Role::Title),
+        ("Enter".to_owned(), Role::Key),
+        (" does it".to_owned(), Role::Title),
+    ];
+    rule(pen, place, y, &how, picked(decision));
     y += 1;
     put(pen, foot.get(..foot_room).unwrap_or(&[]), &mut y);
 }
 
-fn rule(pen: &mut Pen<'_>, place: Rect, y: u16, title: &str, right: Vec<Piece>) {
+fn rule(pen: &mut Pen<'_>, place: Rect, y: u16, title: &[Piece], right: Vec<Piece>) {
     if y >= place.bottom() {
         return;
     }
     let whole = Rect { y, height: 1, ..place };
-    pen.rule(whole, &[(title.to_owned(), Role::Title)], &right, Role::DialogBorder);
+    pen.rule(whole, title, &right, Role::DialogBorder);
     pen.text(whole, whole.x, "├", Role::DialogBorder);
     pen.text(whole, whole.right().saturating_sub(1), "┤", Role::DialogBorder);
 }
@@ -91,7 +165,11 @@ fn rule(pen: &mut Pen<'_>, place: Rect, y: u16, title: &str, right: Vec<Piece>) 
 fn picked(decision: &Decision) -> Vec<Piece> {
     match decision.picked {
         None => vec![("nothing is picked".to_owned(), Role::TextDim)],
-        Some(kind) => vec![(format!("picked: {}", words(kind)), Role::StateCare)],
+        Some(kind) => vec![
+            (format!("picked: {} · ", words(kind)), Role::StateCare),
+            ("Enter".to_owned(), Role::Key),
+            (" does it".to_owned(), Role::StateCare),
+        ],
     }
 }
 
@@ -147,11 +225,11 @@ fn cents(usd: Usd) -> String {
 }
 
 fn head(question: &Question, decision: &Decision) -> Vec<Row> {
-    let mut rows = vec![Row::new(question.title.as_str(), Role::TextStrong)];
+    let mut rows = vec![Row::new(readable(question.title.as_str(), PLACES), Role::TextStrong)];
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(ToString::to_string).collect();
+    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(why.as_str(), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
     if let About::Action(action) = &question.about {
         let mut by: Vec<String> = vec![question.golem_id.to_string()];
@@ -193,10 +271,10 @@ fn section(rows: &mut Vec<Row>, words: String) {
     rows.push(Row::new(words, Role::Title));
 }
 
-fn body(question: &Question, decision: &Decision) -> Vec<Row> {
+fn body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     match &question.about {
-        About::Action(action) => action_rows(&mut rows, question, action, decision),
+        About::Action(action) => action_rows(&mut rows, question, action, decision, columns),
         About::Policy(policy) => policy_rows(&mut rows, policy),
         About::Lower { from, to, said } => {
             let level = |level: &Option<crate::base::model::StopLevel>| {
@@ -229,7 +307,7 @@ fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyAsked) {
     }
 }
 
-fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, decision: &Decision) {
+fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, decision: &Decision, columns: usize) {
     // What must be read comes first: it is what a small screen shows.
     if !question.to_read.is_empty() {
         let unread = decision.unread(question);
@@ -237,24 +315,25 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
         for one in &question.to_read {
             let (mark, role) =
                 if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
-            rows.push(Row::new(format!("! {mark} "), Role::StateCare).then(one.text.as_str(), role).kept());
+            rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(one.text.as_str(), role).kept());
         }
     }
     section(rows, format!("What changes · simulated on block #{}", grouped(&action.block.to_string())));
     let symbols = action.changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
-    let figures = action.changes.iter().map(|change| change.expected.chars().count()).max().unwrap_or(0);
+    let short = |figure: &str| readable(figure, PLACES);
+    let figures = action.changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
     for change in &action.changes {
         let role = if change.expected.starts_with('+') { Role::PriceUp } else { Role::PriceDown };
         let mut row = Row::new(format!("{:<symbols$}  ", change.symbol), Role::TextStrong)
-            .then(format!("{:>figures$}  ", change.expected), role)
+            .then(format!("{:>figures$}  ", short(&change.expected)), role)
             .then(format!("{:>11}  ", change.dollars.as_deref().unwrap_or("no price")), Role::Dialog);
         if change.gas {
             row = row.then("gas", Role::TextDim);
         } else {
-            row = row.then(format!("{} → {}", change.before, change.after), Role::TextDim);
+            row = row.then(format!("{} → {}", short(&change.before), short(&change.after)), Role::TextDim);
         }
         if let Some(worst) = &change.worst {
-            row = row.end(format!("worst case {worst}"), Role::StateCare);
+            row = row.end(format!("worst case {}", short(worst)), Role::StateCare);
         }
         rows.push(row);
     }
@@ -272,15 +351,19 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
     }
     for after in &action.allowances {
         let who = after.label.as_ref().map_or_else(|| short_address(after.spender), ToString::to_string);
-        let amount = if after.unlimited { "WITHOUT LIMIT".to_owned() } else { after.amount.clone() };
+        let none = !after.unlimited && after.amount.chars().all(|c| matches!(c, '0' | '.'));
+        let amount = if after.unlimited { "WITHOUT LIMIT".to_owned() } else { short(&after.amount) };
         let until = match (after.through_permit2, after.expires_at) {
             (_, Some(at)) => format!(" until {}", time_of_day(at)),
             (_, None) => String::new(),
         };
-        let was = after.before.as_ref().map(|before| format!("was {before}; ")).unwrap_or_default();
+        let was = after.before.as_ref().map(|before| format!("was {}; ", short(before))).unwrap_or_default();
         let kind = if after.unlimited { "unlimited" } else { "exact, not unlimited" };
         let role = if after.unlimited { Role::StateBad } else { Role::Dialog };
-        let words = format!("{who} may take {amount} {}{until}  ({was}{kind})", after.symbol);
+        let words = match none {
+            true => format!("{who} may take no {} afterwards  ({})", after.symbol, was.trim_end_matches("; ")),
+            false => format!("{who} may take {amount} {}{until}  ({was}{kind})", after.symbol),
+        };
         rows.push(Row::new(words, role));
     }
     match &action.nothing_else {
@@ -320,6 +403,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
     }
     let passed = action.checks.iter().filter(|check| check.outcome == CheckOutcome::Passed).count();
     section(rows, format!("Checks · {passed} ok · {} to read", question.to_read.len()));
+    // A mark and its word stay together.
     let mut row = Row::default();
     for check in &action.checks {
         let (mark, role) = match check.outcome {
@@ -327,7 +411,11 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
             CheckOutcome::Warned => ("!", Role::StateCare),
             CheckOutcome::Blocked => ("✕", Role::StateBad),
         };
-        row = row.then(format!("{mark} "), role).then(format!("{}  ", check_words(check.check)), Role::Dialog);
+        let word = format!("{}  ", check_words(check.check));
+        if pieces_width(&row.left) + width_of(&word) > columns && !row.left.is_empty() {
+            rows.push(std::mem::take(&mut row));
+        }
+        row = row.then(format!("{mark} "), role).then(word, Role::Dialog);
     }
     rows.push(row);
     let permit = action.permit.to_string();
@@ -387,7 +475,7 @@ fn raw(question: &Question) -> Vec<Row> {
     rows
 }
 
-fn foot(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
+fn foot(state: &State, question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     if let Some(form) = &decision.form {
         let kind = decision.picked.map_or("", words);
@@ -429,7 +517,7 @@ fn foot(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
                 let letter = offered.kind.letter();
                 match &offered.why_not {
                     // Struck out in characters: a terminal need not know how to strike through.
-                    Some(_) => vec![(format!("-{letter}- {} (no)", words(offered.kind)), Role::TextDim)],
+                    Some(_) => vec![(format!("-{letter}- {}", words(offered.kind)), Role::TextDim)],
                     None if chosen => vec![(format!("▸{letter} {}", words(offered.kind)), Role::Selection)],
                     None => {
                         vec![(format!(" {letter}"), Role::Key), (format!(" {}", words(offered.kind)), Role::Dialog)]
@@ -437,16 +525,19 @@ fn foot(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
                 }
             })
             .collect();
+        let later = vec![(" Esc".to_owned(), Role::Key), (" later (keeps waiting)".to_owned(), Role::Dialog)];
+        let each = (columns / ANSWER).clamp(1, 3);
         let mut row: Vec<Piece> = Vec::new();
-        for (at, pieces) in offered.into_iter().enumerate() {
-            if at == 3 {
+        for (at, pieces) in offered.into_iter().chain([later]).enumerate() {
+            if at > 0 && at % each == 0 {
                 rows.push(Row::of(std::mem::take(&mut row)));
             }
-            let padding = 32_usize.saturating_sub(pieces_width(&pieces)).max(2);
+            let padding = ANSWER.saturating_sub(pieces_width(&pieces));
             row.extend(pieces);
-            row.push((" ".repeat(padding), Role::Dialog));
+            if (at + 1) % each != 0 {
+                row.push((" ".repeat(padding), Role::Dialog));
+            }
         }
-        row.extend([(" Esc".to_owned(), Role::Key), (" later (keeps waiting)".to_owned(), Role::Dialog)]);
         rows.push(Row::of(row));
     }
     let guarded = decision.acts_from().is_none_or(|from| state.now_millis < from);
@@ -465,9 +556,23 @@ fn foot(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
     rows
 }
 
+/// Digits after the point where a figure is one of many.
+const SHORT: usize = 4;
+
+/// A question in a few words: what is paid and for what, where it is a trade.
+pub(crate) fn question_brief(question: &Question) -> String {
+    if let About::Action(action) = &question.about
+        && let Some((amount, from)) = &action.amount
+        && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
+    {
+        return format!("{} {from} → {}", readable(amount, SHORT), to.symbol);
+    }
+    readable(question.title.as_str(), SHORT)
+}
+
 /// The line of a decision among others: used by lists of questions.
 pub(crate) fn question_line(question: &Question, now: u64, motion: bool) -> (Vec<Piece>, Vec<Piece>) {
-    let mut left = vec![(question.title.to_string(), Role::Text)];
+    let mut left = vec![(readable(question.title.as_str(), SHORT), Role::Text)];
     if let Some(value) = question.value {
         left.push((format!("  {}", cents(value)), Role::TextStrong));
     }

@@ -4,7 +4,7 @@
 use ratatui::layout::Rect;
 
 use crate::base::text::{SafeText, width};
-use crate::console::keymap::{self, Binding, Context};
+use crate::console::keymap::{self, Context};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::State;
 use crate::console::state::field::Field;
@@ -23,26 +23,27 @@ pub(super) fn middle(area: Rect, columns: usize, rows: usize) -> Rect {
 pub(super) fn open(pen: &mut Pen<'_>, place: Rect, title: &[Piece], right: &[Piece]) -> Rect {
     pen.fill(place, Role::Dialog);
     pen.frame(place, title, right, Role::DialogBorder);
-    Rect {
-        x: place.x + 2,
-        y: place.y + 1,
-        width: place.width.saturating_sub(4),
-        height: place.height.saturating_sub(2),
-    }
+    inside(place)
+}
+
+/// What is inside a dialog's frame.
+pub(super) fn inside(place: Rect) -> Rect {
+    let (width, height) = (place.width.saturating_sub(4), place.height.saturating_sub(2));
+    Rect { x: place.x + 2, y: place.y + 1, width, height }
 }
 
 fn titled(words: &str) -> Vec<Piece> {
     vec![(words.to_owned(), Role::Title)]
 }
 
-fn keys_of(row: &Binding) -> String {
+fn keys_of(row: &keymap::Row) -> String {
     let keys: Vec<_> = row.keys.iter().map(ToString::to_string).collect();
     keys.join("  ")
 }
 
 /// Every key that holds, and what it does; then the words of the documents beside those of the screen.
-pub(super) fn help(pen: &mut Pen<'_>, area: Rect, offset: usize, of: Context) {
-    let mut rows: Vec<(String, &str)> = keymap::rows(of).map(|row| (keys_of(row), row.help)).collect();
+pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
+    let mut rows: Vec<(String, &str)> = state.keys.rows(of).map(|row| (keys_of(row), row.help)).collect();
     rows.push((String::new(), ""));
     rows.extend(WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)));
     let key_column = rows.iter().map(|(keys, _)| width(keys)).max().unwrap_or(0);
@@ -62,7 +63,7 @@ pub(super) fn help(pen: &mut Pen<'_>, area: Rect, offset: usize, of: Context) {
         let pieces = [(keys.clone(), Role::Key), (padding, Role::Dialog), ((*help).to_owned(), Role::Dialog)];
         pen.pieces(line(inner, at), &pieces);
     }
-    choices(pen, inner, Context::Help);
+    choices(pen, state, inner, Context::Help);
 }
 
 /// The documents' words, and the screen's.
@@ -80,16 +81,16 @@ const WORDS: &[(&str, &str)] = &[
     ("intent", "bridge order"),
 ];
 
-fn choices(pen: &mut Pen<'_>, inner: Rect, context: Context) {
+fn choices(pen: &mut Pen<'_>, state: &State, inner: Rect, context: Context) {
     let mut pieces: Vec<Piece> = Vec::new();
-    for row in keymap::rows(context).filter(|row| row.context == context && !row.hint.is_empty()) {
+    for row in state.keys.rows(context).filter(|row| row.context == context && !row.hint.is_empty()) {
         pieces.extend(super::hint(row));
     }
     pen.pieces(line(inner, inner.height.saturating_sub(1)), &pieces);
 }
 
 /// A dialog of rows with its choices below.
-fn sheet(pen: &mut Pen<'_>, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
+fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
     let widest = rows.iter().map(|row| pieces_width(&row.left)).max().unwrap_or(0).max(pieces_width(title) + 4);
     let columns = (widest + 4).clamp(44, 76);
     let wrapped = paint::wrapped(rows, columns.min(usize::from(area.width)).saturating_sub(4));
@@ -97,7 +98,7 @@ fn sheet(pen: &mut Pen<'_>, area: Rect, title: &[Piece], rows: Vec<Row>, context
     let inner = open(pen, place, title, &[]);
     let body = Rect { height: inner.height.saturating_sub(2), ..inner };
     paint::rows(pen, body, &wrapped);
-    choices(pen, inner, context);
+    choices(pen, state, inner, context);
 }
 
 /// The question before leaving: what is in flight, and what becomes of it.
@@ -117,7 +118,7 @@ pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect) {
         }
         Some(Money::Paper | Money::Replay) | None => {}
     }
-    sheet(pen, area, &titled("Leave Bardo?"), rows, Context::Quit);
+    sheet(pen, state, area, &titled("Leave Bardo?"), rows, Context::Quit);
 }
 
 /// What to make of a hold.
@@ -132,12 +133,12 @@ pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect) {
         rows.push(Row::new("· nothing is in flight", Role::TextDim));
     }
     rows.extend(open);
-    sheet(pen, area, &[("■ HELD".to_owned(), Role::StateBad)], rows, Context::Hold);
+    sheet(pen, state, area, &[("■ HELD".to_owned(), Role::StateBad)], rows, Context::Hold);
 }
 
 /// A small question.
-pub(super) fn confirm(pen: &mut Pen<'_>, area: Rect, title: &SafeText) {
-    sheet(pen, area, &titled("Sure?"), vec![Row::new(title.as_str(), Role::Dialog)], Context::Confirm);
+pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText) {
+    sheet(pen, state, area, &titled("Sure?"), vec![Row::new(title.as_str(), Role::Dialog)], Context::Confirm);
 }
 
 /// The palette.

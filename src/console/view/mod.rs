@@ -4,13 +4,14 @@ mod boot;
 mod decision;
 mod dialogs;
 mod header;
+mod hit;
 mod story;
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Position, Rect};
 
 use crate::base::text::{fit, width};
-use crate::console::keymap::{self, Action, Binding, Context};
+use crate::console::keymap::{Action, Context, Row};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::ScreenId;
 use crate::console::state::model::Money;
@@ -25,30 +26,57 @@ pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
         too_small(&mut pen, state, area);
         return;
     }
-    header::draw(&mut pen, state, area);
-    let body = state.body();
-    if state.booting() {
-        boot::draw(&mut pen, state, body);
-    } else if let Some(view) = state.screens.get(state.screen) {
-        view.draw(&state.known(), &mut pen, body);
-    }
-    prompt(&mut pen, state, line(area, area.height.saturating_sub(2)));
-    hints(&mut pen, state, line(area, area.height.saturating_sub(1)));
-    let over = Rect { height: area.height.saturating_sub(1), ..area };
-    for layer in &state.layers {
-        match layer {
-            Layer::Help { offset, of } => dialogs::help(&mut pen, over, *offset, *of),
-            Layer::Quit => dialogs::quit(&mut pen, state, over),
-            Layer::Decision(shown) => decision::draw(&mut pen, state, shown, over),
-            Layer::Hold { .. } => dialogs::hold(&mut pen, state, over),
-            Layer::Story(told) => story::draw(&mut pen, state, told, over),
-            Layer::Palette { field, at } => dialogs::palette(&mut pen, over, field, *at),
-            Layer::Confirm { title, .. } => dialogs::confirm(&mut pen, over, title),
-        }
+    page(&mut pen, state, area);
+    for one in &state.layers {
+        layer(&mut pen, state, one, over(area));
     }
 }
 
-pub(crate) use decision::question_line;
+/// Everything but the layers.
+fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
+    header::draw(pen, state, area);
+    let body = state.body();
+    if state.booting() {
+        boot::draw(pen, state, body);
+    } else if let Some(view) = state.screens.get(state.screen) {
+        view.draw(&state.known(), pen, body);
+    }
+    prompt(pen, state, line(area, area.height.saturating_sub(2)));
+    hints(pen, state, line(area, area.height.saturating_sub(1)));
+}
+
+fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
+    match layer {
+        Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
+        Layer::Quit => dialogs::quit(pen, state, over),
+        Layer::Decision(shown) => decision::draw(pen, state, shown, over),
+        Layer::Hold { .. } => dialogs::hold(pen, state, over),
+        Layer::Story(told) => story::draw(pen, state, told, over),
+        Layer::Palette { field, at } => dialogs::palette(pen, over, field, *at),
+        Layer::Confirm { title, .. } => dialogs::confirm(pen, state, over, title),
+    }
+}
+
+pub use decision::Fit;
+pub(crate) use decision::{question_brief, question_line};
+pub(crate) use hit::{key_at, waiting_at};
+
+/// Where layers are drawn.
+fn over(area: Rect) -> Rect {
+    Rect { height: area.height.saturating_sub(1), ..area }
+}
+
+/// What of the decision on top is on a screen of the state's size; `None` where none is, or it cannot be answered there.
+pub(crate) fn decision_fit(state: &State) -> Option<Fit> {
+    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision::fit(state, shown, over(Rect::new(0, 0, state.size.width, state.size.height)))
+}
+
+/// What must be read that is drawn at a cell, by its place among what must be.
+pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
+    let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
+    decision::to_read_at(state, shown, over(Rect::new(0, 0, state.size.width, state.size.height)), at)
+}
 
 /// The badge's role.
 pub(crate) fn badge(money: Money) -> Role {
@@ -126,13 +154,14 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     let mut right: Vec<Piece> = Vec::new();
     let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
-    for row in keymap::rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
+    for row in state.keys.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
         right.extend(hint(row));
     }
     // A notice that needs the whole line has it: the keys it drives out stand in the help.
     if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
     {
-        right.clear();
+        // The stop stays, whatever there is to say.
+        right = state.keys.rows(context).filter(|row| row.action == Action::Hold).flat_map(hint).collect();
     }
     let room = usize::from(place.width).saturating_sub(pieces_width(&right) + 1);
     if let Some(notice) = &state.notice {
@@ -144,9 +173,13 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     } else if state.leaving {
         left.push(("Leaving: what is signed settles first   ".to_owned(), Role::StateCare));
     } else if state.compact() && context == Context::Page {
-        left.extend([("1-8".to_owned(), Role::Key), (" screens  ".to_owned(), Role::TextDim)]);
+        for screen in state.tabs() {
+            let role = if screen == state.screen { Role::Selection } else { Role::Key };
+            left.extend([(screen.digit().to_string(), role), (" ".to_owned(), Role::TextDim)]);
+        }
+        left.push((format!("{}  ", state.screen.name()), Role::TextDim));
     }
-    for row in keymap::rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
+    for row in state.keys.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
         let entry = hint(row);
         if !state.booting() && pieces_width(&left) + pieces_width(&entry) <= room {
             left.extend(entry);
@@ -176,7 +209,7 @@ fn candidates(pen: &mut Pen<'_>, all: &[Candidate], place: Rect) {
     pen.pieces(place, &pieces);
 }
 
-pub(crate) fn hint(row: &Binding) -> Vec<Piece> {
+pub(crate) fn hint(row: &Row) -> Vec<Piece> {
     let key = row.keys.first().map(ToString::to_string).unwrap_or_default();
     vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
 }

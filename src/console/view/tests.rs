@@ -221,6 +221,99 @@ fn a_decision_shows_addresses_whole_and_the_worst_case() {
     assert!(!shown.contains("does not fit"), "{shown}");
 }
 
+/// Clicks on the first place at which `words` are drawn, a while after whatever came before.
+fn click(state: &mut State, words: &str) -> Vec<crate::console::state::Effect> {
+    state.update(Input::Drawn);
+    state.update(Input::Time(state.now_millis + 1_000));
+    let rows = drawn(state);
+    let found = rows.iter().enumerate().find_map(|(row, line)| {
+        let at = line.find(words)?;
+        Some((u16::try_from(line[..at].chars().count()).unwrap(), u16::try_from(row).unwrap()))
+    });
+    let (column, row) = found.unwrap_or_else(|| panic!("no `{words}` in\n{}", rows.join("\n")));
+    state.update(Input::Click { column, row })
+}
+
+#[test]
+fn a_mouse_alone_opens_reads_picks_and_answers() {
+    for (width, height) in [(80, 50), (120, 50), (200, 50)] {
+        let mut state = running(width, height, &text("Selling."));
+        news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+        click(&mut state, "WAITS FOR YOU");
+        click(&mut state, "! [ ]");
+        assert!(drawn(&state).join("\n").contains("! [x]"));
+        click(&mut state, "a approve once");
+        assert!(drawn(&state).join("\n").contains("picked: approve once"), "{width}×{height}");
+        let effects = click(&mut state, "Enter does it");
+        assert!(matches!(effects.as_slice(), [crate::console::state::Effect::Send(_)]), "{effects:?}");
+    }
+}
+
+#[test]
+fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
+    // The agent says what a button says: it is drawn as the agent's words, and is none.
+    let words = text("a approve once Enter does it");
+    let mut state = deciding(120, 50, &words);
+    state.update(Input::Time(state.now_millis + 5_000));
+    let rows = drawn(&state);
+    let row = rows.iter().position(|line| line.contains("It says")).unwrap();
+    for column in 0..120 {
+        state.update(Input::Time(state.now_millis + 1_000));
+        let click = Input::Click { column, row: u16::try_from(row).unwrap() };
+        assert!(state.update(click).is_empty());
+        assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
+    }
+    // Too soon after it was drawn a click does as little as a key.
+    let mut state = deciding(120, 50, &text("Buy UNI"));
+    let rows = drawn(&state);
+    let row = rows.iter().position(|line| line.contains("a approve once")).unwrap();
+    let column = rows[row].find("a approve once").map(|at| rows[row][..at].chars().count()).unwrap();
+    let click = Input::Click { column: u16::try_from(column).unwrap(), row: u16::try_from(row).unwrap() };
+    state.update(click);
+    assert!(drawn(&state).join("\n").contains("too soon"));
+}
+
+#[test]
+fn the_click_that_brings_the_terminal_to_the_front_presses_nothing() {
+    let mut state = running(120, 40, &text("Selling."));
+    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    state.update(Input::Focus(true));
+    let column = drawn(&state)[0].find("‼").map(|at| drawn(&state)[0][..at].chars().count()).unwrap();
+    let click = Input::Click { column: u16::try_from(column).unwrap(), row: 0 };
+    state.update(click.clone());
+    assert!(!drawn(&state).join("\n").contains("DECISION"));
+    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(click);
+    assert!(drawn(&state).join("\n").contains("DECISION"));
+}
+
+#[test]
+fn the_hint_line_and_the_tabs_can_be_clicked() {
+    for (width, height) in [(80, 24), (120, 40)] {
+        let mut state = running(width, height, &text("Selling."));
+        click(&mut state, "? help");
+        assert!(drawn(&state).join("\n").contains("Keys, and words"), "{width}×{height}");
+        click(&mut state, "Esc close");
+        assert!(!drawn(&state).join("\n").contains("Keys, and words"));
+        click(&mut state, if width < 100 { "4 5 6 7" } else { "4 Portfolio" });
+        assert_eq!(state.screen, ScreenId::Portfolio, "{width}×{height}");
+    }
+}
+
+#[test]
+fn a_waiting_decision_calls_only_where_that_is_wanted() {
+    use crate::console::state::{Attention, Effect};
+    for (attention, called) in [(Attention::None, 0), (Attention::Bell, 1), (Attention::Notify, 1)] {
+        let mut state = running(120, 40, &text("Selling."));
+        state.attention = attention;
+        let asked = News::Questions(Arc::new(vec![question(&text("Buy UNI"))]));
+        let effects = state.update(Input::News(Box::new(asked.clone())));
+        assert_eq!(effects.iter().filter(|one| **one == Effect::Attention(attention)).count(), called);
+        // The same question told again is nothing new.
+        assert!(state.update(Input::News(Box::new(asked))).is_empty());
+    }
+}
+
 #[test]
 fn every_other_screen_is_drawn_or_said_to_be_absent() {
     let mut state = running(120, 40, &text("Selling."));
@@ -247,6 +340,50 @@ proptest! {
         if width >= 40 && height >= 10 {
             let whole = shown.contains("worst case +258.530551") && shown.contains("hash ");
             prop_assert!(whole || shown.contains("does not fit"), "{}×{}\n{}", width, height, shown);
+        }
+    }
+
+    /// At any size a yes is taken only when every line of the decision was on the screen, whatever keys came before;
+    /// and where all of it can be scrolled to, scrolling is enough.
+    #[test]
+    fn nothing_is_approved_that_was_not_shown(
+        width in 1_u16..140, height in 1_u16..60, keys in prop::collection::vec(prop::sample::select(vec!['j', 'k', 'G', 'g', 'z', 'd']), 0..12),
+    ) {
+        let mut state = deciding(width, height, &text("Buy UNI for a good deal of WETH"));
+        let mut shown = String::new();
+        let mut press = |state: &mut State, key: Key| {
+            state.update(Input::Time(state.now_millis + 1_000));
+            let effects = state.update(Input::Key(key));
+            shown.push_str(&drawn(state).join("\n"));
+            state.update(Input::Drawn);
+            effects
+        };
+        press(&mut state, Key::char(' '));
+        for key in keys {
+            press(&mut state, Key::char(key));
+        }
+        press(&mut state, Key::char('a'));
+        let effects = press(&mut state, Key::plain(crossterm::event::KeyCode::Enter));
+        let answered = effects.iter().any(|effect| matches!(effect, crate::console::state::Effect::Send(_)));
+        if answered {
+            prop_assert!(width >= 40 && height >= 10, "{}×{}", width, height);
+            // The first, the last, and one from the middle.
+            for words in ["What changes", "258.530551", "receiver", "hash "] {
+                prop_assert!(shown.contains(words), "{}×{} approved without {}", width, height, words);
+            }
+        }
+        // Line after line to the end: then it can be approved, wherever it can be shown at all.
+        if width >= 40 && height >= 20 && !answered {
+            let mut state = deciding(width, height, &text("Buy UNI for a good deal of WETH"));
+            let mut last = Vec::new();
+            for key in [' '].into_iter().chain(std::iter::repeat_n('j', 120)).chain(['a', '\n']) {
+                state.update(Input::Time(state.now_millis + 1_000));
+                let key = if key == '\n' { Key::plain(crossterm::event::KeyCode::Enter) } else { Key::char(key) };
+                last = state.update(Input::Key(key));
+                state.update(Input::Drawn);
+            }
+            let sent = last.iter().any(|effect| matches!(effect, crate::console::state::Effect::Send(_)));
+            prop_assert!(sent, "{}×{}\n{}", width, height, drawn(&state).join("\n"));
         }
     }
 

@@ -9,6 +9,7 @@ use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{Moment, Sheet};
 use crate::base::text::SafeText;
+use crate::chain::network::Contract;
 use crate::console::format::{short_address, time_of_day};
 use crate::console::pen::Piece;
 use crate::console::theme::Role;
@@ -116,11 +117,7 @@ impl Allowance {
 
 /// The names of the address books, as people write them.
 fn label_words(label: &str) -> String {
-    match label {
-        "universalRouter" => "Universal Router".to_owned(),
-        "permit2" => "Permit2".to_owned(),
-        other => other.to_owned(),
-    }
+    Contract::from_key(label).map_or_else(|| label.to_owned(), |contract| contract.name().to_owned())
 }
 
 impl AllowanceModel {

@@ -155,6 +155,17 @@ impl Range {
         }
     }
 
+    /// The next one; after the longest the shortest.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        match self {
+            Self::Quarter => Self::Hour,
+            Self::Hour => Self::Day,
+            Self::Day => Self::All,
+            Self::All => Self::Quarter,
+        }
+    }
+
     /// The next shorter one; the shortest stays.
     #[must_use]
     pub const fn shorter(self) -> Self {

@@ -35,6 +35,58 @@ pub fn amount(numeral: &str) -> String {
     }
 }
 
+/// A sentence with its figures as people read them: digits beyond `places` go, `…` says that there are more, dollars
+/// stand in cents. What is signed is never taken from it.
+pub fn readable(sentence: &str, places: usize) -> String {
+    let sentence = sentence.replace(">= ", "at least ").replace("<= ", "at most ").replace(" -> ", " → ");
+    let mut told = String::with_capacity(sentence.len());
+    let mut rest = sentence.as_str();
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let (before, from) = rest.split_at(start);
+        told.push_str(before);
+        let end = from.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(from.len());
+        // The full stop of the sentence is none of the figure's.
+        let end = from.get(..end).map_or(end, |run| run.trim_end_matches(['.', ',']).len());
+        let (run, after) = from.split_at(end);
+        let inside_a_word = before.chars().next_back().is_some_and(|c| c.is_alphanumeric() || c == '_' || c == '#');
+        let dollars = before.ends_with('$');
+        match run.split_once('.') {
+            Some((whole, fraction)) if !inside_a_word && fraction.chars().all(|c| c.is_ascii_digit()) => {
+                told.push_str(whole);
+                match dollars {
+                    true => push_fraction(&mut told, fraction, if whole == "0" { 8 } else { 2 }, false),
+                    false if whole == "0" => {
+                        let zeros = fraction.len() - fraction.trim_start_matches('0').len();
+                        push_fraction(&mut told, fraction, places.max(zeros + 4), true);
+                    }
+                    false => push_fraction(&mut told, fraction, places, true),
+                }
+            }
+            _ => told.push_str(run),
+        }
+        // A hexadecimal or a name with digits in it goes on as it is.
+        let tail = after.find(|c: char| !c.is_alphanumeric()).unwrap_or(after.len());
+        let (word, left) = after.split_at(tail);
+        told.push_str(word);
+        rest = left;
+    }
+    told.push_str(rest);
+    told
+}
+
+fn push_fraction(told: &mut String, fraction: &str, places: usize, mark: bool) {
+    told.push('.');
+    match fraction.get(..places).filter(|_| fraction.len() > places) {
+        Some(kept) => {
+            told.push_str(kept);
+            if mark && fraction.get(places..).is_some_and(|gone| gone.contains(|c| c != '0')) {
+                told.push('…');
+            }
+        }
+        None => told.push_str(fraction),
+    }
+}
+
 /// A numeral of a tool's answer, where it is one that can be compared.
 pub fn decimal(numeral: &str) -> Option<Decimal> {
     numeral.parse().ok()
@@ -130,6 +182,25 @@ pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_sentence_has_figures_one_can_read_and_says_what_it_left_out() {
+        let told = |sentence| readable(sentence, 6);
+        assert_eq!(
+            told("Swap 0.36 WETH for >= 153.580596776546714146 UNI"),
+            "Swap 0.36 WETH for at least 153.580596… UNI"
+        );
+        assert_eq!(told("$1,462.756983 is above $1,000.00 (x)"), "$1,462.75 is above $1,000.00 (x)");
+        assert_eq!(told("100 USDC -> >= 98.22105 USDC."), "100 USDC → at least 98.22105 USDC.");
+        assert_eq!(told("0.000000000000123456789 WETH"), "0.0000000000001234… WETH");
+        assert_eq!(told("1.5000000000 X"), "1.500000 X");
+        // Nothing but figures: hashes, versions, names and addresses stay as they are.
+        for same in
+            ["0x1b68F3D91f6f8B3D817b", "V2.1234567890", "block #12.3456789", "3.", "1.2.3456789012", "", "no figure"]
+        {
+            assert_eq!(told(same), same);
+        }
+    }
 
     #[test]
     fn amounts_keep_what_says_something_and_mark_what_is_cut() {

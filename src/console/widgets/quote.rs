@@ -251,8 +251,9 @@ impl Sheet for QuoteModel {
                 let mut badge = quote.badge();
                 badge.insert(0, ("  ".to_owned(), Role::Text));
                 groups.push(Group { rank: 2, pieces: badge });
+                // A past quote is always stale: among others that is worth a word and no alarm.
                 if matches!(status, Status::Stale | Status::Expired) {
-                    groups.push(Group::new(1, format!("  {}", status.word().to_lowercase()), status.role()));
+                    groups.push(Group::new(1, format!("  {}", status.word().to_lowercase()), Role::TextDim));
                 }
             }
             None => groups.push(Group::new(0, self.pair(), Role::Text)),
@@ -260,6 +261,7 @@ impl Sheet for QuoteModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
+        let status = if status == Status::Stale { Status::Done } else { status };
         Line { at: self.call.at, status, kind: "Quote".to_owned(), groups, right: self.call.line_end(now) }
     }
 

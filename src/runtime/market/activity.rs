@@ -135,5 +135,5 @@ fn between(network: &Network, receipt: &TransactionReceipt) -> String {
 
 /// The address book's name, else the ends of the address.
 fn named(network: &Network, address: Address) -> String {
-    network.book.label(address).unwrap_or_else(|| short_address(address))
+    network.book.name_of(address).unwrap_or_else(|| short_address(address))
 }

@@ -86,7 +86,7 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
 fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsked {
     let proposal = preview.framed.proposal();
     let label = |address: Address| {
-        let known = network.and_then(|network| network.book.label(address));
+        let known = network.and_then(|network| network.book.name_of(address));
         known.map(|label| SafeText::clean(&label, 60))
     };
     ActionAsked {

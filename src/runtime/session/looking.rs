@@ -293,7 +293,7 @@ fn row(
         symbol: SafeText::clean(&token.symbol, 20),
         token: token.address,
         spender,
-        label: network.book.label(spender).map(|label| SafeText::clean(&label, 60)),
+        label: network.book.name_of(spender).map(|label| SafeText::clean(&label, 60)),
         through_permit2: expires_at.is_some(),
         raw,
         amount: TokenAmount::new(raw, token.decimals).ok(),

@@ -12,6 +12,7 @@ use super::{Card, Ending, OrderError, Orders, Seen, line};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::abi::uniswapx::Reactor;
+use crate::base::format::time_of_day;
 use crate::base::service::ServiceError;
 use crate::base::units::TokenAmount;
 use crate::chain::multicall::Calls;
@@ -326,7 +327,8 @@ fn money(record: &Record, status: OrderStatus, fill: Option<&OrderFill>, deadlin
             line(format_args!("nothing left the wallet; the signature is worth nothing any more, the {given} is free"))
         }
         _ => line(format_args!(
-            "the {given} stays in the wallet until somebody fills; the signature can take it once, until {deadline}"
+            "the {given} stays in the wallet until somebody fills; the signature can take it once, until {}",
+            time_of_day(deadline)
         )),
     }
 }

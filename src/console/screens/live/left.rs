@@ -1,27 +1,32 @@
 //! The left column: the Golem, what waits, limits, holdings, thoughts, what happened meanwhile.
 
-use ratatui::layout::Rect;
+use ratatui::layout::{Position, Rect};
 
 use super::{inside, nothing};
 use crate::base::model::Phase;
-use crate::base::text::{fit, width};
+use crate::base::text::{SafeText, fit, width};
 use crate::base::units::{Rounding, Usd};
-use crate::console::format::{age, amount, dollars, round_dollars};
+use crate::console::format::{age, amount, dollars, whole_dollars};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
+use crate::console::state::feed::Standing;
 use crate::console::theme::Role;
-use crate::console::view::question_line;
+use crate::console::view::{question_brief, question_line};
+use crate::console::widgets::figure::{amount as figure_amount, readable};
 use crate::console::widgets::gauge::{self, Full, Gauge};
-use crate::console::widgets::paint::{Row, wrapped};
+use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::sprite::{self, SpriteModel};
 use crate::fabric::SpriteState;
 use crate::runtime::handle::{BreakerNow, Limits, SpendNow};
 use crate::runtime::questions::Question;
 
+/// The panel of the questions, among [`places`].
+const QUESTIONS: usize = 1;
+
 /// Lines of each panel, frame included, where there is room; what a smaller terminal takes away first stands last.
-pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
     let waiting = u16::try_from(known.questions.len()).unwrap_or(u16::MAX).clamp(1, 3);
-    let held = u16::try_from(holdings(known).len()).unwrap_or(u16::MAX).clamp(1, 5);
+    let held = u16::try_from(holding_lines(known).len()).unwrap_or(u16::MAX).clamp(1, 7);
     let thoughts = 3;
     let wanted: [(u16, u16); 6] = [(9, 4), (waiting * 2 + 1, 2), (6, 3), (held + 1, 2), (thoughts + 1, 0), (4, 0)];
     let away = known.away.is_some();
@@ -46,17 +51,42 @@ pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         *thoughts = thoughts.saturating_add(spare);
     }
     let mut y = area.y;
+    let mut places = Vec::new();
     for (at, height) in heights.iter().enumerate().filter(|(_, height)| **height > 0) {
-        let place = Rect { y, height: height.saturating_add(1).min(area.bottom().saturating_sub(y)), ..area };
+        places.push((at, Rect { y, height: height.saturating_add(1).min(area.bottom().saturating_sub(y)), ..area }));
+        y = y.saturating_add(*height);
+    }
+    places
+}
+
+/// The question whose lines a cell belongs to, by its place among them.
+pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option<usize> {
+    let (_, place) =
+        places(known, area).into_iter().find(|(panel, place)| *panel == QUESTIONS && place.contains(at))?;
+    let inner = inside(place);
+    let row = usize::from(at.y.checked_sub(inner.y)?);
+    let mut y = 0;
+    for (index, one) in known.questions.iter().enumerate() {
+        let lines = 1 + usize::from(!one.reasons.is_empty());
+        if (y..y + lines).contains(&row) {
+            return Some(index);
+        }
+        y += lines;
+    }
+    None
+}
+
+/// Draws it.
+pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    for (at, place) in places(known, area) {
         match at {
             0 => golem(pen, known, place),
-            1 => questions(pen, known, place),
+            QUESTIONS => questions(pen, known, place),
             2 => limits(pen, known, place),
             3 => holding(pen, known, place),
             4 => thinking(pen, known, place),
             _ => meanwhile(pen, known, place),
         }
-        y = y.saturating_add(*height);
     }
 }
 
@@ -114,7 +144,11 @@ fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let vitals = known.feed.vitals.as_ref();
     if let Some(vitals) = vitals {
         let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
-        pen.pieces(line(words, 2), &[(format!("age {}{of}", age(vitals.age_seconds)), Role::TextDim)]);
+        // Its age runs by itself, like a clock.
+        let told = if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
+        if known.motion || !of.is_empty() {
+            pen.pieces(line(words, 2), &[(told, Role::TextDim)]);
+        }
         pen.pieces(line(words, 3), &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)]);
     }
     let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
@@ -140,7 +174,7 @@ fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
     let gas = Gauge {
         label: "gas".to_owned(),
         level: vitals.gas_runway_seconds.map(|left| (left.min(WEEK).into(), WEEK.into())),
-        words: vitals.gas_runway_seconds.map_or_else(|| "not told".to_owned(), age),
+        words: vitals.gas_runway_seconds.map_or_else(|| "none used yet".to_owned(), age),
         full: Full::Good,
     };
     let streak = Gauge {
@@ -166,13 +200,27 @@ pub(super) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         (phase_word(phase).to_owned(), sprite::phase_role(phase)),
         (format!(" {}", body_words(model.state)), Role::Text),
     ];
-    for gauge in vital_gauges(known) {
-        let (_, role) = gauge.standing();
-        pieces.push((format!("   {} ", gauge.label), Role::TextDim));
-        let words = if gauge.words.is_empty() { "?".to_owned() } else { gauge.words };
-        pieces.push((words, if role == Role::StateGood { Role::Text } else { role }));
+    // Words shorter than the gauges': they stand in one line of eighty columns.
+    let gauges = vital_gauges(known);
+    for (at, words) in short_vitals(known).into_iter().enumerate() {
+        let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
+        pieces.push((format!("   {words}"), if role == Role::StateGood { Role::Text } else { role }));
     }
-    pen.pieces(Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area }, &pieces);
+    let place = Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area };
+    pen.pieces(place, &cut(&pieces, usize::from(place.width)));
+}
+
+/// Equity, gas and failures in as few characters as say it.
+fn short_vitals(known: &Known<'_>) -> Vec<String> {
+    let Some(vitals) = &known.feed.vitals else { return Vec::new() };
+    let percent = |bps: u64| format!("{}.{}", bps / 100, bps % 100 / 10);
+    let equity = vitals.drawdown_bps.map_or_else(|| "?".to_owned(), |bps| format!("−{}", percent(bps)));
+    let gas = vitals.gas_runway_seconds.map_or_else(|| "none used yet".to_owned(), age);
+    vec![
+        format!("equity {equity} of {} %", vitals.stop_loss_bps / 100),
+        format!("gas {gas}"),
+        format!("streak {}/{}", vitals.failures, vitals.failures_limit),
+    ]
 }
 
 fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
@@ -182,17 +230,18 @@ fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     };
     let inner = frame(pen, area, &title, &[]);
     if known.questions.is_empty() {
-        return nothing(pen, inner, " nothing: it decides within its limits");
+        return nothing(pen, inner, " nothing: all is within limits");
     }
     let mut y = 0;
     for (at, one) in known.questions.iter().enumerate() {
         if y >= inner.height {
             break;
         }
-        question(pen, known, line(inner, y), at, one, false);
+        brief(pen, known, line(inner, y), at, one);
         y += 1;
         if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
-            let words = fit(reason.as_str(), usize::from(inner.width).saturating_sub(4)).into_owned();
+            let words = readable(reason.as_str(), 2);
+            let words = fit(&words, usize::from(inner.width).saturating_sub(4)).into_owned();
             pen.pieces(line(inner, y), &[(format!("    {words}"), Role::TextDim)]);
             y += 1;
         }
@@ -202,6 +251,17 @@ fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         let words = format!("… {hidden} more: a, then n");
         pen.pieces(line(inner, inner.height - 1), &[(words, Role::StateCare)]);
     }
+}
+
+/// One question where columns are few: what is traded, whole dollars, what is left of its time. The figures stay.
+fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question) {
+    let (_, right) = question_line(one, known.now_millis, known.motion);
+    let mark = if at == 0 { "▸" } else { " " };
+    let first = format!("{mark}{} ", at + 1);
+    let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
+    let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + pieces_width(&right) + 1);
+    let title = fit(&question_brief(one), room).into_owned();
+    pen.row(area, &[(first, Role::StateCare), (title, Role::Text), (worth, Role::TextStrong)], &right);
 }
 
 /// One question in one line, its reason beside it where there is room.
@@ -220,7 +280,7 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
         pieces.push((text, role));
     }
     if let (true, Some(why)) = (reason, one.reasons.first()) {
-        pieces.push((format!("   {}", fit(why.as_str(), room.saturating_sub(4))), Role::TextDim));
+        pieces.push((format!("   {}", fit(&readable(why.as_str(), 2), room.saturating_sub(4))), Role::TextDim));
     }
     pen.row(area, &pieces, &right);
 }
@@ -233,8 +293,8 @@ fn scaled(value: Usd) -> Option<u128> {
 fn spend_gauge(label: &str, now: SpendNow) -> Gauge {
     let level = now.limit.and_then(|limit| Some((scaled(now.used)?, scaled(limit)?)));
     let words = match now.limit {
-        Some(limit) => format!("{}/{}", round_dollars(now.used), round_dollars(limit)),
-        None => format!("{} no limit", round_dollars(now.used)),
+        Some(limit) => format!("{}/{}", whole_dollars(now.used), whole_dollars(limit)),
+        None => format!("{} no limit", whole_dollars(now.used)),
     };
     Gauge { label: label.to_owned(), level: level.or(Some((0, 1))), words, full: Full::Bad }
 }
@@ -273,7 +333,7 @@ fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     }
     let (words, role) = breaker_words(limits, known.now_millis);
     let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
-    let right = [("reserved ".to_owned(), Role::TextDim), (round_dollars(limits.reserved), Role::Text)];
+    let right = [("reserved ".to_owned(), Role::TextDim), (whole_dollars(limits.reserved), Role::Text)];
     pen.row(line(inner, 3), &left, &right);
     let last = match (&snapshot.fault, snapshot.grants.len()) {
         (Some(fault), _) => [("▲ ".to_owned(), Role::StateBad), (fault.to_string(), Role::StateBad)],
@@ -289,19 +349,21 @@ pub(super) fn limit_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         return nothing(pen, area, "Limits not known yet");
     };
     let mut pieces = Vec::new();
-    for gauge in limit_gauges(limits) {
+    for (at, gauge) in limit_gauges(limits).into_iter().enumerate() {
         let (_, role) = gauge.standing();
         pieces.push((format!("{} ", gauge.label), Role::TextDim));
-        if area.width >= 80 {
+        // Calls are the least of it: they have no bar.
+        if area.width >= 78 && at < 2 {
             pieces.extend(gauge.bar(7));
             pieces.push((" ".to_owned(), Role::Text));
         }
-        pieces.push((format!("{}  ", gauge.words), if role == Role::StateGood { Role::Text } else { role }));
+        let words = gauge.words.trim_end_matches(" a min").to_owned();
+        pieces.push((format!("{words}  "), if role == Role::StateGood { Role::Text } else { role }));
     }
     let (words, role) = breaker_words(limits, known.now_millis);
     pieces.push(("breaker ".to_owned(), Role::TextDim));
-    pieces.push((words, role));
-    pen.pieces(area, &pieces);
+    pieces.push((if role == Role::Text { "ok".to_owned() } else { words }, role));
+    pen.pieces(area, &cut(&pieces, usize::from(area.width)));
 }
 
 /// Symbol, amount, dollars and scaled dollars over all chains, the largest first.
@@ -322,16 +384,69 @@ fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
     rows
 }
 
+/// A line of the holdings: what is held, and below it what of it is on its way.
+enum HoldingLine {
+    Held(String, String, Option<Usd>),
+    OnItsWay(String),
+}
+
+/// What is signed and not settled, by the symbol it is paid in: what leaves, as a line of its own.
+fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
+    let mut all = Vec::new();
+    let feed = known.feed;
+    for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
+        let words = format!("−{} in an auction", figure_amount(&order.amount_in));
+        all.push((order.token_in.symbol.to_string(), words));
+    }
+    for (_, intent) in feed.intents.iter().filter(|(_, intent)| !intent.status.is_final()) {
+        let words = format!("−{} to {}", figure_amount(&intent.amount_in), intent.destination_chain);
+        all.push((intent.token_in.symbol.to_string(), words));
+    }
+    for call in feed.calls.iter().filter(|call| call.standing() == Standing::Sent) {
+        let params = call.start.as_ref().map(|start| start.params.value());
+        let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
+        // An auction or a bridge has told of itself above.
+        if let (Some(amount), Some(symbol), Some(_)) = (text("amount"), text("token_in"), text("token_out"))
+            && call.tool() == "uniswap_execute_swap"
+        {
+            let symbol = SafeText::clean(symbol, 20).to_string();
+            all.push((symbol, format!("−{} on its way", figure_amount(amount))));
+        }
+    }
+    all
+}
+
+fn holding_lines(known: &Known<'_>) -> Vec<HoldingLine> {
+    let mut moving = on_its_way(known);
+    let mut lines = Vec::new();
+    for (symbol, held, value) in holdings(known) {
+        let below: Vec<String> = moving.extract_if(.., |(of, _)| *of == symbol).map(|(_, words)| words).collect();
+        lines.push(HoldingLine::Held(symbol, held, value));
+        lines.extend(below.into_iter().map(HoldingLine::OnItsWay));
+    }
+    // What is held no more, and is still on its way.
+    lines.extend(moving.into_iter().map(|(symbol, words)| HoldingLine::OnItsWay(format!("{symbol} {words}"))));
+    lines
+}
+
 fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let inner = frame(pen, area, "Holding, confirmed", &[]);
-    let rows = holdings(known);
+    let rows = holding_lines(known);
     if rows.is_empty() {
         return nothing(pen, inner, " nothing read yet");
     }
     let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
     let room = usize::from(inner.height);
     let shown = if rows.len() > room { room.saturating_sub(1) } else { room };
-    for (at, (symbol, held, value)) in (0..).zip(rows.iter().take(shown)) {
+    for (at, row) in (0..).zip(rows.iter().take(shown)) {
+        let (symbol, held, value) = match row {
+            HoldingLine::Held(symbol, held, value) => (symbol, held, value),
+            HoldingLine::OnItsWay(words) => {
+                let left = [(format!("{:<9} ", ""), Role::Text), (words.clone(), Role::StateCare)];
+                pen.pieces(line(inner, at), &cut(&left, usize::from(inner.width)));
+                continue;
+            }
+        };
         let part = value.and_then(scaled).and_then(|cents| cents.checked_mul(100)?.checked_div(total));
         let share = part.map(|part| format!("{part:>3}%")).unwrap_or_default();
         let left = [(format!("{symbol:<9} "), Role::TextStrong), (format!("{held:>9}"), Role::Text)];
@@ -341,7 +456,7 @@ fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         if let Some(value) = value
             && width(&worth) > room
         {
-            worth = round_dollars(*value);
+            worth = whole_dollars(*value);
         }
         pen.row(line(inner, at), &left, &[(worth, Role::Text), (share, Role::TextDim)]);
     }

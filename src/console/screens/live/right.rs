@@ -19,7 +19,16 @@ use crate::console::widgets::{self};
 /// Lines of the expanded card among the activity.
 const EXPANDED: u16 = 5;
 
-pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, range: Range) {
+/// Where the panels are. The charts have no lines where the terminal is low.
+pub(super) struct Places {
+    now: Rect,
+    pub activity: Rect,
+    pub price: Rect,
+    pub equity: Rect,
+    pub events: Rect,
+}
+
+pub(super) fn places(area: Rect) -> Places {
     let now = 3_u16;
     let tall = area.height >= 32;
     let charts: u16 = if tall { 5 } else { 0 };
@@ -27,17 +36,31 @@ pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &L
     let rest = area.height.saturating_sub(now + charts * 2 + events + 1);
     let mut y = area.y;
     let mut place = |height: u16| {
+        if height == 0 {
+            return Rect { y, height: 0, ..area };
+        }
         let place = Rect { y, height: (height + 1).min(area.bottom().saturating_sub(y)), ..area };
         y = y.saturating_add(height);
         place
     };
-    now_and_next(pen, known, place(now));
-    activity(pen, known, place(rest), listing, false);
-    if tall {
-        price_chart(pen, known, place(charts), range);
-        equity_chart(pen, known, place(charts), range);
+    Places {
+        now: place(now),
+        activity: place(rest),
+        price: place(charts),
+        equity: place(charts),
+        events: place(events),
     }
-    let lower = place(events);
+}
+
+pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, range: Range) {
+    let places = places(area);
+    now_and_next(pen, known, places.now);
+    activity(pen, known, places.activity, listing, false);
+    if places.price.height > 0 {
+        price_chart(pen, known, places.price, range);
+        equity_chart(pen, known, places.equity, range);
+    }
+    let lower = places.events;
     pen.frame(lower, &[("Events".to_owned(), Role::Title)], &[("l full log".to_owned(), Role::TextDim)], Role::Border);
     self::events(pen, known, inside(lower));
 }
@@ -88,11 +111,8 @@ pub(super) fn activity(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing
     calls(pen, known, inside(area), listing);
 }
 
-/// One line per call, the newest first; the selected, else the newest that runs, as a card.
-pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
-    if listing.calls.is_empty() {
-        return nothing(pen, area, " nothing yet");
-    }
+/// Where each call is drawn, by its place in the list: one line each, the selected, else the newest that runs, as a card.
+pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect)> {
     let at = listing.selected.and_then(|id| listing.calls.iter().position(|call| call.call_id == id));
     let open = match at {
         Some(at) => Some(at),
@@ -109,15 +129,28 @@ pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &
         skip += 1;
     }
     let mut y = area.y;
-    for (place, call) in listing.calls.iter().enumerate().skip(skip) {
+    let mut places = Vec::new();
+    for place in skip..listing.calls.len() {
         let left = area.bottom().saturating_sub(y);
         if left == 0 {
             break;
         }
         let height = if Some(place) == open && left >= EXPANDED { EXPANDED } else { 1 };
-        let rect = Rect { y, height, ..area };
-        call_row(pen, known, rect, call, Some(place) == at);
+        places.push((place, Rect { y, height, ..area }));
         y += height;
+    }
+    places
+}
+
+/// The newest first.
+pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
+    if listing.calls.is_empty() {
+        return nothing(pen, area, " nothing yet");
+    }
+    for (place, rect) in call_places(area, listing) {
+        if let Some(call) = listing.calls.get(place) {
+            call_row(pen, known, rect, call, Some(call.call_id) == listing.selected);
+        }
     }
 }
 
@@ -143,8 +176,15 @@ fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, s
 fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range) {
     let points = known.feed.prices.iter().copied().collect();
     let swaps = known.feed.calls.iter().filter(|call| call.verified.is_some());
-    let marks = swaps.map(|call| ChartMark { at: call.ended_at.unwrap_or(call.started_at), character: 's' }).collect();
-    let model = ChartModel { points, marks, legend: "s = your swaps".to_owned(), unit: "", places: 2, range };
+    let swaps = swaps.map(|call| ChartMark { at: call.ended_at.unwrap_or(call.started_at), character: 's' });
+    let filled = known.feed.orders.iter().filter(|(_, order)| order.fill.is_some());
+    let auctions = filled.map(|(at, _)| ChartMark { at: *at, character: 'a' });
+    let marks: Vec<ChartMark> = swaps.chain(auctions).collect();
+    let legend = match marks.iter().any(|mark| mark.character == 'a') {
+        true => "s = your swaps, a = auctions",
+        false => "s = your swaps",
+    };
+    let model = ChartModel { points, marks, legend: legend.to_owned(), unit: "", places: 2, range };
     let right = model.newest(known.moment());
     let title = format!("ETH/USD {}", range.words());
     pen.frame(area, &[(title, Role::Title)], &right, Role::Border);

@@ -39,9 +39,12 @@ fn question() -> Question {
 fn shown(question: &Question) -> Decision {
     let mut decision = Decision::new(question.number, 0);
     decision.follow(question);
-    decision.drawn(10);
+    decision.drawn(10, Some(WHOLE));
     decision
 }
+
+/// A terminal on which all of it is shown.
+const WHOLE: Fit = Fit { columns: 80, lines: 9, first: 0, shown: 9, raw: false };
 
 fn approve(decision: &mut Decision, from: u64) -> Taken {
     decision.act(Action::Pick(AnswerKind::Once), from, 40);
@@ -232,4 +235,84 @@ proptest! {
             last = now;
         }
     }
+}
+
+/// A question drawn in a window of so many of its nine lines, from `first`.
+fn part(first: usize, shown: usize) -> Option<Fit> {
+    Some(Fit { first, shown, ..WHOLE })
+}
+
+#[test]
+fn a_yes_waits_until_all_of_it_was_on_the_screen_and_a_no_does_not() {
+    let asked = question();
+    let mut decision = Decision::new(1, 0);
+    decision.follow(&asked);
+    decision.drawn(10, part(0, 4));
+    for (kind, now) in [(AnswerKind::Once, 10_000), (AnswerKind::Similar, 15_000)] {
+        decision.act(Action::Pick(kind), now, 40);
+        assert_eq!(decision.picked, None, "{kind:?}");
+        assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("5 lines")), "{:?}", decision.hint);
+    }
+    decision.act(Action::Pick(AnswerKind::Refuse), 20_000, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Refuse));
+    decision.act(Action::Back, 30_000, 40);
+    // Jumping to the end shows the end, and not what lies between.
+    decision.drawn(30_000, part(6, 3));
+    decision.act(Action::Pick(AnswerKind::Once), 40_000, 40);
+    assert_eq!((decision.picked, decision.unseen()), (None, Some(2)));
+    // The calls as they would be signed are no substitute for what they mean.
+    decision.drawn(40_000, Some(Fit { raw: true, ..WHOLE }));
+    assert_eq!(decision.unseen(), Some(2));
+    decision.drawn(40_000, part(3, 4));
+    assert_eq!(approve(&mut decision, 50_000), Taken::Answer(OperatorAnswer::Once));
+}
+
+#[test]
+fn what_was_seen_counts_only_as_it_is() {
+    let asked = question();
+    let mut decision = shown(&asked);
+    assert_eq!(decision.unseen(), Some(0));
+    // Broken at other columns the lines are others.
+    decision.drawn(1_000, Some(Fit { columns: 40, lines: 20, first: 0, shown: 6, raw: false }));
+    assert_eq!(decision.unseen(), Some(14));
+    // Picked on a large terminal, done on a small one: not without a look.
+    let mut decision = shown(&asked);
+    decision.act(Action::Pick(AnswerKind::Once), 10_000, 40);
+    decision.drawn(11_000, Some(Fit { columns: 40, lines: 20, first: 0, shown: 6, raw: false }));
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    assert!(decision.hint.as_ref().is_some_and(|hint| hint.as_str().contains("not on the screen")));
+    // Simulated again: all of it is to be seen anew.
+    let mut decision = shown(&asked);
+    decision.follow(&Question { key: QuestionKey::Own(2), ..asked });
+    assert_eq!(decision.unseen(), None);
+}
+
+#[test]
+fn a_dialog_that_cannot_be_seen_takes_no_answer() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    decision.drawn(11_000, None);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    // Back again it is guarded anew.
+    decision.drawn(30_000, Some(WHOLE));
+    assert_eq!(decision.act(Action::DoIt, 30_000 + GUARD_MILLIS - 1, 40), Taken::Stays);
+    let refused = OperatorAnswer::Refuse { reason: SafeText::default() };
+    assert_eq!(decision.act(Action::DoIt, 40_000, 40), Taken::Answer(refused));
+}
+
+#[test]
+fn a_click_marks_the_one_it_hits_and_takes_it_back_with_the_yes_that_counted_on_it() {
+    let asked = Question { to_read: vec![ToRead { text: text("one") }, ToRead { text: text("two") }], ..question() };
+    let mut decision = shown(&asked);
+    decision.mark_one(1, 10_000);
+    assert!(decision.read.contains(&text("two")) && !decision.read.contains(&text("one")));
+    decision.mark_one(0, 10_001);
+    assert_eq!(decision.unread(&asked), 1, "too soon after the click before");
+    decision.mark_one(0, 20_000);
+    decision.act(Action::Pick(AnswerKind::Once), 30_000, 40);
+    assert_eq!(decision.picked, Some(AnswerKind::Once));
+    decision.mark_one(0, 40_000);
+    assert_eq!((decision.picked, decision.unread(&asked)), (None, 1));
+    decision.mark_one(7, 50_000);
+    assert_eq!(decision.unread(&asked), 1, "nothing stands there");
 }

@@ -1,0 +1,100 @@
+//! What many events leave behind: every card that is kept is whole, and no more is kept than there may be.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fabric::Redacted;
+
+/// Events of one call: start, a step, three words on its transaction, verified, end.
+const EACH: u64 = 7;
+
+fn events(call: u64) -> Vec<Arc<Event>> {
+    let at = 1_700_000_000_000 + call * 10;
+    let call_id = CallId::new(at);
+    let tx = |state| {
+        let hash = B256::repeat_byte(7);
+        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(call) })
+    };
+    let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
+    let kinds = [
+        EventKind::ToolStart(ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        }),
+        EventKind::ToolUpdate(crate::fabric::ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
+        tx(TxState::Signed),
+        tx(TxState::Sent),
+        tx(TxState::Confirmed),
+        EventKind::ToolVerified(ToolVerified {
+            expected_outcome: SafeText::clean("a", 9),
+            actual_outcome: SafeText::clean("a", 9),
+            ground_truth_source: "receipt and balances".into(),
+            matched: true,
+        }),
+        EventKind::ToolEnd(ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card: None }),
+    ];
+    let event = |(place, kind)| {
+        let seq = call * EACH + place;
+        Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: Some(call_id), kind })
+    };
+    (1..).zip(kinds).map(event).collect()
+}
+
+#[test]
+fn many_events_lose_no_card_and_keep_no_more_than_there_may_be() {
+    // A million by flag; the rest of them would show nothing that these do not.
+    let calls = if std::env::var_os("BARDO_LONG").is_some() { 1_000_000 / EACH } else { 20_000 };
+    let mut feed = Feed::default();
+    for call in 0..calls {
+        events(call).iter().for_each(|event| feed.take(event));
+    }
+    assert_eq!(feed.counts.trades, calls);
+    assert_eq!(feed.last, calls * EACH);
+    assert_eq!(feed.calls.len(), CALLS_KEPT);
+    assert!(feed.lines.len() <= LINES_KEPT);
+    for (call, seen) in (calls - CALLS_KEPT as u64..).zip(&feed.calls) {
+        assert_eq!(seen.started_at, 1_700_000_000_000 + call * 10, "in the order in which they came");
+        assert_eq!((seen.standing(), seen.steps.len(), seen.transactions.len()), (Standing::Done, 1, 1));
+        assert!(seen.card.is_some() && seen.verified.is_some() && seen.end.is_some());
+    }
+}
+
+#[test]
+fn an_event_that_comes_twice_or_late_changes_nothing() {
+    let mut feed = Feed::default();
+    let all: Vec<_> = (0..3).flat_map(events).collect();
+    all.iter().for_each(|event| feed.take(event));
+    let before = feed.clone();
+    all.iter().rev().for_each(|event| feed.take(event));
+    assert_eq!(feed, before);
+}
+
+#[test]
+fn the_curve_has_a_point_every_few_seconds_and_the_newest() {
+    let mut feed = Feed::default();
+    for second in 0..60_u64 {
+        let equity: Usd = format!("{}", 1_000 + second).parse().unwrap();
+        let vitals = Vitals {
+            phase: Phase::Thriving,
+            why: SafeText::clean("nothing is wrong", 40),
+            equity: Some(equity),
+            high_water: None,
+            drawdown_bps: Some(0),
+            stop_loss_bps: 1_000,
+            gas_runway_seconds: None,
+            gas_wei: None,
+            failures: 0,
+            failures_limit: 3,
+            age_seconds: second,
+            lifespan_seconds: None,
+        };
+        let golem_id = GolemId::operator();
+        let at = second * 1_000;
+        let kind = EventKind::Vitals(Box::new(vitals));
+        feed.take(&Arc::new(Event { seq: second + 1, at, golem_id, call_id: None, kind }));
+    }
+    assert_eq!(feed.equity.back().map(|(at, _)| *at), Some(59_000));
+    assert!((10..=20).contains(&feed.equity.len()), "{}", feed.equity.len());
+}

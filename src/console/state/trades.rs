@@ -1,0 +1,195 @@
+//! Trades as CSV, from what the events told: for a spreadsheet or a tax adviser. Amounts stand as the tools gave them,
+//! with every digit.
+
+use serde_json::Value;
+
+use super::feed::{CallSeen, Feed};
+use super::story::word;
+use crate::base::format::utc;
+use crate::fabric::TxState;
+
+/// The columns.
+const HEAD: [&str; 13] = [
+    "time",
+    "call",
+    "kind",
+    "chain",
+    "paid",
+    "paid_token",
+    "got",
+    "got_token",
+    "quoted",
+    "gas_wei",
+    "transaction",
+    "chain_agrees",
+    "how_it_ended",
+];
+
+/// Every trade that was signed, the oldest first, with a head line. Orders and bridge orders stand with what was filled.
+pub fn csv(feed: &Feed) -> String {
+    let mut rows: Vec<(u64, [String; 13])> = feed.calls.iter().filter_map(call_row).collect();
+    for (at, order) in feed.orders.iter().filter(|(_, order)| order.fill.is_some()) {
+        let Some(fill) = &order.fill else { continue };
+        rows.push((
+            *at,
+            [
+                utc(*at),
+                order.order_hash.to_string(),
+                "Auction".to_owned(),
+                order.chain_id.to_string(),
+                fill.amount_in.clone(),
+                order.token_in.symbol.to_string(),
+                fill.amount_out.clone(),
+                order.token_out.symbol.to_string(),
+                order.quoted_out.clone(),
+                String::new(),
+                fill.tx.hash.to_string(),
+                String::new(),
+                order.status.as_str().to_owned(),
+            ],
+        ));
+    }
+    for (at, intent) in feed.intents.iter().filter(|(_, intent)| intent.amount_out.is_some()) {
+        let delivered = intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default();
+        rows.push((
+            *at,
+            [
+                utc(*at),
+                intent.intent_id.to_string(),
+                "Bridge".to_owned(),
+                intent.source_chain.to_string(),
+                intent.amount_in.clone(),
+                intent.token_in.symbol.to_string(),
+                intent.amount_out.clone().unwrap_or_default(),
+                format!("{} on {}", intent.token_out.symbol, intent.destination_chain),
+                intent.estimated_output.clone(),
+                String::new(),
+                delivered,
+                String::new(),
+                intent.status.as_str().to_owned(),
+            ],
+        ));
+    }
+    rows.sort_by_key(|(at, _)| *at);
+    let mut text = HEAD.join(",");
+    text.push('\n');
+    for (_, row) in rows {
+        text.push_str(&row.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(","));
+        text.push('\n');
+    }
+    text
+}
+
+/// A swap that was signed. What was only quoted, rehearsed or refused is no trade.
+fn call_row(call: &CallSeen) -> Option<(u64, [String; 13])> {
+    let (_, transaction) = call.transactions.last()?;
+    let card = call.end.as_ref().and_then(|end| end.card.as_ref());
+    let none = Value::Null;
+    let (data, hints) = card.map_or((&none, &none), |card| (&card.data, card.hints.as_ref().unwrap_or(&none)));
+    let params = call.start.as_ref().map_or(&none, |start| start.params.value());
+    let text = |of: &Value, name: &str| of.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    // An order tells of itself, with what was filled.
+    params.get("token_out").filter(|_| call.tool() == "uniswap_execute_swap")?;
+    let costs = hints.get("transactions").and_then(Value::as_array).into_iter().flatten();
+    let gas = costs.filter_map(|one| text(one, "gas_cost_wei").parse::<u128>().ok()).fold(0, u128::saturating_add);
+    let paid = Some(text(data, "amount_in")).filter(|paid| !paid.is_empty());
+    let ended = match (call.standing(), transaction.state) {
+        (_, TxState::Reverted) => "reverted".to_owned(),
+        (standing, _) => standing.mark().1.to_lowercase(),
+    };
+    Some((
+        call.started_at,
+        [
+            utc(call.started_at),
+            call.call_id.to_string(),
+            word(call.tool()).to_owned(),
+            text(params, "chain"),
+            paid.unwrap_or_else(|| text(params, "amount")),
+            text(params, "token_in"),
+            text(data, "amount_out"),
+            text(params, "token_out"),
+            text(hints, "quoted_out"),
+            if gas == 0 { String::new() } else { gas.to_string() },
+            transaction.hash.to_string(),
+            call.verified.as_ref().map(|verified| verified.matched.to_string()).unwrap_or_default(),
+            ended,
+        ],
+    ))
+}
+
+/// A cell: quoted where it must be, and never a formula: a token's symbol is anybody's text.
+fn quoted(cell: &str) -> String {
+    let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let plain = if formula { format!("'{cell}") } else { cell.to_owned() };
+    if plain.contains([',', '"', '\n', '\r']) { format!("\"{}\"", plain.replace('"', "\"\"")) } else { plain }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use alloy::primitives::B256;
+    use serde_json::json;
+
+    use super::*;
+    use crate::base::id::{CallId, GolemId};
+    use crate::base::model::CardKind;
+    use crate::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, TxUpdate};
+
+    fn swap(feed: &mut Feed, seq: u64, symbol: &str, signed: bool) {
+        let call_id = CallId::new(1_700_000_000_000 + seq);
+        let params = json!({ "token_in": "WETH", "token_out": symbol, "amount": "0.25", "chain": "ethereum" });
+        let data = json!({ "amount_in": "0.25", "amount_out": "848.123456" });
+        let hints =
+            json!({ "quoted_out": "848.5", "transactions": [{ "gas_cost_wei": "21000" }, { "gas_cost_wei": "9" }] });
+        let start = ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        };
+        let update = TxUpdate {
+            chain_id: 31_337,
+            hash: B256::repeat_byte(7),
+            leg: 1,
+            of: 1,
+            state: TxState::Confirmed,
+            block: Some(9),
+        };
+        let card = Some(Card { widget: CardKind::Swap, data, hints: Some(hints) });
+        let end = ToolEnd { success: true, duration_ms: 1, result_summary: Value::Null, card };
+        let mut kinds = vec![EventKind::ToolStart(start)];
+        kinds.extend(signed.then_some(EventKind::TxUpdate(update)));
+        kinds.push(EventKind::ToolEnd(end));
+        for (at, kind) in (seq..).zip(kinds) {
+            let golem_id = GolemId::operator();
+            feed.take(&Arc::new(Event { seq: at, at: 1_700_000_000_000, golem_id, call_id: Some(call_id), kind }));
+        }
+    }
+
+    #[test]
+    fn a_signed_swap_is_a_row_and_a_rehearsed_one_is_none() {
+        let mut feed = Feed::default();
+        swap(&mut feed, 1, "USDC", true);
+        swap(&mut feed, 11, "USDC", false);
+        let text = csv(&feed);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines.len(), 2, "{text}");
+        assert_eq!(lines[0].split(',').count(), 13);
+        let cells: Vec<&str> = lines[1].split(',').collect();
+        assert_eq!(&cells[2..10], ["Swap", "ethereum", "0.25", "WETH", "848.123456", "USDC", "848.5", "21009"]);
+        assert_eq!(cells[10], B256::repeat_byte(7).to_string());
+        assert_eq!(cells[12], "done");
+    }
+
+    #[test]
+    fn nobodys_symbol_becomes_a_formula_or_a_column() {
+        let mut feed = Feed::default();
+        swap(&mut feed, 1, "=HYPERLINK(\"x\"),1", true);
+        let text = csv(&feed);
+        assert!(text.contains(",\"'=HYPERLINK(\"\"x\"\"),1\","), "{text}");
+        assert_eq!(quoted("+1"), "'+1");
+        assert_eq!(quoted("a\"b"), "\"a\"\"b\"");
+        assert_eq!(quoted("plain 1.5"), "plain 1.5");
+    }
+}

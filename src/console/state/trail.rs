@@ -1,0 +1,121 @@
+//! An entry of the audit trail in words. The body is another's text by now: it was read back from a file.
+
+use serde_json::{Map, Value};
+
+use crate::base::format::short_hash;
+use crate::base::text::SafeText;
+use crate::console::widgets::figure::readable;
+use crate::runtime::handle::AuditEntry;
+
+/// The longest line, in characters.
+const LONGEST: usize = 400;
+/// Digits after the point.
+const PLACES: usize = 4;
+
+/// What an entry says. A kind that is not known here is told by its plain fields: nothing is left out in silence.
+pub fn words(entry: &AuditEntry) -> SafeText {
+    let none = Map::new();
+    let body = entry.body.as_object().unwrap_or(&none);
+    let text = |field: &str| body.get(field).map(plain).unwrap_or_default();
+    let said = |field: &str| {
+        let value = text(field);
+        if value.is_empty() { String::new() } else { format!(": {value}") }
+    };
+    let told = match entry.kind.as_str() {
+        "permit:issued" => match text("needs").as_str() {
+            "approval" => format!("simulated, asks you: {}", text("expected_outcome")),
+            _ => format!("simulated {}", text("expected_outcome")),
+        },
+        "permit:consumed" => format!("signing begins; consent {}, nonce {}", text("consent"), text("nonce")),
+        "permit:refused" => format!("the offer was refused: {}", text("why")),
+        "action:refused" => format!("✕ {} refused: {}", text("wanted"), text("why")),
+        "action:reserved" => format!("${} counted as spent for {}", text("spend"), text("expected_outcome")),
+        "action:settled" => format!("{}, ${} spent", text("state"), text("spent")),
+        "action:verified" if text("matched") == "true" => "chain agrees ✓".to_owned(),
+        "action:verified" => format!("chain disagrees ✕{}", said("mismatches")),
+        "approval:requested" => format!("you were asked: {}", text("asked")),
+        "approval:resolved" => {
+            let outcome = match text("outcome").as_str() {
+                "approved" => "you approved".to_owned(),
+                "approved_similar" => "you approved, and similar for a while".to_owned(),
+                "edited" => format!("you asked for a smaller amount, {}", text("amount")),
+                "refused" => "you refused".to_owned(),
+                "refused_and_halted" => "you refused, and stopped everything".to_owned(),
+                "lapsed" => "nobody answered".to_owned(),
+                other => other.replace('_', " "),
+            };
+            format!("{outcome}{}", said("reason"))
+        }
+        "tx:signed" => {
+            let hash = text("hash").parse().map_or_else(|_| text("hash"), short_hash);
+            format!("signed {hash}, {} of {}, by {}", text("leg"), text("of"), text("by").replace('_', " "))
+        }
+        "halt:raised" => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
+        "halt:lowered" => format!("stop ladder down to {} by {}", none_or(&text("level")), text("by")),
+        "policy:adopted" => format!("policy {} in force", text("name")),
+        "policy:tightened" | "policy:accepted" => format!("policy {} changed{}", text("name"), said("changes")),
+        "policy:refused" => format!("a looser policy was refused by {}", text("by")),
+        "breaker:reset" => format!("failure breaker closed by {}", text("by")),
+        "recovery:step" => format!("after a crash: found {}, did {}", text("found"), text("step")),
+        _ => fields(body),
+    };
+    SafeText::clean(&readable(&told, PLACES), LONGEST)
+}
+
+fn none_or(level: &str) -> &str {
+    if level.is_empty() { "nothing" } else { level }
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        Value::Array(all) => all.iter().map(plain).collect::<Vec<_>>().join("; "),
+        Value::Object(fields) => self::fields(fields),
+        Value::Bool(_) | Value::Number(_) => value.to_string(),
+    }
+}
+
+fn fields(body: &Map<String, Value>) -> String {
+    let told = body.iter().filter(|(_, value)| !value.is_null());
+    told.map(|(name, value)| format!("{} {}", name.replace('_', " "), plain(value))).collect::<Vec<_>>().join(" · ")
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::B256;
+    use serde_json::json;
+
+    use super::*;
+
+    fn told(kind: &str, body: Value) -> String {
+        let text = |words: &str| SafeText::clean(words, 40);
+        let hash = B256::ZERO;
+        let golem_id = text("ada");
+        words(&AuditEntry { seq: 1, at: 1, kind: text(kind), call_id: None, golem_id, body, hash }).to_string()
+    }
+
+    #[test]
+    fn an_entry_is_told_in_words() {
+        let issued = json!({ "expected_outcome": "Swap 0.36 WETH for >= 153.573063227136 UNI", "needs": "approval" });
+        assert_eq!(told("permit:issued", issued), "simulated, asks you: Swap 0.36 WETH for at least 153.5730… UNI");
+        assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.49 spent");
+        assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
+        let wrong = json!({ "matched": false, "mismatches": ["WETH fell by 2"] });
+        assert_eq!(told("action:verified", wrong), "chain disagrees ✕: WETH fell by 2");
+        let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
+        assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
+    }
+
+    #[test]
+    fn a_kind_that_is_not_known_is_told_by_its_fields() {
+        assert_eq!(told("later:kind", json!({ "some_field": 3, "nothing": null })), "some field 3");
+        assert_eq!(told("later:kind", json!("no object")), "");
+    }
+
+    #[test]
+    fn what_somebody_wrote_into_the_file_is_only_text() {
+        let told = told("approval:requested", json!({ "asked": "Swap\u{202e}\u{7} 1 \u{200b}WETH" }));
+        assert!(!told.contains(['\u{202e}', '\u{7}', '\u{200b}']), "{told:?}");
+    }
+}

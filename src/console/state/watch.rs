@@ -1,0 +1,74 @@
+//! What is kept an eye on: prices for the chart, and what wants a look although nobody asked.
+
+use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
+use crate::base::text::SafeText;
+use crate::fabric::{Event, EventKind};
+use crate::runtime::handle::Snapshot;
+
+impl State {
+    /// Keeps the price of the first chain's wrapped coin for its chart.
+    pub(super) fn note_price(&mut self) {
+        let Some(chain) = self.page.chains.first() else { return };
+        let weth = chain.tokens.iter().find(|token| token.symbol.as_str() == "WETH");
+        let price = match weth.map(|token| &token.price) {
+            Some(model::FeedPrice::Live(price)) => price.to_string().parse().ok(),
+            Some(model::FeedPrice::None(_)) | None => None,
+        };
+        let at = chain.blocks.front().map(|block| block.timestamp.saturating_mul(1000));
+        if let (Some(at), Some(price)) = (at, price) {
+            self.feed.take_price(at, price);
+        }
+    }
+
+    pub(super) fn watch_event(&mut self, event: &Event) {
+        let words = match &event.kind {
+            EventKind::ApprovalResolved(resolved) if resolved.outcome == crate::fabric::ApprovalOutcome::Lapsed => {
+                "nobody answered a question in time".to_owned()
+            }
+            EventKind::PhaseChanged(changed) => format!("phase {} → {}: {}", changed.from, changed.to, changed.why),
+            EventKind::ChainHealth(health) if health.state != crate::fabric::ChainState::Healthy => {
+                format!("chain {} answers badly: {}", health.chain_id, health.why)
+            }
+            EventKind::FabricFault(fault) => fault.message.to_string(),
+            EventKind::HaltRaised(halt) => {
+                let level = halt.level.map_or("nothing", |level| level.as_str());
+                format!("stop ladder at {level}, by {}", halt.by)
+            }
+            _ => return,
+        };
+        self.alert(event.at, &words);
+    }
+
+    fn alert(&mut self, at: u64, words: &str) {
+        if self.alerts.len() >= ALERTS_KEPT {
+            self.alerts.pop_front();
+        }
+        self.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
+    }
+
+    /// The newest alert that is still fresh.
+    pub fn fresh_alert(&self) -> Option<&Alert> {
+        self.alerts.back().filter(|alert| self.now_millis < alert.at.saturating_add(ALERT_MILLIS))
+    }
+
+    /// Alerts where a cap fills past 80 %, or the breaker opens.
+    pub(super) fn watch_caps(&mut self, next: &Snapshot) {
+        use crate::runtime::handle::BreakerNow;
+        let Some(limits) = &next.limits else { return };
+        let before = self.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
+        let filled = |limits: &crate::runtime::handle::Limits| {
+            let used = limits.day.used.scaled(2, crate::base::units::Rounding::Down)?;
+            let limit = limits.day.limit?.scaled(2, crate::base::units::Rounding::Down)?;
+            Some(used.checked_mul(100)? >= limit.checked_mul(80)?)
+        };
+        let (was, is) = (before.and_then(filled), filled(limits));
+        let open = |limits: &crate::runtime::handle::Limits| !matches!(limits.breaker, BreakerNow::Closed { .. });
+        let opened = open(limits) && !before.is_some_and(open);
+        if is == Some(true) && was != Some(true) {
+            self.alert(next.at, "more than 80 % of the day's cap is used");
+        }
+        if opened {
+            self.alert(next.at, "the failure breaker is open: no new trades");
+        }
+    }
+}
