@@ -60,7 +60,8 @@ fn orders() -> Vec<Value> {
         swap("WETH", "USD\u{421}", "1", json!({})),
         swap("WETH", ATTACKER, "1", json!({})),
         swap("WETH", "USDC", "max", json!({"prefer_uniswapx": false})),
-        swap("WETH", "USDC", "0.1", json!({"slippage_bps": 9999})),
+        // A pair that was never traded: for one that was, memory would have tightened this to what the policy signs.
+        swap("USDC", "WBTC", "100", json!({"slippage_bps": 9999, "prefer_uniswapx": false})),
         swap("WETH", "USDC", "0.1", json!({"recipient": ATTACKER})),
         swap("USDC", "UNI", "2600", json!({"prefer_uniswapx": false})),
         json!({"tool": "uniswap_execute_swap", "params": {"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "ethereum"}}),
