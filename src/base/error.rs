@@ -120,6 +120,9 @@ codes! {
     /// The quote source that was asked for is not there.
     SdkFallbackUnavailable, "SDK_FALLBACK_UNAVAILABLE", UpstreamUnavailable, Routing,
         "Configure the source that was asked for, or leave the choice to Bardo's own router.";
+    /// What a quote source answered does not hold against the chain or the question.
+    RoutingQuoteRefused, "ROUTING_QUOTE_REFUSED", UpstreamUnavailable, Routing,
+        "Ask again; if it stays, quote over the pools on chain with BARDO_QUOTE_SOURCE=own.";
     /// A token is not on the allowlist.
     SafetyTokenNotAllowed, "SAFETY_TOKEN_NOT_ALLOWED", RiskBlocked, Safety,
         "Use a token of the allowlist, or ask the operator to add this one to the policy.";

@@ -12,13 +12,12 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::{CapabilityTier, CardKind, Category, Phase};
 use crate::chain::network::PlanError;
 use crate::custody::Password;
-use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
+use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
 use crate::fabric::{EventKind, Fabric};
 use crate::runtime::data::{DataFolder, Ledger};
 use crate::runtime::{self, Hands, OpenError, OpenWorld, account};
 use crate::sandbox::{MarketMode, Pace, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
-use crate::uniswap::quote::AbsentSource;
 
 /// The longest file or stream that is read at all; what is too long for a tool the engine says.
 const MOST_BYTES: u64 = 64 << 20;
@@ -115,7 +114,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
         let executor = Executor::new(ExecutorConfig {
             catalog,
-            world: Arc::new(quoting_as_asked(opened.world).with_orders(orders.clone())),
+            world: Arc::new(opened.world.with_orders(orders.clone())),
             fabric,
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
@@ -192,15 +191,6 @@ fn as_attended() -> ApprovalMode {
 /// The answer to a call that never reached the executor.
 fn not_called(clock: &dyn Clock, error: ToolError) -> ToolResponse {
     ToolResponse::failed(CallId::new(clock.now_millis()), Status::Error, error)
-}
-
-/// A key for the Trading API asks for quotes from there, and another source must not answer in its name.
-fn quoting_as_asked(world: World) -> World {
-    if std::env::var_os("BARDO_UNISWAP_API_KEY").is_none_or(|key| key.is_empty()) {
-        return world;
-    }
-    let why = "this version has no client for it; unset BARDO_UNISWAP_API_KEY to quote from on-chain pools";
-    world.quoting_from(Arc::new(AbsentSource { name: "the Uniswap Trading API", why }))
 }
 
 /// A devnet for one call: a block per transaction, and nobody who trades meanwhile.

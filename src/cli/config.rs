@@ -134,6 +134,18 @@ fn settings(config: &Config) -> Vec<Shown> {
     for (chain, kind) in &config.order_types {
         add(format!("order_type.{chain}"), kind.value.clone(), kind.origin.to_string());
     }
+    let quotes = &config.quotes;
+    let origin = quotes.source.as_ref().map_or_else(|| "default".to_owned(), |source| source.origin.to_string());
+    add("quotes.source".into(), quotes.choice().word().into(), origin);
+    if let Some(url) = &quotes.api_url {
+        add("quotes.api_url".into(), url.value.clone(), url.origin.to_string());
+    }
+    if let Some(key) = &quotes.api_key {
+        add("quotes.api_key".into(), "set, not shown".into(), key.origin.to_string());
+    }
+    if let Some(socket) = &quotes.sidecar_socket {
+        add("quotes.sidecar_socket".into(), socket.value.display().to_string(), socket.origin.to_string());
+    }
     for (chain, prices) in &config.prices {
         for (symbol, price) in &prices.value {
             add(format!("prices.{chain}.{symbol}"), price.to_string(), prices.origin.to_string());

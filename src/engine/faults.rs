@@ -1,6 +1,7 @@
 //! From the errors of the rooms below to the one that callers see.
 
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::service::ServiceError;
 use crate::base::units::AmountError;
 use crate::chain::fork::ForkError;
 use crate::chain::network::UnknownChain;
@@ -120,6 +121,24 @@ impl From<QuoteError> for ToolError {
         match error {
             QuoteError::Discovery(error) => error.into(),
             QuoteError::Absent { .. } => Self::new(ErrorCode::SdkFallbackUnavailable, error),
+            QuoteError::Refused { name, .. } => {
+                Self::new(ErrorCode::RoutingQuoteRefused, &error).detail("source", name)
+            }
+            QuoteError::Service { name, error: ref cause } => {
+                let failed = Self::new(ErrorCode::SdkFallbackUnavailable, &error).detail("source", name);
+                match cause {
+                    ServiceError::Busy { after } => failed
+                        .suggest("Ask again after that time; it lets itself be asked so often and no more.")
+                        .detail("retry_after_seconds", after.as_secs()),
+                    ServiceError::Refused(said) if said.as_str().starts_with("40") => failed.suggest(
+                        "Read what it says: a key it does not know is set in BARDO_UNISWAP_API_KEY; else the question \
+                         is one it does not answer.",
+                    ),
+                    _ => failed.suggest(
+                        "Ask again, or leave the source out: BARDO_QUOTE_SOURCE=own quotes over the pools on chain.",
+                    ),
+                }
+            }
         }
     }
 }

@@ -11,6 +11,7 @@ pub mod market;
 mod orders;
 pub mod policy;
 pub mod questions;
+pub mod quotes;
 pub mod reconcile;
 pub mod replay;
 pub mod session;

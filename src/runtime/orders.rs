@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::OpenWorld;
 use super::data::Ledger;
+use super::quotes::trading_api;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
 use alloy::providers::Provider as _;
@@ -37,6 +38,8 @@ pub async fn orders(
     clock: Arc<dyn Clock>,
 ) -> Orders {
     let served = served(opened).await;
+    // One that cannot be used is told of by whoever asks it for quotes, and by the doctor.
+    let api = trading_api(config).ok().flatten().map(|api| api.service().clone());
     let chains = opened.world.chains().iter().map(|chain| {
         let network = chain.network();
         let local = opened.sandbox.as_ref().and_then(|sandbox| sandbox.chain(&network.chain_id.to_string()));
@@ -46,7 +49,11 @@ pub async fn orders(
             service
         });
         let auctions = auctions.or_else(|| {
-            let service = JsonService::new(served.order_service.as_deref()?).ok()?;
+            // Uniswap's own service settles what is real; a devnet's is the one that it names itself.
+            let service = match network.kind {
+                NetworkKind::Devnet => JsonService::new(served.order_service.as_deref()?).ok()?,
+                NetworkKind::Test | NetworkKind::Real => api.clone()?,
+            };
             let service: Arc<dyn OrderGateway> = Arc::new(HttpOrders::new(service, network.chain_id));
             Some(service)
         });

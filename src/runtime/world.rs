@@ -104,6 +104,7 @@ async fn embedded(
 }
 
 fn watching(config: &Config, mut world: World) -> World {
+    world.quotes = super::quotes::source(config, &world);
     world.account = account::pick(config, &world).ok().flatten().map(|picked| picked.address());
     world
 }

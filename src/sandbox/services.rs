@@ -1,8 +1,10 @@
-//! The devnet's order service and relayers over HTTP on loopback, in the shapes that their clients document: what a
-//! Bardo in another process trades through.
+//! The devnet's order service, quotes and relayers over HTTP on loopback, in the shapes that their clients document: what
+//! a Bardo in another process trades through.
 //!
 //! One small HTTP/1.1 server: a request line, headers, a bounded body, an answer, and the connection is closed. A page
 //! of somebody else's is refused by its `Origin`.
+
+mod trading;
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -85,6 +87,8 @@ struct Request {
     path: String,
     query: Vec<(String, String)>,
     body: Vec<u8>,
+    /// Whether it carries a key; any does.
+    key: bool,
 }
 
 /// An answer: its status and what it says.
@@ -99,6 +103,7 @@ async fn exchange(sandbox: &Sandbox, mut stream: TcpStream) -> io::Result<()> {
         200 => "OK",
         201 => "Created",
         400 => "Bad Request",
+        401 => "Unauthorized",
         403 => "Forbidden",
         404 => "Not Found",
         413 => "Content Too Large",
@@ -150,7 +155,7 @@ fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
     let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0")) = (words.next(), words.next(), words.next()) else {
         return Some(Err(invalid("not a request of HTTP/1.1")));
     };
-    let mut length = 0;
+    let (mut length, mut key) = (0, false);
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { return Some(Err(invalid("a header without a name"))) };
         match name.trim().to_ascii_lowercase().as_str() {
@@ -158,6 +163,7 @@ fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
                 Ok(given) if given <= MAX_REQUEST => length = given,
                 _ => return Some(Err(refused(413, "RequestValidationError", "the request is too large"))),
             },
+            "x-api-key" => key = !value.trim().is_empty(),
             "transfer-encoding" => return Some(Err(invalid("say how long the body is"))),
             // Programs say nothing there; whoever does is a page.
             "origin" => return Some(Err(refused(403, "Forbidden", "pages are not answered"))),
@@ -168,7 +174,7 @@ fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
     let body = rest.get(..length)?.to_vec();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let query = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned()));
-    Some(Ok(Request { method: method.to_owned(), path: path.to_owned(), query: query.collect(), body }))
+    Some(Ok(Request { method: method.to_owned(), path: path.to_owned(), query: query.collect(), body, key }))
 }
 
 fn local(host: &str) -> bool {
@@ -179,6 +185,18 @@ fn local(host: &str) -> bool {
 async fn answer(sandbox: &Sandbox, request: &Request) -> Answer {
     let body = || serde_json::from_slice::<Value>(&request.body).map_err(|_| invalid("the body is not JSON"));
     let result = match (request.method.as_str(), request.path.as_str()) {
+        (_, "/quote" | "/check_approval" | "/swap" | "/swaps") if !request.key => {
+            Err(refused(401, "UnauthorizedError", "the header x-api-key is missing"))
+        }
+        ("POST", path @ ("/quote" | "/check_approval" | "/swap")) => match body() {
+            Ok(body) => match path {
+                "/quote" => trading::quote(sandbox, &body).await,
+                "/swap" => trading::swap(sandbox, &body).await,
+                _ => trading::approval(sandbox, &body).await,
+            },
+            Err(refused) => Err(refused),
+        },
+        ("GET", "/swaps") => trading::swaps(sandbox, &request.query).await,
         ("POST", "/order") => match body() {
             Ok(body) => take_order(sandbox, &body).await,
             Err(refused) => Err(refused),

@@ -7,19 +7,25 @@ use std::sync::Arc;
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::Provider;
+use serde_json::{Value, json};
 
 use crate::abi::erc20::Erc20;
 use crate::base::error::{ErrorCode, ToolError};
-use crate::base::units::TokenAmount;
+use crate::base::units::{BasisPoints, TokenAmount};
 use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{self, Token, TokenId};
 use crate::engine::{World, WorldChain};
+use crate::tools::allowances::routers;
 use crate::uniswap::discovery::{PoolSnapshot, Reach};
 use crate::uniswap::pool::Exact;
+use crate::uniswap::quote::{Ask, NOBODY, Quoted, Told};
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::routing::{GasCost, Route, RouteRequest};
+
+/// What a service is told to allow where the caller says nothing, in basis points.
+const USUAL_SLIPPAGE: u32 = 50;
 
 /// A swap as it was asked for, its tokens resolved.
 pub(super) struct SwapAsk<'a> {
@@ -35,6 +41,49 @@ pub(super) struct SwapAsk<'a> {
     pub(super) contract_out: Address,
     /// The fixed side, in raw units.
     pub(super) exact: Exact,
+    /// How far the open side may be off.
+    pub(super) slippage: BasisPoints,
+}
+
+/// A route with what it was found on, and what its source said.
+pub(super) struct Found {
+    /// The route.
+    pub(super) route: Route,
+    /// The pools it is over.
+    pub(super) snapshot: Arc<PoolSnapshot>,
+    /// The price of gas in wei.
+    pub(super) gas_price: u128,
+    /// What the source said, where it is not the own router.
+    pub(super) told: Option<Told>,
+}
+
+impl Found {
+    /// Who gave the quote, and how it compares with the own router's.
+    pub(super) fn source(&self, world: &World) -> Value {
+        let Some(told) = &self.told else { return json!({ "name": world.quotes.name() }) };
+        json!({
+            "name": world.quotes.name(),
+            "claimed_raw": told.claimed.to_string(),
+            "own_router_raw": told.own.map(|own| own.to_string()),
+            "ahead_of_own_router_bps": told.ahead_bps,
+        })
+    }
+
+    /// The same in words; nothing where the own router gave it.
+    pub(super) fn words(&self, world: &World) -> String {
+        let Some(told) = &self.told else { return String::new() };
+        let name = world.quotes.name();
+        match told.ahead_bps {
+            Some(0) => format!(" The route is {name}'s, and no better or worse than the own router's after gas."),
+            Some(ahead) if ahead > 0 => {
+                format!(" The route is {name}'s, {ahead} bps better than the own router's after gas.")
+            }
+            Some(behind) => {
+                format!(" The route is {name}'s, {} bps worse than the own router's after gas.", behind.unsigned_abs())
+            }
+            None => format!(" The route is {name}'s; the own router finds none."),
+        }
+    }
 }
 
 impl<'a> SwapAsk<'a> {
@@ -72,7 +121,14 @@ impl<'a> SwapAsk<'a> {
         } else {
             Exact::In(TokenAmount::parse(amount, token_in.decimals)?.raw())
         };
-        Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact })
+        let slippage = BasisPoints::new(USUAL_SLIPPAGE).unwrap_or(BasisPoints::ZERO);
+        Ok(Self { chain, token_in, token_out, contract_in, contract_out, exact, slippage })
+    }
+
+    /// The same with a tolerance of the caller's own.
+    pub(super) fn within(mut self, slippage: BasisPoints) -> Self {
+        self.slippage = slippage;
+        self
     }
 
     /// Leaves `wei` of the wallet's whole balance of the chain's coin for gas.
@@ -95,10 +151,16 @@ impl<'a> SwapAsk<'a> {
     /// The best route after gas, at the latest block, the pools it is over, and the price of gas in wei. Errors
     /// name the tokens.
     pub(super) async fn route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
+        let Found { route, snapshot, gas_price, .. } = self.found(world).await?;
+        Ok((route, snapshot, gas_price))
+    }
+
+    /// As [`SwapAsk::route`], with what the source said.
+    pub(super) async fn found(&self, world: &World) -> Result<Found, ToolError> {
         self.nameless_route(world).await.map_err(|error| self.name_tokens(error))
     }
 
-    async fn nameless_route(&self, world: &World) -> Result<(Route, Arc<PoolSnapshot>, u128), ToolError> {
+    async fn nameless_route(&self, world: &World) -> Result<Found, ToolError> {
         let pools = self.chain.pools()?;
         let provider = self.chain.client.provider();
         let tokens = [self.contract_in, self.contract_out];
@@ -115,8 +177,20 @@ impl<'a> SwapAsk<'a> {
         request.gas = wrapped
             .and_then(|wrapped| near.pools.token_per_native(wrapped, open))
             .and_then(|price| GasCost::new(gas_price, &price));
-        let (route, snapshot) = world.quotes.route(pools, &request, BlockId::from(near.block_hash)).await?;
-        Ok((route, snapshot, gas_price))
+        let routers: Vec<Address> = routers(self.chain).into_iter().map(|(router, _)| router).collect();
+        let ask = Ask {
+            pools,
+            request: &request,
+            block: BlockId::from(near.block_hash),
+            chain_id: self.chain.network().chain_id,
+            swapper: world.account.unwrap_or(NOBODY),
+            decimals: [self.token_in.decimals, self.token_out.decimals],
+            slippage: self.slippage,
+            permit2: self.chain.network().book.contract(Contract::Permit2),
+            routers: &routers,
+        };
+        let Quoted { route, snapshot, told } = world.quotes.quote(&ask).await?;
+        Ok(Found { route, snapshot, gas_price, told })
     }
 
     /// The same error with the question's tokens by name: the router below knows addresses only.

@@ -13,7 +13,7 @@ use alloy::providers::{DynProvider, Provider};
 
 use super::address::{V2_PAIR_INIT_CODE_HASH, V3_POOL_INIT_CODE_HASH, sort_tokens, v2_pair, v3_pool};
 use super::pool::{Pool, PoolError};
-use super::routing::{PoolSet, Route, RouteError, RouteRequest, best_route};
+use super::routing::{NamedPath, PoolSet, RebuildError, Route, RouteError, RouteRequest, best_route, rebuild};
 use super::v2::V2Pool;
 use super::v3::tick_math::{MAX_TICK, MIN_TICK};
 use super::v3::{Tick, V3Pool, V3State};
@@ -182,6 +182,30 @@ impl PoolReader {
         }
         let whole = self.pools(&tokens, BlockId::from(near.block_hash), Reach::Whole).await?;
         Ok((best_route(&whole.pools, request)?, whole))
+    }
+
+    /// The route along `named` at `block`, whose pools lie between the request's tokens and `between`: counted over the
+    /// ticks near the price, and where those do not decide it, over all.
+    ///
+    /// # Errors
+    /// As [`PoolReader::pools`].
+    pub async fn along(
+        &self,
+        request: &RouteRequest,
+        named: &[NamedPath],
+        between: &[Address],
+        block: BlockId,
+    ) -> Result<Result<(Route, Arc<PoolSnapshot>), RebuildError>, DiscoveryError> {
+        let tokens: Vec<Address> = between.iter().copied().chain([request.token_in, request.token_out]).collect();
+        let near = self.pools(&tokens, block, Reach::Near).await?;
+        let bound = super::ratio::Ratio::of(U256::from(NEAR_IMPACT), U256::from(1000));
+        match rebuild(&near.pools, request, named) {
+            Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok(Ok((route, near))),
+            Ok(_) | Err(RebuildError::CannotFill) => {}
+            Err(wrong) => return Ok(Err(wrong)),
+        }
+        let whole = self.pools(&tokens, BlockId::from(near.block_hash), Reach::Whole).await?;
+        Ok(rebuild(&whole.pools, request, named).map(|route| (route, whole)))
     }
 
     async fn pin(&self, block: BlockId) -> Result<Pin, DiscoveryError> {

@@ -98,7 +98,7 @@ impl OrderGateway for HttpOrders {
 
     fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
         Box::pin(async move {
-            let path = format!("/orders?chainId={}&orderId={hash}", self.chain_id);
+            let path = format!("/orders?orderId={hash}");
             match self.service.get(&path).await? {
                 None => Ok(None),
                 Some(answer) => hearsay(&answer, hash, self.chain_id)

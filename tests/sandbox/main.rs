@@ -12,4 +12,5 @@ mod relayers;
 mod resolve;
 mod services;
 mod tokens;
+mod trading;
 mod world;

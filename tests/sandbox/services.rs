@@ -64,8 +64,9 @@ async fn orders_and_intents_are_traded_over_http() {
     assert_eq!(heard.status, ServiceStatus::InsufficientFunds);
     let cosigned = heard.cosigned.unwrap();
     assert_eq!((cosigned.hash(), cosigned.cosigner_faults(31_337)), (order.hash(), vec![]));
-    // Another chain's service does not know it.
-    assert_eq!(HttpOrders::new(service.clone(), 31_338).look(order.hash()).await.unwrap(), None);
+    // Whoever asks for another chain's order is told that this is none.
+    let elsewhere = HttpOrders::new(service.clone(), 31_338).look(order.hash()).await;
+    assert!(matches!(elsewhere, Err(ServiceError::Nonsense(_))), "{elsewhere:?}");
 
     let wish = Wish {
         origin_chain_id: 31_337,

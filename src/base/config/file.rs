@@ -15,8 +15,11 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
+use super::quotes::choices;
 use super::safety::SECONDS;
-use super::{ChainSettings, ConfigError, FileProblem, Origin, RpcUrl, SafetySettings, Setting, paths};
+use super::{
+    ChainSettings, ConfigError, FileProblem, Origin, QuoteChoice, QuoteSettings, RpcUrl, SafetySettings, Setting, paths,
+};
 use crate::base::{
     text::{SafeText, nearest},
     units::Usd,
@@ -43,6 +46,9 @@ pub const KEYS: &[(&str, &str)] = &[
     ("console.attention", "how a decision that waits calls for you beside the screen: none, bell or notify (OSC 9)"),
     ("keys.NAME", "keys for what a screen's keys do, by its name, such as freeze = \"F2\"; several with blanks"),
     ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
+    ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
+    ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
+    ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
@@ -50,7 +56,11 @@ pub const KEYS: &[(&str, &str)] = &[
 pub const TEMPLATE: &str = include_str!("template.toml");
 
 const TOP: &[&str] =
-    &["network", "book", "data_dir", "log", "account", "chains", "console", "keys", "order_type", "prices", "safety"];
+    &[
+        "network", "book", "data_dir", "log", "account", "chains", "console", "keys", "order_type", "prices", "quotes",
+        "safety",
+    ];
+const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
 const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status"];
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
@@ -74,6 +84,7 @@ pub(super) struct File {
     pub order_types: BTreeMap<String, Setting<String>>,
     pub attention: Option<Setting<String>>,
     pub keys: BTreeMap<String, Setting<String>>,
+    pub quotes: QuoteSettings,
 }
 
 /// The file at `path`, or `None` where there is none.
@@ -124,6 +135,7 @@ impl Source<'_> {
                 "console" => file.attention = self.attention(value)?,
                 "keys" => file.keys = self.keys(value)?,
                 "order_type" => file.order_types = self.order_types(value)?,
+                "quotes" => file.quotes = self.quotes(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
             }
         }
@@ -225,6 +237,29 @@ impl Source<'_> {
             keys.insert(name, self.setting(value, text));
         }
         Ok(keys)
+    }
+
+    fn quotes(&self, value: &Value<'_>) -> Result<QuoteSettings, ConfigError> {
+        let mut quotes = QuoteSettings::default();
+        for (key, value) in self.table("quotes", value, "a table: [quotes]")? {
+            let name: &str = key.get_ref();
+            let full = format!("quotes.{name}");
+            match name {
+                "source" => {
+                    let word = self.string(&full, value, "a string such as \"own\"")?;
+                    let choice =
+                        QuoteChoice::of_word(&word).ok_or_else(|| self.bad(value.span(), &full, &choices()))?;
+                    quotes.source = Some(self.setting(value, choice));
+                }
+                "api_url" => {
+                    let url = self.string(&full, value, "a URL such as \"http://127.0.0.1:8547\"")?;
+                    quotes.api_url = Some(self.setting(value, url));
+                }
+                "sidecar_socket" => quotes.sidecar_socket = Some(self.setting(value, self.path_of(&full, value)?)),
+                _ => return Err(self.unknown(key.span(), name, "in [quotes]", QUOTES)),
+            }
+        }
+        Ok(quotes)
     }
 
     fn endpoints(&self, key: &str, value: &Value<'_>) -> Result<Vec<RpcUrl>, ConfigError> {

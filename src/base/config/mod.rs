@@ -5,6 +5,7 @@
 
 mod file;
 mod paths;
+mod quotes;
 mod rpc_url;
 mod safety;
 
@@ -14,6 +15,7 @@ use crate::base::units::Usd;
 
 pub use file::{KEYS, TEMPLATE};
 pub use paths::Paths;
+pub use quotes::{QuoteChoice, QuoteSettings};
 pub use rpc_url::{RpcUrl, RpcUrlError};
 pub use safety::SafetySettings;
 
@@ -53,6 +55,8 @@ pub struct Config {
     pub attention: Option<Setting<String>>,
     /// The operator's own keys, by what they do; not yet looked up.
     pub keys: BTreeMap<String, Setting<String>>,
+    /// Who is asked for quotes.
+    pub quotes: QuoteSettings,
 }
 
 /// What is set for one chain.
@@ -198,8 +202,15 @@ pub struct Flags {
 }
 
 /// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Environment(BTreeMap<String, String>);
+
+/// Names only: endpoints and keys are among the values.
+impl fmt::Debug for Environment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
 
 impl Environment {
     /// Those of this process.
@@ -301,6 +312,7 @@ impl Config {
             order_types: file.order_types,
             attention: file.attention,
             keys: file.keys,
+            quotes: file.quotes.over(environment)?,
         })
     }
 

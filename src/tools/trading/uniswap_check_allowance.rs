@@ -4,6 +4,8 @@
 //! allowed by the token and must in turn allow the router, until a time. What a router can take is
 //! the smaller of the two.
 
+use std::time::Duration;
+
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::bindings::IMulticall3;
@@ -21,6 +23,7 @@ use crate::chain::multicall::Calls;
 use crate::chain::network::{AddressBook, Contract};
 use crate::chain::token::{Token, TokenId};
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain, address};
+use crate::uniswap::quote::{ApprovalAsk, ApprovalWord};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<CheckAllowance>();
@@ -32,6 +35,9 @@ const ROUTERS: [Contract; 4] = [
     Contract::UniversalRouterV212,
     Contract::UniversalRouterV220,
 ];
+
+/// The chain's word does not wait longer for another's.
+const SECOND_WORD_PATIENCE: Duration = Duration::from_millis(1_500);
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -137,7 +143,9 @@ impl ReadTool for CheckAllowance {
         } else {
             format!("{who} may not take all {} the wallet holds; an approval is needed.", token.symbol)
         };
+        let said = second_word(context, chain, contract, owner, spender, &found).await;
         let hints = json!({
+            "quote_source": said,
             "owner": owner,
             "balance": found.balance.to_string(),
             "spender_label": label,
@@ -203,6 +211,41 @@ async fn read(chain: &WorldChain, token: Address, owner: Address, spender: Addre
     // What was never allowed has not expired.
     let expired = expired && !amount.is_zero();
     Ok(Allowed { usable, balance, of_token, of_permit2: Some((amount, expires_at)), expired })
+}
+
+/// What the quote source says of the same, held against the chain: the chain's word stands, whatever that is. Only of
+/// the routers, which take through Permit2; nothing where the source says nothing of approvals.
+async fn second_word(
+    context: &CallContext,
+    chain: &WorldChain,
+    token: Address,
+    owner: Address,
+    spender: Address,
+    found: &Allowed,
+) -> Option<Value> {
+    let book = &chain.network().book;
+    let permit2 = book.contract(Contract::Permit2).filter(|_| takes_through_permit2(book, spender))?;
+    let quotes = &context.world.quotes;
+    let ask = ApprovalAsk { chain_id: chain.network().chain_id, owner, token, amount: found.balance, permit2 };
+    let enough = found.of_token >= found.balance;
+    let Ok(answer) = tokio::time::timeout(SECOND_WORD_PATIENCE, quotes.approval(&ask)).await else {
+        return Some(json!({ "name": quotes.name(), "agrees_with_chain": Value::Null, "error": "no answer in time" }));
+    };
+    match answer {
+        Ok(None) => None,
+        Ok(Some(word)) => {
+            let said = word == ApprovalWord::Enough;
+            Some(json!({
+                "name": quotes.name(),
+                "says_token_allows_permit2": said,
+                "agrees_with_chain": said == enough,
+            }))
+        }
+        Err(error) => Some(json!({
+            "name": quotes.name(), "agrees_with_chain": Value::Null,
+            "error": crate::base::text::SafeText::clean(&error.to_string(), 300),
+        })),
+    }
 }
 
 /// The chain's own coin goes along with a transaction; nobody takes it.

@@ -24,9 +24,10 @@ use crate::safety::proposal::{
 use crate::safety::typed::TypedMessage;
 use crate::tools::allowances::{self, approve, explorer_url};
 use crate::tools::orders::{card, way};
-use crate::tools::swap_ask::{SwapAsk, price_between};
+use crate::tools::swap_ask::{Found, SwapAsk, price_between};
 use crate::tools::trading::uniswap_submit_uniswapx_order::{self as submit, Wish};
 use crate::uniswap::pool::Exact;
+use crate::uniswap::quote::OwnCall;
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::router::{Recipient, SwapRequest, plan as plan_call};
 use crate::uniswap::routing::Route;
@@ -115,6 +116,8 @@ pub struct Plan {
     price_impact: Ratio,
     prefer_uniswapx: bool,
     why: String,
+    /// Who gave the quote, and how it compares.
+    source: Value,
     /// The order, where it goes by an auction.
     auction: Option<submit::Plan>,
 }
@@ -210,13 +213,14 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         return Err(invalid("deadline", &what));
     }
     let mut ask = SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, false).await?;
+    ask = ask.within(slippage);
     let native_in = ask.token_in.id == TokenId::Native;
     let worth = match ask.exact {
         Exact::In(amount) => worth(&ask, amount).await,
         Exact::Out(_) => None,
     };
     let way = way(world, chain.network().chain_id, params.prefer_uniswapx, native_in, worth);
-    let (mut route, mut snapshot, gas_price) = ask.route(world).await?;
+    let mut found = ask.found(world).await?;
     if way.auction.is_some() {
         let wish = Wish {
             token_in: &params.token_in,
@@ -231,10 +235,11 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         let prepared = Plan {
             token_in: ask.token_in.clone(),
             token_out: ask.token_out.clone(),
-            expected_out: route.amount_out,
-            price_impact: route.price_impact.clone(),
+            expected_out: found.route.amount_out,
+            price_impact: found.route.price_impact.clone(),
             prefer_uniswapx: true,
             why: way.why,
+            source: found.source(world),
             auction: Some(auction),
         };
         return Ok((proposal, prepared));
@@ -244,14 +249,17 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     {
         // A smaller amount may take another route, with more gas; a third one would not tell more.
         for _ in 0..2 {
-            let reserve = gas_reserve(&route, gas_price);
+            let gas_price = found.gas_price;
+            let reserve = gas_reserve(&found.route, gas_price);
             ask.leaving(whole, reserve)?;
-            (route, snapshot, _) = ask.route(world).await?;
-            if gas_reserve(&route, gas_price) <= reserve {
+            found = ask.found(world).await?;
+            if gas_reserve(&found.route, gas_price) <= reserve {
                 break;
             }
         }
     }
+    let source = found.source(world);
+    let Found { route, snapshot, told, .. } = found;
     let (router, version) = allowances::router(chain)?;
     // The chain's clock and this machine's may differ; the later one is when the block can be.
     let now = world.clock.now_seconds().max(snapshot.timestamp);
@@ -308,6 +316,19 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         deadline: Some(U256::from(deadline)),
     })
     .map_err(|error| ToolError::new(ErrorCode::RoutingNoRoute, error))?;
+    if let Some(told) = &told {
+        // A source that would call something else with its own quote is not to be trusted with the quote either.
+        let own = OwnCall {
+            chain_id: chain.network().chain_id,
+            account,
+            router,
+            version,
+            value: trade.value,
+            execution: &trade.execution,
+            pools: &pools_of(&route),
+        };
+        world.quotes.check_call(told, &own).await?;
+    }
     let offset = trade.execution.signature_offset(version);
     let slots = permit.zip(offset).map(|((permit2, permit), offset)| SignatureSlot {
         offset,
@@ -365,6 +386,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         price_impact: route.price_impact.clone(),
         prefer_uniswapx: params.prefer_uniswapx,
         why: way.why,
+        source,
         auction: None,
     };
     Ok((proposal, prepared))
@@ -480,6 +502,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
     let hints = json!({
         "route_type": by_auction.unwrap_or("CLASSIC"),
         "quoted_out": whole(plan.expected_out),
+        "source": plan.source,
         "minimum_out": least.and_then(whole),
         "uniswapx": {"preferred": plan.prefer_uniswapx, "used": by_auction.is_some(), "why": plan.why},
         "mev": measures,

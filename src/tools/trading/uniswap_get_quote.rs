@@ -10,14 +10,14 @@ use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use crate::chain::network::Contract;
+use crate::chain::permit2::PermitSingle;
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
 use crate::tools::orders::way;
-use crate::tools::swap_ask::{SwapAsk, price_between};
-use crate::uniswap::discovery::PoolSnapshot;
+use crate::tools::swap_ask::{Found, SwapAsk, price_between};
 use crate::uniswap::order::OrderKind;
 use crate::uniswap::pool::Exact;
 use crate::uniswap::ratio::Ratio;
-use crate::uniswap::routing::Route;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<GetQuote>();
@@ -156,11 +156,12 @@ impl ReadTool for GetQuote {
         context.step("Resolving tokens");
         let ask =
             SwapAsk::new(world, chain, [&params.token_in, &params.token_out], &params.amount, params.exact_output)
-                .await?;
+                .await?
+                .within(slippage);
         context.step("Computing route");
-        let (route, snapshot, gas_price) = ask.route(world).await?;
+        let found = ask.found(world).await?;
         context.step("Estimating gas");
-        answer(&ask, context, &params, slippage, &route, &snapshot, gas_price).await
+        answer(&ask, context, &params, slippage, &found).await
     }
 }
 
@@ -169,24 +170,21 @@ async fn answer(
     context: &CallContext,
     params: &Params,
     slippage: BasisPoints,
-    route: &Route,
-    snapshot: &PoolSnapshot,
-    gas_price: u128,
+    found: &Found,
 ) -> Result<Reply<Output>, ToolError> {
+    let Found { route, snapshot, gas_price, told } = found;
     let network = ask.chain.network();
     let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
     let amount_out = TokenAmount::new(route.amount_out, ask.token_out.decimals)?;
-    let priced: Vec<Address> = [ask.contract_in, ask.contract_out]
-        .into_iter()
-        .chain(network.book.contract(crate::chain::network::Contract::WrappedNative))
-        .collect();
+    let priced: Vec<Address> =
+        [ask.contract_in, ask.contract_out].into_iter().chain(network.book.contract(Contract::WrappedNative)).collect();
     let (reports, symbols) = futures::join!(ask.chain.prices.prices(&priced), ask.symbols(route));
     let symbols = symbols?;
     let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
     let worth = |amount, at: usize| {
         price(at).and_then(|price| Usd::value_of(amount, price, Rounding::Down).ok()).map(|usd| usd.to_string())
     };
-    let gas_wei = U256::from(route.gas_units).saturating_mul(U256::from(gas_price));
+    let gas_wei = U256::from(route.gas_units).saturating_mul(U256::from(*gas_price));
     let gas_usd = price(2).and_then(|price| Usd::value_of(TokenAmount::ether(gas_wei), price, Rounding::Up).ok());
 
     let (bound, bound_raw) = match route.exact {
@@ -220,6 +218,7 @@ async fn answer(
     let route_type = way.auction.map_or("CLASSIC", OrderKind::name);
     let hints = json!({
         "source": context.world.quotes.name(),
+        "source_compared": found.source(&context.world),
         "block_number": snapshot.block_number,
         "block_timestamp": snapshot.timestamp,
         "amount_in_raw": route.amount_in.to_string(),
@@ -244,13 +243,14 @@ async fn answer(
         },
     });
     let explanation = format!(
-        "{amount_in} {} gives {amount_out} {} over {} {}; price impact {} %.{}{}",
+        "{amount_in} {} gives {amount_out} {} over {} {}; price impact {} %.{}{}{}",
         ask.token_in.symbol,
         ask.token_out.symbol,
         route.legs.len(),
         if route.legs.len() == 1 { "path" } else { "paths" },
         route.price_impact.to_percent(2),
         warning.map(|(_, words)| words).unwrap_or_default(),
+        found.words(&context.world),
         match way.auction {
             Some(kind) => format!(" A swap of it would go by {kind}: {}.", way.why),
             None if params.prefer_uniswapx => format!(" Classic, though UniswapX is preferred: {}.", way.why),
@@ -269,9 +269,30 @@ async fn answer(
         route: hops.collect(),
         route_type,
         deadline: snapshot.timestamp.saturating_add(VALID_SECONDS),
-        permit_data: None,
+        permit_data: told
+            .as_ref()
+            .and_then(|told| told.permit.as_ref())
+            .map(|permit| typed_permit(network.chain_id, network.book.contract(Contract::Permit2), permit)),
     };
     Ok(Reply::new(output, explanation).hint(hints))
+}
+
+/// A permit as typed data, written anew from what was read: only fields that Permit2 knows.
+fn typed_permit(chain_id: u64, permit2: Option<Address>, permit: &PermitSingle) -> Value {
+    json!({
+        "domain": { "name": "Permit2", "chainId": chain_id, "verifyingContract": permit2 },
+        "primaryType": "PermitSingle",
+        "values": {
+            "details": {
+                "token": permit.details.token,
+                "amount": permit.details.amount.to_string(),
+                "expiration": permit.details.expiration.to_string(),
+                "nonce": permit.details.nonce.to_string(),
+            },
+            "spender": permit.spender,
+            "sigDeadline": permit.sigDeadline.to_string(),
+        },
+    })
 }
 
 /// A word and a sentence about an impact that nobody should pay unawares.

@@ -26,6 +26,7 @@ use crate::tools::orders::{CHECKS, card, field, random_nonce};
 use crate::tools::swap_ask::SwapAsk;
 use crate::tools::trading::uniswap_execute_swap::{impact_of, pools_of};
 use crate::uniswap::order::{Auction, Draft, Legs, OrderKind};
+use crate::uniswap::quote::{OrderAsk, OrderWord, QuoteError};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitUniswapXOrder>();
@@ -38,6 +39,9 @@ const SLIPPAGE_BPS: u32 = 50;
 
 /// What the first output is above the quote, in hundredths of a percent.
 const HOPE_BPS: u32 = 10;
+
+/// A source's order may begin so much above what the pools let hope, in hundredths of a percent.
+const MOST_ABOVE_BPS: u32 = 200;
 
 /// Blocks until a priority auction opens to all; the cosigner may let it open before.
 const LEAD_BLOCKS: u64 = 3;
@@ -203,7 +207,8 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     let reactor = chain.contract(role)?;
     let cosigner = chain.contract(Contract::OrderCosigner)?;
     let permit2 = chain.contract(Contract::Permit2)?;
-    let ask = SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?;
+    let ask =
+        SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
     let TokenId::Erc20(token) = ask.token_in.id else {
         return Err(invalid(
             "token_in",
@@ -219,9 +224,23 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     }
     let (route, snapshot, _) = ask.route(world).await?;
     let least = wish.slippage.minimum_out(route.amount_out);
-    let start = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
+    let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
     // The chain's clock and this machine's may differ; the later one is when the order can be filled.
     let now = world.clock.now_seconds().max(snapshot.timestamp);
+    let asked = OrderAsk {
+        kind,
+        chain_id: chain.network().chain_id,
+        now,
+        swapper: account,
+        reactor,
+        cosigner,
+        token_in: token,
+        token_out: wanted,
+        amount_in: route.amount_in,
+        slippage: wish.slippage,
+    };
+    let said = world.quotes.order(&asked).await?;
+    let start = start_of(world.quotes.name(), hoped, least, said)?;
     let deadline = now.saturating_add(wish.ends_in);
     let auction = match kind {
         OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not placed here")),
@@ -263,7 +282,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         start: TokenAmount::new(start_out, ask.token_out.decimals)?,
         end: TokenAmount::new(least, ask.token_out.decimals)?,
         symbol: ask.token_out.symbol.clone(),
-        told: notes(kind, wish),
+        told: notes(kind, wish).into_iter().chain(said.map(|said| heard(world.quotes.name(), said, hoped))).collect(),
     };
     let expected = format!(
         "UniswapX order submitted for {amount_in} {}, decay {} -> {} {}",
@@ -309,6 +328,26 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))
+}
+
+/// What is asked at first: what the source's fillers quote where that is above the least, else what the pools let hope.
+/// A quote far above the pools is no hope but a lure: the price would spend the auction's time on its way down.
+fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWord>) -> Result<U256, ToolError> {
+    let Some(said) = said else { return Ok(hoped) };
+    let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
+    if said.start_out > most {
+        let why = format!("its order begins at {}, and the pools come to {hoped}", said.start_out);
+        return Err(QuoteError::refused(source, why).into());
+    }
+    Ok(if said.start_out > least { said.start_out } else { hoped })
+}
+
+/// The source's word, for whoever decides.
+fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
+    format!(
+        "{source} quotes an order from {} down to {} (raw units); over the pools it would begin at {hoped}",
+        said.start_out, said.least_out
+    )
 }
 
 /// The pool that the route ends in: it holds what is wanted.
@@ -429,6 +468,22 @@ mod tests {
         assert!(notes(OrderKind::DutchV2, &wish(10)).is_empty());
         assert_eq!(notes(OrderKind::DutchV2, &wish(30)).len(), 1);
         assert!(notes(OrderKind::Priority, &wish(10))[0].contains("priority fee"));
+    }
+
+    #[test]
+    fn a_source_moves_the_start_and_never_the_least() {
+        let [hoped, least] = [10_010u64, 9_950].map(U256::from);
+        let of = |start: u64| {
+            let word = OrderWord { start_out: U256::from(start), least_out: U256::from(1) };
+            start_of("a source", hoped, least, Some(word))
+        };
+        assert_eq!(start_of("a source", hoped, least, None).unwrap(), hoped);
+        assert_eq!(of(10_100).unwrap(), U256::from(10_100));
+        assert_eq!(of(9_990).unwrap(), U256::from(9_990));
+        // Below the least it would be no auction; 2 % above what the pools give (10,210) it would be a lure.
+        assert_eq!(of(9_000).unwrap(), hoped);
+        assert_eq!(of(10_210).unwrap(), U256::from(10_210));
+        assert_eq!(of(10_211).unwrap_err().code(), ErrorCode::RoutingQuoteRefused);
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl PoolSet {
 
     /// The pool at this address.
     pub fn get(&self, address: Address) -> Option<&Pool> {
-        self.pools.binary_search_by_key(&address, Pool::address).ok().and_then(|at| self.pools.get(at))
+        self.index(address).and_then(|at| self.pools.get(at))
     }
 
     /// The tokens any pool trades, by address.
@@ -84,6 +84,10 @@ impl PoolSet {
         found.sort_unstable();
         found.dedup();
         found
+    }
+
+    pub(super) fn index(&self, address: Address) -> Option<usize> {
+        self.pools.binary_search_by_key(&address, Pool::address).ok()
     }
 
     pub(super) fn pool(&self, index: usize) -> Option<&Pool> {

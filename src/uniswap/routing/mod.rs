@@ -7,12 +7,14 @@ mod bound;
 mod gas;
 mod graph;
 mod impact;
+mod rebuild;
 mod search;
 mod split;
 
 pub use gas::{GasCost, GasModel};
 pub use graph::PoolSet;
 pub use impact::{price_impact, price_impact_with_fee};
+pub use rebuild::{MOST_PATHS, NamedPath, RebuildError, rebuild};
 
 use alloy::primitives::{Address, I256, U256};
 

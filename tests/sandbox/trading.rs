@@ -1,0 +1,523 @@
+//! The Trading API's client against the devnet's own services, and against a server that lies about every part of an
+//! answer: what is not true of the chain or of the question is refused in words.
+
+#[path = "../support/liar.rs"]
+mod liar;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, B256, Bytes, U256, hex};
+use bardo::base::clock::SystemClock;
+use bardo::base::service::ServiceError;
+use bardo::base::units::BasisPoints;
+use bardo::chain::network::{Contract, Network};
+use bardo::chain::provider::ChainClient;
+use bardo::chain::service::JsonService;
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::plan::Token;
+use bardo::sandbox::services::{self, Services};
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::uniswap::discovery::PoolReader;
+use bardo::uniswap::order::{Order, OrderKind};
+use bardo::uniswap::pool::Exact;
+use bardo::uniswap::quote::{
+    ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall, QuoteError, QuoteSource, Quoted,
+};
+use bardo::uniswap::router::{Command, Execution, Recipient, SwapRequest, Version, plan};
+use bardo::uniswap::routing::RouteRequest;
+use bardo::uniswap::trading::{SwapStatus, TradingApi};
+use secrecy::SecretString;
+use serde_json::{Value, json};
+
+use self::liar::{Liar, Lie, with_body};
+use crate::world::START;
+
+const ONE: u64 = 1_000_000_000_000_000_000;
+
+struct Desk {
+    sandbox: Sandbox,
+    services: Services,
+    network: Network,
+    pools: PoolReader,
+    me: Address,
+    weth: Address,
+    usdc: Address,
+    routers: Vec<Address>,
+}
+
+impl Desk {
+    async fn open() -> Self {
+        let config = SandboxConfig {
+            seed: 4,
+            start_time: START,
+            pace: Pace::Manual,
+            clock: None,
+            market: MarketMode::Off,
+            keeper: true,
+        };
+        let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
+        let services = services::serve(&sandbox, 0).await.unwrap();
+        let network = sandbox.description().networks().swap_remove(0);
+        let chain = sandbox.chain("ethereum").unwrap();
+        let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
+        let pools = PoolReader::new(client.provider().clone(), &network).unwrap();
+        let (weth, usdc) = (chain.deployment.weth, chain.deployment.token(Token::Usdc).unwrap());
+        let routers = vec![network.book.contract(Contract::UniversalRouter).unwrap()];
+        let me = Party::development_accounts().unwrap().swap_remove(0).address();
+        Self { sandbox, services, network, pools, me, weth, usdc, routers }
+    }
+
+    fn ask<'a>(&'a self, request: &'a RouteRequest) -> Ask<'a> {
+        Ask {
+            pools: &self.pools,
+            request,
+            block: BlockId::latest(),
+            chain_id: 31_337,
+            swapper: self.me,
+            decimals: [18, 6],
+            slippage: BasisPoints::new(50).unwrap(),
+            permit2: self.network.book.contract(Contract::Permit2),
+            routers: &self.routers,
+        }
+    }
+
+    fn sale(&self) -> RouteRequest {
+        RouteRequest::new(self.weth, self.usdc, Exact::In(U256::from(ONE)))
+    }
+
+    fn order_ask(&self) -> OrderAsk {
+        let chain = self.sandbox.chain("ethereum").unwrap();
+        OrderAsk {
+            kind: OrderKind::DutchV2,
+            chain_id: 31_337,
+            now: chain.devnet.head().borrow().header.timestamp,
+            swapper: self.me,
+            reactor: self.network.book.contract(Contract::V2DutchReactor).unwrap(),
+            cosigner: chain.deployment.cosigner,
+            token_in: self.usdc,
+            token_out: self.weth,
+            amount_in: U256::from(2_000_000_000_u64),
+            slippage: BasisPoints::new(50).unwrap(),
+        }
+    }
+
+    fn approval_ask(&self) -> ApprovalAsk {
+        let permit2 = self.network.book.contract(Contract::Permit2).unwrap();
+        ApprovalAsk { chain_id: 31_337, owner: self.me, token: self.usdc, amount: U256::from(5_000), permit2 }
+    }
+
+    async fn quoted(&self, api: &TradingApi) -> Result<Quoted, QuoteError> {
+        let request = self.sale();
+        api.quote(&self.ask(&request)).await
+    }
+
+    /// What comes of the question behind a liar about `path`.
+    fn behind(&self, path: &'static str, change: impl Fn(&mut Value) + Send + Sync + 'static) -> (Liar, TradingApi) {
+        let liar = Liar::start(&self.services.url(), path, Lie::Changed(Box::new(change)));
+        let api = api(&liar.url());
+        (liar, api)
+    }
+}
+
+fn api(url: &str) -> TradingApi {
+    TradingApi::new(Some(url), &SecretString::from("key-secret-77".to_owned())).unwrap()
+}
+
+fn set(value: &mut Value, pointer: &str, to: Value) {
+    *value.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} in {value}")) = to;
+}
+
+fn words(error: QuoteError) -> String {
+    assert!(matches!(error, QuoteError::Refused { .. }), "{error:?}");
+    error.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
+    let desk = Desk::open().await;
+    let api = api(&desk.services.url());
+    for exact in [
+        Exact::In(U256::from(ONE)),
+        Exact::In(U256::from(ONE) * U256::from(700)),
+        Exact::Out(U256::from(90_000_000_000_u64)),
+    ] {
+        let request = RouteRequest::new(desk.weth, desk.usdc, exact);
+        let quoted = api.quote(&desk.ask(&request)).await.unwrap();
+        let (own, _) = desk.pools.route(&request, BlockId::latest()).await.unwrap();
+        let told = quoted.told.unwrap();
+        assert_eq!((quoted.route.amount_in, quoted.route.amount_out), (own.amount_in, own.amount_out), "{exact:?}");
+        let open = if matches!(exact, Exact::In(_)) { own.amount_out } else { own.amount_in };
+        assert_eq!((told.claimed, told.own), (open, Some(open)));
+        assert_eq!(told.ahead_bps, Some(0));
+        let permit = told.permit.expect("nothing is allowed yet");
+        assert_eq!((permit.details.token, permit.spender), (desk.weth, desk.routers[0]));
+        tokio::time::sleep(Duration::from_millis(350)).await;
+    }
+
+    // A pair without pools, and a chain that it does not have.
+    let request = RouteRequest::new(desk.weth, Address::repeat_byte(5), Exact::In(U256::from(ONE)));
+    let error = api.quote(&desk.ask(&request)).await.unwrap_err();
+    assert!(error.to_string().contains("404 ResourceNotFound No quotes available"), "{error}");
+    let elsewhere = desk.sale();
+    let error = api.quote(&Ask { chain_id: 1, ..desk.ask(&elsewhere) }).await.unwrap_err();
+    assert!(error.to_string().contains("chain 1 is none of this devnet's"), "{error}");
+
+    // Orders: the builder makes the same order of the same numbers.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let ask = desk.order_ask();
+    let OrderWord { start_out, least_out } = api.order(&ask).await.unwrap().unwrap();
+    let way = RouteRequest::new(desk.usdc, desk.weth, Exact::In(ask.amount_in));
+    let (own, _) = desk.pools.route(&way, BlockId::latest()).await.unwrap();
+    assert_eq!(start_out, own.amount_out);
+    // 0.5 % less, rounded down.
+    assert_eq!(least_out, own.amount_out * U256::from(9_950) / U256::from(10_000));
+    for kind in [OrderKind::DutchV3, OrderKind::Priority] {
+        let role = if kind == OrderKind::DutchV3 { Contract::V3DutchReactor } else { Contract::PriorityReactor };
+        let ask = OrderAsk { kind, reactor: desk.network.book.contract(role).unwrap(), ..ask };
+        let said = api.order(&ask).await;
+        match kind {
+            OrderKind::DutchV3 => assert_eq!(said.unwrap().unwrap().start_out, own.amount_out),
+            // Ethereum's service quotes V2 Dutch where Base's quotes by priority: that is not what was asked for.
+            _ => assert!(words(said.unwrap_err()).contains("PRIORITY"), "another kind"),
+        }
+    }
+
+    // Approvals and swaps.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(
+        api.approval(&desk.approval_ask()).await.unwrap(),
+        Some(ApprovalWord::Needed { amount: U256::MAX, cancel_first: false })
+    );
+    let nothing = ApprovalAsk { amount: U256::ZERO, ..desk.approval_ask() };
+    assert_eq!(api.approval(&nothing).await.unwrap(), Some(ApprovalWord::Enough));
+    let unknown = B256::repeat_byte(9);
+    assert_eq!(api.swaps(31_337, &[unknown]).await.unwrap(), [(unknown, SwapStatus::NotFound)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_key_nothing_is_told_and_the_key_is_in_no_error() {
+    let desk = Desk::open().await;
+    let bare = TradingApi::over(JsonService::new(&desk.services.url()).unwrap());
+    let error = desk.quoted(&bare).await.unwrap_err();
+    assert!(error.to_string().contains("401 UnauthorizedError"), "{error}");
+    // A service that repeats the key to whoever reads its errors.
+    for status in ["HTTP/1.1 403 Forbidden", "HTTP/1.1 200 OK"] {
+        let body = json!({"errorCode": "Forbidden", "detail": "key-secret-77 is no key", "routing": "key-secret-77"});
+        let raw = with_body(status, body.to_string().as_bytes());
+        let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(raw));
+        let error = desk.quoted(&api(&liar.url())).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("key-secret"), "{error:?}");
+        assert!(error.to_string().contains("repeats the key"), "{error}");
+        // It was sent, and only in its header.
+        let heard = liar.heard();
+        assert_eq!(heard[0].matches("key-secret-77").count(), 1, "{heard:?}");
+        assert!(heard[0].to_lowercase().contains("x-api-key: key-secret-77"));
+    }
+    assert!(!format!("{:?}", api(&desk.services.url())).contains("key-secret"));
+    let odd = SecretString::from("key\nwith a line".to_owned());
+    assert!(TradingApi::new(Some(&desk.services.url()), &odd).is_err());
+    let key = SecretString::from("key".to_owned());
+    for base in ["http://example.com", "ftp://127.0.0.1", "nonsense"] {
+        assert!(TradingApi::new(Some(base), &key).is_err(), "{base}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_answer_is_told_as_such() {
+    let desk = Desk::open().await;
+    let raw = |head: &str, body: &str| [head.as_bytes(), b"\r\n\r\n", body.as_bytes()].concat();
+    let huge = format!("{{\"routing\":\"{}\"}}", "x".repeat(2 << 20));
+    for (bytes, says) in [
+        (with_body("HTTP/1.1 200 OK", b"<html>not now</html>"), "nonsense: an answer that is not JSON"),
+        (with_body("HTTP/1.1 200 OK", b""), "nonsense: an answer that is not JSON"),
+        (with_body("HTTP/1.1 200 OK", b"[1,2]"), "asked for a swap through pools and answers nothing"),
+        (with_body("HTTP/1.1 200 OK", b"{\"routing\":\"CLASSIC\",\"quote\":[]}"), "\"chainId\" is missing"),
+        (with_body("HTTP/1.1 200 OK", huge.as_bytes()), "more than 1 MiB"),
+        (raw("HTTP/1.1 200 OK\r\ncontent-length: 900", "{\"routing\":"), "cannot be reached"),
+        (raw("HTTP/1.1 302 Found\r\nlocation: http://127.0.0.1:1/quote\r\ncontent-length: 0", ""), "302"),
+        (with_body("HTTP/1.1 500 Internal", b"{\"errorCode\":\"InternalServerError\"}"), "500 InternalServerError"),
+        (with_body("HTTP/1.1 504 Timeout", b"no"), "504"),
+        (
+            with_body("HTTP/1.1 400 Bad", b"{\"errorCode\":\"RequestValidationError\",\"detail\":\"amount\"}"),
+            "400 RequestValidationError amount",
+        ),
+        (with_body("HTTP/1.1 429 Many", b"{}"), "asks to wait 1 s"),
+        (Vec::new(), "cannot be reached"),
+    ] {
+        let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(bytes));
+        let error = desk.quoted(&api(&liar.url())).await.unwrap_err();
+        assert!(error.to_string().contains(says), "{says}: {error}");
+        assert_eq!(liar.heard().len(), 1, "{says}: nothing is asked twice by itself");
+    }
+
+    // Told to wait, it waits: the second question never leaves.
+    let busy = raw("HTTP/1.1 429 Many\r\nretry-after: 7\r\ncontent-length: 2", "{}");
+    let liar = Liar::start(&desk.services.url(), "/quote", Lie::Raw(busy));
+    let api_at_rest = api(&liar.url());
+    for _ in 0..2 {
+        let error = desk.quoted(&api_at_rest).await.unwrap_err();
+        let QuoteError::Service { error: ServiceError::Busy { after }, .. } = error else { panic!("{error:?}") };
+        assert!(after <= Duration::from_secs(7) && after > Duration::from_secs(6), "{after:?}");
+    }
+    assert_eq!(liar.heard().len(), 1);
+
+    // A server that says nothing.
+    let liar = Liar::start(&desk.services.url(), "/quote", Lie::Silence(Duration::from_secs(5)));
+    let service = JsonService::new(&liar.url()).unwrap().within(Duration::from_millis(300));
+    let error = desk.quoted(&TradingApi::over(service)).await.unwrap_err();
+    assert!(matches!(error, QuoteError::Service { error: ServiceError::Unreachable(_), .. }), "{error:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quote_that_lies_about_anything_is_refused() {
+    let desk = Desk::open().await;
+    let (usdc, stranger) = (desk.usdc, Address::repeat_byte(0x77));
+    let chain = desk.sandbox.chain("ethereum").unwrap();
+    let dai = chain.deployment.token(Token::Dai).unwrap();
+    type Change = Box<dyn Fn(&mut Value) + Send + Sync>;
+    let put = |pointer: &'static str, to: Value| -> Change { Box::new(move |value| set(value, pointer, to.clone())) };
+    let scaled = |by: u64| -> Change {
+        Box::new(move |value| {
+            let said: U256 = value["quote"]["output"]["amount"].as_str().unwrap().parse().unwrap();
+            set(value, "/quote/output/amount", (said * U256::from(by) / U256::from(10_000)).to_string().into());
+        })
+    };
+    let cases: Vec<(Change, &str)> = vec![
+        (put("/routing", json!("DUTCH_V2")), "answers DUTCH_V2"),
+        (put("/quote/chainId", json!(1)), "\"chainId\" is 1"),
+        (put("/quote/input/token", json!(usdc)), "\"input.token\""),
+        (put("/quote/output/token", json!(dai)), "\"output.token\""),
+        (put("/quote/output/recipient", json!(stranger)), "\"output.recipient\""),
+        (put("/quote/swapper", json!(stranger)), "\"swapper\""),
+        (put("/quote/input/amount", json!("999")), "\"input.amount\""),
+        (put("/quote/route/0/0/address", json!(stranger)), "no Uniswap V2 or V3 pool"),
+        (put("/quote/route/0/0/type", json!("v4-pool")), "v4-pool"),
+        (put("/quote/route/0/0/amountIn", json!("1")), "do not add up"),
+        (put("/quote/route", json!([])), "it has 0 paths"),
+        (
+            Box::new(move |value| {
+                let hop = value["quote"]["route"][0][0].clone();
+                set(value, "/quote/route/0", json!([hop, hop]));
+                let amount = value["quote"]["input"]["amount"].clone();
+                set(value, "/quote/route/0/0/amountIn", amount);
+            }),
+            "used twice",
+        ),
+        (put("/permitData/values/spender", json!(stranger)), "none of the chain's routers"),
+        (put("/permitData/values/details/token", json!(usdc)), "\"permitData.token\""),
+        (put("/permitData/domain/chainId", json!(1)), "\"permitData.domain.chainId\""),
+        (put("/permitData/domain/verifyingContract", json!(stranger)), "verifyingContract"),
+        (put("/permitData/values/details/amount", json!("9".repeat(60))), "160 bits"),
+        // More than the pools give, past what a few blocks explain.
+        (scaled(10_051), "it claims"),
+    ];
+    for (change, says) in cases {
+        let (_liar, api) = desk.behind("/quote", change);
+        let said = words(desk.quoted(&api).await.unwrap_err());
+        assert!(said.contains(says), "{says}: {said}");
+    }
+    // A hair more is the market's doing, and less is no lie that costs anything: the pools decide.
+    for by in [10_049, 5_000] {
+        let (_liar, api) = desk.behind("/quote", scaled(by));
+        let quoted = desk.quoted(&api).await.unwrap();
+        assert_eq!(Some(quoted.route.amount_out), quoted.told.unwrap().own);
+    }
+    // A true pool that is a bad way: all of a large sale through the shallowest.
+    let deep = RouteRequest::new(desk.weth, desk.usdc, Exact::In(U256::from(ONE) * U256::from(300)));
+    let snapshot =
+        desk.pools.pools(&[desk.weth, desk.usdc], BlockId::latest(), bardo::uniswap::discovery::Reach::Whole);
+    let snapshot = snapshot.await.unwrap();
+    let worst = snapshot.pools.between(desk.weth, desk.usdc).filter_map(|(pool, way)| {
+        Some((pool.quote(way, Exact::In(deep.exact.amount())).ok()?.amount_out, pool.address()))
+    });
+    let (given, pool) = worst.min().unwrap();
+    let (_liar, api) = desk.behind("/quote", move |value| {
+        let whole = value["quote"]["input"]["amount"].clone();
+        let mut hop = value["quote"]["route"][0][0].clone();
+        hop["address"] = json!(pool);
+        hop["type"] = json!("v3-pool");
+        hop["amountIn"] = whole;
+        set(value, "/quote/route", json!([[hop]]));
+        set(value, "/quote/output/amount", given.to_string().into());
+    });
+    let said = words(api.quote(&desk.ask(&deep)).await.unwrap_err());
+    assert!(said.contains("worse than the best over the pools"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_differs_from_our_own_is_refused() {
+    let desk = Desk::open().await;
+    let stranger = Address::repeat_byte(0x77);
+    let quoted = desk.quoted(&api(&desk.services.url())).await.unwrap();
+    let trade = plan(&SwapRequest {
+        route: &quoted.route,
+        native_in: false,
+        native_out: false,
+        slippage: BasisPoints::new(50).unwrap(),
+        recipient: Recipient::Account(desk.me),
+        permit: None,
+        portion: None,
+        one_bound: true,
+        deadline: Some(U256::from(START + 600)),
+    })
+    .unwrap();
+    let pools: Vec<Address> = quoted.route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
+    let own = OwnCall {
+        chain_id: 31_337,
+        account: desk.me,
+        router: desk.routers[0],
+        version: Version::V2_0,
+        value: trade.value,
+        execution: &trade.execution,
+        pools: &pools,
+    };
+    let told = quoted.told.unwrap();
+    assert!(api(&desk.services.url()).check_call(&told, &own).await.unwrap());
+
+    let recoded = |change: fn(&mut Execution, Address)| {
+        move |value: &mut Value| {
+            let data = hex::decode(value["swap"]["data"].as_str().unwrap()).unwrap();
+            let mut execution = Execution::decode(&data, Version::V2_0).unwrap();
+            change(&mut execution, Address::repeat_byte(0x77));
+            value["swap"]["data"] = json!(execution.encode(Version::V2_0));
+        }
+    };
+    type Change = Box<dyn Fn(&mut Value) + Send + Sync>;
+    let put = |pointer: &'static str, to: Value| -> Change { Box::new(move |value| set(value, pointer, to.clone())) };
+    let cases: Vec<(Change, &str)> = vec![
+        (put("/swap", json!(null)), "\"swap.chainId\"|\"chainId\""),
+        (put("/swap/to", json!(stranger)), "\"swap.to\""),
+        (put("/swap/from", json!(stranger)), "\"swap.from\""),
+        (put("/swap/chainId", json!(1)), "\"swap.chainId\""),
+        (put("/swap/value", json!("0x1")), "1 wei along"),
+        (put("/swap/data", json!("0x")), "not understood"),
+        (put("/swap/data", json!("0x095ea7b3")), "not understood"),
+        (put("/swap/data", json!("zz")), "hexadecimal"),
+        (
+            Box::new(recoded(|execution, stranger| {
+                for command in &mut execution.commands {
+                    if let Command::Swap(swap) = command {
+                        swap.recipient = stranger;
+                    }
+                }
+            })),
+            "pays 0x7777",
+        ),
+        (
+            Box::new(recoded(|execution, stranger| {
+                execution.commands.push(Command::Sweep {
+                    token: Address::ZERO,
+                    recipient: stranger,
+                    amount_min: U256::ZERO,
+                });
+            })),
+            "pays 0x7777",
+        ),
+        (
+            Box::new(recoded(|execution, stranger| {
+                execution.commands.push(Command::PayPortion {
+                    token: Address::ZERO,
+                    recipient: stranger,
+                    bips: U256::from(25),
+                });
+            })),
+            "gives 25 bps to 0x7777",
+        ),
+        (Box::new(recoded(|execution, _| execution.commands.clear())), "other pools or amounts"),
+        (
+            Box::new(recoded(|execution, _| {
+                let twice = execution.commands.clone();
+                execution.commands.extend(twice);
+            })),
+            "other pools or amounts",
+        ),
+    ];
+    for (change, says) in cases {
+        let (_liar, api) = desk.behind("/swap", change);
+        let said = words(api.check_call(&told, &own).await.unwrap_err());
+        assert!(says.split('|').any(|says| said.contains(says)), "{says}: {said}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn approvals_and_orders_that_lie_are_refused() {
+    let desk = Desk::open().await;
+    let stranger = Address::repeat_byte(0x77);
+    type Change = Box<dyn Fn(&mut Value) + Send + Sync>;
+    let put = |pointer: &'static str, to: Value| -> Change { Box::new(move |value| set(value, pointer, to.clone())) };
+    // approve(0x7777…, 2^256 − 1), and the call of another function.
+    let word = |address: Address| format!("{:0>64}", hex::encode(address));
+    let approve = |spender: Address| json!(format!("0x095ea7b3{}{}", word(spender), "f".repeat(64)));
+    let permit2 = desk.approval_ask().permit2;
+    let transfer = json!(format!("0xa9059cbb{}{}", word(permit2), "f".repeat(64)));
+    let long = json!(format!("{}00", approve(permit2).as_str().unwrap()));
+    let small = json!(format!("0x095ea7b3{}{:0>64}", word(permit2), "1"));
+    let cases: Vec<(Change, &str)> = vec![
+        (put("/approval/to", json!(stranger)), "\"approval.to\""),
+        (put("/approval/from", json!(stranger)), "\"approval.from\""),
+        (put("/approval/chainId", json!(1)), "\"approval.chainId\""),
+        (put("/approval/value", json!("0x5")), "coin along"),
+        (put("/approval/data", approve(stranger)), "not for Permit2"),
+        (put("/approval/data", transfer), "no approve call"),
+        (put("/approval/data", long), "no approve call"),
+        (put("/approval/data", small), "less than the 5000"),
+        (Box::new(|value| *value = json!({"requestId": "1"})), "approval and cancel"),
+        (Box::new(|value| value["cancel"] = value["approval"].clone()), "cancellation allows"),
+    ];
+    for (change, says) in cases {
+        let (_liar, api) = desk.behind("/check_approval", change);
+        let said = words(api.approval(&desk.approval_ask()).await.unwrap_err());
+        assert!(said.contains(says), "{says}: {said}");
+    }
+
+    let recoded = |change: fn(&mut bardo::abi::uniswapx::EncodedV2DutchOrder)| -> Change {
+        Box::new(move |value| {
+            let encoded = hex::decode(value["quote"]["encodedOrder"].as_str().unwrap()).unwrap();
+            let Order::DutchV2(mut order) = Order::decode(OrderKind::DutchV2, &encoded).unwrap() else { panic!() };
+            change(&mut order);
+            let order = Order::DutchV2(order);
+            value["quote"]["encodedOrder"] = json!(order.encode());
+            value["quote"]["orderId"] = json!(order.hash());
+        })
+    };
+    let cases: Vec<(Change, &str)> = vec![
+        (put("/quote/orderId", json!(B256::ZERO)), "not the hash"),
+        (put("/quote/encodedOrder", json!("0x00")), "not an encoded"),
+        (put("/routing", json!("PRIORITY")), "answers PRIORITY"),
+        (recoded(|order| order.info.reactor = Address::repeat_byte(0x77)), "reactor"),
+        (recoded(|order| order.info.swapper = Address::repeat_byte(0x77)), "0x7777"),
+        (recoded(|order| order.info.deadline = U256::from(5)), "deadline"),
+        (recoded(|order| order.info.additionalValidationContract = Address::repeat_byte(0x77)), "decide who may fill"),
+        (recoded(|order| order.cosigner = Address::repeat_byte(0x77)), "cosigner"),
+        (recoded(|order| order.baseInput.token = Address::repeat_byte(0x77)), "its order takes"),
+        (recoded(|order| order.baseInput.endAmount += U256::from(1)), "both move|its order takes"),
+        (recoded(|order| order.baseOutputs[0].token = Address::repeat_byte(0x77)), "its order pays 0x7777"),
+        (recoded(|order| order.baseOutputs[0].recipient = Address::repeat_byte(0x77)), "goes to 0x7777"),
+        (recoded(|order| order.baseOutputs[0].endAmount /= U256::from(2)), "further below its start"),
+        (recoded(|order| order.baseOutputs.push(order.baseOutputs[0].clone())), "pays more than once"),
+        (recoded(|order| order.cosignature = Bytes::from(vec![1; 65])), ""),
+    ];
+    for (change, says) in cases {
+        let (_liar, api) = desk.behind("/quote", change);
+        let said = api.order(&desk.order_ask()).await;
+        if says.is_empty() {
+            // What a cosigner adds is no part of what is signed, nor of what is taken over.
+            assert!(said.unwrap().is_some());
+            continue;
+        }
+        let said = words(said.unwrap_err());
+        assert!(says.split('|').any(|says| said.contains(says)), "{says}: {said}");
+    }
+
+    for (change, says) in [
+        (put("/swaps/0/status", json!("MAYBE")), "a status that is none"),
+        (put("/swaps/0/txHash", json!(B256::ZERO)), "not asked for"),
+        (put("/swaps", json!({})), "no list of swaps"),
+    ] {
+        let (_liar, api) = desk.behind("/swaps", change);
+        let error = api.swaps(31_337, &[B256::repeat_byte(1)]).await.unwrap_err();
+        assert!(matches!(error, ServiceError::Nonsense(_)) && error.to_string().contains(says), "{error}");
+    }
+}
