@@ -1,5 +1,10 @@
 //! The best route over 10, 50 and 200 pools, pools warm: each has been quoted before, as it has
-//! from the second quote of a block on.
+//! from the second quote of a block on. And the own router beside Uniswap's smart-order-router.
+
+#[path = "../tests/support/mainnet.rs"]
+mod mainnet;
+#[path = "../tests/support/side_by_side.rs"]
+mod side_by_side;
 
 use std::hint::black_box;
 
@@ -85,5 +90,21 @@ fn quote(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, quote);
+/// The own router against Uniswap's, on the same pools: a table. Both are started here, where `.ci/tools/install` has said
+/// where they are.
+fn beside_the_sidecar(_: &mut Criterion) {
+    let (Ok(anvil), Ok(sidecar)) = (std::env::var("BARDO_ANVIL"), std::env::var("BARDO_SIDECAR")) else {
+        println!("no sidecar: run eval \"$(.ci/tools/install)\" first to see the own router beside Uniswap's");
+        return;
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let mainnet = mainnet::start(&anvil, std::path::Path::new(&sidecar)).await;
+        // Once for the caches of both, once for the table.
+        let _ = side_by_side::rows(&mainnet).await;
+        println!("{}", side_by_side::table(&side_by_side::rows(&mainnet).await));
+    });
+}
+
+criterion_group!(benches, quote, beside_the_sidecar);
 criterion_main!(benches);

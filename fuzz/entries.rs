@@ -3,12 +3,18 @@
 //! `cargo fuzz run order` (nightly) drives them without end; `tests/orders` runs them over a bounded number of inputs
 //! on the stable toolchain.
 
-use alloy::primitives::{Address, B256, Bytes, Log};
+use alloy::primitives::{Address, B256, Bytes, Log, U256};
+use bardo::base::units::BasisPoints;
 use bardo::chain::permit2::Domain;
 use bardo::erc8004::Event;
 use bardo::erc8004::file::ReadRegistration;
 use bardo::intents::{Intent, Opened, read_relay};
+use bardo::uniswap::claim::{self, Asked};
 use bardo::uniswap::order::{At, Expectation, Order, OrderKind};
+use bardo::uniswap::pool::Exact;
+use bardo::uniswap::quote::{ApprovalAsk, OrderAsk, OwnCall};
+use bardo::uniswap::router::{Execution, Version};
+use bardo::uniswap::trading;
 
 /// An encoded order: the first byte chooses the kind, eight more the moment.
 pub fn order(data: &[u8]) {
@@ -87,4 +93,68 @@ pub fn answer(data: &[u8]) {
         assert_eq!(heard.cosigned.map(|order| order.hash()), Some(hash));
     }
     let _ = bardo::intents::service::bids(&value);
+}
+
+/// The question that the answers of [`quote`] are held against: addresses of one byte each, on chain 1.
+pub fn asked() -> Asked {
+    Asked {
+        chain_id: 1,
+        token_in: Address::repeat_byte(1),
+        token_out: Address::repeat_byte(2),
+        exact: Exact::In(U256::from(1_000)),
+        swapper: Address::repeat_byte(9),
+    }
+}
+
+/// What a quote service answers, by the sidecar or the Trading API: quotes, permits, calls, approvals, orders, swaps.
+pub fn quote(data: &[u8]) {
+    let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) else { return };
+    let asked = asked();
+    let (me, router) = (asked.swapper, Address::repeat_byte(8));
+    if let Ok(claim) = claim::read(&value["quote"], &asked) {
+        // Whatever it names, it answers what was asked.
+        assert_eq!(claim.amount_in, asked.exact.amount());
+        assert!(claim.paths.iter().all(|path| path.pools.len() <= 3) && claim.paths.len() <= 8);
+    }
+    let permit2 = Address::repeat_byte(7);
+    if let Ok(Some(permit)) = trading::permit(&value["permitData"], &asked, Some(permit2), &[router]) {
+        assert_eq!((permit.details.token, permit.spender), (asked.token_in, router));
+    }
+    let nothing = Execution { commands: Vec::new(), deadline: None };
+    let own = OwnCall {
+        chain_id: 1,
+        account: me,
+        router,
+        version: Version::V2_0,
+        value: U256::ZERO,
+        execution: &nothing,
+        pools: &[],
+    };
+    let _ = trading::call(&value["swap"], &own);
+    let asked_for = U256::from(5);
+    let ask = ApprovalAsk { chain_id: 1, owner: me, token: asked.token_in, amount: asked_for, permit2 };
+    if let Ok(bardo::uniswap::quote::ApprovalWord::Needed { amount, .. }) = trading::approval(&value, &ask) {
+        assert!(amount >= asked_for);
+    }
+    for kind in OrderKind::ALL {
+        let ask = OrderAsk {
+            kind,
+            chain_id: 1,
+            now: 0,
+            swapper: me,
+            reactor: Address::repeat_byte(6),
+            cosigner: Address::repeat_byte(5),
+            token_in: asked.token_in,
+            token_out: asked.token_out,
+            amount_in: asked.exact.amount(),
+            slippage: BasisPoints::new(10_000).unwrap_or(BasisPoints::ZERO),
+        };
+        if let Ok(word) = trading::order(&value["quote"], &ask) {
+            assert!(word.least_out <= word.start_out && !word.least_out.is_zero());
+        }
+    }
+    let hash = B256::repeat_byte(4);
+    if let Ok(swaps) = trading::swaps(&value, &[hash]) {
+        assert!(swaps.len() <= 1);
+    }
 }

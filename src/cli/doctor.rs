@@ -11,21 +11,24 @@ use std::{
     time::{Duration, Instant},
 };
 
-use alloy::providers::Provider;
+use alloy::{primitives::B256, providers::Provider};
 use serde::Serialize;
 
 use super::{Exit, Failure, devnet::sandbox, print, print_json};
 use crate::{
     base::{
         clock::{Clock, SystemClock},
-        config::{Config, Environment, Flags},
+        config::{Config, Environment, Flags, QuoteChoice},
+        service::ServiceError,
         text::SafeText,
     },
     chain::{
         network::{ChainPlan, Network, Plan},
         provider::{ChainClient, ConnectRules},
     },
+    runtime,
     sandbox::{MarketMode, Pace, Sandbox},
+    uniswap::sidecar::Sidecar,
 };
 
 /// A chain that has said nothing for so long is reported as silent.
@@ -82,6 +85,7 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
             findings.push(data_folder(&config.data_dir.value));
             findings.push(network(&config));
             findings.extend(runtime.block_on(endpoints(&config)));
+            findings.push(runtime.block_on(quotes(&config)));
         }
         Err(error) => findings.push(Finding::fail("config", error, "correct it; `bardo config path` says where it is")),
     }
@@ -254,6 +258,59 @@ async fn endpoints(config: &Config) -> Vec<Finding> {
     let Ok(plans) = ChainPlan::all(config) else { return Vec::new() };
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     futures::future::join_all(plans.iter().map(|plan| endpoint(plan, Arc::clone(&clock)))).await
+}
+
+/// Who would be asked for quotes, and whether it answers.
+async fn quotes(config: &Config) -> Finding {
+    const CHECK: &str = "quotes";
+    const OWN: &str = "or leave it out: Bardo's own router quotes over the pools on chain";
+    let settings = &config.quotes;
+    match settings.choice() {
+        QuoteChoice::Own => Finding::ok(CHECK, "Bardo's own router, over the pools on chain"),
+        QuoteChoice::Sidecar => {
+            let Some(socket) = &settings.sidecar_socket else {
+                let fix = format!("say in BARDO_SIDECAR_SOCKET where it listens, {OWN}");
+                return Finding::fail(CHECK, "the sidecar is asked for, and no socket is set", &fix);
+            };
+            let place = socket.value.display();
+            // It refuses what is no question; that is as good as a yes.
+            match Sidecar::new(socket.value.clone()).ask(&serde_json::json!({ "method": "hello" })).await {
+                Ok(_) | Err(ServiceError::Refused(_)) => {
+                    Finding::ok(CHECK, format!("the smart-order-router sidecar answers at {place}"))
+                }
+                Err(error) => {
+                    let fix = format!("start it as assets/sidecar says, {OWN}");
+                    Finding::fail(CHECK, format!("the smart-order-router sidecar at {place}: {error}"), &fix)
+                }
+            }
+        }
+        QuoteChoice::TradingApi => {
+            let api = match runtime::quotes::trading_api(config) {
+                Ok(Some(api)) => api,
+                Ok(None) => {
+                    let fix = format!("set the key in BARDO_UNISWAP_API_KEY, {OWN}");
+                    return Finding::fail(CHECK, "the Trading API is asked for, and there is no key", &fix);
+                }
+                Err(error) => return Finding::fail(CHECK, error, &format!("correct the setting, {OWN}")),
+            };
+            let place = api.service().place();
+            // Nobody knows this transaction: the answer says that the key is good, and nothing else.
+            match api.swaps(1, &[B256::ZERO]).await {
+                Ok(_) => Finding::ok(CHECK, format!("the Uniswap Trading API at {place} takes the key")),
+                Err(ServiceError::Refused(said)) if !said.as_str().starts_with("40") => {
+                    Finding::note(CHECK, format!("the Uniswap Trading API at {place}: {said}"), OWN)
+                }
+                // A devnet's services answer so to a chain that is not theirs.
+                Err(ServiceError::Refused(said)) if said.as_str().starts_with("400") => {
+                    Finding::ok(CHECK, format!("the Uniswap Trading API's shapes are served at {place}"))
+                }
+                Err(error) => {
+                    let fix = format!("check the key and the address, {OWN}");
+                    Finding::fail(CHECK, format!("the Uniswap Trading API at {place}: {error}"), &fix)
+                }
+            }
+        }
+    }
 }
 
 async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {

@@ -143,7 +143,8 @@ impl QuoteSource for TradingApi {
             }
             let quote = answer.get("quote").cloned().unwrap_or_default();
             let claim = super::quote::read(NAME, claim::read(&quote, &ask.asked()))?;
-            let permit = permit(answer.get("permitData").unwrap_or(&Value::Null), ask);
+            let permit = answer.get("permitData").unwrap_or(&Value::Null);
+            let permit = self::permit(permit, &ask.asked(), ask.permit2, ask.routers);
             let permit = permit.map_err(|wrong| QuoteError::refused(NAME, wrong))?;
             rebuilt(NAME, ask, claim, permit, quote).await
         })

@@ -293,7 +293,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     assert_eq!(error["details"]["nearest"], "uniswap_get_quote");
     let example = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "ethereum"}).to_string();
     let mut with_key = bardo(desk.home.path());
-    with_key.env("BARDO_UNISWAP_API_KEY", "key-secret").args([
+    with_key.env("BARDO_UNISWAP_API_KEY", "key-secret").env("BARDO_QUOTE_SOURCE", "trading-api").args([
         "call",
         "uniswap_get_quote",
         &example,

@@ -15,6 +15,8 @@ mod hands;
 #[cfg(unix)]
 mod keys;
 mod policy;
+#[cfg(unix)]
+mod quotes;
 mod schemas;
 mod tools;
 mod usage;

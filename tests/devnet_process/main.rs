@@ -5,6 +5,11 @@
 mod cast;
 #[path = "../support/devnet.rs"]
 mod devnet;
+#[path = "../support/mainnet.rs"]
+mod mainnet;
 mod process;
 mod quotes;
+#[path = "../support/side_by_side.rs"]
+mod side_by_side;
+mod sidecar;
 mod viem;

@@ -139,6 +139,75 @@ fn no_answer_breaks_its_readers() {
     run(&seeds, 0, entries::answer);
 }
 
+#[test]
+fn no_quote_breaks_its_readers() {
+    use alloy::primitives::{Address, B256, U256};
+    use bardo::uniswap::order::{Auction, Draft, Legs};
+    use serde_json::json;
+
+    let [one, two] = [1, 2].map(|byte| json!({"address": Address::repeat_byte(byte), "chainId": 1}));
+    let (me, router, permit2) = (Address::repeat_byte(9), Address::repeat_byte(8), Address::repeat_byte(7));
+    let classic = json!({
+        "routing": "CLASSIC",
+        "quote": {
+            "chainId": 1, "swapper": me, "tradeType": "EXACT_INPUT", "portionBips": 0,
+            "input": {"token": Address::repeat_byte(1), "amount": "1000"},
+            "output": {"token": Address::repeat_byte(2), "amount": "2000", "recipient": me},
+            "route": [[{"type": "v3-pool", "address": Address::repeat_byte(3), "tokenIn": one, "tokenOut": two,
+                        "amountIn": "1000", "amountOut": "2000"}]],
+        },
+        "permitData": {
+            "domain": {"chainId": 1, "verifyingContract": permit2},
+            "values": {
+                "details": {"token": Address::repeat_byte(1), "amount": "1000", "expiration": "9", "nonce": "0"},
+                "spender": router, "sigDeadline": "9",
+            },
+        },
+    });
+    let word = |address: Address| format!("{:0>64}", hex::encode(address));
+    let approval = json!({"cancel": null, "approval": {
+        "to": Address::repeat_byte(1), "from": me, "value": "0x00", "chainId": 1,
+        "data": format!("0x095ea7b3{}{}", word(permit2), "f".repeat(64)),
+    }});
+    let swap = json!({"swap": {"to": router, "from": me, "value": "0x0", "chainId": 1, "data":
+        "0x24856bc3000000000000000000000000000000000000000000000000000000000000004000000000000000000000000000000000000000000000000000000000000000600000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000000"}});
+    let swaps = json!({"swaps": [{"txHash": B256::repeat_byte(4), "status": "PENDING", "swapType": "CLASSIC"}]});
+    let auctions = [
+        Auction::CosignedTimes,
+        Auction::CosignedBlocks { over: 20, base_fee: 0, per_gwei: U256::ZERO },
+        Auction::PriorityFee { start_block: 5, baseline: 0, mps_per_wei: U256::from(1) },
+    ];
+    let orders = auctions.map(|auction| {
+        let (start_out, least_out) = match auction {
+            Auction::PriorityFee { .. } => (U256::from(1_900), U256::from(1_900)),
+            _ => (U256::from(2_000), U256::from(1_900)),
+        };
+        let draft = Draft {
+            reactor: Address::repeat_byte(6),
+            swapper: me,
+            recipient: me,
+            nonce: U256::from(77),
+            deadline: 1_000,
+            cosigner: Address::repeat_byte(5),
+            token_in: Address::repeat_byte(1),
+            token_out: Address::repeat_byte(2),
+            legs: Legs::ExactIn { amount_in: U256::from(1_000), start_out, least_out },
+            auction,
+        };
+        let order = draft.order().unwrap();
+        json!({"routing": order.kind().name(), "quote": {"encodedOrder": order.encode(), "orderId": order.hash()}})
+    });
+    // Unchanged, each is what its reader takes: the runs below do not only refuse.
+    let asked = entries::asked();
+    assert!(bardo::uniswap::claim::read(&classic["quote"], &asked).is_ok());
+    assert!(
+        bardo::uniswap::trading::permit(&classic["permitData"], &asked, Some(permit2), &[router]).unwrap().is_some()
+    );
+    assert_eq!(bardo::uniswap::trading::swaps(&swaps, &[B256::repeat_byte(4)]).unwrap().len(), 1);
+    let seeds = [classic, approval, swap, swaps].into_iter().chain(orders).map(|seed| seed.to_string().into_bytes());
+    run(&seeds.collect::<Vec<_>>(), 0, entries::quote);
+}
+
 /// The real encodings, unchanged, are read: the entries above do not only refuse.
 #[test]
 fn the_seeds_of_orders_are_orders() {

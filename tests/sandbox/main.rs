@@ -11,6 +11,8 @@ mod quotes;
 mod relayers;
 mod resolve;
 mod services;
+#[cfg(unix)]
+mod sidecar;
 mod tokens;
 mod trading;
 mod world;

@@ -8,7 +8,7 @@
 //
 // Start: npm ci && npm start -- --socket /run/bardo/sidecar.sock --rpc http://127.0.0.1:8545 [--rpc ...]
 
-import { chmodSync, existsSync, lstatSync, unlinkSync } from 'node:fs';
+import { existsSync, lstatSync, unlinkSync } from 'node:fs';
 import { createConnection, createServer, type Socket } from 'node:net';
 
 import { Protocol } from '@uniswap/router-sdk';
@@ -108,16 +108,20 @@ class Desk {
   }
 }
 
-function read(line: string): Question {
-  let value: Record<string, unknown>;
+type Words = Record<string, unknown>;
+
+function parse(line: string): Words {
   try {
-    value = JSON.parse(line) as Record<string, unknown>;
+    return (JSON.parse(line) as Words | null) ?? {};
   } catch {
     throw new Refusal('BAD_REQUEST', 'the question is not JSON');
   }
+}
+
+function read(value: Words): Question {
   const bad = (what: string) => new Refusal('BAD_REQUEST', `"${what}" is missing or makes no sense`);
   const side = (name: string): Side => {
-    const found = value?.[name] as Record<string, unknown> | undefined;
+    const found = value[name] as Words | undefined;
     const { address, decimals } = found ?? {};
     if (typeof address !== 'string' || !/^0x[0-9a-fA-F]{40}$/.test(address)) throw bad(`${name}.address`);
     if (typeof decimals !== 'number' || !Number.isInteger(decimals) || decimals < 0 || decimals > 36) {
@@ -125,7 +129,7 @@ function read(line: string): Question {
     }
     return { address, decimals };
   };
-  const { id, method, chainId, amount, tradeType } = value ?? {};
+  const { id, method, chainId, amount, tradeType } = value;
   if (typeof id !== 'string' || id.length > 100) throw bad('id');
   if (method !== 'quote') throw bad('method');
   if (typeof chainId !== 'number') throw bad('chainId');
@@ -138,8 +142,9 @@ function read(line: string): Question {
 async function answer(desks: Map<number, Desk>, line: string): Promise<unknown> {
   let id: string | null = null;
   try {
-    const question = read(line);
-    id = question.id;
+    const words = parse(line);
+    if (typeof words.id === 'string' && words.id.length <= 100) id = words.id;
+    const question = read(words);
     const desk = desks.get(question.chainId);
     if (!desk) throw new Refusal('CHAIN_UNKNOWN', `no endpoint was given for chain ${question.chainId}`);
     return { id, quote: await desk.quote(question) };
@@ -199,10 +204,10 @@ async function main(): Promise<void> {
     desks.set(desk.chainId, desk);
   }
   await free(socket);
+  // Only its user may ask, from the first moment on: each question costs the endpoint many calls.
+  process.umask(0o177);
   const server = createServer((connection) => serve(desks, connection));
   server.listen(socket, () => {
-    // Only its user may ask: each question costs the endpoint many calls.
-    chmodSync(socket, 0o600);
     console.log(JSON.stringify({ socket, chains: [...desks.keys()] }));
   });
   const end = () => server.close(() => process.exit(0));

@@ -78,6 +78,9 @@ pub struct Quote {
     pub block: Option<u64>,
     /// Who made it.
     pub source: Option<SafeText>,
+    /// How much better than Bardo's own router's it is, in basis points, where another source made it; below zero where
+    /// worse.
+    pub ahead_bps: Option<i64>,
     /// Why this way and not the other.
     pub why: Option<SafeText>,
     /// What to look at.
@@ -133,6 +136,7 @@ impl Quote {
             deadline: data.get("deadline").and_then(Value::as_u64).unwrap_or(0),
             block: hints.get("block_number").and_then(Value::as_u64),
             source: text(hints, "source"),
+            ahead_bps: hints.get("source_compared").and_then(|told| told.get("ahead_of_own_router_bps")?.as_i64()),
             why: text(uniswapx, "why"),
             warnings: warnings.iter().take(8).filter_map(|one| Some(SafeText::clean(one.as_str()?, 300))).collect(),
         })
@@ -166,6 +170,15 @@ impl Quote {
             row
         };
         legs.into_iter().map(of_leg).collect()
+    }
+}
+
+/// How another source's route stands against Bardo's own.
+fn against_own(ahead: i64) -> String {
+    match ahead {
+        0 => "as good as the own router's, counted on the same pools".to_owned(),
+        1.. => format!("{ahead} bps better than the own router's, after gas"),
+        _ => format!("{} bps worse than the own router's, after gas", ahead.unsigned_abs()),
     }
 }
 
@@ -353,6 +366,9 @@ impl Sheet for QuoteModel {
                 row = row.end(format!("block #{}", grouped(&block.to_string())), Role::TextDim);
             }
             rows.push(row);
+        }
+        if let Some(ahead) = quote.ahead_bps {
+            rows.push(Row::new(format!("   {}", against_own(ahead)), Role::TextDim));
         }
         if let Some(why) = &quote.why {
             rows.push(Row::new("no auction: ", Role::TextDim).then(why.as_str(), Role::TextDim));

@@ -13,9 +13,9 @@ use super::wei;
 use crate::abi::erc20::Erc20;
 use crate::base::text::SafeText;
 use crate::chain::permit2::{PermitDetails, PermitSingle};
-use crate::uniswap::claim::{Wrong, address, amount, at, chain, same};
+use crate::uniswap::claim::{Asked, Wrong, address, amount, at, chain, same};
 use crate::uniswap::order::{Auction, Draft, Expectation, Legs, Order};
-use crate::uniswap::quote::{ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall};
+use crate::uniswap::quote::{ApprovalAsk, ApprovalWord, OrderAsk, OrderWord, OwnCall};
 use crate::uniswap::router::{CALLER, Command, Exactness, Execution, Path, THE_ROUTER};
 
 /// The most calldata that is read.
@@ -40,16 +40,21 @@ fn differs(what: impl std::fmt::Display) -> Mismatch {
 ///
 /// # Errors
 /// [`Mismatch`].
-pub fn permit(data: &Value, ask: &Ask<'_>) -> Result<Option<PermitSingle>, Mismatch> {
+pub fn permit(
+    data: &Value,
+    asked: &Asked,
+    permit2: Option<Address>,
+    routers: &[Address],
+) -> Result<Option<PermitSingle>, Mismatch> {
     if data.is_null() {
         return Ok(None);
     }
-    let permit2 = ask.permit2.ok_or_else(|| differs("it names a permit where there is no Permit2"))?;
-    chain(at(data, &["domain", "chainId"]), "permitData.domain.chainId", ask.chain_id)?;
+    let permit2 = permit2.ok_or_else(|| differs("it names a permit where there is no Permit2"))?;
+    chain(at(data, &["domain", "chainId"]), "permitData.domain.chainId", asked.chain_id)?;
     same(at(data, &["domain", "verifyingContract"]), "permitData.domain.verifyingContract", permit2)?;
-    same(at(data, &["values", "details", "token"]), "permitData.token", ask.request.token_in)?;
+    same(at(data, &["values", "details", "token"]), "permitData.token", asked.token_in)?;
     let spender = address(at(data, &["values", "spender"]), "permitData.spender")?;
-    if !ask.routers.contains(&spender) {
+    if !routers.contains(&spender) {
         return Err(differs(format_args!("its permit is for {spender}, which is none of the chain's routers")));
     }
     let number = |path: &[&str], field| amount(at(data, path), field);
@@ -61,7 +66,7 @@ pub fn permit(data: &Value, ask: &Ask<'_>) -> Result<Option<PermitSingle>, Misma
     let permitted = U160::checked_from_limbs_slice(permitted.as_limbs())
         .ok_or(Wrong::Field("permitData.amount", "number of 160 bits"))?;
     let details = PermitDetails {
-        token: ask.request.token_in,
+        token: asked.token_in,
         amount: permitted,
         expiration: U48::from(sized(&["values", "details", "expiration"], "permitData.expiration")?),
         nonce: U48::from(sized(&["values", "details", "nonce"], "permitData.nonce")?),

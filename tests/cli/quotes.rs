@@ -1,0 +1,143 @@
+//! Quotes from elsewhere, as a Bardo in another process gets them: the devnet's services with the Trading API's shapes,
+//! and a liar in front of them. What is refused has signed nothing.
+
+#[path = "../support/liar.rs"]
+mod liar;
+
+use serde_json::{Value, json};
+
+use self::liar::{Liar, Lie, with_body};
+use crate::devnet::{Running, start};
+use crate::{bardo, run};
+
+const KEY: &str = "key-secret-41";
+
+struct Desk {
+    devnet: Running,
+    home: tempfile::TempDir,
+}
+
+impl Desk {
+    fn new() -> Self {
+        Self { devnet: start(), home: tempfile::tempdir().unwrap() }
+    }
+
+    fn services(&self) -> String {
+        self.devnet.described["order_service"].as_str().unwrap().to_owned()
+    }
+
+    /// A call with the API at `url`; its key must be nowhere in what is said.
+    fn call(&self, tool: &str, params: &Value, url: &str, more: &[(&str, &str)]) -> (Value, i32) {
+        let given = format!("ethereum={}", self.devnet.url(0));
+        let mut command = bardo(self.home.path());
+        command.env("BARDO_UNISWAP_API_KEY", KEY).env("BARDO_UNISWAP_API_URL", url);
+        for (name, value) in more {
+            command.env(name, value);
+        }
+        command.args(["call", tool, &params.to_string(), "--rpc", &given, "--approve", "always"]);
+        let (out, err, code) = run(&mut command);
+        assert!(!out.contains(KEY) && !err.contains(KEY), "{out}{err}");
+        (serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}")), code)
+    }
+
+    /// How many transactions the first development account has sent.
+    fn sent(&self) -> Value {
+        let account = self.devnet.described["chains"][0]["accounts"][0].clone();
+        crate::devnet::ask_with(self.devnet.url(0), "eth_getTransactionCount", json!([account, "latest"]))
+    }
+}
+
+fn sale() -> Value {
+    json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum"})
+}
+
+fn swap() -> Value {
+    let mut params = sale();
+    params["prefer_uniswapx"] = json!(false);
+    params
+}
+
+#[test]
+fn another_process_trades_by_the_api() {
+    let desk = Desk::new();
+    let api = desk.services();
+    let (quoted, code) = desk.call("uniswap_get_quote", &sale(), &api, &[]);
+    assert_eq!((&quoted["status"], code), (&json!("success"), 0), "{quoted}");
+    let hints = &quoted["decision_hints"];
+    assert_eq!(hints["source"], "the Uniswap Trading API");
+    let compared = &hints["source_compared"];
+    assert_eq!(compared["own_router_raw"], hints["amount_out_raw"]);
+    assert_eq!(compared["ahead_of_own_router_bps"], 0);
+    assert!(quoted["explanation"].as_str().unwrap().contains("The route is the Uniswap Trading API's"), "{quoted}");
+    // The permit it names is told, as read: for the router on the devnet's own list.
+    let permit = &quoted["data"]["permit_data"];
+    let contracts = &desk.devnet.described["chains"][0]["contracts"];
+    let same = |one: &Value, other: &Value| {
+        assert_eq!(one.as_str().unwrap().to_lowercase(), other.as_str().unwrap().to_lowercase());
+    };
+    same(&permit["values"]["spender"], &contracts["universalRouter"]);
+    same(&permit["domain"]["verifyingContract"], &contracts["permit2"]);
+    assert_eq!(permit["values"]["details"]["amount"], "100000000000000000");
+
+    let (allowed, _) = desk.call("uniswap_check_allowance", &json!({"token": "WETH", "chain": "ethereum"}), &api, &[]);
+    assert_eq!(allowed["decision_hints"]["quote_source"]["agrees_with_chain"], true, "{allowed}");
+
+    let before = desk.sent();
+    let (done, code) = desk.call("uniswap_execute_swap", &swap(), &api, &[]);
+    assert_eq!((&done["status"], code), (&json!("success"), 0), "{done}");
+    assert_eq!(done["decision_hints"]["source"]["name"], "the Uniswap Trading API");
+    assert_ne!(desk.sent(), before);
+
+    // Asked for by name and not there; and another named in its place.
+    for (more, says) in [
+        ([("BARDO_QUOTE_SOURCE", "trading-api"), ("BARDO_UNISWAP_API_KEY", "")], "BARDO_UNISWAP_API_KEY"),
+        ([("BARDO_QUOTE_SOURCE", "sidecar"), ("BARDO_UNISWAP_API_URL", "")], "BARDO_SIDECAR_SOCKET"),
+        ([("BARDO_SIDECAR_SOCKET", "/nowhere/at/all.sock"), ("BARDO_QUOTE_SOURCE", "sidecar")], "cannot be reached"),
+    ] {
+        let (envelope, code) = desk.call("uniswap_get_quote", &sale(), &api, &more);
+        assert_eq!((&envelope["error"]["code"], code), (&json!("SDK_FALLBACK_UNAVAILABLE"), 1), "{envelope}");
+        assert!(envelope["error"]["message"].as_str().unwrap().contains(says), "{says}: {envelope}");
+    }
+    let (own, _) = desk.call("uniswap_get_quote", &sale(), &api, &[("BARDO_QUOTE_SOURCE", "own")]);
+    assert_eq!(own["decision_hints"]["source"], "own router over on-chain pools", "{own}");
+    assert_eq!(own["decision_hints"]["source_compared"], json!({"name": "own router over on-chain pools"}));
+}
+
+#[test]
+fn nothing_is_signed_on_the_word_of_a_liar() {
+    let desk = Desk::new();
+    let stranger = "0x7777777777777777777777777777777777777777";
+    let raw = |status: &str, body: &str| Lie::Raw(with_body(status, body.as_bytes()));
+    let changed = |pointer: &'static str, to: Value| {
+        Lie::Changed(Box::new(move |value| *value.pointer_mut(pointer).unwrap() = to.clone()))
+    };
+    let before = desk.sent();
+    for (path, lie, code, says) in [
+        ("/quote", raw("HTTP/1.1 200 OK", "not now"), "SDK_FALLBACK_UNAVAILABLE", "not JSON"),
+        ("/quote", raw("HTTP/1.1 401 No", "{\"errorCode\":\"UnauthorizedError\"}"), "SDK_FALLBACK_UNAVAILABLE", "401"),
+        ("/quote", raw("HTTP/1.1 429 Many", "{}"), "SDK_FALLBACK_UNAVAILABLE", "wait 1 s"),
+        ("/quote", raw("HTTP/1.1 503 Down", "{}"), "SDK_FALLBACK_UNAVAILABLE", "503"),
+        ("/quote", changed("/quote/output/token", json!(stranger)), "ROUTING_QUOTE_REFUSED", "output.token"),
+        ("/quote", changed("/quote/swapper", json!(stranger)), "ROUTING_QUOTE_REFUSED", "swapper"),
+        ("/quote", changed("/quote/chainId", json!(1)), "ROUTING_QUOTE_REFUSED", "chainId"),
+        ("/quote", changed("/quote/output/amount", json!("999999999999")), "ROUTING_QUOTE_REFUSED", "it claims"),
+        ("/swap", changed("/swap/to", json!(stranger)), "ROUTING_QUOTE_REFUSED", "swap.to"),
+        ("/swap", changed("/swap/value", json!("0x5")), "ROUTING_QUOTE_REFUSED", "wei along"),
+        ("/swap", raw("HTTP/1.1 500 Down", "{}"), "SDK_FALLBACK_UNAVAILABLE", "500"),
+    ] {
+        let liar = Liar::start(&desk.services(), path, lie);
+        let (envelope, exit) = desk.call("uniswap_execute_swap", &swap(), &liar.url(), &[]);
+        assert_eq!((&envelope["error"]["code"], exit), (&json!(code), 1), "{path} {says}: {envelope}");
+        let error = &envelope["error"];
+        assert!(error["message"].as_str().unwrap().contains(says), "{says}: {envelope}");
+        assert!(error["suggestion"].as_str().unwrap().len() > 20);
+    }
+    assert_eq!(desk.sent(), before, "nothing was sent");
+
+    // A lie about an allowance changes nothing: the chain's word stands, and the other is told as what it is.
+    let liar = Liar::start(&desk.services(), "/check_approval", changed("/approval", Value::Null));
+    let asked = json!({"token": "WETH", "chain": "ethereum"});
+    let (allowed, _) = desk.call("uniswap_check_allowance", &asked, &liar.url(), &[]);
+    assert_eq!(allowed["data"]["needs_approval"], true);
+    assert_eq!(allowed["decision_hints"]["quote_source"]["agrees_with_chain"], false, "{allowed}");
+}

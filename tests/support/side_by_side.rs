@@ -1,0 +1,96 @@
+//! The own router and the sidecar's on the same pools of the same block: what each gives, after gas, and how long it
+//! takes. Shared by tests and benchmarks through `#[path]`; whoever includes it includes `mainnet.rs` beside it.
+
+use std::time::{Duration, Instant};
+
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider;
+use bardo::base::units::BasisPoints;
+use bardo::chain::network::named;
+use bardo::uniswap::discovery::{PoolReader, Reach};
+use bardo::uniswap::pool::Exact;
+use bardo::uniswap::quote::{Ask, NOBODY, OwnRouter, QuoteSource, Quoted};
+use bardo::uniswap::routing::{GasCost, RouteRequest};
+use bardo::uniswap::sidecar::Sidecar;
+
+use super::mainnet::{DAI, Mainnet, USDC, USDT, WBTC, WETH};
+
+/// One question and both answers.
+pub struct Row {
+    pub name: &'static str,
+    pub exact: Exact,
+    pub own: Quoted,
+    pub own_time: Duration,
+    pub sidecar: Quoted,
+    pub sidecar_time: Duration,
+}
+
+/// Small and large, whole and split, over one and more pools, and an exact output.
+pub async fn rows(mainnet: &Mainnet) -> Vec<Row> {
+    let network = named().iter().find(|network| network.chain_id == 1).expect("ethereum");
+    let pools = PoolReader::new(mainnet.provider.clone(), network).expect("its book is whole");
+    let sidecar = Sidecar::new(mainnet.socket.clone());
+    let ether = |whole: u64| U256::from(whole) * U256::from(10).pow(U256::from(18));
+    let cases: [(&str, Address, Address, [u8; 2], Exact); 6] = [
+        ("1 WETH to USDC", WETH, USDC, [18, 6], Exact::In(ether(1))),
+        ("200 WETH to USDC", WETH, USDC, [18, 6], Exact::In(ether(200))),
+        ("10 WBTC to DAI", WBTC, DAI, [8, 18], Exact::In(U256::from(1_000_000_000_u64))),
+        ("250,000 USDC to USDT", USDC, USDT, [6, 6], Exact::In(U256::from(250_000_000_000_u64))),
+        ("500,000 DAI to WETH", DAI, WETH, [18, 18], Exact::In(ether(500_000))),
+        ("WETH for 1,000 USDC", WETH, USDC, [18, 6], Exact::Out(U256::from(1_000_000_000_u64))),
+    ];
+    let mut rows = Vec::new();
+    for (name, token_in, token_out, decimals, exact) in cases {
+        let mut request = RouteRequest::new(token_in, token_out, exact);
+        let snapshot = pools.pools(&[token_in, token_out], BlockId::latest(), Reach::Whole).await.expect("pools");
+        let open = if matches!(exact, Exact::In(_)) { token_out } else { token_in };
+        let gas = mainnet.provider.get_gas_price().await.expect("a price");
+        request.gas = snapshot.pools.token_per_native(WETH, open).and_then(|price| GasCost::new(gas, &price));
+        let ask = Ask {
+            pools: &pools,
+            request: &request,
+            block: BlockId::from(snapshot.block_hash),
+            chain_id: 1,
+            swapper: NOBODY,
+            decimals,
+            slippage: BasisPoints::ZERO,
+            permit2: None,
+            routers: &[],
+        };
+        let started = Instant::now();
+        let own = OwnRouter.quote(&ask).await.expect("a route");
+        let own_time = started.elapsed();
+        let started = Instant::now();
+        let said = sidecar.quote(&ask).await.unwrap_or_else(|error| panic!("{name}: {error}"));
+        rows.push(Row { name, exact, own, own_time, sidecar: said, sidecar_time: started.elapsed() });
+    }
+    rows
+}
+
+/// The table.
+pub fn table(rows: &[Row]) -> String {
+    let mut text = format!(
+        "{:<22} {:>26} {:>26} {:>8} {:>9} {:>9} {:>9} {:>9}\n",
+        "", "own router", "sidecar", "bps", "own gas", "its gas", "own ms", "its ms"
+    );
+    for row in rows {
+        let open = |quoted: &Quoted| match row.exact {
+            Exact::In(_) => quoted.route.amount_out,
+            Exact::Out(_) => quoted.route.amount_in,
+        };
+        let ahead = row.sidecar.told.as_ref().and_then(|told| told.ahead_bps).unwrap_or_default();
+        text.push_str(&format!(
+            "{:<22} {:>26} {:>26} {:>8} {:>9} {:>9} {:>9.1} {:>9.1}\n",
+            row.name,
+            open(&row.own).to_string(),
+            open(&row.sidecar).to_string(),
+            ahead,
+            row.own.route.gas_units,
+            row.sidecar.route.gas_units,
+            row.own_time.as_secs_f64() * 1_000.0,
+            row.sidecar_time.as_secs_f64() * 1_000.0,
+        ));
+    }
+    text
+}
