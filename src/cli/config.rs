@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Exit, Failure, args::ConfigAction, load, print, print_json};
 use crate::base::{
-    config::{Config, Environment, Flags, Paths, TEMPLATE},
+    config::{Config, Environment, Flags, Paths, RpcUrl, TEMPLATE},
     text::{SafeText, width},
 };
 
@@ -138,7 +138,9 @@ fn settings(config: &Config) -> Vec<Shown> {
     let origin = quotes.source.as_ref().map_or_else(|| "default".to_owned(), |source| source.origin.to_string());
     add("quotes.source".into(), quotes.choice().word().into(), origin);
     if let Some(url) = &quotes.api_url {
-        add("quotes.api_url".into(), url.value.clone(), url.origin.to_string());
+        // A URL may carry a credential; without one it is as good as shown.
+        let shown = RpcUrl::parse(&url.value).map_or_else(|error| error.to_string(), |url| url.to_string());
+        add("quotes.api_url".into(), shown, url.origin.to_string());
     }
     if let Some(key) = &quotes.api_key {
         add("quotes.api_key".into(), "set, not shown".into(), key.origin.to_string());

@@ -141,3 +141,37 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
     assert_eq!(allowed["data"]["needs_approval"], true);
     assert_eq!(allowed["decision_hints"]["quote_source"]["agrees_with_chain"], false, "{allowed}");
 }
+
+#[test]
+fn the_doctor_says_who_is_asked_and_whether_it_answers() {
+    let desk = Desk::new();
+    let refusing = Liar::start(
+        &desk.services(),
+        "/swaps",
+        Lie::Raw(with_body("HTTP/1.1 401 No", b"{\"errorCode\":\"Unauthorized\"}")),
+    );
+    let doctor = |environment: &[(&str, &str)]| {
+        let mut command = bardo(desk.home.path());
+        for (name, value) in environment {
+            command.env(name, value);
+        }
+        let (out, _, _) = run(command.args(["doctor", "--json"]));
+        assert!(!out.contains(KEY), "{out}");
+        let told: Value = serde_json::from_str(&out).unwrap();
+        let checks = told["checks"].as_array().unwrap();
+        let quotes = checks.iter().find(|check| check["check"] == "quotes").unwrap();
+        format!("{}: {}", quotes["status"].as_str().unwrap(), quotes["detail"].as_str().unwrap())
+    };
+    let key = ("BARDO_UNISWAP_API_KEY", KEY);
+    assert_eq!(doctor(&[]), "ok: Bardo's own router, over the pools on chain");
+    let served = doctor(&[key, ("BARDO_UNISWAP_API_URL", &desk.services())]);
+    assert!(served.starts_with("ok: the Uniswap Trading API's shapes are served at http://127.0.0.1:"), "{served}");
+    let refused = doctor(&[key, ("BARDO_UNISWAP_API_URL", &refusing.url())]);
+    assert!(refused.starts_with("fail: ") && refused.contains("401"), "{refused}");
+    let wrong = doctor(&[key, ("BARDO_UNISWAP_API_URL", "http://example.com")]);
+    assert!(wrong.starts_with("fail: not the address of a service"), "{wrong}");
+    let silent = doctor(&[("BARDO_SIDECAR_SOCKET", "/nowhere/at/all.sock")]);
+    assert!(silent.starts_with("fail: the smart-order-router sidecar at /nowhere/at/all.sock"), "{silent}");
+    let missing = doctor(&[("BARDO_QUOTE_SOURCE", "trading-api")]);
+    assert!(missing.starts_with("fail: ") && missing.contains("no key"), "{missing}");
+}

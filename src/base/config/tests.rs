@@ -250,3 +250,34 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         assert!(line == 2 && text.contains(says), "{file}: {text}");
     }
 }
+
+#[test]
+fn quotes_come_from_the_first_that_is_set_up_unless_one_is_named() {
+    use super::QuoteChoice;
+    use secrecy::ExposeSecret as _;
+
+    let (dir, environment) = home("[quotes]\nsidecar_socket = \"/run/side.sock\"\n");
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    assert_eq!(config.quotes.choice(), QuoteChoice::Sidecar);
+    let with_key = with(dir.path(), &[("BARDO_UNISWAP_API_KEY", "key-secret-9")]);
+    let config = Config::load(&with_key, &Flags::default()).unwrap();
+    assert_eq!(config.quotes.choice(), QuoteChoice::TradingApi);
+    assert_eq!(config.quotes.api_key.as_ref().unwrap().value.expose_secret(), "key-secret-9");
+    assert!(!format!("{config:?} {with_key:?}").contains("key-secret"), "no Debug shows it");
+    let named = with(dir.path(), &[("BARDO_UNISWAP_API_KEY", "key"), ("BARDO_QUOTE_SOURCE", "own")]);
+    assert_eq!(Config::load(&named, &Flags::default()).unwrap().quotes.choice(), QuoteChoice::Own);
+    for (name, value) in
+        [("BARDO_QUOTE_SOURCE", "best"), ("BARDO_UNISWAP_API_KEY", "two words"), ("BARDO_UNISWAP_API_KEY", "a\nb")]
+    {
+        let error = Config::load(&with(dir.path(), &[(name, value)]), &Flags::default()).unwrap_err().to_string();
+        assert!(error.contains(name) && !error.contains(value), "{error}");
+    }
+    for (file, says) in [
+        ("[quotes]\nsource = \"best\"\n", "known: trading-api, sidecar, own"),
+        ("[quotes]\nkey = \"secret\"\n", "unknown key 'key'"),
+        ("[quotes]\napi_url = 5\n", "must be a URL"),
+    ] {
+        let (line, _, text) = problem(file);
+        assert!(line == 2 && text.contains(says), "{file}: {text}");
+    }
+}
