@@ -138,7 +138,8 @@ fn api(url: &str) -> TradingApi {
 }
 
 fn set(value: &mut Value, pointer: &str, to: Value) {
-    *value.pointer_mut(pointer).unwrap_or_else(|| panic!("{pointer} in {value}")) = to;
+    assert!(value.pointer(pointer).is_some(), "{pointer} in {value}");
+    *value.pointer_mut(pointer).unwrap() = to;
 }
 
 fn words(error: QuoteError) -> String {
@@ -337,8 +338,8 @@ async fn a_quote_that_lies_about_anything_is_refused() {
     }
     // A true pool that is a bad way: all of a large sale through the shallowest.
     let deep = desk.request(desk.weth, desk.usdc, Exact::In(U256::from(ONE) * U256::from(300))).await;
-    let snapshot = desk.pools.pools(&[desk.weth, desk.usdc], BlockId::latest(), Reach::Whole);
-    let snapshot = snapshot.await.unwrap();
+    let pair = [desk.weth, desk.usdc];
+    let snapshot = desk.pools.pools(&pair, BlockId::latest(), Reach::Whole).await.unwrap();
     let worst = snapshot.pools.between(desk.weth, desk.usdc).filter_map(|(pool, way)| {
         Some((pool.quote(way, Exact::In(deep.exact.amount())).ok()?.amount_out, pool.address()))
     });

@@ -331,3 +331,59 @@ fn gas_is_priced_in_the_open_side() {
     assert_eq!(set.token_per_native(token(0), token(2)), one);
     assert_eq!(set.token_per_native(token(0), token(3)), None);
 }
+
+/// What others name is counted anew, and what is no route is refused for what it is.
+#[test]
+fn a_named_route_is_counted_over_our_pools_or_refused() {
+    // 0: V2 of tokens 0 and 1, 1: V3 of the same, 2: V3 of 1 and 2, 3: V2 of 0 and 2.
+    let set = PoolSet::new(pools_of(&[(0, 1, 60, 0, 0), (0, 1, 60, 0, 2), (1, 1, 60, 0, 3), (0, 2, 60, 0, 0)]));
+    let pool = |at: u64| Address::from_word(U256::from(at + 100).into());
+    let named = |parts: &[(&[u64], u64)]| -> Vec<NamedPath> {
+        let path = |(pools, amount): &(&[u64], u64)| NamedPath {
+            pools: pools.iter().map(|at| pool(*at)).collect(),
+            amount: U256::from(*amount),
+        };
+        parts.iter().map(path).collect()
+    };
+    let sale = request(0, 2, Exact::In(U256::from(1_000_000)), 1);
+    let of = |parts: &[(&[u64], u64)]| rebuild(&set, &sale, &named(parts));
+
+    let route = of(&[(&[0, 2], 400_000), (&[3], 600_000)]).unwrap();
+    assert_eq!(route.legs.iter().map(|leg| leg.share_bps).collect::<Vec<_>>(), [4_000, 6_000]);
+    // By the pools themselves: through the pair and the next pool, and straight.
+    let quote = |at: u64, from: u8, amount: U256| {
+        let pool = set.get(pool(at)).unwrap();
+        pool.quote(pool.zero_for_one(token(from)).unwrap(), Exact::In(amount)).unwrap().amount_out
+    };
+    let through = quote(2, 1, quote(0, 0, U256::from(400_000)));
+    assert_eq!(route.amount_out, through + quote(3, 0, U256::from(600_000)));
+    assert_eq!(route.amount_in, U256::from(1_000_000));
+    // A third each: shares are whole basis points, and nothing is lost.
+    let thirds = of(&[(&[0, 2], 333_334), (&[3], 666_666)]).unwrap();
+    assert_eq!(thirds.legs.iter().map(|leg| leg.share_bps).sum::<u32>(), 10_000);
+    assert_eq!(thirds.amount_in, U256::from(1_000_000));
+
+    let whole = 1_000_000;
+    let cases: [(&[(&[u64], u64)], RebuildError); 11] = [
+        (&[], RebuildError::Paths(0)),
+        (&[(&[3], 1); 9], RebuildError::Paths(9)),
+        (&[(&[3], whole - 1)], RebuildError::Amounts),
+        (&[(&[3], u64::MAX), (&[0, 2], 5)], RebuildError::Amounts),
+        (&[(&[], whole)], RebuildError::Hops(0)),
+        (&[(&[0, 2, 3, 1], whole)], RebuildError::Hops(4)),
+        (&[(&[77], whole)], RebuildError::UnknownPool(pool(77))),
+        (&[(&[2], whole)], RebuildError::NotAChain(pool(2))),
+        (&[(&[0], whole)], RebuildError::OtherToken(token(1))),
+        (&[(&[3], 400_000), (&[3], 600_000)], RebuildError::PoolTwice(pool(3))),
+        (&[(&[3], whole - 99), (&[0, 2], 99)], RebuildError::TinyPart),
+    ];
+    for (parts, wanted) in cases {
+        assert_eq!(of(parts), Err(wanted), "{parts:?}");
+    }
+    let buy = request(0, 2, Exact::Out(U256::from(whole)), 1);
+    assert_eq!(rebuild(&set, &buy, &named(&[(&[0, 2], whole)])), Err(RebuildError::Mixed));
+    assert!(rebuild(&set, &buy, &named(&[(&[1, 2], whole)])).is_ok());
+    // More than the pair holds.
+    let all = request(0, 2, Exact::Out(U256::from(1_u64 << 61)), 1);
+    assert_eq!(rebuild(&set, &all, &named(&[(&[3], 1 << 61)])), Err(RebuildError::CannotFill));
+}
