@@ -27,6 +27,7 @@ use crate::uniswap::claim::{self, Asked};
 use crate::uniswap::discovery::{DiscoveryError, PoolReader, PoolSnapshot, Reach};
 use crate::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use crate::uniswap::pool::{Exact, Version};
+use crate::uniswap::ratio::Ratio;
 use crate::uniswap::router::{Recipient, SwapRequest, Version as RouterVersion, plan};
 use crate::uniswap::routing::{GasCost, PoolSet, Route, RouteError, RouteRequest, best_route};
 use crate::uniswap::trading::SwapStatus;
@@ -39,6 +40,8 @@ const PERMIT_SECONDS: u64 = 1_800;
 const AUTO_SLIPPAGE: u32 = 50;
 /// Blocks that a V3 order falls over.
 const FALLS_OVER: u16 = 30;
+/// Up to this impact a route over the ticks near the price is the best, in basis points.
+const NEAR_IMPACT_BPS: u64 = 1_000;
 /// The most transactions that are asked of at once.
 const MOST_HASHES: usize = 50;
 
@@ -180,15 +183,27 @@ async fn best(
     versions: impl Fn(Version) -> bool,
 ) -> Result<(Route, Arc<PoolSnapshot>), Answer> {
     let (token_in, token_out) = (desk.pooled(asked.token_in)?, desk.pooled(asked.token_out)?);
-    let pools = desk.pools.pools(&[token_in, token_out], BlockId::latest(), Reach::Whole).await.map_err(unfound)?;
+    let pair = [token_in, token_out];
+    let near = desk.pools.pools(&pair, BlockId::latest(), Reach::Near).await.map_err(unfound)?;
     let gas_price = desk.client.provider().get_gas_price().await.map_err(|_| ill(&"the chain does not answer"))?;
     let mut request = RouteRequest::new(token_in, token_out, asked.exact);
     let open = if matches!(asked.exact, Exact::In(_)) { token_out } else { token_in };
     let wrapped = desk.contract(Contract::WrappedNative)?;
-    request.gas = pools.pools.token_per_native(wrapped, open).and_then(|price| GasCost::new(gas_price, &price));
-    let allowed = PoolSet::new(pools.pools.pools().iter().filter(|pool| versions(pool.version())).cloned());
-    let route = best_route(&allowed, &request).map_err(|error| no_route(&error))?;
-    Ok((route, pools))
+    request.gas = near.pools.token_per_native(wrapped, open).and_then(|price| GasCost::new(gas_price, &price));
+    let over = |pools: &PoolSnapshot| {
+        let allowed = pools.pools.pools().iter().filter(|pool| versions(pool.version())).cloned();
+        best_route(&PoolSet::new(allowed), &request)
+    };
+    // As the own router does: all ticks only where those near the price do not decide it.
+    let bound = Ratio::of(U256::from(NEAR_IMPACT_BPS), U256::from(10_000));
+    match over(&near) {
+        Ok(route) if bound.is_some_and(|bound| route.price_impact <= bound) => return Ok((route, near)),
+        Ok(_) | Err(RouteError::InsufficientLiquidity { .. }) => {}
+        Err(error) => return Err(no_route(&error)),
+    }
+    let block = BlockId::from(near.block_hash);
+    let whole = desk.pools.pools(&pair, block, Reach::Whole).await.map_err(unfound)?;
+    Ok((over(&whole).map_err(|error| no_route(&error))?, whole))
 }
 
 async fn classic(

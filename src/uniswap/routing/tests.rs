@@ -364,9 +364,10 @@ fn a_named_route_is_counted_over_our_pools_or_refused() {
     assert_eq!(thirds.amount_in, U256::from(1_000_000));
 
     let whole = 1_000_000;
+    let nine: [(&[u64], u64); 9] = [(&[3], 1); 9];
     let cases: [(&[(&[u64], u64)], RebuildError); 11] = [
         (&[], RebuildError::Paths(0)),
-        (&[(&[3], 1); 9], RebuildError::Paths(9)),
+        (&nine, RebuildError::Paths(9)),
         (&[(&[3], whole - 1)], RebuildError::Amounts),
         (&[(&[3], u64::MAX), (&[0, 2], 5)], RebuildError::Amounts),
         (&[(&[], whole)], RebuildError::Hops(0)),
