@@ -43,7 +43,7 @@ impl Desk {
     /// How many transactions the first development account has sent.
     fn sent(&self) -> Value {
         let account = self.devnet.described["chains"][0]["accounts"][0].clone();
-        crate::devnet::ask_with(self.devnet.url(0), "eth_getTransactionCount", json!([account, "latest"]))
+        crate::devnet_process::ask(self.devnet.url(0), "eth_getTransactionCount", json!([account, "latest"]))
     }
 }
 
