@@ -55,11 +55,20 @@ pub const KEYS: &[(&str, &str)] = &[
 /// What `bardo config init` writes: every key, with its default or an example, commented out.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
-const TOP: &[&str] =
-    &[
-        "network", "book", "data_dir", "log", "account", "chains", "console", "keys", "order_type", "prices", "quotes",
-        "safety",
-    ];
+const TOP: &[&str] = &[
+    "network",
+    "book",
+    "data_dir",
+    "log",
+    "account",
+    "chains",
+    "console",
+    "keys",
+    "order_type",
+    "prices",
+    "quotes",
+    "safety",
+];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
 const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status"];
 const SAFETY: &[&str] =
