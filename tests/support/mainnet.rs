@@ -125,7 +125,7 @@ async fn furnish(provider: &DynProvider, sidecar: &Path) {
     let desk = Desk { provider, me };
     desk.lay(V3_FACTORY, &Contract::UniswapV3Factory.code().expect("code")).await;
     desk.lay(V2_FACTORY, &Contract::UniswapV2Factory.creation(&me.abi_encode()).expect("code")).await;
-    desk.lay(WETH, &Contract::WETH9.code().expect("code")).await;
+    desk.lay(WETH, &Contract::Weth9.code().expect("code")).await;
     for (symbol, (token, decimals, _)) in ["USDC", "USDT", "DAI", "WBTC"].into_iter().zip(&TOKENS[1..]) {
         let arguments = (symbol.to_owned(), symbol.to_owned(), U256::from(*decimals)).abi_encode_params();
         desk.lay(*token, &Contract::MockERC20.creation(&arguments).expect("code")).await;
@@ -224,7 +224,8 @@ impl Desk<'_> {
         let (token0, token1) = if a < b { (a, b) } else { (b, a) };
         let (amount0, amount1) = (raw(token0, dollars), raw(token1, dollars));
         // The root of amount1 / amount0, times 2^96: both sides are worth the same.
-        let root = ((amount1 << 128) / amount0).root(2) << 32;
+        let ratio: U256 = (amount1 << 128_usize) / amount0;
+        let root: U256 = ratio.root(2) << 32_usize;
         let create = NonfungiblePositionManager::createAndInitializePoolIfNecessaryCall {
             token0,
             token1,
