@@ -23,8 +23,8 @@ use bardo::engine::{
 };
 use bardo::fabric::Fabric;
 use bardo::runtime::questions::{About, Part, Told, mirror};
-use bardo::safety::approval::{ApprovalRequest, Scope};
 use bardo::safety::approval::Consent;
+use bardo::safety::approval::{ApprovalRequest, Scope};
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;

@@ -69,8 +69,21 @@ pub const KEYS: &[(&str, &str)] = &[
 /// What `bardo config init` writes: every key, with its default or an example, commented out.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
-const TOP: &[&str] =
-    &["network", "book", "data_dir", "log", "account", "chains", "console", "golem", "keys", "order_type", "prices", "quotes", "safety"];
+const TOP: &[&str] = &[
+    "network",
+    "book",
+    "data_dir",
+    "log",
+    "account",
+    "chains",
+    "console",
+    "golem",
+    "keys",
+    "order_type",
+    "prices",
+    "quotes",
+    "safety",
+];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
 const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle"];
 const SAFETY: &[&str] =
