@@ -17,7 +17,7 @@ use bardo::fabric::{
 };
 use bardo::runtime::handle::{Command, Handle, News, SessionEnd};
 use bardo::runtime::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, Change, Costs, Offered, Part, Place, Question, QuestionKey, RawCall,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, Costs, Offered, Part, Place, Question, QuestionKey, RawCall,
 };
 use serde_json::json;
 
@@ -228,6 +228,14 @@ fn action(words: &SafeText) -> ActionAsked {
             worst: Some("+1".to_owned()),
             gas: false,
         }],
+        arrival: Some(ArrivalTold {
+            chain_id: 31_338,
+            symbol: words.clone(),
+            address: None,
+            expected: "1".to_owned(),
+            least: "1".to_owned(),
+        }),
+        order: Some(OrderTold { kind: words.clone(), usable_until: 1, fields: vec![(words.clone(), words.clone())] }),
         allowances: vec![AllowanceAfter {
             symbol: words.clone(),
             spender: Address::ZERO,
