@@ -65,6 +65,24 @@ failpoints! {
     Settled = "settle.settled",
     /// The answer is kept under its key and was not given.
     Kept = "key.kept",
+    /// An order is signed, in memory only.
+    OrderSigned = "order.signed",
+    /// Inside the transaction that stores its signature.
+    OrderInsideStore = "order.inside-store",
+    /// Its signature is on disk; nobody has it.
+    OrderStored = "order.stored",
+    /// It is written down that it is about to be handed in.
+    OrderSubmitting = "order.submitting",
+    /// The service has answered; the answer is not written down.
+    OrderAnswered = "order.answered",
+    /// The answer is on disk.
+    OrderSubmitted = "order.submitted",
+    /// What the chain says of it is known; it is not written down.
+    OrderLooked = "order.looked",
+    /// Inside the transaction that writes its end down and settles what was held for it.
+    OrderInsideEnd = "order.inside-end",
+    /// Its end is on disk; nobody was told.
+    OrderEnded = "order.ended",
     /// Recovery knows what was left open.
     RecoveryRead = "recovery.read",
     /// Recovery is inside the transaction that gives nonces back.

@@ -108,8 +108,12 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                 }
                 orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
             } else if catalog.get(tool).is_some_and(|entry| follows(entry)) {
-                orders = Some(runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone()).await);
+                orders = Some(runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), false).await);
             }
+        }
+        if ledger.is_none() && catalog.get(tool).is_some_and(|entry| quotes(entry)) {
+            let offered = runtime::auctions(config, &opened).await;
+            opened.world = opened.world.offering(offered);
         }
         let asking = acting.as_ref().map(|acting| tokio::spawn(consent::ask(acting.pipeline.desk().clone())));
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
@@ -174,6 +178,11 @@ fn needs_ledger(entry: Option<&Arc<Entry>>, idempotency_key: Option<&str>) -> bo
 /// Whether it looks at orders that are kept in the ledger.
 fn follows(entry: &Entry) -> bool {
     matches!(entry.def.meta.card, Some(CardKind::Order | CardKind::CrossChain))
+}
+
+/// Whether it says by which way a swap would go.
+fn quotes(entry: &Entry) -> bool {
+    matches!(entry.def.meta.card, Some(CardKind::Quote))
 }
 
 fn writes(entry: &Entry) -> bool {

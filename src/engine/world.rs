@@ -1,5 +1,6 @@
 //! The world outside, as tools see it: the chains of one network, their prices, the wallet, the time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
@@ -16,6 +17,7 @@ use crate::chain::token::{self, Token};
 use crate::safety::operator::OperatorRules;
 use crate::safety::orders::Orders;
 use crate::uniswap::discovery::{DiscoveryError, PoolReader};
+use crate::uniswap::order::OrderKind;
 use crate::uniswap::quote::{OwnRouter, QuoteSource};
 
 /// The world outside, the same for every call of an executor.
@@ -31,6 +33,8 @@ pub struct World {
     pub rules: Option<Arc<OperatorRules>>,
     /// Signed orders and who settles them, where somebody is connected.
     pub orders: Option<Orders>,
+    /// Which kind of auction is offered on which chain, where that is known without a ledger.
+    auctions: BTreeMap<u64, OrderKind>,
     chains: Vec<WorldChain>,
     /// The networks of `chains`, in the same order.
     networks: Vec<Network>,
@@ -65,7 +69,17 @@ impl World {
     /// A world of these chains, with Bardo's own router for quotes. The first is the one that is meant where none is named.
     pub fn new(clock: Arc<dyn Clock>, account: Option<Address>, chains: Vec<WorldChain>, lost: Vec<LostChain>) -> Self {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
-        Self { clock, account, quotes: Arc::new(OwnRouter), rules: None, orders: None, chains, networks, lost }
+        Self {
+            clock,
+            account,
+            quotes: Arc::new(OwnRouter),
+            rules: None,
+            orders: None,
+            auctions: BTreeMap::new(),
+            chains,
+            networks,
+            lost,
+        }
     }
 
     /// The same world with quotes from elsewhere.
@@ -87,6 +101,20 @@ impl World {
     pub fn with_orders(mut self, orders: Option<Orders>) -> Self {
         self.orders = orders;
         self
+    }
+
+    /// The same world with the knowledge of which auctions are offered where, for calls that sign none.
+    #[must_use]
+    pub fn offering(mut self, auctions: BTreeMap<u64, OrderKind>) -> Self {
+        self.auctions = auctions;
+        self
+    }
+
+    /// The kind of auction that is offered on a chain; nothing where no order service is connected.
+    pub fn auction(&self, chain_id: u64) -> Option<OrderKind> {
+        let connected = self.orders.as_ref().and_then(|orders| orders.chain(chain_id).ok());
+        let connected = connected.filter(|chain| chain.auctions.is_some()).map(|chain| chain.kind);
+        connected.or_else(|| self.auctions.get(&chain_id).copied())
     }
 
     /// Signed orders and who settles them.

@@ -110,9 +110,12 @@ pub async fn acting(
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     });
-    pipeline.connect_orders(orders(config, opened, ledger, rules, fabric, clock).await);
+    let orders = orders(config, opened, ledger, rules, fabric, clock, !paper).await;
+    pipeline.connect_orders(orders.clone());
     if !paper {
         pipeline.recover().await.map_err(|refusal| refusal.error())?;
+        // What a program that was killed had signed and not handed in: here, since a short call is over before a round.
+        orders.hand_in_stored().await?;
         pipeline.keep_recovering(RECOVER_EVERY);
     }
     Ok(Acting { pipeline, account, phase, approve, paper: Paper::new(paper) })

@@ -21,7 +21,7 @@ use std::path::PathBuf;
 use crate::base::config::Config;
 
 pub use acting::{Hands, acting, rules};
-pub use orders::orders;
+pub use orders::{auctions, orders};
 pub use world::{OpenError, OpenWorld, open, open_telling};
 
 /// Where archetypes of the operator's own are: beside the configuration.

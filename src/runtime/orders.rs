@@ -1,5 +1,6 @@
 //! Who settles signed orders on each chain of a world, and which auction each chain uses.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::OpenWorld;
@@ -27,7 +28,14 @@ const BASE: [u64; 3] = [8_453, 84_532, DEVNET_BASE];
 /// Arbitrum's ids: its blocks come too fast for auctions by the second.
 const ARBITRUM: [u64; 2] = [42_161, 421_614];
 
-/// Connects the chains of `opened` with those who settle orders there, and begins to follow what was signed.
+/// Which kind of auction is offered on which chain of `opened`: what a quote says without a ledger at hand.
+pub async fn auctions(config: &Config, opened: &OpenWorld) -> BTreeMap<u64, OrderKind> {
+    let offered = order_chains(config, opened).await.into_iter().filter(|chain| chain.auctions.is_some());
+    offered.map(|chain| (chain.client.chain_id(), chain.kind)).collect()
+}
+
+/// Connects the chains of `opened` with those who settle orders there, and begins to follow what was signed. Whoever
+/// only looks or rehearses hands nothing in (`hands_in`).
 pub async fn orders(
     config: &Config,
     opened: &OpenWorld,
@@ -35,7 +43,20 @@ pub async fn orders(
     rules: Arc<dyn Rulebook>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
+    hands_in: bool,
 ) -> Orders {
+    let orders = Orders::new(OrdersConfig {
+        chains: order_chains(config, opened).await,
+        store: ledger.store.clone(),
+        rules,
+        clock,
+        fabric: fabric.clone(),
+    });
+    orders.follow(hands_in);
+    orders
+}
+
+async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
     let served = served(opened).await;
     let chains = opened.world.chains().iter().map(|chain| {
         let network = chain.network();
@@ -63,15 +84,7 @@ pub async fn orders(
         });
         OrderChain { client: chain.client.clone(), kind: kind(config, network), auctions, bridges }
     });
-    let orders = Orders::new(OrdersConfig {
-        chains: chains.collect(),
-        store: ledger.store.clone(),
-        rules,
-        clock,
-        fabric: fabric.clone(),
-    });
-    orders.follow();
-    orders
+    chains.collect()
 }
 
 /// The auction of a chain: what the configuration says, or what fits how its blocks are made.

@@ -291,6 +291,8 @@ fn shown(chain_id: u64, hash: B256, order: &Order, signature: &Bytes, hearsay: &
             let told = json!({ "filler": bid.filler, "name": bid.name, "output": bid.output.to_string() });
             fields.insert("bestBid".to_owned(), told);
         }
+        let named = hearsay.names.iter().map(|(filler, name)| json!({ "filler": filler, "name": name }));
+        fields.insert("fillers".to_owned(), named.collect());
     }
     shown
 }

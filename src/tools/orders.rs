@@ -1,14 +1,20 @@
-//! What the tools for orders share: how a placed order is summed up, and hashes as parameters.
+//! What the tools for orders share: hashes as parameters, an order looked at anew, the transaction that takes something
+//! of an order back, and which way a swap goes.
 
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{Address, B256, Bytes, U256};
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::base::error::ToolError;
 use crate::base::model::Check;
+use crate::base::text::SafeText;
 use crate::base::units::{Rounding, Usd};
-use crate::engine::World;
+use crate::engine::{CallContext, World};
 use crate::safety::orders::Record;
-use crate::tools::allowances::invalid;
+use crate::safety::pipeline::{Committed, State};
+use crate::safety::proposal::{Intent, Leg, Proposal, Purpose};
+use crate::tools::allowances::{Sent, invalid};
 use crate::uniswap::order::OrderKind;
 
 /// The checks that a signed order runs under.
@@ -59,6 +65,80 @@ pub(super) async fn look(world: &World, hash: B256) -> Result<(Record, Option<St
     }
 }
 
+/// Looks at an order anew of which something is to be taken back; only whoever signed it may.
+pub(super) async fn own(context: &CallContext, text: &str, parameter: &str) -> Result<Record, ToolError> {
+    let hash = hash(text, parameter)?;
+    context.step("Asking the chain");
+    let (record, _) = look(&context.world, hash).await?;
+    let account = context.world.account(None)?;
+    if account != record.account {
+        return Err(invalid(
+            parameter,
+            &format_args!("it was signed by {}, and this wallet is {account}", record.account),
+        ));
+    }
+    Ok(record)
+}
+
+/// The one transaction that takes something of an order back: it gives nothing out and allows nothing.
+pub(super) fn taking_back(
+    context: &CallContext,
+    record: &Record,
+    intent: Intent,
+    (to, data, gas_limit): (Address, Bytes, u64),
+    expected: &str,
+) -> Proposal {
+    let leg = Leg { purpose: Purpose::Main, to, value: U256::ZERO, data, gas_limit, slots: Vec::new() };
+    Proposal {
+        chain_id: record.chain_id,
+        tool: *context.meta(),
+        call_id: context.call_id(),
+        golem_id: context.golem_id().clone(),
+        account: record.account,
+        intent,
+        legs: vec![leg],
+        outflows: Vec::new(),
+        inflows: Vec::new(),
+        allowances: Vec::new(),
+        trade: None,
+        recipients: vec![record.account],
+        order: None,
+        expected_outcome: SafeText::clean(expected, 300),
+    }
+}
+
+/// The transaction that took something back.
+#[derive(Debug, Serialize, JsonSchema)]
+pub struct TakenBack {
+    /// Hash of the transaction; absent where nothing was sent.
+    tx_hash: Option<String>,
+    /// Block it is in; absent until it is in one.
+    block_number: Option<u64>,
+    /// Gas used, in units.
+    gas_used: u64,
+    /// Where to look at the transaction; absent where nothing was sent.
+    explorer_url: Option<String>,
+}
+
+impl TakenBack {
+    /// What became of it, whether that is its end, and a sentence that says so of `done`.
+    pub(super) fn of(
+        context: &CallContext,
+        committed: &Committed,
+        done: &str,
+    ) -> Result<(Self, bool, String), ToolError> {
+        let sent = Sent::of(context, committed)?;
+        let said = sent.explain(done);
+        let taken = Self {
+            tx_hash: sent.tx_hash,
+            block_number: sent.block_number,
+            gas_used: sent.gas_used,
+            explorer_url: sent.explorer_url,
+        };
+        Ok((taken, committed.state == State::Done, said))
+    }
+}
+
 /// From this many dollars on an auction is worth its wait: below, what a filler must earn for its own gas is more than
 /// what an attacker could take.
 const AUCTION_FROM_CENTS: u64 = 100_000;
@@ -77,8 +157,7 @@ pub(super) fn way(world: &World, chain_id: u64, preferred: bool, native_in: bool
     if !preferred {
         return pools("an auction was not asked for".to_owned());
     }
-    let chain = world.orders.as_ref().and_then(|orders| orders.chain(chain_id).ok());
-    let Some(chain) = chain.filter(|chain| chain.auctions.is_some()) else {
+    let Some(kind) = world.auction(chain_id) else {
         return pools("no order service is connected, so there is nobody who would fill an auction".to_owned());
     };
     if native_in {
@@ -89,7 +168,7 @@ pub(super) fn way(world: &World, chain_id: u64, preferred: bool, native_in: bool
     };
     match value {
         Some(value) if value >= from => Way {
-            auction: Some(chain.kind),
+            auction: Some(kind),
             why: "fillers compete for it out of public sight, and the filler pays the gas".to_owned(),
         },
         Some(_) => pools(format!(

@@ -21,6 +21,16 @@ use crate::uniswap::pool::Exact;
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::routing::{GasCost, Route, RouteRequest};
 
+/// The slippage of a swap in basis points, where nobody says otherwise.
+pub(super) const fn fifty() -> u32 {
+    50
+}
+
+/// That an auction is preferred, where nobody says otherwise.
+pub(super) const fn yes() -> bool {
+    true
+}
+
 /// A swap as it was asked for, its tokens resolved.
 pub(super) struct SwapAsk<'a> {
     /// On which chain.

@@ -23,6 +23,15 @@ pub struct Hearsay {
     pub transaction: Option<B256>,
     /// The best that a filler would take; known on devnets only.
     pub best_bid: Option<BestBid>,
+    /// What those who have to do with the order are called; known on devnets only.
+    pub names: Vec<(Address, SafeText)>,
+}
+
+impl Hearsay {
+    /// What `party` is called, if the service says so.
+    pub fn name_of(&self, party: Address) -> Option<SafeText> {
+        self.names.iter().find(|(address, _)| *address == party).map(|(_, name)| name.clone())
+    }
 }
 
 /// What a filler of a devnet would do.

@@ -13,6 +13,9 @@ use crate::base::service::ServiceError;
 use crate::base::text::SafeText;
 use crate::chain::service::JsonService;
 
+/// The most names that are read.
+const MOST_NAMES: usize = 32;
+
 /// An order service, for one chain.
 #[derive(Debug, Clone)]
 pub struct HttpOrders {
@@ -70,7 +73,15 @@ pub fn hearsay(answer: &Value, hash: B256, chain_id: u64) -> Result<Option<Hears
         None => None,
     };
     let best_bid = order.get("bestBid").and_then(bid);
-    Ok(Some(Hearsay { status, cosigned: Some(cosigned), transaction, best_bid }))
+    let named = order.get("fillers").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let names = named.iter().take(MOST_NAMES).filter_map(name).collect();
+    Ok(Some(Hearsay { status, cosigned: Some(cosigned), transaction, best_bid, names }))
+}
+
+/// Who a filler is, as only a devnet's service tells.
+fn name(value: &Value) -> Option<(Address, SafeText)> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    Some((Address::from_str(text("filler")?).ok()?, SafeText::clean(text("name")?, 40)))
 }
 
 /// What only a devnet's service tells.

@@ -1,8 +1,10 @@
 //! The safety pipeline on the embedded devnet: real contracts, real signatures, a real database.
 
+mod bridges;
 mod cage;
 mod calldata;
 mod consent;
+mod forged;
 mod operator;
 mod orders;
 mod properties;

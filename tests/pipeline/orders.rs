@@ -39,8 +39,10 @@ use crate::world::{World, devnet};
 enum Manner {
     /// As the devnet's own.
     Honest,
-    /// Takes orders and shows them to nobody, and says that they were filled.
-    Lies,
+    /// Takes orders and shows them to nobody, and says this of them.
+    Lies(ServiceStatus),
+    /// Takes orders, keeps them under a hash that is not theirs, and shows another order under theirs.
+    Swaps,
     /// Says no.
     Refuses,
     /// Takes the order and says nothing clear.
@@ -64,7 +66,8 @@ impl OrderGateway for Service {
         Box::pin(async move {
             match self.manner {
                 Manner::Honest => self.inner.submit(order, signature).await,
-                Manner::Lies => Ok(order.hash()),
+                Manner::Lies(_) => Ok(order.hash()),
+                Manner::Swaps => Ok(B256::repeat_byte(0xee)),
                 Manner::Refuses => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
                 Manner::Mumbles => {
                     self.inner.submit(order, signature).await?;
@@ -77,11 +80,37 @@ impl OrderGateway for Service {
     fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
         Box::pin(async move {
             match self.manner {
-                Manner::Lies => Ok(Some(Hearsay {
-                    status: ServiceStatus::Filled,
+                Manner::Swaps => {
+                    let other = bardo::uniswap::order::Draft {
+                        reactor: Address::repeat_byte(1),
+                        swapper: Address::repeat_byte(2),
+                        recipient: Address::repeat_byte(3),
+                        nonce: U256::from(4),
+                        deadline: u64::MAX / 2,
+                        cosigner: Address::repeat_byte(5),
+                        token_in: Address::repeat_byte(6),
+                        token_out: Address::repeat_byte(7),
+                        legs: bardo::uniswap::order::Legs::ExactIn {
+                            amount_in: U256::from(8),
+                            start_out: U256::from(9),
+                            least_out: U256::from(1),
+                        },
+                        auction: bardo::uniswap::order::Auction::CosignedTimes,
+                    };
+                    Ok(Some(Hearsay {
+                        status: ServiceStatus::Open,
+                        cosigned: Some(other.order().unwrap()),
+                        transaction: None,
+                        best_bid: None,
+                        names: vec![],
+                    }))
+                }
+                Manner::Lies(status) => Ok(Some(Hearsay {
+                    status,
                     cosigned: None,
                     transaction: Some(B256::repeat_byte(1)),
                     best_bid: None,
+                    names: vec![],
                 })),
                 Manner::Honest | Manner::Refuses | Manner::Mumbles => self.inner.look(hash).await,
             }
@@ -240,7 +269,7 @@ async fn a_priority_order_is_filled_at_what_its_fee_buys() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_order_is_void_and_its_money_free() {
-    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies).await;
+    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
     // The service says that it was filled; the chain knows nothing of it.
     let record = desk.orders.look(hash).await.unwrap();
@@ -324,4 +353,107 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
     assert_eq!(desk.world.nonce().await, nonce);
     assert_eq!(desk.orders.every().unwrap(), []);
     assert!(desk.world.client.provider().get_block_number().await.unwrap() > 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_service_says_the_chain_counts() {
+    let permit2 = |desk: &Desk| desk.world.contract(Contract::Permit2);
+    for (status, _) in ServiceStatus::WORDS {
+        let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(status)).await;
+        let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
+        let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+        let hash = desk.place(order("100", 3_000)).await;
+        for _ in 0..2 {
+            desk.orders.round().await.unwrap();
+        }
+        let record = desk.orders.record(hash).unwrap();
+        // It can be filled until its deadline, whatever is said: open here, held there, in nobody's way but its own.
+        assert_eq!((record.status.as_str(), record.stage), ("open", Stage::Submitted), "{status:?}");
+        assert!(desk.world.book.ends.lock().unwrap().is_empty(), "{status:?}: its money stays held");
+        let told: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
+        let lies = matches!(status, ServiceStatus::Filled | ServiceStatus::Expired | ServiceStatus::Cancelled);
+        let remark = told["remark"].as_str().unwrap_or_default();
+        assert_eq!(remark.contains("the chain counts"), lies, "{status:?}: {remark}");
+        assert!(told.get("fill").is_none_or(Value::is_null), "{status:?}: {told}");
+        let shown = desk.call("uniswap_get_uniswapx_order_status", json!({"order_hash": hash.to_string()})).await;
+        let shown = shown.data.unwrap();
+        assert_eq!((shown["status"].as_str(), &shown["fill_amount"]), (Some("open"), &Value::Null), "{status:?}");
+        assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1, "{status:?}");
+        // Nothing is lost: it is taken back, and what was there is there.
+        let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+        assert_eq!(void.status, Status::Success, "{status:?}: {void:#?}");
+        assert_eq!(desk.end(hash).await.status, "cancelled", "{status:?}");
+        let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+        assert_eq!(after, before, "{status:?}");
+        let (word, _) = nonce_position(signed(&record).info().nonce);
+        let call = Permit2::nonceBitmapCall { owner: desk.world.account(), word };
+        assert!(nonce_used(signed(&record).info().nonce, desk.world.ask(permit2(&desk), call).await));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn another_order_shown_under_this_hash_is_not_believed() {
+    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Swaps).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let record = desk.orders.look(hash).await.unwrap();
+    // What it answered was another hash: whether it has the order is not known, and it is not handed in again.
+    assert_eq!(record.stage, Stage::Submitting, "{record:#?}");
+    desk.orders.round().await.unwrap();
+    assert_eq!(desk.service.handed_in.lock().unwrap().len(), 1);
+    let told: Value = serde_json::from_str(desk.orders.record(hash).unwrap().card.as_deref().unwrap()).unwrap();
+    assert!(told["remark"].as_str().unwrap().contains("shows another order"), "{told}");
+    // The card is drawn from the order that was signed, not from the one that is shown.
+    let least = signed(&record).bounds().least_out[0].amount;
+    assert_eq!(raw(&told, "end_amount", 18), least);
+    assert!(told.get("exclusivity").is_none_or(Value::is_null), "{told}");
+    let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert_eq!(void.status, Status::Success, "{void:#?}");
+    assert_eq!(desk.end(hash).await.status, "cancelled");
+}
+
+/// A swap that prefers an auction goes to a service that refuses it and keeps the signature. Falling back to the pools
+/// waits until the order is void, and then whoever has the signature gets nothing for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn falling_back_from_an_auction_never_settles_both() {
+    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Refuses).await;
+    let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
+    let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    let swap = |prefer: bool| {
+        json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
+               "prefer_uniswapx": prefer, "deadline": 3_000})
+    };
+    let response = desk.call("uniswap_execute_swap", swap(true)).await;
+    assert_eq!(response.status, Status::Partial, "{response:#?}");
+    let hash: B256 = response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap();
+    let record = desk.orders.record(hash).unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Refused, "error"), "{record:#?}");
+
+    // The service said no, but the signature is out: neither way is open while it can be filled.
+    for prefer in [false, true] {
+        let refused = desk.call("uniswap_execute_swap", swap(prefer)).await;
+        assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{refused:#?}");
+        assert!(refused.error.unwrap().message().contains("can still be filled"));
+    }
+    let void = desk.call("uniswapx_cancel_order", json!({"order_hash": hash.to_string()})).await;
+    assert_eq!(void.status, Status::Success, "{void:#?}");
+    assert_eq!(desk.end(hash).await.status, "cancelled");
+
+    let fallback = desk.call("uniswap_execute_swap", swap(false)).await;
+    assert_eq!(fallback.status, Status::Success, "{fallback:#?}");
+    let after = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    assert_eq!(before[0] - after[0], U256::from(1_500_000_000), "sold once");
+    assert!(after[1] > before[1]);
+
+    // Now the service gives the signature to fillers after all.
+    let (order, signature) = (signed(&record), record.signature.clone().unwrap());
+    let handed = desk.service.inner.submit(&order, &signature).await;
+    for _ in 0..4 {
+        devnet().devnet.mine().await.unwrap();
+    }
+    if handed.is_ok() {
+        let heard = desk.service.inner.look(hash).await.unwrap().unwrap();
+        assert_eq!(heard.status, ServiceStatus::Cancelled);
+    }
+    let later = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
+    assert_eq!(later, after, "and never twice");
 }

@@ -406,6 +406,10 @@ impl Shared {
         match fate {
             Fate::Nothing => Ok(Adopted::Fresh(orphan.take_over(self.world.clock.now_millis()).await?)),
             Fate::Open => Err(orphan.in_progress()),
+            Fate::Placed { hash, bridge, status } => {
+                let answer = placed_without_answer(orphan.first, hash, bridge, &status);
+                Ok(Adopted::Answered(Box::new(orphan.answer(answer).await?)))
+            }
             Fate::Ended { succeeded, transactions } => {
                 let answer = left_without_answer(orphan.first, succeeded, &transactions);
                 Ok(Adopted::Answered(Box::new(orphan.answer(answer).await?)))
@@ -451,6 +455,21 @@ fn too_often(limit: u32, wait: u64) -> Refusal {
 enum Adopted {
     Fresh(Claim),
     Answered(Box<ToolResponse>),
+}
+
+/// The answer to a call whose program ended after it had signed an order and before it could answer. The order is
+/// followed like any other.
+fn placed_without_answer(call_id: CallId, hash: B256, bridge: bool, status: &str) -> ToolResponse {
+    let name = if bridge { "intent_id" } else { "order_hash" };
+    let explanation = format!("An earlier run signed order {hash} and ended before it could answer. It is {status}.");
+    ToolResponse {
+        call_id,
+        status: Status::Partial,
+        data: Some(serde_json::json!({ name: hash, "status": status })),
+        error: None,
+        decision_hints: Some(serde_json::json!({ "answered_by": "ledger" })),
+        explanation: Some(explanation),
+    }
 }
 
 /// The answer to a call whose program ended after something was signed and before it could answer: what the ledger

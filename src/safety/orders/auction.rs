@@ -232,7 +232,8 @@ fn card(
     let bounds = order.bounds();
     let least = bounds.least_out.iter().fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
     let drawn = cosigned.unwrap_or(order);
-    let exclusivity = exclusivity(drawn);
+    let named = |party: Address| heard.and_then(|heard| heard.name_of(party));
+    let exclusivity = exclusivity(drawn).map(|one| Exclusivity { name: named(one.filler), ..one });
     let filler = exclusivity.as_ref().map(|one| one.filler).unwrap_or_default();
     let at = |number: u64, timestamp: u64, base_fee: u128, priority_fee: u128, filler: Address| At {
         chain_id: record.chain_id,
@@ -277,7 +278,7 @@ fn card(
     let fill = standing.fill.as_ref().map(|fill| OrderFill {
         tx: fill.place.clone(),
         filler: fill.filler,
-        name: None,
+        name: named(fill.filler),
         amount_in: text(fill.paid, given),
         // The chain's own coin leaves no event: then what the curve asks there is what came, or the fill had failed.
         amount_out: text(if wanted.address.is_zero() { current } else { fill.received }, wanted),

@@ -24,6 +24,7 @@ use alloy::primitives::{Address, B256, Bytes};
 
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::service::ServiceError;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
@@ -264,8 +265,10 @@ impl Orders {
             .await?;
         let record = self.record(hash)?;
         let (true, Some(signature)) = (ours, record.signature.clone()) else { return Ok(record) };
+        failpoint::reach(Failpoint::OrderSubmitting);
         let answer = tokio::time::timeout(SERVICE_PATIENCE, self.hand_in(&record, &signature)).await;
         let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not answer in time"))));
+        failpoint::reach(Failpoint::OrderAnswered);
         let (stage, remark) = match answer {
             Ok(found) if found == hash => (Stage::Submitted, String::new()),
             Ok(found) => (Stage::Submitting, format!("the service keeps it as {found}, which is another order")),
@@ -291,6 +294,7 @@ impl Orders {
                 record::advance(transaction, hash, (Stage::Submitting, stage), status, now)
             })
             .await?;
+        failpoint::reach(Failpoint::OrderSubmitted);
         self.look_with(hash, &remark).await
     }
 
@@ -333,6 +337,7 @@ impl Orders {
     }
 
     async fn write_down(&self, record: &Record, seen: Seen) -> Result<(), OrderError> {
+        failpoint::reach(Failpoint::OrderLooked);
         let Seen { card, end } = seen;
         let (hash, status, json) = (record.hash, card.status(), card.json()?);
         {
@@ -365,43 +370,68 @@ impl Orders {
                     permit::note_end(transaction, kept.permit_id, word)?;
                 }
                 record::note_card(transaction, hash, status, &json, now)?;
+                if end.is_some() {
+                    failpoint::reach(Failpoint::OrderInsideEnd);
+                }
                 Ok(true)
             })
             .await?;
+        if end.is_some() {
+            failpoint::reach(Failpoint::OrderEnded);
+        }
         if first {
             self.inner.fabric.emit(&record.golem_id, Some(record.call_id), card.event());
         }
         Ok(())
     }
 
-    /// Looks at everything that is live once; what was signed and not handed in yet is handed in, unless a stop is
-    /// in force or its time is over.
+    /// Looks at everything that is live once, and hands in before what was signed and not handed in yet.
     ///
     /// # Errors
     /// The database's failure; what a chain or a service does not answer is looked at again in the next round.
     pub async fn round(&self) -> Result<usize, OrderError> {
+        self.hand_in_stored().await?;
+        self.look_at_all().await
+    }
+
+    /// Hands in what was signed and stored and not handed in, by this program or one that was killed; unless a stop is
+    /// in force, or its time is over. Answers how many there were.
+    ///
+    /// # Errors
+    /// The database's failure; what a service does not take is tried again by whoever calls this again.
+    pub async fn hand_in_stored(&self) -> Result<usize, OrderError> {
+        let (now, stopped) = (self.inner.clock.now_seconds(), self.inner.rules.stop().is_some());
+        let waits = |record: &Record| record.stage == Stage::Signed && record.usable_until() > now && !stopped;
+        let waiting: Vec<B256> = self.live()?.iter().filter(|record| waits(record)).map(|record| record.hash).collect();
+        for hash in &waiting {
+            if let Err(error) = self.submit(*hash).await {
+                tracing::warn!(order = %hash, %error, "an order could not be handed in");
+            }
+        }
+        Ok(waiting.len())
+    }
+
+    async fn look_at_all(&self) -> Result<usize, OrderError> {
         let live = self.live()?;
-        let count = live.len();
-        for record in live {
-            let now = self.inner.clock.now_seconds();
-            let hand_in =
-                record.stage == Stage::Signed && self.inner.rules.stop().is_none() && record.usable_until() > now;
-            let looked = if hand_in { self.submit(record.hash).await } else { self.look(record.hash).await };
-            if let Err(error) = looked {
+        for record in &live {
+            if let Err(error) = self.look(record.hash).await {
                 tracing::warn!(order = %record.hash, %error, "an order could not be looked at");
             }
         }
-        Ok(count)
+        Ok(live.len())
     }
 
-    /// Follows every live order until all clones of this are gone. Must be called on a tokio runtime.
-    pub fn follow(&self) {
+    /// Follows every live order until all clones of this are gone. Whoever only looks, or rehearses, hands nothing in.
+    /// Must be called on a tokio runtime.
+    pub fn follow(&self, hands_in: bool) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(ROUND).await;
                 let Some(inner) = inner.upgrade() else { return };
-                if let Err(error) = (Self { inner }).round().await {
+                let orders = Self { inner };
+                let round = if hands_in { orders.round().await } else { orders.look_at_all().await };
+                if let Err(error) = round {
                     tracing::warn!(%error, "orders cannot be followed");
                 }
             }

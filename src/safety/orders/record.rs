@@ -294,6 +294,17 @@ pub(crate) fn of_permit(connection: &Connection, permit_id: PermitId) -> Result<
     row.map(Raw::read).transpose()
 }
 
+/// The order that was signed for this call.
+pub(crate) fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record>, StoreError> {
+    let row = connection
+        .prepare_cached(&format!(
+            "SELECT {COLUMNS} FROM safety_order WHERE call_id = ?1 AND signature IS NOT NULL ORDER BY created_at DESC"
+        ))?
+        .query_row([call_id.to_string()], raw)
+        .optional()?;
+    row.map(Raw::read).transpose()
+}
+
 /// Every order that has been signed and has not ended, the oldest first.
 pub(crate) fn live(connection: &Connection) -> Result<Vec<Record>, StoreError> {
     all(connection, "stage NOT IN ('reserved', 'ended')")

@@ -92,6 +92,8 @@ pub struct LegReport {
     pub purpose: Purpose,
     /// Its hash; if it was replaced, of the one that took its place.
     pub hash: B256,
+    /// Which way it went to the chain.
+    pub route: Route,
     /// Its place among the signer's transactions.
     pub nonce: u64,
     /// Where it is.
@@ -110,6 +112,7 @@ pub struct LegReport {
 pub(super) struct Stored {
     pub kept: Kept,
     pub signed: Signed,
+    pub route: Route,
 }
 
 /// What was held for a plan.
@@ -486,7 +489,7 @@ impl Pipeline {
             Ok(kept) => {
                 failpoint::reach(Failpoint::Stored);
                 self.say_leg(framed, leg, signed.hash(), TxState::Signed, None);
-                Ok(Stored { kept, signed })
+                Ok(Stored { kept, signed, route })
             }
             // Whether it is on disk is not known; it was not sent, and recovery settles it.
             Err(error) => Err(NotStored {

@@ -10,6 +10,7 @@ use super::capability::Capability;
 use super::commit::Held;
 use super::{Pipeline, Prepared, Refusal};
 use crate::base::error::ErrorCode;
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{self, Token, TokenId};
@@ -167,15 +168,18 @@ impl Pipeline {
                 return Err(not_placed);
             }
         };
+        failpoint::reach(Failpoint::OrderSigned);
         if stopped() {
             return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was handed on"));
         }
         let clock = self.inner.clock.clone();
         let stored = self.inner.store.write(move |transaction| -> Result<bool, StoreError> {
-            record::keep_signature(transaction, hash, &signature, gas, clock.now_millis())
+            let kept = record::keep_signature(transaction, hash, &signature, gas, clock.now_millis())?;
+            failpoint::reach(Failpoint::OrderInsideStore);
+            Ok(kept)
         });
         match stored.await {
-            Ok(true) => {}
+            Ok(true) => failpoint::reach(Failpoint::OrderStored),
             Ok(false) => return Err(NotPlaced::before(ErrorCode::StoreUnavailable, "the order was not written down")),
             Err(error) => {
                 // Whether it is on disk is not known; it was not handed on.

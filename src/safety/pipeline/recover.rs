@@ -26,6 +26,7 @@ use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::orders::record as orders;
 use crate::safety::permit;
 use crate::safety::rulebook::{End, Reservation, ReserveError};
+use crate::safety::typed::TypedMessage;
 use crate::store::StoreError;
 
 pub use left_over::LeftOver;
@@ -60,6 +61,15 @@ pub enum Fate {
     Nothing,
     /// It goes on.
     Open,
+    /// What was signed is an order, which others settle.
+    Placed {
+        /// The order's hash, or the bridge order's id.
+        hash: B256,
+        /// Whether it is a bridge order.
+        bridge: bool,
+        /// Where it stood when it was looked at last.
+        status: String,
+    },
     /// It has come to its end, in these transactions.
     Ended {
         /// Whether they all succeeded, rather than one reverting.
@@ -396,6 +406,10 @@ fn left((used, owner, last): Columns) -> Result<Left, StoreError> {
 }
 
 fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<Fate, StoreError> {
+    if let Some(order) = orders::of_call(connection, call_id)? {
+        let bridge = matches!(order.message, TypedMessage::CrossChainOrder { .. });
+        return Ok(Fate::Placed { hash: order.hash, bridge, status: order.status });
+    }
     let mut statement = connection.prepare(
         "SELECT ended, hash FROM safety_permit AS used LEFT JOIN safety_leg AS signed ON signed.permit_id = used.permit_id
          WHERE call_id = ?1 ORDER BY consumed_at, leg",

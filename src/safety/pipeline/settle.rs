@@ -65,11 +65,12 @@ impl Pipeline {
         sender: &Sender,
         stored: Stored,
     ) -> LegReport {
-        let Stored { kept, signed } = stored;
+        let Stored { kept, signed, route } = stored;
         let hash = kept.hash();
         let report = LegReport {
             purpose: framed.legs().get(leg).map_or(crate::safety::proposal::Purpose::Main, |leg| leg.purpose),
             hash,
+            route,
             nonce: signed.nonce(),
             state: TxState::Unclear,
             block: None,

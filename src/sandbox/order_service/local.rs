@@ -3,7 +3,7 @@
 use alloy::primitives::{B256, Bytes};
 use futures::future::BoxFuture;
 
-use super::{Entry, Status, SubmitError};
+use super::{Entry, FILLERS, Status, SubmitError};
 use crate::base::service::ServiceError;
 use crate::base::text::SafeText;
 use crate::chain::devnet::{Devnet, DevnetGone};
@@ -42,7 +42,12 @@ impl LocalOrders {
                     Status::Cancelled => (ServiceStatus::Cancelled, None),
                     Status::InsufficientFunds => (ServiceStatus::InsufficientFunds, None),
                 };
-                let hearsay = Hearsay { status, cosigned: Some(entry.order.clone()), transaction, best_bid };
+                let names = FILLERS.iter().map(|filler| {
+                    let name = SafeText::clean(filler.role.label(), 40);
+                    (residents.address(filler.role), name)
+                });
+                let (names, cosigned) = (names.collect(), Some(entry.order.clone()));
+                let hearsay = Hearsay { status, cosigned, transaction, best_bid, names };
                 Some((entry, hearsay))
             })
             .await

@@ -45,13 +45,9 @@ pub struct Params {
     /// Chain name, alias or decimal id.
     chain: String,
     /// Slippage tolerance in basis points that the swap would be sent with.
-    #[serde(default = "fifty")]
+    #[serde(default = "crate::tools::swap_ask::fifty")]
     #[schemars(range(max = 10_000))]
     slippage_bps: u32,
-}
-
-fn fifty() -> u32 {
-    50
 }
 
 /// Result.

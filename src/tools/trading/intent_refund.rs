@@ -1,6 +1,6 @@
 //! `intent_refund`: takes back what a bridge order locked and nobody delivered in time.
 
-use alloy::primitives::{Bytes, TxKind, U256};
+use alloy::primitives::{Bytes, TxKind};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
@@ -16,11 +16,12 @@ use crate::base::model::{
 use crate::base::text::SafeText;
 use crate::chain::provider::ProviderError;
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
-use crate::safety::pipeline::{Committed, State};
-use crate::safety::proposal::{Intent, Leg, Proposal, Purpose};
+use crate::safety::pipeline::Committed;
+use crate::safety::proposal::{Inflow, Intent, Proposal};
 use crate::safety::typed::TypedMessage;
-use crate::tools::allowances::{Sent, invalid};
-use crate::tools::orders::{CHECKS, card, field, hash, look};
+use crate::tools::allowances::invalid;
+use crate::tools::orders::{CHECKS, TakenBack, card, field, own, taking_back};
+use crate::tools::trading::uniswap_submit_cross_chain_intent::head_time;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<IntentRefund>();
@@ -45,14 +46,9 @@ pub struct Output {
     status: &'static str,
     /// What comes back, in whole tokens.
     amount: String,
-    /// Hash of the transaction; absent where nothing was sent.
-    tx_hash: Option<String>,
-    /// Block it is in; absent until it is in one.
-    block_number: Option<u64>,
-    /// Gas used, in units.
-    gas_used: u64,
-    /// Where to look at the transaction; absent where nothing was sent.
-    explorer_url: Option<String>,
+    /// The transaction.
+    #[serde(flatten)]
+    transaction: TakenBack,
 }
 
 /// What is remembered of preparing.
@@ -107,9 +103,8 @@ impl WriteTool for IntentRefund {
     }
 
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Plan), ToolError> {
-        let id = hash(&params.intent_id, "intent_id")?;
-        context.step("Asking the chain");
-        let (record, _) = look(&context.world, id).await?;
+        let record = own(context, &params.intent_id, "intent_id").await?;
+        let id = record.hash;
         let TypedMessage::CrossChainOrder { intent, .. } = &record.message else {
             return Err(invalid("intent_id", &"this is the hash of an auction order, which locks nothing"));
         };
@@ -117,13 +112,6 @@ impl WriteTool for IntentRefund {
         if record.status != "expired" || !record.is_live() {
             let what = format_args!("the intent is {}: {}", record.status, field(&known, "money"));
             return Err(invalid("intent_id", &what));
-        }
-        let account = context.world.account(None)?;
-        if account != record.account {
-            return Err(invalid(
-                "intent_id",
-                &format_args!("the intent is {}'s, and this wallet is {account}", record.account),
-            ));
         }
         let chain = context.world.chain(&record.chain_id.to_string())?;
         let provider = chain.client.provider();
@@ -136,54 +124,29 @@ impl WriteTool for IntentRefund {
         let delay = OriginSettler::refundDelayCall::abi_decode_returns(&delay)
             .map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, "the settler does not tell its refund delay"))?;
         let from = u64::from(intent.fill_deadline).saturating_add(delay.into());
-        let now = context.world.clock.now_seconds();
+        // The settler goes by its chain's time, which may be ahead of this machine's.
+        let now = context.world.clock.now_seconds().max(head_time(chain).await?);
         if now <= from {
             let what = format_args!("the settler gives it back from {from} on, in {} s", from.saturating_sub(now) + 1);
             return Err(invalid("intent_id", &what));
         }
-        let leg = Leg {
-            purpose: Purpose::Main,
-            to: intent.origin_settler,
-            value: U256::ZERO,
-            data: OriginSettler::refundCall { orderId: id }.abi_encode().into(),
-            gas_limit: REFUND_GAS,
-            slots: Vec::new(),
-        };
+        let call = (intent.origin_settler, OriginSettler::refundCall { orderId: id }.abi_encode().into(), REFUND_GAS);
         let amount = field(&known, "amount_in");
         let symbol = record.figures.token_in.symbol.clone();
-        let proposal = Proposal {
-            chain_id: record.chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: Intent::Refund,
-            legs: vec![leg],
-            outflows: Vec::new(),
-            inflows: Vec::new(),
-            allowances: Vec::new(),
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            expected_outcome: SafeText::clean(&format!("{amount} {symbol} of intent {id} is back in the wallet"), 300),
-        };
+        let expected = format!("{amount} {symbol} of intent {id} is back in the wallet");
+        // Declared, or it would be something that came without being asked for.
+        let back = intent.data.inputAmount;
+        let token = chain.token(&intent.data.inputToken.to_string()).await?;
+        let inflow = Inflow { token, at_least: back, expected: back, recipient: record.account };
+        let proposal =
+            Proposal { inflows: vec![inflow], ..taking_back(context, &record, Intent::Refund, call, &expected) };
         Ok((proposal, Plan { intent_id: id.to_string(), amount, symbol }))
     }
 
     fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
-        let sent = Sent::of(context, committed)?;
-        let explanation = sent
-            .explain(&format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id));
-        let status = if committed.state == State::Done { "refunded" } else { "expired" };
-        let output = Output {
-            intent_id: plan.intent_id,
-            status,
-            amount: plan.amount,
-            tx_hash: sent.tx_hash,
-            block_number: sent.block_number,
-            gas_used: sent.gas_used,
-            explorer_url: sent.explorer_url,
-        };
-        Ok(Reply::new(output, explanation))
+        let done = format!("{} {} of intent {} is back in the wallet", plan.amount, plan.symbol, plan.intent_id);
+        let (transaction, ended, said) = TakenBack::of(context, committed, &done)?;
+        let status = if ended { "refunded" } else { "expired" };
+        Ok(Reply::new(Output { intent_id: plan.intent_id, status, amount: plan.amount, transaction }, said))
     }
 }

@@ -15,6 +15,7 @@ use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
 use crate::chain::network::Contract;
 use crate::chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
+use crate::chain::sender;
 use crate::chain::token::{Token, TokenId};
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
@@ -57,7 +58,7 @@ pub struct Params {
     /// Chain name, alias or decimal id.
     chain: String,
     /// Slippage tolerance in basis points.
-    #[serde(default = "fifty")]
+    #[serde(default = "crate::tools::swap_ask::fifty")]
     #[schemars(range(max = 10_000))]
     slippage_bps: u32,
     /// Seconds until the transaction may no longer be included.
@@ -65,20 +66,12 @@ pub struct Params {
     #[schemars(range(min = 1, max = 86_400))]
     deadline: u64,
     /// Prefer an auction by UniswapX over a swap through pools.
-    #[serde(default = "yes")]
+    #[serde(default = "crate::tools::swap_ask::yes")]
     prefer_uniswapx: bool,
-}
-
-fn fifty() -> u32 {
-    50
 }
 
 fn three_hundred() -> u64 {
     300
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// Result.
@@ -471,6 +464,16 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         Some(_) => "auction: what is asked for at least is signed into the order",
         None => "slippage: the least output is in the calldata",
     }];
+    measures.push(match (by_auction, main.map(|leg| leg.route)) {
+        (Some(_), _) => "sight: the order goes to its service and shows in no mempool",
+        (None, Some(sender::Route::Private)) => {
+            "sight: sent through the private relay alone, since it is large for mainnet"
+        }
+        (None, Some(sender::Route::Public)) => {
+            "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet"
+        }
+        (None, None) => "sight: nothing was sent",
+    });
     measures.push("deadline: nothing is settled after it");
     if splits {
         measures.push("size: the trade moves the price by more than 1 %; intel_assess_mev_risk says how to split it");

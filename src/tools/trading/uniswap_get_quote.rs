@@ -44,23 +44,15 @@ pub struct Params {
     /// Chain name, alias or decimal id.
     chain: String,
     /// Slippage tolerance in basis points.
-    #[serde(default = "fifty")]
+    #[serde(default = "crate::tools::swap_ask::fifty")]
     #[schemars(range(max = 10_000))]
     slippage_bps: u32,
     /// Prefer an auction by UniswapX over a swap through pools.
-    #[serde(default = "yes")]
+    #[serde(default = "crate::tools::swap_ask::yes")]
     prefer_uniswapx: bool,
     /// Quote for an exact amount received.
     #[serde(default)]
     exact_output: bool,
-}
-
-fn fifty() -> u32 {
-    50
-}
-
-fn yes() -> bool {
-    true
 }
 
 /// Result.

@@ -44,6 +44,8 @@ pub struct Output {
     fill_amount: Option<String>,
     /// Who filled it.
     filler: Option<String>,
+    /// What the order service calls whoever filled it; absent where it names nobody.
+    filler_name: Option<String>,
     /// The transaction that filled it, or made it void.
     tx_hash: Option<String>,
     /// Where the money is.
@@ -114,6 +116,7 @@ impl ReadTool for GetUniswapXOrderStatus {
             current_amount: field(&card, "current_amount"),
             fill_amount: of_fill("amount_out"),
             filler: of_fill("filler"),
+            filler_name: of_fill("name"),
             tx_hash: place.and_then(|place| place.get("hash")).and_then(Value::as_str).map(str::to_owned),
             money: field(&card, "money"),
             remark: field(&card, "remark"),

@@ -324,7 +324,8 @@ async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
     Ok(head)
 }
 
-async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
+/// The time of a chain's latest block.
+pub(super) async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
     let head =
         chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
     head.map(|block| block.header.timestamp).ok_or_else(|| {

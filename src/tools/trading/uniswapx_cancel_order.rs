@@ -11,13 +11,12 @@ use crate::base::error::ToolError;
 use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use crate::base::text::SafeText;
 use crate::chain::permit2::nonce_position;
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
-use crate::safety::pipeline::{Committed, State};
-use crate::safety::proposal::{Intent, Leg, Proposal, Purpose};
-use crate::tools::allowances::{APPROVAL_GAS, Sent, invalid};
-use crate::tools::orders::{CHECKS, hash, look};
+use crate::safety::pipeline::Committed;
+use crate::safety::proposal::{Intent, Proposal};
+use crate::tools::allowances::{APPROVAL_GAS, invalid};
+use crate::tools::orders::{CHECKS, TakenBack, own, taking_back};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<CancelOrder>();
@@ -37,14 +36,9 @@ pub struct Output {
     order_hash: String,
     /// cancelled once the transaction is in a block; pending before.
     status: &'static str,
-    /// Hash of the transaction; absent where nothing was sent.
-    tx_hash: Option<String>,
-    /// Block it is in; absent until it is in one.
-    block_number: Option<u64>,
-    /// Gas used, in units.
-    gas_used: u64,
-    /// Where to look at the transaction; absent where nothing was sent.
-    explorer_url: Option<String>,
+    /// The transaction.
+    #[serde(flatten)]
+    transaction: TakenBack,
 }
 
 /// See [`TOOL_DEF`].
@@ -92,63 +86,24 @@ impl WriteTool for CancelOrder {
     }
 
     async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, String), ToolError> {
-        let hash = hash(&params.order_hash, "order_hash")?;
-        context.step("Asking the chain");
-        let (record, _) = look(&context.world, hash).await?;
+        let record = own(context, &params.order_hash, "order_hash").await?;
         if !record.is_live() {
             let what = format_args!("the order has ended already: {}", record.status);
             return Err(invalid("order_hash", &what));
-        }
-        let account = context.world.account(None)?;
-        if account != record.account {
-            return Err(invalid(
-                "order_hash",
-                &format_args!("the order is {}'s, and this wallet is {account}", record.account),
-            ));
         }
         let nonce = record.message.unordered_nonce();
         let nonce = nonce.ok_or_else(|| invalid("order_hash", &"the order has no nonce that could be used up"))?;
         let (word, bit) = nonce_position(nonce);
         let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
-        let leg = Leg {
-            purpose: Purpose::Main,
-            to: record.message.verifier(),
-            value: U256::ZERO,
-            data: call.abi_encode().into(),
-            gas_limit: APPROVAL_GAS,
-            slots: Vec::new(),
-        };
-        let proposal = Proposal {
-            chain_id: record.chain_id,
-            tool: *context.meta(),
-            call_id: context.call_id(),
-            golem_id: context.golem_id().clone(),
-            account,
-            intent: Intent::CancelOrder,
-            legs: vec![leg],
-            outflows: Vec::new(),
-            inflows: Vec::new(),
-            allowances: Vec::new(),
-            trade: None,
-            recipients: vec![account],
-            order: None,
-            expected_outcome: SafeText::clean(&format!("nobody can fill order {hash} any more"), 300),
-        };
-        Ok((proposal, hash.to_string()))
+        let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
+        let expected = format!("nobody can fill order {} any more", record.hash);
+        Ok((taking_back(context, &record, Intent::CancelOrder, call, &expected), record.hash.to_string()))
     }
 
     fn output(context: &CallContext, order_hash: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
-        let sent = Sent::of(context, committed)?;
-        let explanation = sent.explain(&format!("nobody can fill order {order_hash} any more"));
-        let status = if committed.state == State::Done { "cancelled" } else { "pending" };
-        let output = Output {
-            order_hash,
-            status,
-            tx_hash: sent.tx_hash,
-            block_number: sent.block_number,
-            gas_used: sent.gas_used,
-            explorer_url: sent.explorer_url,
-        };
-        Ok(Reply::new(output, explanation))
+        let done = format!("nobody can fill order {order_hash} any more");
+        let (transaction, ended, said) = TakenBack::of(context, committed, &done)?;
+        let status = if ended { "cancelled" } else { "pending" };
+        Ok(Reply::new(Output { order_hash, status, transaction }, said))
     }
 }

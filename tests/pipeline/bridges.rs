@@ -1,0 +1,349 @@
+//! Bridge orders by the tools, between both chains of a devnet of their own: delivered and repaid, locked and given back
+//! after their time, refused where the destination stands still. What came and went is asked of the chains.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::erc7683::OriginSettler;
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::id::GolemId;
+use bardo::chain::devnet::{Chain, Mining};
+use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
+use bardo::fabric::Fabric;
+use bardo::runtime::data::DataFolder;
+use bardo::runtime::{self, Hands};
+use bardo::safety::orders::{Orders, Record, Stage};
+use bardo::safety::typed::TypedMessage;
+use bardo::sandbox::plan::Token;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+
+/// What is sent: 100 USDC.
+const AMOUNT: u64 = 100_000_000;
+/// What the settler waits for news of a delivery, after it can no longer be delivered.
+const REFUND_DELAY: u64 = 30;
+
+const POLICY: &str = "preset = \"demo\"\nmax_trades_per_hour = 1000\nmax_tool_calls_per_minute = 10000\n";
+
+fn quiet() -> SandboxConfig {
+    SandboxConfig {
+        seed: 21,
+        start_time: SystemClock.now_seconds(),
+        pace: Pace::OnTransaction,
+        clock: Some(Arc::new(SystemClock)),
+        market: MarketMode::Off,
+        // Time is moved far here: a feed that is written meanwhile would be from the future.
+        keeper: false,
+    }
+}
+
+struct Bridge {
+    executor: Executor,
+    world: Arc<World>,
+    orders: Orders,
+    sandbox: Sandbox,
+    account: Address,
+    _home: tempfile::TempDir,
+}
+
+impl Bridge {
+    /// Everything as `bardo call` has it, over chains that make blocks only here.
+    async fn open() -> Self {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
+        let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
+        let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let mut opened = runtime::open(&config, quiet, clock.clone()).await.unwrap();
+        let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
+        let fabric = Fabric::in_memory(1_000, clock.clone());
+        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
+        opened.world = opened.world.under(rules.clone());
+        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
+        let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
+        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await.unwrap();
+        let orders = acting.pipeline.orders().unwrap().clone();
+        let world = Arc::new(opened.world.with_orders(Some(orders.clone())));
+        let executor = Executor::new(ExecutorConfig {
+            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
+            world: world.clone(),
+            fabric,
+            golem_id: GolemId::operator(),
+            calls_per_minute: 1_000_000,
+            hooks: Vec::new(),
+            store: Some(ledger.store.clone()),
+            acting: Some(acting),
+        });
+        let sandbox = opened.sandbox.unwrap();
+        Self { executor, world, orders, account: sandbox.accounts()[0], sandbox, _home: home }
+    }
+
+    fn chain(&self, name: &str) -> &SandboxChain {
+        self.sandbox.chain(name).unwrap()
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        let call = Call { approve: Some(ApprovalMode::Always), ..Call::new(tool, Input::Json(params)) };
+        self.executor.call(call).await
+    }
+
+    async fn send(&self, seconds: u64) -> ToolResponse {
+        let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
+                            "destination_chain": "base", "deadline": seconds});
+        self.call("uniswap_submit_cross_chain_intent", params).await
+    }
+
+    async fn sent(&self, seconds: u64) -> B256 {
+        let response = self.send(seconds).await;
+        assert_eq!(response.status, Status::Partial, "{response:#?}");
+        response.data.unwrap()["intent_id"].as_str().unwrap().parse().unwrap()
+    }
+
+    async fn refund(&self, id: B256) -> ToolResponse {
+        self.call("intent_refund", json!({"intent_id": id.to_string()})).await
+    }
+
+    /// Blocks on these chains, in turn, until the intent stands so; nothing after twenty.
+    async fn blocks_until(&self, id: B256, chains: &[&str], status: &str) -> Option<Record> {
+        for _ in 0..20 {
+            let record = self.orders.look(id).await.unwrap();
+            if record.status == status {
+                return Some(record);
+            }
+            for name in chains {
+                self.chain(name).devnet.mine().await.unwrap();
+            }
+        }
+        None
+    }
+
+    /// An intent that a relayer has locked. What all of them overlook or drop is made void and sent anew.
+    async fn locked(&self, seconds: u64) -> (B256, Record) {
+        for _ in 0..4 {
+            let id = self.sent(seconds).await;
+            if let Some(record) = self.blocks_until(id, &["ethereum"], "filling").await {
+                return (id, record);
+            }
+            let void = self.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
+            assert_eq!(void.status, Status::Success, "{void:#?}");
+        }
+        panic!("no relayer locks anything");
+    }
+
+    /// Both chains' time goes on by so many seconds, with one block each.
+    async fn pass(&self, seconds: u64) {
+        for chain in self.sandbox.chains() {
+            chain.devnet.run(move |chain: &mut Chain| chain.increase_time(seconds)).await.unwrap();
+            chain.devnet.mine().await.unwrap();
+        }
+    }
+
+    async fn ask<C: SolCall>(&self, name: &str, to: Address, call: C) -> C::Return {
+        let chain = self.world.chain(name).unwrap();
+        let request = TransactionRequest {
+            to: Some(TxKind::Call(to)),
+            input: Bytes::from(call.abi_encode()).into(),
+            ..Default::default()
+        };
+        C::abi_decode_returns(&chain.client.provider().call(request).await.unwrap()).unwrap()
+    }
+
+    async fn usdc(&self, name: &str, owner: Address) -> U256 {
+        let token = self.chain(name).deployment.token(Token::Usdc).unwrap();
+        self.ask(name, token, Erc20::balanceOfCall { owner }).await
+    }
+
+    /// What the account has on both chains, and what the origin's settler holds.
+    async fn purses(&self) -> [U256; 3] {
+        let settler = self.chain("ethereum").deployment.contracts["originSettler"];
+        [
+            self.usdc("ethereum", self.account).await,
+            self.usdc("base", self.account).await,
+            self.usdc("ethereum", settler).await,
+        ]
+    }
+
+    async fn deposit(&self, id: B256) -> u8 {
+        let settler = self.chain("ethereum").deployment.contracts["originSettler"];
+        self.ask("ethereum", settler, OriginSettler::depositsCall { orderId: id }).await.status
+    }
+
+    async fn nonce(&self) -> u64 {
+        let chain = self.world.chain("ethereum").unwrap();
+        chain.client.provider().get_transaction_count(self.account).await.unwrap()
+    }
+}
+
+fn code(response: &ToolResponse) -> Option<ErrorCode> {
+    response.error.as_ref().map(ToolError::code)
+}
+
+fn message(response: &ToolResponse) -> &str {
+    response.error.as_ref().map(ToolError::message).unwrap_or_default()
+}
+
+fn card(record: &Record) -> Value {
+    serde_json::from_str(record.card.as_deref().unwrap()).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
+    let bridge = Bridge::open().await;
+    // Relayers forget some of what they have locked: then another one is sent.
+    let mut delivered = None;
+    for _ in 0..4 {
+        let had = bridge.purses().await;
+        let (id, record) = bridge.locked(600).await;
+        let locked = [had[0] - U256::from(AMOUNT), had[1], had[2] + U256::from(AMOUNT)];
+        assert_eq!(bridge.purses().await, locked);
+        assert!(card(&record)["money"].as_str().unwrap().contains("locked on ethereum"), "{record:#?}");
+        // What is locked is nobody's to take back while it can be delivered.
+        let early = bridge.refund(id).await;
+        assert_eq!(code(&early), Some(ErrorCode::ValidationFailed));
+        assert!(message(&early).contains("the intent is filling"), "{early:#?}");
+        if let Some(record) = bridge.blocks_until(id, &["base", "ethereum"], "filled").await {
+            delivered = Some((had, id, record));
+            break;
+        }
+    }
+    let (had, id, record) = delivered.expect("no relayer delivers anything");
+    let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
+    let least = intent.data.outputAmount;
+    assert!(least > U256::from(AMOUNT * 95 / 100), "{least}");
+    assert_eq!(bridge.purses().await[1] - had[1], least, "to the unit what was signed for");
+    // Whoever delivered is repaid by the messenger, and only then the order has ended.
+    for _ in 0..20 {
+        if bridge.orders.look(id).await.unwrap().stage == Stage::Ended {
+            break;
+        }
+        bridge.pass(1).await;
+    }
+    let record = bridge.orders.record(id).unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "filled"));
+    assert!(card(&record)["repaid"].is_object(), "{record:#?}");
+    assert_eq!(bridge.purses().await, [had[0] - U256::from(AMOUNT), had[1] + least, had[2]]);
+    let late = bridge.refund(id).await;
+    assert!(message(&late).contains("the intent is filled"), "{late:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_delivers_comes_back_after_its_time() {
+    let bridge = Bridge::open().await;
+    let had = bridge.purses().await;
+    // The destination makes no block before the time is over: nobody can deliver.
+    let (id, _) = bridge.locked(60).await;
+    bridge.pass(70).await;
+    let record = bridge.orders.look(id).await.unwrap();
+    assert_eq!((record.status.as_str(), record.stage), ("expired", Stage::Submitted));
+    assert!(card(&record)["money"].as_str().unwrap().contains("intent_refund"), "{record:#?}");
+    // A delivery may have been made in the last moment: the settler waits for the news of it.
+    let early = bridge.refund(id).await;
+    assert_eq!(code(&early), Some(ErrorCode::ValidationFailed), "{early:#?}");
+    assert!(message(&early).contains("the settler gives it back from"), "{early:#?}");
+    assert_eq!(bridge.purses().await[2], U256::from(AMOUNT));
+
+    bridge.pass(REFUND_DELAY).await;
+    let back = bridge.refund(id).await;
+    assert_eq!(back.status, Status::Success, "{back:#?}");
+    let data = back.data.unwrap();
+    assert_eq!((data["status"].as_str(), data["amount"].as_str()), (Some("refunded"), Some("100")));
+    assert!(data["tx_hash"].is_string() && data["block_number"].is_u64(), "{data}");
+    assert_eq!(bridge.purses().await, had, "not a unit is missing");
+    let record = bridge.orders.look(id).await.unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "refunded"));
+    assert!(card(&record)["refunded"].is_object() && card(&record)["delivered"].is_null(), "{record:#?}");
+
+    // Once is enough, and only for a bridge order of one's own.
+    let again = bridge.refund(id).await;
+    assert!(message(&again).contains("the intent is refunded"), "{again:#?}");
+    let unknown = bridge.refund(B256::repeat_byte(7)).await;
+    assert!(message(&unknown).contains("was not signed here"), "{unknown:#?}");
+    assert_eq!(bridge.deposit(id).await, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intent_to_a_chain_that_stands_still_is_refused_before_it_is_signed() {
+    let bridge = Bridge::open().await;
+    let (had, nonce) = (bridge.purses().await, bridge.nonce().await);
+    let base = &bridge.chain("base").devnet;
+    base.set_mining(Mining::Manual).await.unwrap();
+    let refused = bridge.send(600).await;
+    assert_eq!(code(&refused), Some(ErrorCode::CrossChainDestinationDegraded), "{refused:#?}");
+    assert_eq!(refused.status, Status::Error);
+    assert!(message(&refused).contains("base") && message(&refused).contains("makes no blocks"), "{refused:#?}");
+    // One that only seems to go on: its latest block is older than many of its block times.
+    base.set_mining(Mining::Interval(Duration::from_secs(3_600))).await.unwrap();
+    let origin = &bridge.chain("ethereum").devnet;
+    origin.set_mining(Mining::Manual).await.unwrap();
+    assert_eq!(bridge.orders.every().unwrap(), [], "nothing was signed");
+    assert_eq!((bridge.purses().await, bridge.nonce().await), (had, nonce), "and nothing sent");
+
+    base.set_mining(Mining::OnTransaction).await.unwrap();
+    origin.set_mining(Mining::OnTransaction).await.unwrap();
+    bridge.sent(600).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_intents_are_refused_before_anything_is_signed() {
+    let bridge = Bridge::open().await;
+    let nonce = bridge.nonce().await;
+    let bad = [
+        (json!({"destination_chain": "ethereum"}), ErrorCode::ValidationFailed, "the chain the money leaves"),
+        (json!({"source_chain": "base"}), ErrorCode::ValidationFailed, "the chain the money leaves"),
+        (json!({"destination_chain": "arbitrum"}), ErrorCode::ChainUnknown, "arbitrum"),
+        (json!({"source_chain": "1"}), ErrorCode::ChainUnknown, "1"),
+        (json!({"token_in": "NOSUCH"}), ErrorCode::TokenNotFound, "NOSUCH"),
+        (json!({"token_out": "NOSUCH"}), ErrorCode::TokenNotFound, "NOSUCH"),
+        (json!({"token_in": "ETH"}), ErrorCode::ValidationFailed, "token_in"),
+        (json!({"token_out": "ETH"}), ErrorCode::ValidationFailed, "token_out"),
+        (json!({"amount": "0"}), ErrorCode::ValidationFailed, "amount"),
+        (json!({"amount": "-1"}), ErrorCode::ValidationFailed, "amount"),
+        (json!({"amount": "1e3"}), ErrorCode::ValidationFailed, "amount"),
+        (json!({"amount": "1.0000001"}), ErrorCode::ValidationFailed, "decimals"),
+        (json!({"amount": "5001"}), ErrorCode::ValidationFailed, "the wallet has"),
+        (json!({"deadline": 0}), ErrorCode::ValidationFailed, "deadline"),
+        (json!({"deadline": 59}), ErrorCode::ValidationFailed, "deadline"),
+        (json!({"deadline": 604_801}), ErrorCode::ValidationFailed, "deadline"),
+        (json!({"deadline": -5}), ErrorCode::ValidationFailed, "deadline"),
+        (json!({"recipient": Address::repeat_byte(9).to_string()}), ErrorCode::ValidationFailed, "recipient"),
+    ];
+    for (change, wanted, words) in bad {
+        let mut params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
+                                "destination_chain": "base"});
+        params.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let response = bridge.call("uniswap_submit_cross_chain_intent", params).await;
+        assert_eq!((response.status, code(&response)), (Status::Error, Some(wanted)), "{change}: {response:#?}");
+        assert!(message(&response).contains(words), "{change}: {response:#?}");
+    }
+    // And where what is wrong is the chain's: the settler over there is not the known one.
+    let settler = bridge.chain("base").deployment.contracts["destinationSettler"];
+    let put = move |chain: &mut Chain| {
+        let known = chain.state().code(settler);
+        chain.set_code(settler, Bytes::from_static(&[0x5f, 0x5f, 0xf3])).unwrap();
+        known
+    };
+    let known = bridge.chain("base").devnet.run(put).await.unwrap();
+    bridge.chain("base").devnet.mine().await.unwrap();
+    let response = bridge.send(600).await;
+    assert_eq!(code(&response), Some(ErrorCode::ChainUnsupported), "{response:#?}");
+    assert!(message(&response).contains("other code than the known one"), "{response:#?}");
+    bridge.chain("base").devnet.run(move |chain: &mut Chain| chain.set_code(settler, known)).await.unwrap().unwrap();
+    // The same here, where the money would be locked.
+    let settler = bridge.chain("ethereum").deployment.contracts["originSettler"];
+    let put = move |chain: &mut Chain| chain.set_code(settler, Bytes::from_static(&[0x5f, 0x5f, 0xf3])).unwrap();
+    bridge.chain("ethereum").devnet.run(put).await.unwrap();
+    bridge.chain("ethereum").devnet.mine().await.unwrap();
+    bridge.chain("base").devnet.mine().await.unwrap();
+    let response = bridge.send(600).await;
+    assert!(matches!(response.status, Status::Error | Status::Blocked), "{response:#?}");
+    assert_eq!(bridge.orders.every().unwrap(), []);
+    assert_eq!(bridge.nonce().await, nonce);
+}

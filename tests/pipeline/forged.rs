@@ -1,0 +1,290 @@
+//! Orders that a tool of ours would never make: each field bent by itself, and each time it is said what is wrong. What
+//! is bent is the proposal, after everything else about it was sound.
+
+use alloy::primitives::{Address, B256, U256};
+use bardo::abi::erc7683::AcrossOrderData;
+use bardo::abi::uniswapx::{DutchOutput, EncodedV2DutchOrder};
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::base::error::ErrorCode;
+use bardo::base::units::BasisPoints;
+use bardo::chain::network::Contract;
+use bardo::intents;
+use bardo::safety::account::{Account as _, FrameContext};
+use bardo::safety::framed::FeeBound;
+use bardo::safety::proposal::{
+    AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Intent, Proposal, Purpose, SignedOrder, Trade,
+};
+use bardo::safety::simulate::order_faults;
+use bardo::safety::typed::TypedMessage;
+use bardo::uniswap::order::{Auction, Draft, Legs, Order};
+
+use crate::world::{World, devnet};
+
+const AMOUNT: u64 = 100_000_000;
+
+fn stranger() -> Address {
+    Address::repeat_byte(0x5a)
+}
+
+/// A V2 order as the tool proposes it.
+async fn auction(world: &World) -> Proposal {
+    let amount = U256::from(AMOUNT);
+    let expected = world.quote(amount).await;
+    let slippage = BasisPoints::new(50).unwrap();
+    let least = slippage.minimum_out(expected);
+    let (permit2, account) = (world.contract(Contract::Permit2), world.account());
+    let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
+    let deadline = SystemClock.now_seconds() + 300;
+    let draft = Draft {
+        reactor: world.contract(Contract::V2DutchReactor),
+        swapper: account,
+        recipient: account,
+        nonce: U256::from_be_bytes(rand::random::<[u8; 32]>()),
+        deadline,
+        cosigner: world.contract(Contract::OrderCosigner),
+        token_in: usdc,
+        token_out: weth,
+        legs: Legs::ExactIn { amount_in: amount, start_out: expected, least_out: least },
+        auction: Auction::CosignedTimes,
+    };
+    let message = TypedMessage::UniswapxOrder { permit2, order: Box::new(draft.order().unwrap()) };
+    let pools = &devnet().deployment.pools;
+    let holder = pools.iter().find(|pool| [pool.token0.address, pool.token1.address].contains(&weth)).unwrap().address;
+    Proposal {
+        outflows: vec![Flow { token: world.usdc.clone(), amount }],
+        inflows: vec![Inflow { token: world.weth.clone(), at_least: least, expected, recipient: account }],
+        allowances: vec![AllowanceBound {
+            token: world.usdc.clone(),
+            spender: permit2,
+            kind: AllowanceKind::Erc20,
+            at_most: U256::ZERO,
+        }],
+        trade: Some(Trade {
+            token_in: world.usdc.clone(),
+            token_out: world.weth.clone(),
+            amount_in: amount,
+            expected_out: expected,
+            min_out: least,
+            slippage,
+            price_impact: BasisPoints::new(1).unwrap(),
+            quoted_at: SystemClock.now_millis(),
+            deadline,
+            pools: vec![],
+            exact_output: false,
+        }),
+        recipients: vec![account],
+        order: Some(Box::new(SignedOrder { message, holder, arrival: None })),
+        ..world.proposal(Intent::PlaceOrder, vec![world.approve(Purpose::Approve, permit2, amount)])
+    }
+}
+
+/// A bridge order as the tool proposes it.
+fn bridge(world: &World) -> Proposal {
+    let (permit2, account) = (world.contract(Contract::Permit2), world.account());
+    let settler = world.contract(Contract::OriginSettler);
+    let usdc = world.contract_of(&world.usdc);
+    let now = u32::try_from(SystemClock.now_seconds()).unwrap();
+    let intent = intents::Intent {
+        origin_settler: settler,
+        user: account,
+        nonce: U256::from_be_bytes(rand::random::<[u8; 32]>()),
+        origin_chain_id: 31_337,
+        open_deadline: now + 300,
+        fill_deadline: now + 600,
+        data: AcrossOrderData {
+            inputToken: usdc,
+            inputAmount: U256::from(AMOUNT),
+            outputToken: usdc,
+            outputAmount: U256::from(AMOUNT * 99 / 100),
+            destinationChainId: U256::from(31_338),
+            recipient: account.into_word(),
+            exclusiveRelayer: Address::ZERO,
+            depositNonce: U256::ZERO,
+            exclusivityPeriod: 0,
+            message: Default::default(),
+        },
+    };
+    let least = intent.data.outputAmount;
+    let arrival = Arrival { chain_id: 31_338, token: world.usdc.clone(), at_least: least, expected: least };
+    let message = TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) };
+    Proposal {
+        outflows: vec![Flow { token: world.usdc.clone(), amount: U256::from(AMOUNT) }],
+        recipients: vec![account],
+        order: Some(Box::new(SignedOrder { message, holder: settler, arrival: Some(arrival) })),
+        ..world.proposal(Intent::Bridge, vec![])
+    }
+}
+
+/// What stands against a proposal's order, where the code that settles it has this hash.
+fn against(world: &World, proposal: Proposal, code: Option<B256>) -> String {
+    let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
+    let framed = world.wallet.frame(proposal, &FrameContext { chain_id: 31_337, fees }).unwrap();
+    let faults = order_faults(&framed, &world.client.network().book, SystemClock.now_seconds(), code);
+    faults.iter().map(|fault| format!("{fault:?}")).collect::<Vec<_>>().join("\n")
+}
+
+fn known(world: &World, contract: Contract) -> Option<B256> {
+    let hash = world.client.network().book.code_hash(contract);
+    assert!(hash.is_some());
+    hash
+}
+
+type BentAuction = fn(&mut EncodedV2DutchOrder);
+type BentBridge = fn(&mut intents::Intent);
+type BentProposal = fn(&mut SignedOrder);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_field_of_an_auction_is_looked_at() {
+    let world = World::new(5).await;
+    let code = known(&world, Contract::V2DutchReactor);
+    assert_eq!(against(&world, auction(&world).await, code), "", "sound as it is");
+    let sound = auction(&world).await;
+    world.preview(sound).await.expect("and the pipeline lets it pass");
+
+    let bent: [(&str, BentAuction, &str); 17] = [
+        ("reactor", |order| order.info.reactor = stranger(), "the v2DutchReactor of the address book"),
+        ("swapper", |order| order.info.swapper = stranger(), "would sign it"),
+        ("past deadline", |order| order.info.deadline = U256::from(1), "not in the future"),
+        ("late deadline", |order| order.info.deadline += U256::from(1), "void after the trade's deadline"),
+        ("endless deadline", |order| order.info.deadline = U256::MAX, "void after the trade's deadline"),
+        ("validation", |order| order.info.additionalValidationContract = stranger(), "validation contract"),
+        ("validation data", |order| order.info.additionalValidationData = vec![1].into(), "validation data"),
+        ("cosigner", |order| order.cosigner = stranger(), "names cosigner"),
+        ("no cosigner", |order| order.cosigner = Address::ZERO, "names cosigner"),
+        ("input", |order| order.baseInput.startAmount = U256::MAX, "may only rise"),
+        ("more input", |order| order.baseInput.endAmount += U256::from(1), "at most 100000000"),
+        ("no input", |order| order.baseInput.endAmount = U256::ZERO, "input"),
+        ("no output", |order| order.baseOutputs.clear(), "no output"),
+        ("less output", |order| order.baseOutputs[0].endAmount -= U256::from(1), "are certain by the order"),
+        (
+            "rising output",
+            |order| order.baseOutputs[0].startAmount = order.baseOutputs[0].endAmount - U256::from(1),
+            "may only fall",
+        ),
+        ("recipient", |order| order.baseOutputs[0].recipient = stranger(), "everything must go to"),
+        (
+            "second output",
+            |order| {
+                let other = DutchOutput { recipient: stranger(), ..order.baseOutputs[0].clone() };
+                order.baseOutputs.push(other);
+            },
+            "everything must go to",
+        ),
+    ];
+    for (name, bend, words) in bent {
+        let mut proposal = auction(&world).await;
+        let signed = proposal.order.as_mut().unwrap();
+        let TypedMessage::UniswapxOrder { order, .. } = &mut signed.message else { unreachable!() };
+        let Order::DutchV2(inner) = order.as_mut() else { unreachable!() };
+        bend(inner);
+        let said = against(&world, proposal, code);
+        assert!(said.contains(words), "{name}: {said:?}");
+    }
+    let bent: [(&str, BentProposal, &str); 3] = [
+        ("holder is the account", |signed| signed.holder = Address::ZERO, "somebody else"),
+        (
+            "permit2",
+            |signed| {
+                if let TypedMessage::UniswapxOrder { permit2, .. } = &mut signed.message {
+                    *permit2 = stranger();
+                }
+            },
+            "known Permit2",
+        ),
+        (
+            "kind of auction",
+            |signed| {
+                if let TypedMessage::UniswapxOrder { order, .. } = &mut signed.message {
+                    let info = order.info().clone();
+                    let draft = Draft {
+                        reactor: info.reactor,
+                        swapper: info.swapper,
+                        recipient: info.swapper,
+                        nonce: info.nonce,
+                        deadline: info.deadline.to(),
+                        cosigner: Address::ZERO,
+                        token_in: order.token_in(),
+                        token_out: order.bounds().least_out[0].token,
+                        legs: Legs::ExactIn {
+                            amount_in: order.most_in(),
+                            start_out: order.bounds().least_out[0].amount,
+                            least_out: order.bounds().least_out[0].amount,
+                        },
+                        auction: Auction::Times { from: 1, until: 2 },
+                    };
+                    **order = draft.order().unwrap();
+                }
+            },
+            "an order that a known contract settles",
+        ),
+    ];
+    for (name, bend, words) in bent {
+        let mut proposal = auction(&world).await;
+        let account = proposal.account;
+        let signed = proposal.order.as_mut().unwrap();
+        bend(signed);
+        if name.starts_with("holder") {
+            signed.holder = account;
+        }
+        let said = against(&world, proposal, code);
+        assert!(said.contains(words), "{name}: {said:?}");
+    }
+    // The reactor's code is another one, or none.
+    for found in [Some(B256::repeat_byte(1)), None] {
+        let said = against(&world, auction(&world).await, found);
+        assert!(said.contains("code with the hash"), "{found:?}: {said:?}");
+    }
+    // And what is found is asked: with a foreign cosigner the pipeline signs nothing.
+    let mut proposal = auction(&world).await;
+    let TypedMessage::UniswapxOrder { order, .. } = &mut proposal.order.as_mut().unwrap().message else {
+        unreachable!()
+    };
+    let Order::DutchV2(inner) = order.as_mut() else { unreachable!() };
+    inner.cosigner = stranger();
+    let (refused, rules) = world.refused(proposal).await;
+    assert!(
+        matches!(refused, ErrorCode::SafetySimulationFailed | ErrorCode::ValidationFailed),
+        "{refused:?} {rules:?}"
+    );
+    assert!(rules.contains("order"), "{rules:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_field_of_a_bridge_order_is_looked_at() {
+    let world = World::new(5).await;
+    let code = known(&world, Contract::OriginSettler);
+    assert_eq!(against(&world, bridge(&world), code), "", "sound as it is");
+    let bent: [(&str, BentBridge, &str); 17] = [
+        ("settler", |intent| intent.origin_settler = stranger(), "the originSettler of the address book"),
+        ("user", |intent| intent.user = stranger(), "would sign it"),
+        ("origin", |intent| intent.origin_chain_id = 1, "leaves chain 1"),
+        ("destination", |intent| intent.data.destinationChainId = U256::from(1), "arrives on chain 1"),
+        ("same chain", |intent| intent.data.destinationChainId = U256::from(31_337), "stays on chain"),
+        ("no chain", |intent| intent.data.destinationChainId = U256::MAX, "arrives on chain"),
+        ("open deadline", |intent| intent.open_deadline = 1, "not in the future"),
+        ("fill before open", |intent| intent.fill_deadline = intent.open_deadline, "not after the open deadline"),
+        ("recipient", |intent| intent.data.recipient = stranger().into_word(), "everything must go to"),
+        ("no input", |intent| intent.data.inputAmount = U256::ZERO, "the input is zero"),
+        ("more input", |intent| intent.data.inputAmount += U256::from(1), "at most 100000000"),
+        ("no output", |intent| intent.data.outputAmount = U256::ZERO, "the output is zero"),
+        ("less output", |intent| intent.data.outputAmount -= U256::from(1), "at least 99000000"),
+        ("coin in", |intent| intent.data.inputToken = Address::ZERO, "native coin"),
+        ("other token", |intent| intent.data.outputToken = stranger(), "arrive"),
+        ("relayer alone", |intent| intent.data.exclusiveRelayer = stranger(), "exclusive relayer"),
+        ("message", |intent| intent.data.message = vec![1].into(), "message"),
+    ];
+    for (name, bend, words) in bent {
+        let mut proposal = bridge(&world);
+        let signed = proposal.order.as_mut().unwrap();
+        let TypedMessage::CrossChainOrder { intent, .. } = &mut signed.message else { unreachable!() };
+        bend(intent);
+        let said = against(&world, proposal, code);
+        assert!(said.contains(words), "{name}: {said:?}");
+    }
+    let mut nowhere = bridge(&world);
+    nowhere.order.as_mut().unwrap().arrival = None;
+    assert!(against(&world, nowhere, code).contains("says what arrives"));
+    for found in [Some(B256::repeat_byte(1)), None] {
+        assert!(against(&world, bridge(&world), found).contains("code with the hash"));
+    }
+}
