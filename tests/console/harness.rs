@@ -17,7 +17,8 @@ use bardo::fabric::{
 };
 use bardo::runtime::handle::{Command, Handle, News, SessionEnd};
 use bardo::runtime::questions::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, Costs, Offered, Part, Place, Question, QuestionKey, RawCall,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, Costs, Offered, OrderTold, Part, Place,
+    Question, QuestionKey, RawCall,
 };
 use serde_json::json;
 
