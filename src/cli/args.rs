@@ -6,7 +6,7 @@ use alloy::primitives::B256;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::devnet::block_time;
-use crate::base::id::CallId;
+use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Category, Phase, Profile, StopLevel};
 use crate::engine::ApprovalMode;
 use crate::sandbox::Pace;
@@ -30,6 +30,9 @@ pub(super) struct Cli {
     /// Rehearse everything as if it were done, and sign nothing
     #[arg(long, global = true)]
     pub paper: bool,
+    /// Who decides in the Golem: scenario, process:COMMAND (a program that speaks JSON lines) or model
+    #[arg(long, value_name = "WHICH", global = true)]
+    pub brain: Option<String>,
     /// Draw the console with this theme: dark, light, high-contrast, sixteen, bardo, or one of your own
     #[arg(long, value_name = "NAME")]
     pub theme: Option<String>,
@@ -101,7 +104,7 @@ pub(super) enum Command {
         #[arg(long, value_enum, default_value = "table")]
         format: ToolsFormat,
     },
-    /// Run a Golem, on the screen or without one
+    /// Run a Golem, on the screen or without one; list what it can do; look at its playbook
     Golem {
         #[command(subcommand)]
         action: GolemAction,
@@ -219,6 +222,31 @@ pub(super) enum GolemAction {
         /// Play it so many times faster
         #[arg(long, value_name = "X", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
         speed: u32,
+    },
+    /// List the kinds of action: the tools behind each, and for one that cannot be had the tool it lacks
+    Kinds {
+        /// For this role, rather than for all tools there are
+        #[arg(long, value_name = "ROLE")]
+        archetype: Option<String>,
+    },
+    /// Show what a Golem has changed in its playbook, or take a change back
+    Playbook {
+        /// Whose
+        #[arg(long, value_name = "ID", default_value = "ada", global = true)]
+        golem: GolemId,
+        #[command(subcommand)]
+        action: Option<PlaybookAction>,
+    },
+}
+
+/// What can be done to a playbook.
+#[derive(Debug, Clone, Copy, Subcommand)]
+pub(super) enum PlaybookAction {
+    /// Take a change back: the section is again as it was before
+    Undo {
+        /// Which change
+        #[arg(value_name = "NUMBER")]
+        delta: u64,
     },
 }
 

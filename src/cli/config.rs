@@ -112,6 +112,9 @@ fn settings(config: &Config) -> Vec<Shown> {
     }
     let depth = &config.safety.minimum_pool_depth_usd;
     add("safety.minimum_pool_depth_usd".into(), depth.value.to_string(), depth.origin.to_string());
+    for (key, value, origin) in config.golem.shown() {
+        add(format!("golem.{key}"), value, origin.to_string());
+    }
     for (chain, settings) in &config.chains {
         for endpoint in &settings.rpc.value {
             add(format!("chains.{chain}.rpc"), endpoint.to_string(), settings.rpc.origin.to_string());

@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use super::{Exit, Failure, load, logs, print};
 use crate::base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
 use crate::base::text::SafeText;
+use crate::golem::brain::Choice;
 use crate::golem::life::Played;
 use crate::golem::scenario::{self, Operator, Scenario};
 use crate::runtime::actor::Living;
@@ -35,15 +36,21 @@ pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> 
 
 pub(super) fn run(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
     let (scenario, config) = on_screen(run, environment, flags)?;
+    let brain = Choice::of(&config.golem)?.make();
+    let led = brain.is_some();
     let _logs = logs::start(&config)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
         let (send, heard) = oneshot::channel();
         let operator = scenario.operator;
-        let actor = Living::playing(scenario.clone()).at_speed(run.speed).heard_by(send);
+        let actor = Living::playing(scenario.clone()).at_speed(run.speed).heard_by(send).led_by(brain);
         let options = SessionOptions { seed: run.seed, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), operator, heard).await
     })?;
+    if led && played.missed.is_empty() {
+        eprintln!("bardo: the brain is done");
+        return Ok(Exit::Success);
+    }
     told(&scenario, &played)
 }
 

@@ -12,8 +12,10 @@ mod farewell;
 mod golem;
 mod halt;
 mod keys;
+mod kinds;
 mod log;
 mod logs;
+mod playbook;
 mod policy;
 mod reconcile;
 mod secret;
@@ -28,6 +30,7 @@ use crate::base::config::{Config, ConfigError, Environment, Flags};
 use crate::chain::network::PlanError;
 use crate::console::{Attention, ConsoleOptions, Keymap};
 use crate::custody::Password;
+use crate::golem::brain::Choice;
 use crate::golem::scenario::Scenario;
 use crate::runtime::handle::Farewell;
 use crate::runtime::session::SessionOptions;
@@ -103,7 +106,7 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let environment = Environment::from_process()?;
-    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None };
+    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None, brain: cli.brain };
     let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
@@ -127,6 +130,12 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
             }
             let (scenario, config) = golem::on_screen(&run, &environment, &flags)?;
             console(config, look, Some((scenario, run)))
+        }
+        Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
+            kinds::run(archetype.as_deref(), &environment, &flags, cli.json)
+        }
+        Some(Command::Golem { action: GolemAction::Playbook { golem, action } }) => {
+            playbook::run(golem, action, &environment, &flags, cli.json)
         }
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),
@@ -172,6 +181,8 @@ impl Look {
 
 /// Opens the console on the network that the configuration asks for, or on a show.
 fn console(config: Config, look: Look, show: Option<(Scenario, golem::Run)>) -> Result<Exit, Failure> {
+    // A brain that cannot be had is better told here than by a Golem without one.
+    let led = !matches!(Choice::of(&config.golem)?, Choice::Scenario);
     // Stopping the process stops the Golem: only where it trades with play money.
     let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);
     let session = SessionOptions { watch: look.watch, paper: look.paper, ..SessionOptions::default() };
@@ -181,6 +192,7 @@ fn console(config: Config, look: Look, show: Option<(Scenario, golem::Run)>) -> 
     let password = key_password(&config, &session)?;
     let session = SessionOptions { password, ..session };
     let source = match show {
+        Some((_, run)) if led => crate::console::source::session(config, SessionOptions { seed: run.seed, ..session }),
         Some((scenario, run)) => {
             crate::console::source::show(config, SessionOptions { seed: run.seed, ..session }, scenario, run.speed)
         }

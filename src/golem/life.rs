@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 
+use super::brain::{Brain, End, Nerves, operator};
 use super::memory::Memory;
 use super::phase::{PhaseMachine, PhaseRules};
 use super::pi::{ActionKind, PiSession};
@@ -21,7 +22,9 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::engine::{Status, ToolResponse, World};
-use crate::fabric::{Caption, EventKind, Fabric, GolemNow, GolemThought, PhaseChanged, Receiver, SpriteChanged};
+use crate::fabric::{
+    Caption, EventKind, Fabric, GolemNow, GolemThought, PhaseChanged, Receiver, SpriteChanged, Vitals,
+};
 
 /// How long success and failure show on the body.
 const MOMENT: Duration = Duration::from_secs(3);
@@ -62,6 +65,8 @@ pub struct LifeConfig {
     pub failures_limit: u32,
     /// At which drawdown its stop-loss acts, in basis points.
     pub stop_loss_bps: u64,
+    /// Who decides in it; without one it plays its scenario.
+    pub brain: Option<Box<dyn Brain>>,
 }
 
 /// What came of a show.
@@ -75,11 +80,13 @@ pub struct Played {
 
 /// The voice, and what the three parts share.
 #[derive(Debug, Clone)]
-struct Voice {
+pub(super) struct Voice {
     fabric: Fabric,
     golem_id: GolemId,
     failures: Arc<AtomicU32>,
     shown: Arc<Mutex<Sprite>>,
+    /// What was told of its vitals last.
+    vitals: Arc<Mutex<Option<Vitals>>>,
 }
 
 impl Voice {
@@ -94,8 +101,26 @@ impl Voice {
         }
     }
 
-    fn say(&self, kind: EventKind) {
+    pub(super) fn say(&self, kind: EventKind) {
+        if let EventKind::Vitals(vitals) = &kind {
+            *self.vitals.lock().unwrap_or_else(PoisonError::into_inner) = Some((**vitals).clone());
+        }
         self.fabric.emit(&self.golem_id, None, kind);
+    }
+
+    /// What was told of its vitals last.
+    pub(super) fn vitals(&self) -> Option<Vitals> {
+        self.vitals.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Counts what came of a commit.
+    pub(super) fn count(&self, status: Status) {
+        match status {
+            Status::Success | Status::Simulated | Status::Partial => self.failures.store(0, Ordering::SeqCst),
+            Status::Error => drop(self.failures.fetch_add(1, Ordering::SeqCst)),
+            // Nothing failed: it was not to be.
+            Status::Blocked | Status::Rejected => {}
+        }
     }
 }
 
@@ -111,6 +136,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Pl
         golem_id: config.golem_id.clone(),
         failures: Arc::new(AtomicU32::new(0)),
         shown: Arc::default(),
+        vitals: Arc::default(),
     };
     let terms = Terms {
         born_at: life.born_at,
@@ -122,7 +148,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Pl
     let heart = Heart {
         gauge: Gauge::new(Arc::clone(&config.world), terms)?,
         machine: PhaseMachine::new(config.phases),
-        phase: config.phase,
+        phase: config.phase.clone(),
         clock: config.clock,
         voice: voice.clone(),
         memory,
@@ -130,17 +156,39 @@ pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Pl
     let body = body(voice.clone(), config.fabric.subscribe(4_096), config.pi.clone());
     let speed = config.speed.max(1);
     let (pi, last_words) = (config.pi.clone(), voice.clone());
-    let mind = Mind {
+    let mut nerves = Nerves {
         pi: config.pi,
         voice,
         stop: config.stop,
         leaving: config.leaving,
         words: config.words,
-        speed,
+        phase: config.phase.subscribe(),
         thought: 0,
     };
+    let brain = config.brain;
+    let mind = async move {
+        let (ended, scenario) = match brain {
+            None => (None, scenario),
+            Some(brain) => {
+                let End { well, why } = brain.live(&mut nerves).await;
+                // Whatever it had open is taken back; the operator is heard as before.
+                nerves.pi.take_back_all().await;
+                let words = format!("My brain has gone: {why}. I still listen to you.");
+                (Some(if well { Vec::new() } else { vec![words.clone()] }), Scenario::quiet(&words))
+            }
+        };
+        let Nerves { pi, voice, stop, leaving, words, thought, phase: _ } = nerves;
+        let mind = Mind { pi, voice, stop, leaving, words, speed, thought };
+        match ended {
+            None => mind.play(scenario, played).await,
+            Some(missed) => {
+                played(Played { beats: 0, missed });
+                mind.play(scenario, |_| ()).await;
+            }
+        }
+    };
     tokio::select! {
-        () = mind.play(scenario, played) => {}
+        () = mind => {}
         () = heart.beat(config.heartbeat) => {
             pi.take_back_all().await;
             last_words.react(None, Trigger::Dies);
@@ -315,12 +363,7 @@ impl Mind {
         let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return previewed };
         let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
         let response = self.pi.call("commit_action", permit).await;
-        match response.status {
-            Status::Success | Status::Simulated | Status::Partial => self.voice.failures.store(0, Ordering::SeqCst),
-            Status::Error => drop(self.voice.failures.fetch_add(1, Ordering::SeqCst)),
-            // Nothing failed: it was not to be.
-            Status::Blocked | Status::Rejected => {}
-        }
+        self.voice.count(response.status);
         if let Some(error) = &response.error {
             self.think(&format!("It was not done: {}", error.message()));
         }
@@ -335,13 +378,46 @@ impl Mind {
 
     /// Does what the operator says, where it is one of the plain commands.
     async fn hear(&mut self, said: &SafeText) {
-        let response = match command(said.as_str()) {
+        if let Some(told) = self.hear_of_playbook(said.as_str()).await {
+            return self.think(&told);
+        }
+        let plain = operator::command(said.as_str(), |tool| self.pi.schema_of(tool));
+        let response = match plain.or_else(|| command(said.as_str())) {
             None => return self.think("I understand: swap, quote, balances, price, remember, playbook, halt."),
             Some((ACT, params)) => self.act(params).await,
             Some((tool, params)) => self.pi.call(tool, params).await,
         };
         let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
         self.think(&format!("You said: {said}. {}", told.unwrap_or_default()));
+    }
+}
+
+impl Mind {
+    /// The operator's own word on the playbook's changes: `playbook changes`, `playbook undo 3`.
+    async fn hear_of_playbook(&self, said: &str) -> Option<String> {
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let (papers, memory) = (self.pi.papers(), self.pi.memory());
+        match words.as_slice() {
+            ["playbook", "changes"] => {
+                let told = match papers.deltas(memory) {
+                    Err(error) => return Some(format!("The changes cannot be read: {error}.")),
+                    Ok(deltas) => deltas.into_iter().take(5).map(|one| {
+                        let undone = if one.undone { ", taken back" } else { "" };
+                        format!("{} in \"{}\" because {}{undone}", one.delta, one.section, one.reason)
+                    }),
+                };
+                let told: Vec<String> = told.collect();
+                Some(if told.is_empty() { "I have changed nothing.".to_owned() } else { told.join("; ") })
+            }
+            ["playbook", "undo", number] => Some(match number.parse() {
+                Err(_) => format!("`{number}` is no number of a change."),
+                Ok(delta) => match self.pi.undo_directive(delta).await {
+                    Ok(undone) => format!("Change {delta} of \"{}\" is taken back.", undone.section),
+                    Err(error) => format!("Change {delta} stays: {}.", error.message()),
+                },
+            }),
+            _ => None,
+        }
     }
 }
 

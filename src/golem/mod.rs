@@ -6,6 +6,7 @@
 //! | room | holds |
 //! |---|---|
 //! | `archetype` | roles, their tools, and who may hand work to whom |
+//! | `brain` | who decides: a program of its own, or a model |
 //! | `guardian` | the second opinion above the hot lane |
 //! | `life` | heart, body and mind |
 //! | `memory` | what it remembers: past trades, lessons, its papers |
@@ -16,6 +17,7 @@
 //! | `vitals` | how it is doing |
 
 pub mod archetype;
+pub mod brain;
 pub mod guardian;
 pub mod life;
 pub mod memory;

@@ -9,6 +9,7 @@ mod devnet;
 #[path = "../support/devnet.rs"]
 mod devnet_process;
 mod doctor;
+mod golem;
 mod halt;
 #[cfg(unix)]
 mod hands;

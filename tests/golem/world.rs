@@ -1,24 +1,38 @@
 //! A devnet as `bardo call` has one, with a home of its own, and Golems in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use alloy::primitives::U256;
+use alloy::consensus::TxEip1559;
+use alloy::network::TransactionBuilder as _;
+use alloy::primitives::{Address, Bytes, TxKind, U256};
 use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
-use bardo::base::model::Phase;
-use bardo::engine::{Acting, Catalog, Executor, ExecutorConfig, ToolResponse, World};
+use bardo::base::model::{Phase, StopLevel};
+use bardo::base::text::SafeText;
+use bardo::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World};
 use bardo::fabric::{Event, Fabric, Receiver};
 use bardo::golem::archetype::Archetypes;
+use bardo::golem::brain::Brain;
+use bardo::golem::life::{LifeConfig, Played, live};
 use bardo::golem::memory::{Memory, Papers};
+use bardo::golem::phase::PhaseRules;
 use bardo::golem::pi::{PiConfig, PiSession};
+use bardo::golem::scenario::Scenario;
 use bardo::runtime::data::{DataFolder, Ledger};
 use bardo::runtime::{self, Hands};
 use bardo::safety::stop::StopFile;
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
 
 pub struct House {
     pub folder: tempfile::TempDir,
@@ -31,7 +45,31 @@ pub struct House {
     roles: Arc<Archetypes>,
     ledger: Ledger,
     clock: Arc<dyn Clock>,
-    _sandbox: Option<Sandbox>,
+    sandbox: Option<Sandbox>,
+}
+
+/// A Golem that lives.
+pub struct Life {
+    pub pi: PiSession,
+    pub words: mpsc::Sender<SafeText>,
+    pub leave: watch::Sender<bool>,
+    pub stopped: watch::Sender<Option<StopLevel>>,
+    played: Option<oneshot::Receiver<Played>>,
+    pub running: JoinHandle<()>,
+}
+
+impl Life {
+    /// How its brain ended: what was wrong, nothing where all was well.
+    pub async fn brains_end(&mut self) -> Vec<String> {
+        let played = self.played.take().unwrap();
+        tokio::time::timeout(Duration::from_secs(120), played).await.expect("the brain goes on").unwrap().missed
+    }
+
+    /// Ends it as a session does.
+    pub async fn leave(self) {
+        self.leave.send_replace(true);
+        tokio::time::timeout(Duration::from_secs(60), self.running).await.expect("it does not leave").unwrap();
+    }
 }
 
 impl House {
@@ -41,6 +79,15 @@ impl House {
 
     /// A house whose operator has written this policy over the demo's.
     pub async fn with_policy(policy: &str) -> Self {
+        Self::made(policy, ApprovalMode::Never).await
+    }
+
+    /// The same, with an operator who is asked.
+    pub async fn asking(policy: &str) -> Self {
+        Self::made(policy, ApprovalMode::Ask).await
+    }
+
+    async fn made(policy: &str, approve: ApprovalMode) -> Self {
         let folder = tempfile::tempdir().unwrap();
         if !policy.is_empty() {
             std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
@@ -64,7 +111,8 @@ impl House {
         let (phase, own) = watch::channel(Phase::Thriving);
         let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
         let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = Hands { phase: own, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
+        let hands =
+            Hands { phase: own, approve, ..Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap()) };
         let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock.clone(), hands).await.unwrap();
         Self {
             stop: StopFile::in_folder(data.root()),
@@ -77,7 +125,7 @@ impl House {
             roles: Arc::new(Archetypes::load(None).unwrap()),
             ledger,
             clock,
-            _sandbox: opened.sandbox,
+            sandbox: opened.sandbox,
         }
     }
 
@@ -109,6 +157,93 @@ impl House {
         PiSession::new(config).unwrap()
     }
 
+    /// A Golem that lives, led by `brain`.
+    pub fn life(&self, name: &str, role: &str, brain: Box<dyn Brain>) -> Life {
+        let (words, heard) = mpsc::channel(16);
+        let (leave, leaving) = watch::channel(false);
+        let (stopped, stop) = watch::channel(None);
+        let (told, played) = oneshot::channel();
+        let pi = self.golem(name, role);
+        let config = LifeConfig {
+            pi: pi.clone(),
+            world: Arc::clone(&self.world),
+            phases: PhaseRules::DEFAULT,
+            phase: self.phase.clone(),
+            stop,
+            leaving,
+            words: heard,
+            clock: self.clock.clone(),
+            fabric: self.fabric.clone(),
+            golem_id: name.parse().unwrap(),
+            heartbeat: Duration::from_secs(3_600),
+            speed: 1,
+            lifespan_seconds: None,
+            failures_limit: 3,
+            stop_loss_bps: 1_000,
+            brain: Some(brain),
+        };
+        let played_by = move |outcome: Played| drop(told.send(outcome));
+        let running = tokio::spawn(async move {
+            let quiet = Scenario::quiet(&"led by a brain");
+            live(config, quiet, played_by).await.unwrap();
+        });
+        Life { pi, words, leave, stopped, played: Some(played), running }
+    }
+
+    /// Gives the wallet so much of a token that anybody may mint, from an account that is not the Golem's.
+    pub async fn give(&self, token: Token, raw: u64) {
+        let call = OpenMint::mintCall { to: self.world.account.unwrap(), value: U256::from(raw) };
+        self.outside(TxKind::Call(self.address(token)), call.abi_encode().into()).await;
+    }
+
+    /// Makes a contract, from an account that is not the Golem's.
+    pub async fn deploy(&self, code: Bytes) -> Address {
+        self.outside(TxKind::Create, code).await.unwrap()
+    }
+
+    async fn outside(&self, to: TxKind, input: Bytes) -> Option<Address> {
+        let party = Party::development_accounts().unwrap().swap_remove(9);
+        let provider = self.world.chains()[0].client.provider();
+        let transaction = TxEip1559 {
+            chain_id: 31_337,
+            nonce: provider.get_transaction_count(party.address()).await.unwrap(),
+            gas_limit: 3_000_000,
+            max_fee_per_gas: 100_000_000_000,
+            max_priority_fee_per_gas: 1_000_000_000,
+            to,
+            value: U256::ZERO,
+            access_list: Default::default(),
+            input,
+        };
+        let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&party.sign(transaction).unwrap());
+        let receipt = provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap();
+        assert!(receipt.status());
+        receipt.contract_address
+    }
+
+    /// Which of the wallet's tokens this account could take, on all chains.
+    pub async fn spendable_by(&self, spender: Address) -> Vec<String> {
+        let mut found = Vec::new();
+        let owner = self.world.account.unwrap();
+        for (chain, of) in self.world.chains().iter().zip(self.sandbox.as_ref().unwrap().chains()) {
+            for token in of.deployment.plan.tokens.iter().filter(|token| !token.is_bad()) {
+                let input = Erc20::allowanceCall { owner, spender }.abi_encode();
+                let request =
+                    TransactionRequest::default().with_to(of.deployment.token(*token).unwrap()).with_input(input);
+                let answer = chain.client.provider().call(request).await.unwrap();
+                if Erc20::allowanceCall::abi_decode_returns(&answer).unwrap() != U256::ZERO {
+                    found.push(format!("{token:?} on {}", chain.network().name));
+                }
+            }
+        }
+        found
+    }
+
+    /// Where a token of the devnet stands.
+    pub fn address(&self, token: Token) -> Address {
+        self.sandbox.as_ref().unwrap().chains()[0].deployment.token(token).unwrap()
+    }
+
     pub fn papers(&self, name: &str) -> Papers {
         Papers::in_folder(self.folder.path().join("golems").join(name))
     }
@@ -125,12 +260,6 @@ impl House {
             sent += chain.client.provider().get_transaction_count(account).await.unwrap();
         }
         sent
-    }
-
-    /// What the wallet holds of the chain's coin on the first chain.
-    pub async fn coin(&self) -> U256 {
-        let chain = &self.world.chains()[0];
-        chain.client.provider().get_balance(self.world.account.unwrap()).await.unwrap()
     }
 }
 

@@ -15,8 +15,9 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
+use super::golem::{MODEL_STYLES, NUMBERS};
 use super::safety::SECONDS;
-use super::{ChainSettings, ConfigError, FileProblem, Origin, RpcUrl, SafetySettings, Setting, paths};
+use super::{ChainSettings, ConfigError, FileProblem, GolemSettings, Origin, RpcUrl, SafetySettings, Setting, paths};
 use crate::base::{
     text::{SafeText, nearest},
     units::Usd,
@@ -43,20 +44,52 @@ pub const KEYS: &[(&str, &str)] = &[
     ("console.attention", "how a decision that waits calls for you beside the screen: none, bell or notify (OSC 9)"),
     ("keys.NAME", "keys for what a screen's keys do, by its name, such as freeze = \"F2\"; several with blanks"),
     ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),
+    ("golem.brain", "who decides in the Golem: scenario, process:COMMAND or model"),
+    ("golem.tick_seconds", "how often a process or a model is asked what it wants"),
+    ("golem.patience_seconds", "how long its answer is waited for"),
+    ("golem.calls", "tool calls that it may make in one run"),
+    ("golem.model_url", "where the model is asked; https, or http on this machine"),
+    ("golem.model_name", "which model"),
+    ("golem.model_style", "in which shape: openai or anthropic"),
+    ("golem.model_tokens", "tokens that the model may read and write in one run"),
+    ("golem.model_reply_tokens", "tokens of one answer of the model"),
     ("prices.NAME.SYMBOL", "a fixed dollar price, for test networks without live price feeds"),
 ];
 
 /// What `bardo config init` writes: every key, with its default or an example, commented out.
 pub const TEMPLATE: &str = include_str!("template.toml");
 
-const TOP: &[&str] =
-    &["network", "book", "data_dir", "log", "account", "chains", "console", "keys", "order_type", "prices", "safety"];
+const TOP: &[&str] = &[
+    "network",
+    "book",
+    "data_dir",
+    "log",
+    "account",
+    "chains",
+    "console",
+    "golem",
+    "keys",
+    "order_type",
+    "prices",
+    "safety",
+];
 const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status"];
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
 const CONSOLE: &[&str] = &["attention"];
 /// How the console can call for attention.
 const ATTENTION: &[&str] = &["none", "bell", "notify"];
+const GOLEM: &[&str] = &[
+    "brain",
+    "tick_seconds",
+    "patience_seconds",
+    "calls",
+    "model_url",
+    "model_name",
+    "model_style",
+    "model_tokens",
+    "model_reply_tokens",
+];
 /// Auctions that orders can be placed in.
 const ORDER_TYPES: &[&str] = &["DUTCH_V2", "DUTCH_V3", "PRIORITY"];
 
@@ -74,6 +107,7 @@ pub(super) struct File {
     pub order_types: BTreeMap<String, Setting<String>>,
     pub attention: Option<Setting<String>>,
     pub keys: BTreeMap<String, Setting<String>>,
+    pub golem: GolemSettings,
 }
 
 /// The file at `path`, or `None` where there is none.
@@ -123,6 +157,7 @@ impl Source<'_> {
                 "prices" => file.prices = self.prices(value)?,
                 "console" => file.attention = self.attention(value)?,
                 "keys" => file.keys = self.keys(value)?,
+                "golem" => file.golem = self.golem(value)?,
                 "order_type" => file.order_types = self.order_types(value)?,
                 _ => return Err(self.unknown(key.span(), name, "at the top of the file", TOP)),
             }
@@ -272,6 +307,40 @@ impl Source<'_> {
             }
         }
         Ok(safety)
+    }
+
+    fn golem(&self, value: &Value<'_>) -> Result<GolemSettings, ConfigError> {
+        let mut golem = GolemSettings::default();
+        for (key, value) in self.table("golem", value, "a table: [golem]")? {
+            let name: &str = key.get_ref();
+            let full = format!("golem.{name}");
+            let bounds = NUMBERS.iter().find(|(known, ..)| *known == name);
+            if let (Some((_, _, least, most)), Some(setting)) = (bounds, golem.number_mut(name)) {
+                let number = self.number(&full, value, "a whole number such as 20")?;
+                if number < *least || number > *most {
+                    let reason = format!("{number} is out of range: take {least} to {most}");
+                    return Err(self.bad(value.span(), &full, &reason));
+                }
+                *setting = self.setting(value, number);
+                continue;
+            }
+            let text = || self.string(&full, value, "a text in quotes");
+            match name {
+                "brain" => golem.brain = self.setting(value, text()?),
+                "model_url" => golem.model_url = Some(self.setting(value, self.endpoint(&full, value)?)),
+                "model_name" => golem.model_name = Some(self.setting(value, text()?)),
+                "model_style" => {
+                    let style = text()?;
+                    if !MODEL_STYLES.contains(&style.as_str()) {
+                        let reason = format!("no such shape; known: {}", MODEL_STYLES.join(", "));
+                        return Err(self.bad(value.span(), &full, &reason));
+                    }
+                    golem.model_style = self.setting(value, style);
+                }
+                _ => return Err(self.unknown(key.span(), name, "in [golem]", GOLEM)),
+            }
+        }
+        Ok(golem)
     }
 
     fn table<'v, 'i>(

@@ -4,6 +4,7 @@
 //! means is not known here (see `chain::network`), only that somebody gave it settings.
 
 mod file;
+mod golem;
 mod paths;
 mod rpc_url;
 mod safety;
@@ -13,6 +14,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 use crate::base::units::Usd;
 
 pub use file::{KEYS, TEMPLATE};
+pub use golem::{DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
 pub use paths::Paths;
 pub use rpc_url::{RpcUrl, RpcUrlError};
 pub use safety::SafetySettings;
@@ -53,6 +55,8 @@ pub struct Config {
     pub attention: Option<Setting<String>>,
     /// The operator's own keys, by what they do; not yet looked up.
     pub keys: BTreeMap<String, Setting<String>>,
+    /// Who decides in the Golem, and what it may use up.
+    pub golem: GolemSettings,
 }
 
 /// What is set for one chain.
@@ -195,6 +199,8 @@ pub struct Flags {
     pub book: Option<PathBuf>,
     /// `--key NAME`.
     pub account: Option<String>,
+    /// `--brain WHICH`.
+    pub brain: Option<String>,
 }
 
 /// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
@@ -301,6 +307,7 @@ impl Config {
             order_types: file.order_types,
             attention: file.attention,
             keys: file.keys,
+            golem: file.golem.under(environment, flags.brain.as_deref()),
         })
     }
 

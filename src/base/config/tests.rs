@@ -250,3 +250,24 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         assert!(line == 2 && text.contains(says), "{file}: {text}");
     }
 }
+
+#[test]
+fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
+    let (_dir, environment) = home("");
+    let golem = Config::load(&environment, &Flags::default()).unwrap().golem;
+    assert_eq!((golem.brain.value.as_str(), golem.brain.origin.clone()), ("scenario", Origin::Default));
+    assert!(golem.model_key.is_none() && golem.model_url.is_none());
+
+    let (dir, _) = home("[golem]\nbrain = \"model\"\ncalls = 7\nmodel_url = \"https://u:pw@model.example/v1?k=1\"\n");
+    let environment = with(dir.path(), &[("BARDO_MODEL_KEY", "sk-very-secret"), ("BARDO_BRAIN", "process:x")]);
+    let flags = Flags { brain: Some("scenario".into()), ..Flags::default() };
+    let config = Config::load(&environment, &flags).unwrap();
+    assert_eq!(config.golem.brain.origin, Origin::Flag("--brain"));
+    assert_eq!((config.golem.calls.value, &config.golem.calls.origin), (7, &Origin::File { line: 3 }));
+    let told = format!("{config:?} {:?}", config.golem.shown());
+    assert!(told.contains("set, not shown") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
+
+    assert_eq!(problem("[golem]\ncalls = 0\n").0, 2);
+    assert!(problem("[golem]\nmodel_style = \"odd\"\n").2.contains("openai, anthropic"));
+    assert!(problem("[golem]\nmodel_key = \"x\"\n").2.contains("unknown key"));
+}

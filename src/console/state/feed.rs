@@ -500,7 +500,7 @@ impl Feed {
             EventKind::GolemNow(now) => self.now = Some(now.clone()),
             EventKind::GolemThought(said) => match self.thoughts.back_mut() {
                 Some(last) if last.number == said.thought && last.more => {
-                    last.text = SafeText::clean(&format!("{}{}", last.text, said.text), 4_000);
+                    last.text = SafeText::clean(&format!("{} {}", last.text, said.text), 4_000);
                     last.more = said.more;
                 }
                 _ => {

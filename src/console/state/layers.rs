@@ -4,6 +4,7 @@
 use crossterm::event::KeyCode;
 use ratatui::layout::Position;
 
+use super::complete::{self, Candidate};
 use super::decision::{Decision, Taken};
 use super::field::Field;
 use super::prompt::{self, Entry, Meant};
@@ -242,6 +243,12 @@ impl State {
                     self.prompt = None;
                     return self.run_entry(prompt::meant(said.as_str()));
                 }
+                _ if key.code == KeyCode::Tab => {
+                    let line = self.candidates().and_then(|(line, all)| complete::completed(&line, &all));
+                    if let Some(line) = line {
+                        self.prompt = Some(Field::holding(&line));
+                    }
+                }
                 _ => {
                     field.key(key);
                 }
@@ -278,6 +285,19 @@ impl State {
             _ => {}
         }
         Vec::new()
+    }
+
+    /// What is typed at the prompt, and what could stand where its last word does; only at the end of the line.
+    pub fn candidates(&self) -> Option<(String, Vec<Candidate>)> {
+        let field = self.prompt.as_ref().filter(|field| field.cursor() == field.text().chars().count())?;
+        let tools = self.ready.as_ref().map(|ready| ready.tools.as_slice()).unwrap_or_default();
+        let find = |name: &str| {
+            let tool = tools.iter().find(|tool| tool.name.as_str() == name)?;
+            Some((tool.description.as_str(), &tool.input_schema))
+        };
+        let chains = self.page.network.iter().flat_map(|network| &network.chains);
+        let chains: Vec<String> = chains.map(|chain| chain.name.to_string()).collect();
+        Some((field.text().to_owned(), complete::candidates(field.text(), &find, &chains)))
     }
 
     /// Does what was typed or chosen.

@@ -3,6 +3,7 @@
 //! Pure: no clock, no terminal, no chain. What time it is comes in with the inputs. The view reads `&State`.
 
 pub mod away;
+mod complete;
 pub mod decision;
 pub mod feed;
 pub mod field;
@@ -30,6 +31,7 @@ use crate::runtime::handle::{Command, Farewell, Found, LeaveMode, News, Query, R
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
 pub use away::Away;
+pub use complete::Candidate;
 use decision::Decision;
 use feed::Feed;
 use field::Field;

@@ -58,6 +58,16 @@ const ENTRIES: &[(&str, &str)] = &[
     ("quit", "leave"),
 ];
 
+/// Every command's first word, once, and what it does.
+pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let mut last = "";
+    ENTRIES.iter().filter_map(move |(name, about)| {
+        let word = name.split_whitespace().next()?;
+        let known = std::mem::replace(&mut last, word) == word;
+        (!known).then_some((word, *about))
+    })
+}
+
 /// What a typed line means.
 pub fn meant(line: &str) -> Meant {
     let line = line.trim();

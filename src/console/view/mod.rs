@@ -15,7 +15,7 @@ use crate::console::keymap::{Action, Context, Row};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::ScreenId;
 use crate::console::state::model::Money;
-use crate::console::state::{LEAST, Layer, State};
+use crate::console::state::{Candidate, LEAST, Layer, State};
 use crate::console::theme::{Role, Theme};
 
 /// Draws the whole console into `area`.
@@ -147,6 +147,9 @@ fn window(text: &str, cursor: usize, room: usize) -> (String, usize) {
 /// The keys of what is on top; those that stop, and that lead to the help, stand at the right end and go last.
 /// A notice, or a fault of the whole, comes first. An entry that does not fit is left out whole: `?` lists all.
 fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
+    if let Some((_, all)) = state.candidates().filter(|(line, all)| !line.is_empty() && !all.is_empty()) {
+        return candidates(pen, &all, place);
+    }
     let context = if state.leaving && state.layers.is_empty() { Context::Leaving } else { state.context() };
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     let mut right: Vec<Piece> = Vec::new();
@@ -183,6 +186,27 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
         }
     }
     pen.row(place, &left, &right);
+}
+
+/// What could come next at the prompt: as many words as fit, how many do not, and of a single one what it is.
+fn candidates(pen: &mut Pen<'_>, all: &[Candidate], place: Rect) {
+    let mut pieces: Vec<Piece> = vec![(" Tab  ".to_owned(), Role::Key)];
+    let room = usize::from(place.width).saturating_sub(6);
+    if let [one] = all {
+        pieces.push((format!("{}  ", one.word), Role::TextStrong));
+        pieces.push((fit(&one.about, room.saturating_sub(width(&one.word))).into_owned(), Role::TextDim));
+        pen.pieces(place, &pieces);
+        return;
+    }
+    for (at, one) in all.iter().enumerate() {
+        let left = format!("and {} more", all.len() - at);
+        if pieces_width(&pieces) + width(&one.word) + 2 + width(&left) > room {
+            pieces.push((left, Role::TextDim));
+            break;
+        }
+        pieces.push((format!("{}  ", one.word), Role::Text));
+    }
+    pen.pieces(place, &pieces);
 }
 
 pub(crate) fn hint(row: &Row) -> Vec<Piece> {

@@ -1,6 +1,7 @@
 //! The eight tools at work. Every answer is an envelope; nothing here signs: what acts goes through the executor and
 //! so through the whole pipeline.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,9 +23,11 @@ use crate::base::model::{CapabilityTier, Category, Phase, StopLevel};
 use crate::base::text::{SafeText, nearest};
 use crate::base::units::Rounding;
 use crate::engine::{Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, categories_of};
-use crate::fabric::{DirectiveChanged, EventKind, Fabric, HaltChanged, MemoryHits};
+use crate::fabric::{
+    DirectiveChanged, EventKind, Fabric, HaltChanged, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
+};
 use crate::golem::archetype::{ArchetypeError, Archetypes};
-use crate::golem::memory::{self, Memory, Papers, Softened, Topic};
+use crate::golem::memory::{self, Delta, Memory, Papers, Softened, Topic};
 use crate::safety::stop::StopFile;
 
 /// Past writes that are looked at before a new one.
@@ -110,6 +113,22 @@ impl PiSession {
         self.inner.config.executor.catalog()
     }
 
+    /// Who it is.
+    pub fn golem_id(&self) -> &GolemId {
+        &self.inner.config.golem_id
+    }
+
+    /// Its role.
+    pub fn role(&self) -> &str {
+        &self.inner.config.role
+    }
+
+    /// What a concrete tool takes, for whoever fills in the parameters of a kind of action or question; `null` for one
+    /// that is not in the tool set.
+    pub fn schema_of(&self, tool: &str) -> Value {
+        self.catalog().get(tool).map(|entry| entry.input_schema.clone()).unwrap_or_default()
+    }
+
     /// What it remembers.
     pub fn memory(&self) -> &Memory {
         &self.inner.config.memory
@@ -123,10 +142,27 @@ impl PiSession {
     /// Calls one of the eight. Always answers; any other name is unknown, whatever tools there are.
     pub async fn call(&self, tool: &str, params: Value) -> ToolResponse {
         let call_id = self.inner.config.executor.new_call_id();
+        let seen = Redacted::names(&params);
+        let hash = params_hash(seen.value(), &[]);
         self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
+            self.say_refused(call_id, tool, seen, hash, &error);
             let blocked = error.code().category() == ErrorCategory::RiskBlocked;
             ToolResponse::failed(call_id, if blocked { Status::Blocked } else { Status::Error }, error)
         })
+    }
+
+    /// A call that came to no concrete tool, which would have told of itself: whoever watches sees what was wanted and why
+    /// it was not done.
+    fn say_refused(&self, call_id: CallId, tool: &str, params: Redacted, params_hash: B256, error: &ToolError) {
+        let tool_name = Cow::Owned(SafeText::clean(tool, 64).to_string());
+        let error_message = SafeText::clean(error.message(), 400);
+        for kind in [
+            EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick: None }),
+            EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }),
+            EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 0, result_summary: Value::Null, card: None }),
+        ] {
+            self.say(Some(call_id), kind);
+        }
     }
 
     async fn dispatch(&self, call_id: CallId, tool: &str, params: Value) -> Result<ToolResponse, ToolError> {
@@ -317,6 +353,18 @@ impl PiSession {
         Ok(success(call_id, json!(delta), "The playbook was changed; the operator can take the change back."))
     }
 
+    /// Takes a change of the playbook back: the operator's, not one of the eight.
+    ///
+    /// # Errors
+    /// Where there is no such change, or the section was changed since.
+    pub async fn undo_directive(&self, delta: u64) -> Result<Delta, ToolError> {
+        let config = &self.inner.config;
+        let undone = config.papers.undo(&config.memory, delta, config.clock.now_millis()).await?;
+        let summary = SafeText::clean(&format!("taken back: {}: {}", undone.section, undone.reason), 200);
+        self.say(None, EventKind::DirectiveChanged(DirectiveChanged { delta, summary, undone: true }));
+        Ok(undone)
+    }
+
     async fn emergency_halt(&self, call_id: CallId, asked: &EmergencyHalt) -> Result<ToolResponse, ToolError> {
         let config = &self.inner.config;
         let reason = SafeText::clean(&asked.reason, 300);
@@ -331,9 +379,15 @@ impl PiSession {
         Ok(success(call_id, data, said))
     }
 
-    /// Takes every open offer back; how many there were.
+    /// Takes every open offer back, and calls off what is being committed and not signed yet; how many offers there
+    /// were.
     pub async fn take_back_all(&self) -> usize {
         let all: Vec<Held> = self.held().drain().map(|(_, held)| held).collect();
+        let committing: Vec<CallId> = self.committing().values().copied().collect();
+        for call_id in committing {
+            // What is being signed goes on to its end.
+            let _called_off = self.inner.config.executor.cancel(call_id);
+        }
         let open = all.iter().filter(|held| !held.offer.is_over()).count();
         for held in all {
             held.offer.take_back().await;

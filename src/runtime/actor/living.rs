@@ -1,5 +1,6 @@
 //! The Golem in the session's seat: its eight tools over the seat's executor, and a life of its own.
 
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,19 +11,19 @@ use super::{Actor, Seat};
 use crate::base::text::SafeText;
 use crate::engine::Catalog;
 use crate::fabric::{EventKind, GolemThought};
+use crate::golem::brain::Brain;
 use crate::golem::life::{LifeConfig, Played, live};
 use crate::golem::memory::{Memory, Papers};
 use crate::golem::phase::PhaseRules;
 use crate::golem::pi::{PiConfig, PiSession};
 use crate::golem::scenario::Scenario;
+use crate::runtime::data::DataFolder;
 use crate::tools::ALL_TOOL_DEFS;
 
 /// Time between two heartbeats.
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// The dwell of shows, in milliseconds.
 const SHOW_DWELL: u64 = 10_000;
-/// The folder of the Golems' papers in the data folder.
-const PAPERS: &str = "golems";
 /// Failures in a row, and the stop-loss in basis points, as the demo's policy has them.
 const FAILURES: u32 = 3;
 const STOP_LOSS_BPS: u64 = 1_000;
@@ -33,18 +34,26 @@ pub struct Living {
     scenario: Scenario,
     speed: u32,
     heard: Mutex<Option<oneshot::Sender<Played>>>,
+    brain: Mutex<Option<Box<dyn Brain>>>,
 }
 
 impl Living {
     /// A Golem that plays this and lives on.
     pub fn playing(scenario: Scenario) -> Self {
-        Self { scenario, speed: 1, heard: Mutex::new(None) }
+        Self { scenario, speed: 1, heard: Mutex::new(None), brain: Mutex::new(None) }
     }
 
     /// The same so many times faster.
     #[must_use]
     pub fn at_speed(mut self, speed: u32) -> Self {
         self.speed = speed;
+        self
+    }
+
+    /// The same with a brain of its own: where there is one it decides, and no scenario is played.
+    #[must_use]
+    pub fn led_by(self, brain: Option<Box<dyn Brain>>) -> Self {
+        *self.brain.lock().unwrap_or_else(PoisonError::into_inner) = brain;
         self
     }
 
@@ -72,14 +81,14 @@ impl Living {
     async fn lead(self: Box<Self>, seat: Seat) -> Result<(), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let all = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| told(&error))?;
-        let home = seat.stop_file.path().parent().map(|folder| folder.join(PAPERS)).unwrap_or_default();
+        let home = DataFolder::at(seat.stop_file.path().parent().unwrap_or(Path::new("")));
         let pi = PiSession::new(PiConfig {
             all,
             executor: seat.executor,
             roles: seat.roles,
             role: seat.role.to_string(),
             memory: Memory::new(seat.store, seat.golem_id.clone()),
-            papers: Papers::in_folder(home.join(seat.golem_id.as_str())),
+            papers: Papers::in_folder(home.papers(&seat.golem_id)),
             stop: seat.stop_file,
             phase: seat.phase.subscribe(),
             clock: seat.clock.clone(),
@@ -103,6 +112,7 @@ impl Living {
             lifespan_seconds: None,
             failures_limit: FAILURES,
             stop_loss_bps: STOP_LOSS_BPS,
+            brain: self.brain.lock().unwrap_or_else(PoisonError::into_inner).take(),
         };
         let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner).take();
         // Shows that are asked for later are played by nobody yet: a Golem plays the one it was born with.

@@ -21,6 +21,7 @@ use std::time::Duration;
 
 use crate::base::config::Config;
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::id::GolemId;
 use crate::chain::provider::{ConnectError, ProviderError};
 use crate::chain::sender;
 use crate::engine;
@@ -182,6 +183,11 @@ impl DataFolder {
         self.root.join("STOP")
     }
 
+    /// The folder of a Golem's papers: its playbook and its owner's strategy.
+    pub fn papers(&self, golem_id: &GolemId) -> PathBuf {
+        self.root.join("golems").join(golem_id.as_str())
+    }
+
     /// The folder of key files.
     pub fn keys(&self) -> PathBuf {
         self.root.join("keys")
@@ -239,6 +245,15 @@ impl DataFolder {
     /// [`DataError::Folder`] where the folder is there and cannot be read.
     pub fn newest_ledger(&self) -> Result<Option<PathBuf>, DataError> {
         folders::newest(&self.root.join(LEDGERS))
+    }
+
+    /// The same, opened as one of the programs that work on it; nothing where there is none.
+    ///
+    /// # Errors
+    /// [`DataError::Folder`], or a database that cannot be opened.
+    pub fn newest_store(&self) -> Result<Option<Store>, DataError> {
+        let Some(database) = self.newest_ledger()? else { return Ok(None) };
+        Ok(Some(Store::open(StoreConfig::at(database), ROOMS)?))
     }
 }
 

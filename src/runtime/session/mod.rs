@@ -33,7 +33,7 @@ use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::custody::Password;
-use crate::golem::{archetype, scenario, scenario::Scenario};
+use crate::golem::{archetype, brain, scenario, scenario::Scenario};
 use crate::runtime::data::DataFolder;
 use crate::safety::guardian::Guardian;
 use crate::safety::stop::{InForce, Stop, StopFile};
@@ -83,11 +83,16 @@ impl Default for SessionOptions {
 pub struct Session;
 
 impl Session {
-    /// Opens the network that `config` asks for, with a Golem in it that plays the first tour and lives on. Must be called on a tokio runtime, and
-    /// returns at once: everything is told through the handle.
+    /// Opens the network that `config` asks for, with a Golem in it that plays the first tour and lives on, or is led by
+    /// the brain that `config` names. Must be called on a tokio runtime, and returns at once: everything is told through
+    /// the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
         let show = scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
-        Self::open_with(config, options, Box::new(Living::playing(show)))
+        let golem = match brain::Choice::of(&config.golem) {
+            Ok(choice) => Living::playing(show).led_by(choice.make()),
+            Err(why) => Living::playing(Scenario::quiet(&why)),
+        };
+        Self::open_with(config, options, Box::new(golem))
     }
 
     /// The same with somebody else living in it.

@@ -1,0 +1,121 @@
+//! Settings of the Golem: who decides in it, how often it is woken, and what it may use up while it decides. What it may
+//! do is the policy's affair.
+
+use secrecy::SecretString;
+
+use super::{Environment, Origin, RpcUrl, Setting};
+
+/// The brain where nobody names one.
+pub const DEFAULT_BRAIN: &str = "scenario";
+/// The environment variable that holds the key of the model's endpoint, and the only place it is read from.
+pub const MODEL_KEY: &str = "BARDO_MODEL_KEY";
+/// The shapes in which a model's endpoint can be spoken to.
+pub const MODEL_STYLES: [&str; 2] = ["openai", "anthropic"];
+
+/// The whole numbers that can be set: key, default, least, most.
+pub(super) const NUMBERS: [(&str, u64, u64, u64); 5] = [
+    ("tick_seconds", 20, 1, 3_600),
+    ("patience_seconds", 60, 1, 3_600),
+    ("calls", 2_000, 1, 1_000_000),
+    ("model_tokens", 200_000, 100, 1_000_000_000),
+    ("model_reply_tokens", 1_024, 64, 65_536),
+];
+
+/// Who decides in the Golem, and what it may use up.
+#[derive(Debug, Clone)]
+pub struct GolemSettings {
+    /// `scenario`, `process:COMMAND` or `model`.
+    pub brain: Setting<String>,
+    /// How often a process or a model is asked what it wants, in seconds.
+    pub tick_seconds: Setting<u64>,
+    /// How long its answer is waited for, in seconds.
+    pub patience_seconds: Setting<u64>,
+    /// How many tool calls it may make in one run.
+    pub calls: Setting<u64>,
+    /// Tokens that a model may read and write in one run.
+    pub model_tokens: Setting<u64>,
+    /// Tokens of one answer of the model.
+    pub model_reply_tokens: Setting<u64>,
+    /// Where the model is asked.
+    pub model_url: Option<Setting<RpcUrl>>,
+    /// Which model.
+    pub model_name: Option<Setting<String>>,
+    /// In which shape: one of [`MODEL_STYLES`].
+    pub model_style: Setting<String>,
+    /// The key for it. Never shown.
+    pub model_key: Option<Setting<SecretString>>,
+}
+
+impl Default for GolemSettings {
+    fn default() -> Self {
+        let [tick_seconds, patience_seconds, calls, model_tokens, model_reply_tokens] =
+            NUMBERS.map(|(_, number, ..)| Setting { value: number, origin: Origin::Default });
+        let text = |value: &str| Setting { value: value.to_owned(), origin: Origin::Default };
+        Self {
+            brain: text(DEFAULT_BRAIN),
+            tick_seconds,
+            patience_seconds,
+            calls,
+            model_tokens,
+            model_reply_tokens,
+            model_url: None,
+            model_name: None,
+            model_style: text(MODEL_STYLES[0]),
+            model_key: None,
+        }
+    }
+}
+
+impl GolemSettings {
+    /// Every setting as it is shown: key, value, origin. The key of the model's endpoint only says that it is there.
+    pub fn shown(&self) -> Vec<(&'static str, String, &Origin)> {
+        let mut shown = vec![("brain", self.brain.value.clone(), &self.brain.origin)];
+        for (key, setting) in [
+            ("tick_seconds", &self.tick_seconds),
+            ("patience_seconds", &self.patience_seconds),
+            ("calls", &self.calls),
+            ("model_tokens", &self.model_tokens),
+            ("model_reply_tokens", &self.model_reply_tokens),
+        ] {
+            shown.push((key, setting.value.to_string(), &setting.origin));
+        }
+        shown.push(("model_style", self.model_style.value.clone(), &self.model_style.origin));
+        if let Some(url) = &self.model_url {
+            shown.push(("model_url", url.value.to_string(), &url.origin));
+        }
+        if let Some(name) = &self.model_name {
+            shown.push(("model_name", name.value.clone(), &name.origin));
+        }
+        if let Some(key) = &self.model_key {
+            shown.push(("model_key", "set, not shown".to_owned(), &key.origin));
+        }
+        shown
+    }
+
+    /// The number of that key, to be set.
+    pub(super) fn number_mut(&mut self, key: &str) -> Option<&mut Setting<u64>> {
+        match key {
+            "tick_seconds" => Some(&mut self.tick_seconds),
+            "patience_seconds" => Some(&mut self.patience_seconds),
+            "calls" => Some(&mut self.calls),
+            "model_tokens" => Some(&mut self.model_tokens),
+            "model_reply_tokens" => Some(&mut self.model_reply_tokens),
+            _ => None,
+        }
+    }
+
+    /// Lays the environment and the flag over what the file says.
+    pub(super) fn under(mut self, environment: &Environment, brain: Option<&str>) -> Self {
+        let from = |name: &str| environment.get(name).map(|value| (value, Origin::Environment(name.to_owned())));
+        if let Some((value, origin)) = from("BARDO_BRAIN") {
+            self.brain = Setting { value: value.to_owned(), origin };
+        }
+        if let Some(brain) = brain {
+            self.brain = Setting { value: brain.to_owned(), origin: Origin::Flag("--brain") };
+        }
+        if let Some((value, origin)) = from(MODEL_KEY) {
+            self.model_key = Some(Setting { value: SecretString::from(value.trim().to_owned()), origin });
+        }
+        self
+    }
+}

@@ -1,0 +1,50 @@
+//! `bardo golem kinds`: every kind of action a Golem can ask for, the concrete tools behind it, and whether it can be
+//! had. Made from the table that previews are made from.
+
+use serde_json::json;
+
+use super::{Exit, Failure, load, print, print_json};
+use crate::base::config::{Environment, Flags};
+use crate::engine::Catalog;
+use crate::golem::archetype::{ArchetypeError, Archetypes};
+use crate::golem::pi::ACTION_KINDS;
+use crate::runtime;
+use crate::tools::ALL_TOOL_DEFS;
+
+pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
+    let all = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
+    let catalog = match role {
+        None => all.clone(),
+        Some(role) => {
+            let roles = Archetypes::load(Some(&runtime::archetype_folder(&load(environment, flags)?)))?;
+            roles.reach(role, &all).map_err(|error| match error {
+                ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
+                other => other.into(),
+            })?
+        }
+    };
+    let rows = ACTION_KINDS.iter().map(|kind| {
+        let tools: Vec<&str> = kind.reads.iter().copied().chain([kind.acts]).collect();
+        (kind.name, tools, kind.lacks(&catalog))
+    });
+    if json {
+        let row = |(kind, tools, lacks)| json!({"kind": kind, "tools": tools, "lacks": lacks});
+        print_json(&rows.map(row).collect::<Vec<_>>())?;
+        return Ok(Exit::Success);
+    }
+    let rows: Vec<_> = rows.collect();
+    let works = rows.iter().filter(|(.., lacks)| lacks.is_empty()).count();
+    let mut text = String::new();
+    for (kind, tools, lacks) in &rows {
+        let state = match lacks.as_slice() {
+            [] => "works".to_owned(),
+            lacks if lacks.iter().all(|tool| all.get(tool).is_some()) => {
+                format!("not this role's: {}", lacks.join(", "))
+            }
+            lacks => format!("lacks {}", lacks.join(", ")),
+        };
+        text.push_str(&format!("{kind:22}  {state:44}  {}\n", tools.join(" → ")));
+    }
+    print(&format!("{text}\n{works} of {} kinds work\n", rows.len()))?;
+    Ok(Exit::Success)
+}

@@ -1,0 +1,77 @@
+//! `bardo golem playbook`: what a Golem has changed in its playbook, and taking a change back. It works beside a running
+//! Golem, which reads its papers anew whenever it searches them.
+
+use serde_json::json;
+
+use super::args::PlaybookAction;
+use super::{Exit, Failure, load, print, print_json};
+use crate::base::clock::{Clock as _, SystemClock};
+use crate::base::config::{Environment, Flags};
+use crate::base::id::GolemId;
+use crate::base::text::SafeText;
+use crate::golem::memory::{Delta, Memory, Papers};
+use crate::runtime::data::DataFolder;
+
+/// Characters of a text on a line for people.
+const MOST: usize = 100;
+
+pub(super) fn run(
+    golem_id: GolemId,
+    action: Option<PlaybookAction>,
+    environment: &Environment,
+    flags: &Flags,
+    json: bool,
+) -> Result<Exit, Failure> {
+    let config = load(environment, flags)?;
+    let folder = DataFolder::of(&config);
+    let Some(store) = folder.newest_store()? else {
+        return match action {
+            None => {
+                eprintln!("bardo: no Golem has lived here yet");
+                Ok(Exit::Success)
+            }
+            Some(PlaybookAction::Undo { .. }) => Err("no Golem has lived here yet: there is no change".into()),
+        };
+    };
+    let papers = Papers::in_folder(folder.papers(&golem_id));
+    let memory = Memory::new(store, golem_id);
+    match action {
+        None => {
+            let deltas = papers.deltas(&memory)?;
+            if json {
+                print_json(&deltas)?;
+            } else {
+                print(&list(&deltas))?;
+            }
+        }
+        Some(PlaybookAction::Undo { delta }) => {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            let undone = runtime.block_on(papers.undo(&memory, delta, SystemClock.now_millis()))?;
+            if json {
+                print_json(&json!(undone))?;
+            } else {
+                print(&format!("change {delta} of \"{}\" is taken back\n", undone.section))?;
+            }
+        }
+    }
+    Ok(Exit::Success)
+}
+
+fn list(deltas: &[Delta]) -> String {
+    if deltas.is_empty() {
+        return "nothing was changed\n".to_owned();
+    }
+    let line = |text: &str| SafeText::clean(text, MOST).to_string();
+    let mut text = String::new();
+    for delta in deltas {
+        let undone = if delta.undone { "  (taken back)" } else { "" };
+        text.push_str(&format!("{}  {}: {}{undone}\n", delta.delta, delta.section, delta.reason));
+        text.push_str(&format!(
+            "   before  {}\n",
+            delta.before.as_deref().map_or("(no such section)".to_owned(), line)
+        ));
+        text.push_str(&format!("   after   {}\n", line(&delta.after)));
+    }
+    text.push_str("`bardo golem playbook undo NUMBER` takes one back; the newest of a section first.\n");
+    text
+}

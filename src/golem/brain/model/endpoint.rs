@@ -1,0 +1,208 @@
+//! Where a model is asked: one address, one key, one answer at a time, streamed. What went wrong is sorted into what may
+//! be tried again and what may not. The key goes to that address alone: no redirect is followed, and nothing but HTTPS
+//! or this machine is spoken to.
+
+use std::time::Duration;
+
+use alloy::transports::http::reqwest::{Client, Response, StatusCode, header, redirect, retry};
+use secrecy::{ExposeSecret as _, SecretString};
+use serde_json::Value;
+use tokio::time::{Instant, timeout, timeout_at};
+use url::Url;
+
+use super::sse::Events;
+use super::wire::{Answer, Style};
+use crate::base::config::RpcUrl;
+use crate::base::text::SafeText;
+
+/// For the connection alone.
+const CONNECT: Duration = Duration::from_secs(10);
+/// From asking to the end of an answer, however well it flows.
+const LONGEST: Duration = Duration::from_secs(300);
+/// Bytes of a whole answer.
+const MOST_ANSWER: usize = 4 << 20;
+/// Bytes of a refusal that are read.
+const MOST_REFUSAL: usize = 8 << 10;
+/// No endpoint can ask for a longer silence than this.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+
+/// An address and the key to it. Neither is ever shown whole.
+#[derive(Debug, Clone)]
+pub(super) struct Endpoint {
+    client: Client,
+    url: Url,
+    style: Style,
+    key: Option<SecretString>,
+    patience: Duration,
+}
+
+/// What came of asking.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum AskError {
+    /// It may go better another time.
+    #[error("{why}")]
+    Again {
+        /// What went wrong.
+        why: SafeText,
+        /// How long it asks to be left alone.
+        after: Option<Duration>,
+        /// Tokens that it has cost all the same, as far as can be told.
+        bytes: usize,
+    },
+    /// It will not.
+    #[error("{0}")]
+    Never(SafeText),
+}
+
+impl Endpoint {
+    /// # Errors
+    /// In words, why this address is not spoken to.
+    pub(super) fn new(
+        base: &RpcUrl,
+        style: Style,
+        key: Option<SecretString>,
+        patience: Duration,
+    ) -> Result<Self, String> {
+        let scheme = base.expose().scheme();
+        if !(scheme == "https" || scheme == "http" && base.is_loopback()) {
+            return Err(format!(
+                "{base} is neither https nor http on this machine: the key and all that is said would \
+                                be read on the way"
+            ));
+        }
+        let mut url = base.expose().clone();
+        let path = format!("{}/{}", url.path().trim_end_matches('/'), style.path());
+        url.set_path(&path);
+        let builder = Client::builder()
+            .connect_timeout(CONNECT)
+            .redirect(redirect::Policy::none())
+            .retry(retry::never())
+            .referer(false)
+            .pool_max_idle_per_host(0);
+        let builder = if base.is_loopback() { builder.no_proxy() } else { builder };
+        let client = builder.build().map_err(|error| error.without_url().to_string())?;
+        Ok(Self { client, url, style, key, patience })
+    }
+
+    /// Asks, and tells every new piece of text to `heard`.
+    pub(super) async fn ask(&self, body: &Value, mut heard: impl FnMut(&str) + Send) -> Result<Answer, AskError> {
+        let until = Instant::now() + LONGEST;
+        let body = body.to_string();
+        let mut request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, "application/json");
+        if let Some(key) = &self.key {
+            request = match self.style {
+                Style::Openai => request.bearer_auth(key.expose_secret()),
+                Style::Anthropic => request.header("x-api-key", key.expose_secret()),
+            };
+        }
+        if self.style == Style::Anthropic {
+            request = request.header("anthropic-version", "2023-06-01");
+        }
+        let sent = body.len();
+        let failed = |why: &dyn std::fmt::Display, bytes: usize| AskError::Again { why: text(why), after: None, bytes };
+        let silent = |bytes: usize| failed(&format_args!("no word for {} s", self.patience.as_secs()), bytes);
+        let answer = match timeout(self.patience, request.body(body).send()).await {
+            Err(_) => return Err(silent(sent)),
+            Ok(Err(error)) if error.is_builder() => {
+                // A key with a line break in it, for one. Its words may hold the key.
+                return Err(AskError::Never(text(
+                    &"the request cannot be made: is the key one line of plain letters?",
+                )));
+            }
+            Ok(Err(error)) => return Err(failed(&error.without_url(), 0)),
+            Ok(Ok(answer)) => answer,
+        };
+        if !answer.status().is_success() {
+            return Err(self.refusal(answer).await);
+        }
+        let mut answer_bytes = answer;
+        let (mut events, mut whole, mut bytes) = (Events::default(), Answer::default(), 0_usize);
+        loop {
+            let patience = until.min(Instant::now() + self.patience);
+            let chunk = match timeout_at(patience, answer_bytes.chunk()).await {
+                Err(_) => return Err(silent(sent + bytes)),
+                Ok(Err(error)) => return Err(failed(&error.without_url(), sent + bytes)),
+                Ok(Ok(None)) => break,
+                Ok(Ok(Some(chunk))) => chunk,
+            };
+            bytes += chunk.len();
+            if bytes > MOST_ANSWER {
+                return Err(failed(&"an answer of more than 4 MiB", sent + bytes));
+            }
+            let pieces = events.take(&chunk).map_err(|error| failed(&error, sent + bytes))?;
+            for piece in pieces {
+                let new = self.style.take(&piece, &mut whole).map_err(|error| failed(&error, sent + bytes))?;
+                if !new.is_empty() {
+                    heard(&new);
+                }
+            }
+        }
+        if !whole.ended {
+            return Err(failed(&"the answer broke off", sent + bytes));
+        }
+        // What it does not count, or counts too low, is estimated: a token is seldom more than eight bytes.
+        let estimate = u64::try_from((sent + whole.text.len()) / 8).unwrap_or(u64::MAX);
+        whole.tokens = whole.tokens.max(estimate);
+        Ok(whole)
+    }
+
+    /// Why it refuses.
+    async fn refusal(&self, mut answer: Response) -> AskError {
+        let status = answer.status();
+        let after =
+            answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let mut body = Vec::new();
+        while let Ok(Ok(Some(chunk))) = timeout(self.patience, answer.chunk()).await {
+            body.extend_from_slice(&chunk);
+            if body.len() > MOST_REFUSAL {
+                break;
+            }
+        }
+        let said: Option<Value> = serde_json::from_slice(&body).ok();
+        let said = said.as_ref().and_then(|said| {
+            let error = said.get("error")?;
+            error.get("message").unwrap_or(error).as_str()
+        });
+        let mut why = format!("the endpoint answers {}", status.as_u16());
+        if let Some(said) = said {
+            // An endpoint that repeats the key does not get it onto a screen.
+            let said = match &self.key {
+                Some(key) if !key.expose_secret().is_empty() => said.replace(key.expose_secret(), "[secret removed]"),
+                _ => said.to_owned(),
+            };
+            why.push_str(&format!(": {said}"));
+        }
+        let why = text(&why);
+        let again = status.is_server_error()
+            || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT);
+        match again {
+            true => AskError::Again { why, after: after.map(|s| Duration::from_secs(s).min(LONGEST_WAIT)), bytes: 0 },
+            false => AskError::Never(why),
+        }
+    }
+}
+
+fn text(what: &dyn std::fmt::Display) -> SafeText {
+    SafeText::clean(&what.to_string(), 300)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_https_and_this_machine_are_spoken_to() {
+        let made = |url: &str| {
+            let base = RpcUrl::parse(url).unwrap();
+            Endpoint::new(&base, Style::Openai, None, CONNECT).map(|endpoint| endpoint.url.to_string())
+        };
+        assert_eq!(made("http://127.0.0.1:9/v1").unwrap(), "http://127.0.0.1:9/v1/chat/completions");
+        assert_eq!(made("https://model.example").unwrap(), "https://model.example/chat/completions");
+        for bad in
+            ["http://model.example/v1", "ws://127.0.0.1:9", "http://127.0.0.1.example", "http://user:pw@a.example"]
+        {
+            let why = made(bad).unwrap_err();
+            assert!(why.contains("neither https") && !why.contains("pw"), "{why}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Server-sent events, as far as chat endpoints use them: the data of each event, cut out of bytes that come in any
+//! pieces. Names, ids and comments are passed over: the data says what it is.
+
+/// Bytes of one event's data.
+const MOST_EVENT: usize = 256 << 10;
+
+/// Cuts bytes into events.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    line: Vec<u8>,
+    data: Vec<u8>,
+}
+
+/// An event that is too large to be one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("an event of more than 256 KiB")]
+pub(super) struct TooLarge;
+
+impl Events {
+    /// Takes bytes in, and gives the data of every event that they complete.
+    pub(super) fn take(&mut self, bytes: &[u8]) -> Result<Vec<Vec<u8>>, TooLarge> {
+        let mut whole = Vec::new();
+        for byte in bytes {
+            if *byte != b'\n' {
+                self.line.push(*byte);
+                if self.line.len() > MOST_EVENT {
+                    return Err(TooLarge);
+                }
+                continue;
+            }
+            let mut line = std::mem::take(&mut self.line);
+            if line.last() == Some(&b'\r') {
+                line.pop();
+            }
+            if line.is_empty() {
+                if !self.data.is_empty() {
+                    whole.push(std::mem::take(&mut self.data));
+                }
+            } else if let Some(data) = line.strip_prefix(b"data:") {
+                if !self.data.is_empty() {
+                    self.data.push(b'\n');
+                }
+                self.data.extend_from_slice(data.strip_prefix(b" ").unwrap_or(data));
+                if self.data.len() > MOST_EVENT {
+                    return Err(TooLarge);
+                }
+            }
+        }
+        Ok(whole)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_cut_out_of_bytes_in_any_pieces() {
+        let text = b": hello\nevent: x\ndata: {\"a\":1}\n\ndata:two\r\ndata: lines\r\n\r\nid: 7\n\ndata: half";
+        let all = [b"{\"a\":1}".to_vec(), b"two\nlines".to_vec()];
+        assert_eq!(Events::default().take(text).unwrap(), all);
+        let mut events = Events::default();
+        let pieces = text.iter().flat_map(|byte| events.take(&[*byte]).unwrap()).collect::<Vec<_>>();
+        assert_eq!(pieces, all);
+        assert_eq!(Events::default().take(&vec![b'x'; MOST_EVENT + 1]), Err(TooLarge));
+    }
+}

@@ -1,0 +1,326 @@
+//! The two shapes in which chat endpoints are spoken to: a dialogue becomes a request, and the pieces of a streamed
+//! answer become one [`Answer`]. Pure; what cannot be understood is an error, never a guess.
+
+use serde_json::{Value, json};
+
+use crate::golem::pi::{PI_TOOLS, PiTool};
+
+/// Bytes of one call's arguments.
+const MOST_ARGUMENTS: usize = 64 << 10;
+/// Bytes of an answer's text.
+const MOST_TEXT: usize = 64 << 10;
+/// Calls in one answer.
+const MOST_CALLS: usize = 8;
+/// Characters of a call's id and of a tool's name.
+const MOST_NAME: usize = 128;
+
+/// A shape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// `POST /chat/completions`, as OpenAI has it and many have copied it.
+    Openai,
+    /// `POST /messages`, as Anthropic has it.
+    Anthropic,
+}
+
+/// A call that the model asks for. The arguments are text as it wrote them: they need not be JSON.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Asked {
+    pub(super) id: String,
+    pub(super) tool: String,
+    pub(super) arguments: String,
+}
+
+/// One answer, as far as it has come.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct Answer {
+    pub(super) text: String,
+    pub(super) calls: Vec<Asked>,
+    /// Tokens as the endpoint counts them.
+    pub(super) tokens: u64,
+    /// Whether it has come to its end.
+    pub(super) ended: bool,
+}
+
+/// A turn of a dialogue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Turn {
+    /// What we say.
+    User(String),
+    /// What it said.
+    Model(Answer),
+    /// What its calls came to: by id, in their order.
+    Results(Vec<(String, String)>),
+}
+
+/// What is wrong with a piece of an answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Nonsense {
+    /// Not JSON.
+    #[error("a piece that is not JSON")]
+    NotJson,
+    /// The endpoint says that something went wrong.
+    #[error("it broke off: {0}")]
+    Fault(String),
+    /// More than an answer may hold.
+    #[error("{0}")]
+    TooMuch(&'static str),
+}
+
+impl Style {
+    /// The style of that name in the configuration.
+    pub fn named(name: &str) -> Self {
+        if name == "anthropic" { Self::Anthropic } else { Self::Openai }
+    }
+
+    /// Where a dialogue is handed in, below the base address.
+    pub(super) const fn path(self) -> &'static str {
+        match self {
+            Self::Openai => "chat/completions",
+            Self::Anthropic => "messages",
+        }
+    }
+
+    /// The body of a request.
+    pub(super) fn request(self, model: &str, system: &str, turns: &[Turn], most_tokens: u64) -> Value {
+        match self {
+            Self::Openai => {
+                let mut messages = vec![json!({"role": "system", "content": system})];
+                for turn in turns {
+                    openai_turn(turn, &mut messages);
+                }
+                json!({
+                    "model": model, "messages": messages, "tools": PiTool::openai(), "max_tokens": most_tokens,
+                    "stream": true, "stream_options": {"include_usage": true},
+                })
+            }
+            Self::Anthropic => {
+                let tool = |tool: &PiTool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema()});
+                json!({
+                    "model": model, "system": system, "messages": turns.iter().map(anthropic_turn).collect::<Vec<_>>(),
+                    "tools": PI_TOOLS.iter().map(tool).collect::<Vec<_>>(), "max_tokens": most_tokens, "stream": true,
+                })
+            }
+        }
+    }
+
+    /// Adds a piece to an answer; the text that is new in it.
+    pub(super) fn take(self, piece: &[u8], answer: &mut Answer) -> Result<String, Nonsense> {
+        if self == Self::Openai && piece == b"[DONE]" {
+            answer.ended = true;
+            return Ok(String::new());
+        }
+        let piece: Value = serde_json::from_slice(piece).map_err(|_| Nonsense::NotJson)?;
+        if let Some(fault) = piece.get("error").filter(|fault| !fault.is_null()) {
+            let said = fault.get("message").and_then(Value::as_str).unwrap_or("without a reason");
+            return Err(Nonsense::Fault(said.to_owned()));
+        }
+        let text = match self {
+            Self::Openai => openai_piece(&piece, answer)?,
+            Self::Anthropic => anthropic_piece(&piece, answer)?,
+        };
+        if answer.text.len().saturating_add(text.len()) > MOST_TEXT {
+            return Err(Nonsense::TooMuch("more than 64 KiB of words"));
+        }
+        answer.text.push_str(&text);
+        Ok(text)
+    }
+}
+
+fn openai_turn(turn: &Turn, messages: &mut Vec<Value>) {
+    match turn {
+        Turn::User(text) => messages.push(json!({"role": "user", "content": text})),
+        Turn::Model(answer) => {
+            let call = |asked: &Asked| {
+                json!({"id": asked.id, "type": "function",
+                    "function": {"name": asked.tool, "arguments": asked.arguments}})
+            };
+            let calls: Vec<Value> = answer.calls.iter().map(call).collect();
+            let mut message = json!({"role": "assistant", "content": answer.text});
+            if !calls.is_empty() {
+                message["tool_calls"] = Value::Array(calls);
+            }
+            messages.push(message);
+        }
+        Turn::Results(results) => {
+            let one = |(id, text): &(String, String)| json!({"role": "tool", "tool_call_id": id, "content": text});
+            messages.extend(results.iter().map(one));
+        }
+    }
+}
+
+fn anthropic_turn(turn: &Turn) -> Value {
+    match turn {
+        Turn::User(text) => json!({"role": "user", "content": text}),
+        Turn::Model(answer) => {
+            let mut content = Vec::new();
+            if !answer.text.trim().is_empty() {
+                content.push(json!({"type": "text", "text": answer.text}));
+            }
+            content.extend(answer.calls.iter().map(|asked| {
+                // It takes objects only; what was none is told as such by the result.
+                let input = serde_json::from_str(&asked.arguments).ok().filter(Value::is_object);
+                json!({"type": "tool_use", "id": asked.id, "name": asked.tool, "input": input.unwrap_or(json!({}))})
+            }));
+            json!({"role": "assistant", "content": content})
+        }
+        Turn::Results(results) => {
+            let one =
+                |(id, text): &(String, String)| json!({"type": "tool_result", "tool_use_id": id, "content": text});
+            json!({"role": "user", "content": results.iter().map(one).collect::<Vec<_>>()})
+        }
+    }
+}
+
+fn openai_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> {
+    if let Some(tokens) = piece["usage"]["total_tokens"].as_u64() {
+        answer.tokens = answer.tokens.max(tokens);
+    }
+    let choice = &piece["choices"][0];
+    if choice["finish_reason"].is_string() {
+        answer.ended = true;
+    }
+    let delta = &choice["delta"];
+    for call in delta["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default() {
+        let at = call["index"].as_u64().and_then(|at| usize::try_from(at).ok()).unwrap_or(0);
+        let asked = slot(answer, at)?;
+        add(&mut asked.id, &call["id"], MOST_NAME)?;
+        add(&mut asked.tool, &call["function"]["name"], MOST_NAME)?;
+        add(&mut asked.arguments, &call["function"]["arguments"], MOST_ARGUMENTS)?;
+    }
+    Ok(delta["content"].as_str().unwrap_or_default().to_owned())
+}
+
+fn anthropic_piece(piece: &Value, answer: &mut Answer) -> Result<String, Nonsense> {
+    let tokens = |usage: &Value| {
+        let of = |name: &str| usage[name].as_u64().unwrap_or(0);
+        of("input_tokens").saturating_add(of("output_tokens"))
+    };
+    match piece["type"].as_str().unwrap_or_default() {
+        "message_start" => answer.tokens = tokens(&piece["message"]["usage"]),
+        "message_delta" => {
+            // The words written, counted from the beginning; what was read was told at the start.
+            answer.tokens = answer.tokens.saturating_add(tokens(&piece["usage"]));
+        }
+        "message_stop" => answer.ended = true,
+        "content_block_start" if piece["content_block"]["type"] == "tool_use" => {
+            let at = answer.calls.len();
+            let asked = slot(answer, at)?;
+            add(&mut asked.id, &piece["content_block"]["id"], MOST_NAME)?;
+            add(&mut asked.tool, &piece["content_block"]["name"], MOST_NAME)?;
+        }
+        "content_block_delta" if piece["delta"]["type"] == "text_delta" => {
+            return Ok(piece["delta"]["text"].as_str().unwrap_or_default().to_owned());
+        }
+        "content_block_delta" if piece["delta"]["type"] == "input_json_delta" => {
+            // Blocks come one after another: a piece belongs to the last that was begun.
+            let last = answer.calls.last_mut().ok_or(Nonsense::TooMuch("arguments that belong to no call"))?;
+            add(&mut last.arguments, &piece["delta"]["partial_json"], MOST_ARGUMENTS)?;
+        }
+        _ => {}
+    }
+    Ok(String::new())
+}
+
+/// The call at this place of an answer, made where it is the next.
+fn slot(answer: &mut Answer, at: usize) -> Result<&mut Asked, Nonsense> {
+    if at >= MOST_CALLS || at > answer.calls.len() {
+        return Err(Nonsense::TooMuch("more than 8 calls in one answer, or calls out of order"));
+    }
+    if at == answer.calls.len() {
+        answer.calls.push(Asked::default());
+    }
+    answer.calls.get_mut(at).ok_or(Nonsense::TooMuch("calls out of order"))
+}
+
+fn add(to: &mut String, piece: &Value, most: usize) -> Result<(), Nonsense> {
+    let piece = piece.as_str().unwrap_or_default();
+    if to.len().saturating_add(piece.len()) > most {
+        return Err(Nonsense::TooMuch("a call with more than 64 KiB of arguments, or a name that is none"));
+    }
+    to.push_str(piece);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(style: Style, pieces: &[&str]) -> Result<Answer, Nonsense> {
+        let mut answer = Answer::default();
+        for piece in pieces {
+            style.take(piece.as_bytes(), &mut answer)?;
+        }
+        Ok(answer)
+    }
+
+    fn asked() -> Answer {
+        let call = Asked { id: "c1".into(), tool: "query_state".into(), arguments: "{\"query\":\"balances\"}".into() };
+        Answer { text: "Let me look.".into(), calls: vec![call], tokens: 30, ended: true }
+    }
+
+    #[test]
+    fn both_shapes_of_an_answer_come_to_the_same() {
+        let openai = [
+            r#"{"choices":[{"delta":{"role":"assistant","content":"Let me"}}]}"#,
+            r#"{"choices":[{"delta":{"content":" look."}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"c1","function":{"name":"query_state","arguments":""}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"{\"query\":"}}]}}]}"#,
+            r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"function":{"arguments":"\"balances\"}"}}]}}]}"#,
+            r#"{"choices":[{"delta":{},"finish_reason":"tool_calls"}]}"#,
+            r#"{"choices":[],"usage":{"prompt_tokens":20,"completion_tokens":10,"total_tokens":30}}"#,
+            "[DONE]",
+        ];
+        assert_eq!(answer(Style::Openai, &openai).unwrap(), asked());
+        let anthropic = [
+            r#"{"type":"message_start","message":{"usage":{"input_tokens":20,"output_tokens":1}}}"#,
+            r#"{"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}"#,
+            r#"{"type":"ping"}"#,
+            r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Let me look."}}"#,
+            r#"{"type":"content_block_stop","index":0}"#,
+            r#"{"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"c1","name":"query_state","input":{}}}"#,
+            r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\"query\":"}}"#,
+            r#"{"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\"balances\"}"}}"#,
+            r#"{"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":9}}"#,
+            r#"{"type":"message_stop"}"#,
+        ];
+        assert_eq!(answer(Style::Anthropic, &anthropic).unwrap(), asked());
+    }
+
+    #[test]
+    fn a_dialogue_is_handed_in_as_each_shape_has_it() {
+        let turns =
+            [Turn::User("now".into()), Turn::Model(asked()), Turn::Results(vec![("c1".to_owned(), "data".to_owned())])];
+        let openai = Style::Openai.request("m", "be careful", &turns, 100);
+        let roles: Vec<_> = openai["messages"].as_array().unwrap().iter().map(|one| one["role"].clone()).collect();
+        assert_eq!(roles, ["system", "user", "assistant", "tool"]);
+        assert_eq!(openai["messages"][2]["tool_calls"][0]["function"]["arguments"], "{\"query\":\"balances\"}");
+        assert_eq!(
+            (&openai["messages"][3]["tool_call_id"], openai["tools"].as_array().unwrap().len()),
+            (&json!("c1"), 8)
+        );
+        let anthropic = Style::Anthropic.request("m", "be careful", &turns, 100);
+        assert_eq!(anthropic["system"], "be careful");
+        assert_eq!(anthropic["messages"][1]["content"][1]["input"], json!({"query": "balances"}));
+        assert_eq!(anthropic["messages"][2]["content"][0]["tool_use_id"], "c1");
+        assert_eq!(anthropic["tools"][0]["input_schema"]["type"], "object");
+    }
+
+    #[test]
+    fn an_answer_that_is_none_is_refused() {
+        for style in [Style::Openai, Style::Anthropic] {
+            assert_eq!(answer(style, &["{"]), Err(Nonsense::NotJson));
+            let fault = answer(style, &[r#"{"type":"error","error":{"message":"overloaded"}}"#]);
+            assert_eq!(fault, Err(Nonsense::Fault("overloaded".into())));
+        }
+        let far = r#"{"choices":[{"delta":{"tool_calls":[{"index":7,"id":"x"}]}}]}"#;
+        assert!(matches!(answer(Style::Openai, &[far]), Err(Nonsense::TooMuch(_))));
+        let lost = r#"{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{"}}"#;
+        assert!(matches!(answer(Style::Anthropic, &[lost]), Err(Nonsense::TooMuch(_))));
+        let begun = r#"{"choices":[{"delta":{"tool_calls":[{"index":0,"id":"x"}]}}]}"#;
+        let long = json!({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x".repeat(40_000)}}]}}]});
+        let long = long.to_string();
+        assert!(answer(Style::Openai, &[begun, &long]).is_ok());
+        assert!(matches!(answer(Style::Openai, &[begun, &long, &long]), Err(Nonsense::TooMuch(_))));
+    }
+}

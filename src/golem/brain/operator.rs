@@ -1,0 +1,178 @@
+//! The operator's plain commands for the eight tools: a tool's name, then what it takes, as `name=value` or in its usual
+//! place without a name. Quotes hold words together.
+//!
+//! ```text
+//! act swap token_in=WETH token_out=USDC amount=0.1 chain=ethereum      preview, then commit
+//! preview_action swap token_in=WETH token_out=USDC amount=0.1 chain=ethereum why="too much of it"
+//! query_state quote token_in=WETH token_out=USDC amount=1 chain=ethereum
+//! update_directive section=Gas text="wait below 20 gwei" reason="it was dear"
+//! emergency_halt the feed looks wrong
+//! ```
+
+use serde_json::{Map, Value, json};
+
+use crate::golem::pi::{ActionKind, PI_TOOLS, Query};
+use crate::golem::scenario::ACT;
+
+/// What a command takes without a name, in this order; the last of them takes all the words that are left.
+pub fn places(tool: &str) -> &'static [&'static str] {
+    match tool {
+        "preview_action" | ACT => &["kind"],
+        "commit_action" => &["permit_id", "simulation_hash"],
+        "cancel_action" => &["permit_id"],
+        "query_state" | "search_context" | "query_grimoire" => &["query"],
+        "update_directive" => &["section", "text", "reason"],
+        "emergency_halt" => &["reason"],
+        _ => &[],
+    }
+}
+
+/// The concrete tool whose parameters a command takes beside its own, where it names one by its kind.
+pub fn concrete(tool: &str, kind: &str) -> Option<&'static str> {
+    match tool {
+        "preview_action" | ACT => ActionKind::named(kind).map(|kind| kind.acts),
+        "query_state" => Query::named(kind).map(|query| query.tool),
+        _ => None,
+    }
+}
+
+/// A command as one of the eight, or as `act`. `None`: it names none of them. `schema_of` gives the schema of a concrete
+/// tool, by which numbers are told from text.
+pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'static str, Value)> {
+    let mut words = words(said).into_iter();
+    let first = words.next()?;
+    let name = PI_TOOLS.iter().map(|tool| tool.name).chain([ACT]).find(|name| *name == first.text)?;
+    let own = match PI_TOOLS.iter().find(|tool| tool.name == name).or(PI_TOOLS.first()) {
+        Some(tool) => tool.schema(),
+        None => Value::Null,
+    };
+    let places = places(name);
+    let mut given: Map<String, Value> = Map::new();
+    let mut other: Vec<(String, String)> = Vec::new();
+    let mut unnamed = Vec::new();
+    for word in words {
+        match word.name {
+            Some(key) if own["properties"].get(&key).is_some() && key != "params" => {
+                given.insert(key.clone(), typed(&own, &key, &word.text));
+            }
+            Some(key) if matches!(name, "preview_action" | "query_state" | ACT) => other.push((key, word.text)),
+            // To a tool that takes no others it is refused by its name.
+            Some(key) => drop(given.insert(key, Value::from(word.text))),
+            None => unnamed.push(word.text),
+        }
+    }
+    let free: Vec<&&str> = places.iter().filter(|place| !given.contains_key(**place)).collect();
+    let last = free.len().saturating_sub(1);
+    let mut rest = unnamed.into_iter();
+    let mut filled = Vec::new();
+    for (at, place) in free.iter().enumerate() {
+        let text =
+            if at == last { rest.by_ref().collect::<Vec<_>>().join(" ") } else { rest.next().unwrap_or_default() };
+        if !text.is_empty() {
+            filled.push(((**place).to_owned(), Value::from(text)));
+        }
+    }
+    given.extend(filled);
+    if !other.is_empty() {
+        let kind = given.get(places.first().copied().unwrap_or_default()).and_then(Value::as_str).unwrap_or_default();
+        let schema = concrete(name, kind).map(&schema_of).unwrap_or_default();
+        let params: Map<String, Value> =
+            other.into_iter().map(|(key, text)| (key.clone(), typed(&schema, &key, &text))).collect();
+        given.insert("params".to_owned(), Value::Object(params));
+    }
+    Some((name, Value::Object(given)))
+}
+
+/// A word, and its name where it has one.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct Word {
+    name: Option<String>,
+    text: String,
+}
+
+fn words(said: &str) -> Vec<Word> {
+    let mut all = Vec::new();
+    let mut word: Option<Word> = None;
+    let mut quote = None;
+    for letter in said.chars() {
+        match (quote, letter) {
+            (Some(open), _) if letter == open => quote = None,
+            (None, '"') => {
+                quote = Some(letter);
+                word.get_or_insert_default();
+            }
+            (None, _) if letter.is_whitespace() => all.extend(word.take()),
+            (None, '=') if word.as_ref().is_some_and(|word| word.name.is_none() && is_name(&word.text)) => {
+                let word = word.get_or_insert_default();
+                word.name = Some(std::mem::take(&mut word.text));
+            }
+            _ => word.get_or_insert_default().text.push(letter),
+        }
+    }
+    all.extend(word);
+    all
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|letter: char| letter.is_ascii_lowercase())
+        && text.chars().all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
+}
+
+/// A value as its schema has it: numbers and yes or no are written as such where it wants them, all else is text.
+fn typed(schema: &Value, name: &str, text: &str) -> Value {
+    let property = &schema["properties"][name];
+    let wants = |wanted: &str| match &property["type"] {
+        Value::String(one) => one == wanted,
+        Value::Array(all) => all.iter().any(|one| one == wanted),
+        _ => false,
+    };
+    if (wants("integer") || wants("number"))
+        && let Ok(number) = text.parse::<u64>()
+    {
+        return json!(number);
+    }
+    match text {
+        "true" if wants("boolean") => json!(true),
+        "false" if wants("boolean") => json!(false),
+        _ => json!(text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_commands_become_calls_of_the_eight() {
+        let schema_of = |tool: &str| {
+            assert!(tool == "uniswap_execute_swap" || tool == "uniswap_get_quote", "{tool}");
+            json!({"properties": {"amount": {"type": "string"}, "slippage_bps": {"type": ["integer", "null"]},
+                "prefer_uniswapx": {"type": "boolean"}}})
+        };
+        let of = |said: &str| command(said, schema_of);
+        let params = json!({"token_in": "WETH", "amount": "1", "slippage_bps": 40, "prefer_uniswapx": false});
+        let line = "preview_action swap token_in=WETH amount=1 slippage_bps=40 prefer_uniswapx=false why=\"too much\"";
+        let wanted = json!({"kind": "swap", "params": params, "why": "too much"});
+        assert_eq!(of(line), Some(("preview_action", wanted)));
+        assert_eq!(of("act kind=swap"), Some(("act", json!({"kind": "swap"}))));
+        assert_eq!(
+            of("query_state quote amount=2"),
+            Some(("query_state", json!({"query": "quote", "params": {"amount": "2"}})))
+        );
+        assert_eq!(
+            of("commit_action 01AB 0xff"),
+            Some(("commit_action", json!({"permit_id": "01AB", "simulation_hash": "0xff"})))
+        );
+        assert_eq!(
+            of("search_context gas at night limit=5"),
+            Some(("search_context", json!({"query": "gas at night", "limit": 5})))
+        );
+        assert_eq!(
+            of("update_directive Gas \"wait below 20\" it was dear"),
+            Some(("update_directive", json!({"section": "Gas", "text": "wait below 20", "reason": "it was dear"})))
+        );
+        assert_eq!(of("emergency_halt why=x feed"), Some(("emergency_halt", json!({"why": "x", "reason": "feed"}))));
+        assert_eq!(of("swap 1 WETH USDC"), None);
+        assert_eq!(of("uniswap_execute_swap amount=1"), None);
+    }
+}

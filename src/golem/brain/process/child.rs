@@ -1,0 +1,262 @@
+//! A child program with its three pipes, each on a thread of its own: what it floods fills no memory, what it does not
+//! read blocks nobody, and dropped it is killed with everything it has started.
+
+use std::io::{Read, Write};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::mpsc;
+
+use super::protocol::MOST_LINE;
+use crate::base::text::SafeText;
+
+/// Lines that may wait to be read by us: a program that says more waits at its pipe.
+const LINES_WAITING: usize = 64;
+/// Lines that may wait to be read by it: a program with more has stopped reading.
+const WORDS_WAITING: usize = 256;
+/// Bytes kept of what it says on stderr, the newest.
+const KEPT: usize = 2_048;
+/// What a child inherits of the environment: nothing that could hold a secret of ours.
+const INHERITED: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "SYSTEMROOT", "PYTHONPATH"];
+
+/// What comes out of a child.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Out {
+    /// A line, without its end.
+    Line(Vec<u8>),
+    /// A line of more than [`MOST_LINE`] bytes; the rest is not read.
+    TooLong,
+    /// It has closed its stdout; how many bytes of an unended line stood there.
+    End(usize),
+}
+
+/// A command line, taken apart.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    program: String,
+    arguments: Vec<String>,
+}
+
+impl CommandLine {
+    /// Takes a line apart at its spaces; quotes of either kind hold words together. No shell reads it.
+    ///
+    /// # Errors
+    /// In words, what is wrong.
+    pub fn parse(line: &str) -> Result<Self, &'static str> {
+        let mut words: Vec<String> = Vec::new();
+        let mut word: Option<String> = None;
+        let mut quote = None;
+        for letter in line.chars() {
+            match (quote, letter) {
+                (Some(open), _) if letter == open => quote = None,
+                (None, '"' | '\'') => {
+                    quote = Some(letter);
+                    word.get_or_insert_default();
+                }
+                (None, _) if letter.is_whitespace() => words.extend(word.take()),
+                _ => word.get_or_insert_default().push(letter),
+            }
+        }
+        if quote.is_some() {
+            return Err("a quote is not closed");
+        }
+        words.extend(word);
+        let mut words = words.into_iter();
+        let program = words.next().filter(|program| !program.is_empty()).ok_or("no program is named")?;
+        Ok(Self { program, arguments: words.collect() })
+    }
+
+    /// The program's name.
+    pub fn program(&self) -> &str {
+        &self.program
+    }
+}
+
+/// A running child. Dropped, it is killed, and with it what it has started.
+#[derive(Debug)]
+pub(super) struct Running {
+    child: Option<Child>,
+    out: mpsc::Receiver<Out>,
+    words: Option<mpsc::Sender<Vec<u8>>>,
+    complaints: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Running {
+    /// Starts a program.
+    ///
+    /// # Errors
+    /// In words, why it does not start.
+    pub(super) fn start(line: &CommandLine) -> Result<Self, String> {
+        let mut command = Command::new(&line.program);
+        command.args(&line.arguments).env_clear();
+        for name in INHERITED {
+            if let Some(value) = std::env::var_os(name) {
+                command.env(name, value);
+            }
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own: what it starts can be killed with it, and the terminal's Ctrl-C is not for it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().map_err(|error| format!("`{}` does not start: {error}", line.program))?;
+        let (send, out) = mpsc::channel(LINES_WAITING);
+        let (words, said) = mpsc::channel(WORDS_WAITING);
+        let complaints = Arc::new(Mutex::new(Vec::new()));
+        let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+        // From here on whatever goes wrong kills the child again.
+        let running = Self { child: Some(child), out, words: Some(words), complaints: Arc::clone(&complaints) };
+        let failed = |error: std::io::Error| format!("no thread for its pipes: {error}");
+        let named = || thread::Builder::new().name("brain".to_owned());
+        if let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) {
+            named().spawn(move || write(stdin, said)).map_err(failed)?;
+            named().spawn(move || read(stdout, &send)).map_err(failed)?;
+            named().spawn(move || listen(stderr, &complaints)).map_err(failed)?;
+        }
+        Ok(running)
+    }
+
+    /// What it says next; nothing once it has closed its stdout.
+    pub(super) async fn next(&mut self) -> Option<Out> {
+        self.out.recv().await
+    }
+
+    /// Says a line to it; false: it does not read any more.
+    pub(super) fn say(&self, line: &serde_json::Value) -> bool {
+        let Some(words) = &self.words else { return false };
+        words.try_send(format!("{line}\n").into_bytes()).is_ok()
+    }
+
+    /// Closes its stdin, behind what was said last.
+    pub(super) fn close(&mut self) {
+        self.words = None;
+    }
+
+    /// How it ended, once it has. It stays in the process table until it is dropped, so that its number, by which its
+    /// group is killed, cannot become somebody else's.
+    #[cfg(unix)]
+    pub(super) fn ended(&mut self) -> Option<String> {
+        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
+        let status = waitid(WaitId::Pid(self.number()?), options).ok().flatten()?;
+        Some(match (status.exit_status(), status.terminating_signal()) {
+            (Some(code), _) => format!("it ended with exit code {code}"),
+            (None, Some(signal)) => format!("it was ended by signal {signal}"),
+            (None, None) => "it ended".to_owned(),
+        })
+    }
+
+    /// How it ended, once it has.
+    #[cfg(not(unix))]
+    pub(super) fn ended(&mut self) -> Option<String> {
+        let status = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
+        status.map(|status| format!("it ended with {status}"))
+    }
+
+    /// Its number in the process table, and its group's.
+    #[cfg(unix)]
+    fn number(&self) -> Option<rustix::process::Pid> {
+        let id = i32::try_from(self.child.as_ref()?.id()).ok()?;
+        rustix::process::Pid::from_raw(id)
+    }
+
+    /// The last it said on stderr.
+    pub(super) fn complaint(&self) -> SafeText {
+        let kept = self.complaints.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = kept.split(|byte| *byte == b'\n').rfind(|line| !line.iter().all(u8::is_ascii_whitespace));
+        SafeText::clean_bytes(last.unwrap_or_default(), 200)
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = self.number() {
+            let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+        let Some(mut child) = self.child.take() else { return };
+        // It may have ended by itself.
+        let _gone = child.kill();
+        // What was killed is gone at once; waiting is for the process table, and must hold up nobody.
+        let _unreaped = thread::Builder::new().name("brain".to_owned()).spawn(move || child.wait());
+    }
+}
+
+/// Cuts what comes into lines.
+fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
+    let mut line = Vec::new();
+    let mut piece = [0_u8; 8_192];
+    loop {
+        let read = match from.read(&mut piece) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            Err(_) => break,
+        };
+        for byte in piece.get(..read).unwrap_or_default() {
+            if *byte == b'\n' {
+                if to.blocking_send(Out::Line(std::mem::take(&mut line))).is_err() {
+                    return;
+                }
+            } else if line.len() >= MOST_LINE {
+                // Nobody may be left to hear it.
+                let _gone = to.blocking_send(Out::TooLong);
+                return;
+            } else {
+                line.push(*byte);
+            }
+        }
+    }
+    let _gone = to.blocking_send(Out::End(line.len()));
+}
+
+fn write(mut to: ChildStdin, mut words: mpsc::Receiver<Vec<u8>>) {
+    while let Some(line) = words.blocking_recv() {
+        // A pipe that is closed at the other end is found out by what follows from it.
+        if to.write_all(&line).and_then(|()| to.flush()).is_err() {
+            return;
+        }
+    }
+}
+
+fn listen(mut from: impl Read, kept: &Mutex<Vec<u8>>) {
+    let mut piece = [0_u8; 1_024];
+    while let Ok(read) = from.read(&mut piece) {
+        if read == 0 {
+            return;
+        }
+        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(piece.get(..read).unwrap_or_default());
+        let over = kept.len().saturating_sub(KEPT);
+        kept.drain(..over);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_line_is_taken_apart_without_a_shell() {
+        let parts = |line: &str| CommandLine::parse(line).map(|line| (line.program, line.arguments));
+        assert_eq!(parts("python3 a.py"), Ok(("python3".to_owned(), vec!["a.py".to_owned()])));
+        let quoted = vec!["-c".to_owned(), "print('a b')".to_owned(), String::new(), "x;$(rm)".to_owned()];
+        assert_eq!(parts(r#" python3 -c "print('a b')" '' x;$(rm) "#), Ok(("python3".to_owned(), quoted)));
+        assert_eq!(parts("  "), Err("no program is named"));
+        assert_eq!(parts("a 'b"), Err("a quote is not closed"));
+    }
+
+    #[test]
+    fn lines_are_cut_and_an_endless_one_is_given_up() {
+        let cut = |bytes: &[u8]| {
+            let (send, mut out) = mpsc::channel(64);
+            read(bytes, &send);
+            drop(send);
+            std::iter::from_fn(|| out.blocking_recv()).collect::<Vec<_>>()
+        };
+        let line = |text: &str| Out::Line(text.as_bytes().to_vec());
+        assert_eq!(cut(b"a\n\nbc\nhalf"), [line("a"), line(""), line("bc"), Out::End(4)]);
+        let endless = vec![b'x'; MOST_LINE + 1];
+        assert_eq!(cut(&endless), [Out::TooLong]);
+    }
+}

@@ -1,0 +1,332 @@
+//! A brain that is a program of its own, in whatever language: it is started as a child and speaks JSON lines on its
+//! stdin and stdout, as `protocol` says. It has the eight tools and no other way to do anything.
+//!
+//! | what it does | what becomes of it |
+//! |---|---|
+//! | ends, closes its stdout, says `done` | its brain has gone, with the reason |
+//! | says what cannot be understood | it is told; after sixteen such lines it is ended |
+//! | says more than 200 lines in a second, or a line of more than 128 KiB | it is ended |
+//! | says nothing to a tick for the patience it has, with no call of its own running | it is ended |
+//! | does not read what it is told | it is ended |
+//! | makes more calls at once, or in all, than it may | the call is refused |
+//!
+//! However it ends, its open offers are taken back, what waits for the operator is called off, and the Golem lives on
+//! and hears the operator. What is being signed goes on to its end.
+
+mod child;
+pub mod protocol;
+
+use std::collections::{HashMap, VecDeque};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::task::{Id, JoinSet};
+use tokio::time::{Instant, sleep, timeout_at};
+
+use super::{Brain, COMMIT, End, Nerves, Wake};
+use crate::base::text::SafeText;
+use crate::engine::ToolResponse;
+use crate::golem::pi::ActionKind;
+use child::{Out, Running};
+use protocol::{Said, Told};
+
+pub use child::CommandLine;
+
+/// Calls at the same time.
+const AT_ONCE: usize = 4;
+/// Lines in one second.
+const LINES_A_SECOND: usize = 200;
+/// Lines that are not understood, in all.
+const NONSENSE: u32 = 16;
+/// How often it is looked whether it still lives.
+const LOOK: Duration = Duration::from_millis(200);
+/// How long it is given to leave.
+const GOING: Duration = Duration::from_secs(2);
+/// How long a commit that goes on is waited for at the end.
+const SETTLING: Duration = Duration::from_secs(20);
+
+/// What a program may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ProcessLimits {
+    /// Time between two ticks.
+    pub tick: Duration,
+    /// How long an answer to a tick may take.
+    pub patience: Duration,
+    /// Calls in all.
+    pub calls: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub struct ProcessBrain {
+    line: CommandLine,
+    limits: ProcessLimits,
+}
+
+impl ProcessBrain {
+    /// A brain that is this program.
+    pub fn new(line: CommandLine, limits: ProcessLimits) -> Self {
+        Self { line, limits }
+    }
+}
+
+impl Brain for ProcessBrain {
+    fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End> {
+        Box::pin(async move {
+            let (well, why) = match Running::start(&self.line) {
+                Err(why) => (false, why),
+                Ok(running) => {
+                    nerves.now(&format!("Led by the program `{}`.", self.line.program()), "", None);
+                    Talk::new(running, self.limits).lead(nerves).await
+                }
+            };
+            End { well, why: SafeText::clean(&why, 300) }
+        })
+    }
+}
+
+/// A conversation with a running program.
+struct Talk {
+    running: Running,
+    limits: ProcessLimits,
+    calls_left: u64,
+    /// Calls under way; dropped, they are ended where nothing is being signed.
+    calls: JoinSet<ToolResponse>,
+    /// Commits under way: what is being signed is waited for.
+    commits: JoinSet<ToolResponse>,
+    /// Under which id the program knows each of them.
+    ids: HashMap<Id, String>,
+    ticks: u64,
+    due: Instant,
+    /// When the tick was sent that it has not answered yet.
+    unanswered: Option<Instant>,
+    /// When its last lines came.
+    lately: VecDeque<Instant>,
+    nonsense: u32,
+    thinking: bool,
+}
+
+/// Why a conversation is over.
+#[derive(Debug)]
+enum Over {
+    /// The program says so.
+    Done(String),
+    /// It cannot go on.
+    Broken(String),
+}
+
+fn broken(why: impl Into<String>) -> Over {
+    Over::Broken(why.into())
+}
+
+impl Talk {
+    fn new(running: Running, limits: ProcessLimits) -> Self {
+        Self {
+            running,
+            limits,
+            calls_left: limits.calls,
+            calls: JoinSet::new(),
+            commits: JoinSet::new(),
+            ids: HashMap::new(),
+            ticks: 0,
+            due: Instant::now(),
+            unanswered: None,
+            lately: VecDeque::new(),
+            nonsense: 0,
+            thinking: false,
+        }
+    }
+
+    /// Talks until it is over; whether that is well, and why.
+    async fn lead(mut self, nerves: &mut Nerves) -> (bool, String) {
+        let over = match self.talk(nerves).await {
+            Err(Over::Broken(why)) => (false, why),
+            Err(Over::Done(why)) => {
+                self.farewell().await;
+                (true, why)
+            }
+            Ok(()) => {
+                self.farewell().await;
+                (true, "it was told to leave".to_owned())
+            }
+        };
+        // Previews and reads end here; no offer can come of them any more.
+        self.calls.shutdown().await;
+        nerves.pi().take_back_all().await;
+        let until = Instant::now() + SETTLING;
+        while let Ok(Some(_)) = timeout_at(until, self.commits.join_next()).await {}
+        // What is still being signed goes on by itself.
+        self.commits.detach_all();
+        over
+    }
+
+    /// Ok: it was told to leave.
+    async fn talk(&mut self, nerves: &mut Nerves) -> Result<(), Over> {
+        let told = Told {
+            tick_seconds: self.limits.tick.as_secs(),
+            patience_seconds: self.limits.patience.as_secs(),
+            calls: self.limits.calls,
+            calls_at_once: AT_ONCE,
+            lines_a_second: LINES_A_SECOND,
+        };
+        self.say(&protocol::hello(nerves.pi(), told))?;
+        loop {
+            // A program that has not answered the last tick, or is at work, gets no other.
+            let free = self.unanswered.is_none() && self.ids.is_empty();
+            let wakes = if free { self.due } else { Instant::now() + LOOK };
+            tokio::select! {
+                out = self.running.next() => match out {
+                    Some(Out::Line(line)) => self.hear(&line, nerves)?,
+                    Some(Out::TooLong) => {
+                        let most = protocol::MOST_LINE >> 10;
+                        return Err(broken(format!("it said a line of more than {most} KiB")));
+                    }
+                    Some(Out::End(half)) => return Err(self.closed(half).await),
+                    None => return Err(self.closed(0).await),
+                },
+                Some(answered) = self.calls.join_next_with_id() => self.answer(answered)?,
+                Some(answered) = self.commits.join_next_with_id() => self.answer(answered)?,
+                woken = nerves.wake(wakes) => match woken {
+                    Wake::Leave => return Ok(()),
+                    Wake::Words(words) => {
+                        self.say(&json!({"type": "words", "text": words, "context": nerves.context()}))?;
+                    }
+                    Wake::Due if free => self.tick(nerves)?,
+                    Wake::Due => {}
+                },
+                () = sleep(LOOK) => self.look()?,
+            }
+        }
+    }
+
+    fn tick(&mut self, nerves: &Nerves) -> Result<(), Over> {
+        let now = Instant::now();
+        self.due = now + self.limits.tick;
+        self.ticks += 1;
+        self.unanswered = Some(now);
+        let context = nerves.context();
+        self.say(&json!({"type": "tick", "tick": self.ticks, "calls_left": self.calls_left, "context": context}))
+    }
+
+    /// Whether it still lives and speaks.
+    fn look(&mut self) -> Result<(), Over> {
+        if let Some(asked) = self.unanswered
+            && self.ids.is_empty()
+            && asked.elapsed() > self.limits.patience
+        {
+            return Err(broken(format!("it has said nothing for {} s", self.limits.patience.as_secs())));
+        }
+        // What a program that has ended left in its pipe is read first; only what it has started keeps that open.
+        match self.running.ended() {
+            Some(how) if self.lately.back().is_none_or(|last| last.elapsed() > GOING) => Err(self.how(how)),
+            _ => Ok(()),
+        }
+    }
+
+    fn hear(&mut self, line: &[u8], nerves: &mut Nerves) -> Result<(), Over> {
+        let now = Instant::now();
+        self.lately.push_back(now);
+        while self.lately.front().is_some_and(|at| now.duration_since(*at) > Duration::from_secs(1)) {
+            self.lately.pop_front();
+        }
+        if self.lately.len() > LINES_A_SECOND {
+            return Err(broken(format!("it said more than {LINES_A_SECOND} lines in a second")));
+        }
+        let said = match protocol::read(line) {
+            Ok(said) => said,
+            Err(why) => {
+                self.nonsense += 1;
+                if self.nonsense > NONSENSE {
+                    return Err(broken(format!("it goes on saying what cannot be understood: {why}")));
+                }
+                return self.say(&protocol::refused(None, &why));
+            }
+        };
+        // Sense alone counts as an answer.
+        self.unanswered = None;
+        let thinks = matches!(&said, Said::Think { more: true, .. });
+        match said {
+            Said::Call { id, tool, params } => self.call(id, tool, params, nerves)?,
+            Said::Think { text, more } if self.thinking => nerves.think_on(&text, more),
+            Said::Think { text, more } => nerves.think(&text, more),
+            Said::Now { now, next } => nerves.now(&now, &next, None),
+            Said::Idle {} => {}
+            Said::Done { why } if why.trim().is_empty() => return Err(Over::Done("it is done".to_owned())),
+            Said::Done { why } => return Err(Over::Done(format!("it is done: {why}"))),
+        }
+        self.thinking = thinks;
+        Ok(())
+    }
+
+    fn call(&mut self, id: String, tool: String, params: serde_json::Value, nerves: &mut Nerves) -> Result<(), Over> {
+        if self.ids.values().any(|one| *one == id) {
+            return self.say(&protocol::refused(Some(&id), &"a call of this id is under way"));
+        }
+        if self.ids.len() >= AT_ONCE {
+            let why = format!("{AT_ONCE} calls are under way; wait for an answer");
+            return self.say(&protocol::refused(Some(&id), &why));
+        }
+        let Some(left) = self.calls_left.checked_sub(1) else {
+            return self.say(&protocol::refused(Some(&id), &"all calls of this run are used up"));
+        };
+        self.calls_left = left;
+        if let Some(kind) = params.get("kind").and_then(serde_json::Value::as_str).and_then(ActionKind::named) {
+            let why = params.get("why").and_then(serde_json::Value::as_str).unwrap_or(kind.name);
+            nerves.now(why, "", Some(kind));
+        }
+        let commits = tool == COMMIT;
+        let call = nerves.call(tool, params);
+        let begun = if commits { self.commits.spawn(call) } else { self.calls.spawn(call) };
+        self.ids.insert(begun.id(), id);
+        Ok(())
+    }
+
+    fn answer(&mut self, answered: Result<(Id, ToolResponse), tokio::task::JoinError>) -> Result<(), Over> {
+        match answered {
+            Ok((task, response)) => {
+                let id = self.ids.remove(&task).unwrap_or_default();
+                self.say(&protocol::result(&id, &response))
+            }
+            Err(broken) => {
+                let id = self.ids.remove(&broken.id()).unwrap_or_default();
+                self.say(&protocol::refused(Some(&id), &"the call broke"))
+            }
+        }
+    }
+
+    fn say(&self, line: &serde_json::Value) -> Result<(), Over> {
+        if self.running.say(line) { Ok(()) } else { Err(broken("it does not read what it is told")) }
+    }
+
+    /// It has closed its stdout: it has ended, or is useless.
+    async fn closed(&mut self, half: usize) -> Over {
+        let until = Instant::now() + GOING;
+        let how = loop {
+            match self.running.ended() {
+                Some(how) => break how,
+                None if Instant::now() >= until => break "it closed its output".to_owned(),
+                None => sleep(Duration::from_millis(10)).await,
+            }
+        };
+        let how = if half > 0 { format!("{how}, in the middle of a line") } else { how };
+        self.how(how)
+    }
+
+    fn how(&self, how: String) -> Over {
+        let complaint = self.running.complaint();
+        broken(if complaint.is_empty() { how } else { format!("{how}; it said: {complaint}") })
+    }
+
+    /// Says goodbye, and waits a moment for it to go.
+    async fn farewell(&mut self) {
+        let seconds = GOING.as_secs();
+        // One that does not read any more is killed like one that does not go.
+        let _unheard = self.running.say(&json!({"type": "bye", "why": "the session ends", "seconds": seconds}));
+        self.running.close();
+        let until = Instant::now() + GOING;
+        while Instant::now() < until && self.running.ended().is_none() {
+            sleep(Duration::from_millis(20)).await;
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! The lines that pass between Bardo and a brain that is a program: one JSON object each, in UTF-8, ended by a newline.
+//!
+//! Bardo says:
+//!
+//! | `type` | fields | when |
+//! |---|---|---|
+//! | `hello` | `protocol`, `golem_id`, `role`, `tools`, `kinds`, `queries`, `limits` | first |
+//! | `tick` | `tick`, `context`, `calls_left` | every so often; the program answers with any line, `idle` if nothing else |
+//! | `words` | `text`, `context` | the operator says something |
+//! | `result` | `id`, `untrusted`, `response` | a call is answered |
+//! | `refused` | `id`, `why` | a line was not understood, or a call not made |
+//! | `bye` | `why`, `seconds` | last; whatever still runs after so many seconds is killed |
+//!
+//! The program says:
+//!
+//! | `type` | fields | meaning |
+//! |---|---|---|
+//! | `call` | `id`, `tool`, `params` | calls one of the eight tools; the answer carries the same `id` |
+//! | `think` | `text`, `more` | a thought; with `more` the next one goes on with it |
+//! | `now` | `now`, `next` | what it does, and what comes next |
+//! | `idle` | | nothing to do |
+//! | `done` | `why` | it is over |
+//!
+//! What stands in a `response` comes from chains, files and other people: data, never instructions.
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::base::text::SafeText;
+use crate::engine::ToolResponse;
+use crate::golem::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES};
+
+/// The version of the protocol.
+pub const PROTOCOL: u32 = 1;
+/// Bytes of one line of the program's.
+pub const MOST_LINE: usize = 128 << 10;
+/// Bytes of one line to the program; the data of a larger answer is left out.
+pub const MOST_ANSWER: usize = 1 << 20;
+/// Characters of an id that the program chooses.
+const MOST_ID: usize = 64;
+
+/// One line of the program's.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
+pub enum Said {
+    /// Calls a tool.
+    Call {
+        /// Finds the answer.
+        id: String,
+        /// Which.
+        tool: String,
+        /// With what.
+        #[serde(default)]
+        params: Value,
+    },
+    /// A thought.
+    Think {
+        /// The words.
+        text: String,
+        /// Whether more of it follows.
+        #[serde(default)]
+        more: bool,
+    },
+    /// What it does.
+    Now {
+        /// Now.
+        now: String,
+        /// And next.
+        #[serde(default)]
+        next: String,
+    },
+    /// Nothing to do.
+    Idle {},
+    /// It is over.
+    Done {
+        /// Why.
+        #[serde(default)]
+        why: String,
+    },
+}
+
+/// Reads a line.
+///
+/// # Errors
+/// What is wrong with it, in words.
+pub fn read(line: &[u8]) -> Result<Said, SafeText> {
+    let wrong = |what: &dyn std::fmt::Display| SafeText::clean(&what.to_string(), 200);
+    let text = std::str::from_utf8(line).map_err(|_| wrong(&"not UTF-8"))?;
+    let said: Said = serde_json::from_str(text).map_err(|error| wrong(&error))?;
+    match &said {
+        Said::Call { id, .. } if id.is_empty() || id.chars().count() > MOST_ID => {
+            Err(wrong(&format_args!("an id has 1 to {MOST_ID} characters")))
+        }
+        Said::Call { .. } | Said::Think { .. } | Said::Now { .. } | Said::Idle {} | Said::Done { .. } => Ok(said),
+    }
+}
+
+/// What a brain may use up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Told {
+    /// Seconds between two ticks.
+    pub tick_seconds: u64,
+    /// Seconds that an answer to a tick may take.
+    pub patience_seconds: u64,
+    /// Calls in all.
+    pub calls: u64,
+    /// Calls at the same time.
+    pub calls_at_once: usize,
+    /// Lines a second.
+    pub lines_a_second: usize,
+}
+
+/// The first line.
+pub fn hello(pi: &PiSession, limits: Told) -> Value {
+    let tools = PI_TOOLS
+        .iter()
+        .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()}));
+    let kinds = ACTION_KINDS.iter().filter(|kind| kind.lacks(pi.catalog()).is_empty());
+    let kinds = kinds.map(|kind| json!({"kind": kind.name, "parameters": pi.schema_of(kind.acts)}));
+    let queries = QUERIES.iter().filter(|query| pi.catalog().get(query.tool).is_some());
+    let queries = queries.map(|query| json!({"query": query.name, "parameters": pi.schema_of(query.tool)}));
+    json!({
+        "type": "hello", "protocol": PROTOCOL, "golem_id": pi.golem_id(), "role": pi.role(),
+        "tools": tools.collect::<Vec<_>>(), "kinds": kinds.collect::<Vec<_>>(),
+        "queries": queries.collect::<Vec<_>>(),
+        "limits": {
+            "tick_seconds": limits.tick_seconds, "patience_seconds": limits.patience_seconds, "calls": limits.calls,
+            "calls_at_once": limits.calls_at_once, "lines_a_second": limits.lines_a_second, "line_bytes": MOST_LINE,
+        },
+    })
+}
+
+/// The answer to a call.
+pub fn result(id: &str, response: &ToolResponse) -> Value {
+    let mut told = serde_json::to_value(response).unwrap_or_default();
+    if told.to_string().len() > MOST_ANSWER
+        && let Value::Object(fields) = &mut told
+    {
+        fields.insert("data".to_owned(), json!("left out: larger than 1 MiB"));
+        fields.insert("decision_hints".to_owned(), Value::Null);
+    }
+    json!({"type": "result", "id": id, "untrusted": true, "response": told})
+}
+
+/// A line that was not understood, or a call that is not made.
+pub fn refused(id: Option<&str>, why: &dyn std::fmt::Display) -> Value {
+    json!({"type": "refused", "id": id, "why": SafeText::clean(&why.to_string(), 300)})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_program_says_is_read_and_the_rest_refused_in_words() {
+        let call = read(br#"{"type":"call","id":"1","tool":"query_state","params":{"query":"balances"}}"#).unwrap();
+        assert!(matches!(call, Said::Call { tool, .. } if tool == "query_state"));
+        assert_eq!(read(br#"{"type":"idle"}"#), Ok(Said::Idle {}));
+        let think = Said::Think { text: "hm".to_owned(), more: false };
+        assert_eq!(read(br#"{"type":"think","text":"hm"}"#), Ok(think));
+        for (line, wanted) in [
+            (&b"{\"type\":\"sign\",\"bytes\":\"0x\"}"[..], "unknown variant `sign`"),
+            (b"{\"type\":\"idle\",\"and\":1}", "unknown field"),
+            (b"{\"type\":\"call\",\"id\":\"\",\"tool\":\"x\"}", "1 to 64"),
+            (b"{\"type\":\"call\",\"tool\":\"x\"}", "missing field `id`"),
+            (b"{\"type\":\"idle\"", "EOF"),
+            (b"\xff\xfe", "not UTF-8"),
+            (b"", "EOF"),
+        ] {
+            let why = read(line).unwrap_err();
+            assert!(why.as_str().contains(wanted), "{why}");
+        }
+    }
+}

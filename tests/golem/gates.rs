@@ -1,0 +1,276 @@
+//! The gates of a phase, through the whole pipeline: every phase against every class of action, and each figure that a
+//! phase has, shown to block and to let through. What is expected is written down here, from the documents.
+
+use bardo::base::error::ErrorCode;
+use bardo::base::model::Phase;
+use bardo::engine::{Status, ToolResponse};
+use bardo::golem::pi::PiSession;
+use bardo::sandbox::plan::Token;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
+use serde_json::{Value, json};
+
+use crate::world::{House, permit};
+
+const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
+const PHASES: [Phase; 5] = [Phase::Thriving, Phase::Cautious, Phase::Defensive, Phase::Survival, Phase::Terminal];
+
+/// The demo's policy with the phases' own figures, and no other limit in their way.
+const WIDE: &str = "preset = \"demo\"\n\
+    max_single_trade_usd = \"1000000\"\nmax_daily_spend_usd = \"9000000\"\nmax_monthly_spend_usd = \"9000000\"\n\
+    require_human_approval_above_usd = \"none\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 2000\n\
+    max_price_impact_bps = 2000\nmax_loss_bps = 3000\nmax_allowance_usd = \"1000000\"\nstop_loss_pct = 90\n\
+    [spending_limits]\nper_transaction = \"1000000\"\nper_day = \"9000000\"\nhot_lane = \"1000000\"\n";
+
+/// The same without what the phases' guidelines add, so that the matrix alone is seen.
+const MATRIX_ALONE: &str = "[phases.defensive]\nexit_only = false\nmax_position_share_bps = 10000\n\
+    [phases.survival]\nexit_only = false\nmax_position_share_bps = 10000\n\
+    [phases.terminal]\nexit_only = false\n";
+
+fn trade(from: &str, to: &str, amount: &str, slippage_bps: u32) -> Value {
+    json!({"kind": "swap", "params": {
+        "token_in": from, "token_out": to, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
+        "slippage_bps": slippage_bps,
+    }})
+}
+
+/// Previews, and takes the offer back: nothing is spent.
+async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
+    let previewed = golem.call("preview_action", action).await;
+    if previewed.status == Status::Simulated {
+        golem.call("cancel_action", json!({"permit_id": permit(&previewed)["permit_id"]})).await;
+    }
+    previewed
+}
+
+/// The rules that stand against it; none where it passes.
+fn rules(response: &ToolResponse) -> Vec<String> {
+    if response.status == Status::Simulated || response.status == Status::Success {
+        return Vec::new();
+    }
+    let error = response.error.as_ref().unwrap_or_else(|| panic!("{response:#?}"));
+    let told = serde_json::to_value(error).unwrap();
+    let violated = told["details"]["violations"].as_array().unwrap_or_else(|| panic!("{told:#}"));
+    violated.iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A little UNI, so that there is something small to close, and an allowance to take back.
+async fn furnished(policy: &str) -> (House, PiSession) {
+    let house = House::with_policy(policy).await;
+    let golem = house.golem("ada", "trade-executor");
+    for action in [
+        trade("USDC", "UNI", "30", 30),
+        json!({"kind": "approve", "params": {"token": "DAI", "spender": PERMIT2, "amount": "5", "chain": "ethereum"}}),
+    ] {
+        let previewed = golem.call("preview_action", action).await;
+        let done = golem.call("commit_action", permit(&previewed)).await;
+        assert_eq!(done.status, Status::Success, "{done:#?}");
+    }
+    (house, golem)
+}
+
+/// One action of each class, in the order of the matrix.
+fn classes() -> [(&'static str, Value); 7] {
+    [
+        ("new-position", trade("USDC", "LINK", "50", 30)),
+        ("increase-position", trade("USDC", "WETH", "50", 30)),
+        ("rebalance", trade("UNI", "LINK", "1", 30)),
+        ("decrease-position", trade("WETH", "USDC", "0.1", 30)),
+        ("close-position", trade("UNI", "USDC", "max", 30)),
+        ("read-only", json!({"query": "balances"})),
+        ("revoke", json!({"kind": "revoke", "params": {"token": "DAI", "spender": PERMIT2, "chain": "ethereum"}})),
+    ]
+}
+
+async fn holds(golem: &PiSession, house: &House, expected: &[(&str, [bool; 5])]) {
+    let actions = classes();
+    for (at, phase) in PHASES.into_iter().enumerate() {
+        house.phase.send_replace(phase);
+        for (class, action) in &actions {
+            let response = match *class {
+                "read-only" => golem.call("query_state", action.clone()).await,
+                _ => tried(golem, action.clone()).await,
+            };
+            let (_, passes) = expected.iter().find(|(name, _)| name == class).unwrap();
+            let came = rules(&response);
+            assert_eq!(came.is_empty(), passes[at], "{phase}: {class}: {came:?}");
+            if !came.is_empty() {
+                assert_eq!(response.error.as_ref().unwrap().code(), ErrorCode::SafetyPhaseBlocked, "{phase}: {class}");
+                assert_eq!(response.status, Status::Blocked);
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_matrix_holds_for_every_phase_and_class() {
+    let (house, golem) = furnished(&format!("{WIDE}{MATRIX_ALONE}")).await;
+    const Y: bool = true;
+    const N: bool = false;
+    let expected = [
+        ("new-position", [Y, Y, N, N, N]),
+        ("increase-position", [Y, Y, N, N, N]),
+        ("rebalance", [Y, Y, Y, N, N]),
+        ("decrease-position", [Y, Y, Y, Y, N]),
+        ("close-position", [Y, Y, Y, Y, Y]),
+        ("read-only", [Y, Y, Y, Y, Y]),
+        ("revoke", [Y, Y, Y, Y, Y]),
+    ];
+    holds(&golem, &house, &expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_the_guidelines_the_stricter_of_both_holds() {
+    let (house, golem) = furnished("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
+    const Y: bool = true;
+    const N: bool = false;
+    let expected = [
+        ("new-position", [Y, Y, N, N, N]),
+        ("increase-position", [Y, Y, N, N, N]),
+        // A rebalance is no exit, and a whole position is more than a quarter of it.
+        ("rebalance", [Y, Y, N, N, N]),
+        ("decrease-position", [Y, Y, Y, Y, N]),
+        ("close-position", [Y, Y, N, N, Y]),
+        ("read-only", [Y, Y, Y, Y, Y]),
+        ("revoke", [Y, Y, Y, Y, Y]),
+    ];
+    holds(&golem, &house, &expected).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cautious_halves_the_size_of_what_is_no_exit() {
+    let house = House::with_policy("preset = \"demo\"\nmax_tool_calls_per_minute = 100000\n").await;
+    let golem = house.golem("ada", "trade-executor");
+    // The demo's policy allows 2,500 dollars at once.
+    for (phase, action, passes) in [
+        (Phase::Thriving, trade("USDC", "WETH", "1265", 30), true),
+        (Phase::Thriving, trade("USDC", "WETH", "2525", 30), false),
+        (Phase::Cautious, trade("USDC", "WETH", "1235", 30), true),
+        (Phase::Cautious, trade("USDC", "WETH", "1265", 30), false),
+        // An exit is not made smaller by it.
+        (Phase::Cautious, trade("WETH", "USDC", "0.5", 30), true),
+        (Phase::Cautious, trade("WETH", "USDC", "0.8", 30), false),
+    ] {
+        house.phase.send_replace(phase);
+        let came = rules(&tried(&golem, action.clone()).await);
+        assert_eq!(came.is_empty(), passes, "{phase} {action}: {came:?}");
+        assert!(passes || came.iter().any(|rule| rule == "max_single_trade_usd"), "{came:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn cautious_takes_30_bps_of_slippage_and_less_than_a_percent_of_impact() {
+    let house = House::with_policy(WIDE).await;
+    let golem = house.golem("ada", "trade-executor");
+    house.give(Token::Usdc, 900_000_000_000).await;
+    for (phase, slippage, passes) in
+        [(Phase::Cautious, 30, true), (Phase::Cautious, 31, false), (Phase::Thriving, 31, true)]
+    {
+        house.phase.send_replace(phase);
+        let came = rules(&tried(&golem, trade("USDC", "WETH", "50", slippage)).await);
+        assert_eq!(came, if passes { vec![] } else { vec!["max_slippage_bps".to_owned()] }, "{phase} {slippage}");
+    }
+    // Ever more of a thin market; which side of a percent each lies on is the quote's word.
+    let mut seen = [false, false];
+    for amount in ["2000", "8000", "20000", "40000", "80000", "160000", "400000"] {
+        let quoted = json!({"token_in": "USDC", "token_out": "LINK", "amount": amount, "chain": "ethereum"});
+        let quote = golem.call("query_state", json!({"query": "quote", "params": quoted})).await;
+        let data = quote.data.unwrap();
+        let impact = (data["price_impact_pct"].as_f64().unwrap_or_else(|| panic!("{data:#}")) * 100.0) as u64;
+        if (97..=103).contains(&impact) || impact > 1_900 {
+            continue;
+        }
+        house.phase.send_replace(Phase::Cautious);
+        let tried_it = tried(&golem, trade("USDC", "LINK", amount, 30)).await;
+        let came = rules(&tried_it);
+        // A route through pools of both versions is not read back, whatever its size: that is no gate of a phase.
+        if came == ["calldata"] {
+            continue;
+        }
+        let against = came.iter().any(|rule| rule == "max_price_impact_bps");
+        assert_eq!(against, impact >= 100, "{amount}: {impact} bps, {came:?}");
+        assert!(against || came.is_empty(), "{amount}: {came:?}");
+        seen[usize::from(against)] = true;
+        house.phase.send_replace(Phase::Thriving);
+        let came = rules(&tried(&golem, trade("USDC", "LINK", amount, 30)).await);
+        assert!(!came.iter().any(|rule| rule == "max_price_impact_bps"), "{amount}: {impact} bps, {came:?}");
+    }
+    assert_eq!(seen, [true, true], "both sides of a percent were seen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn exits_sell_a_quarter_at_a_time_and_dying_takes_200_bps() {
+    let (house, golem) = furnished(WIDE).await;
+    // 4.5 WETH are held: a quarter is 1.125.
+    for (phase, amount, passes) in [
+        (Phase::Cautious, "1.2", true),
+        (Phase::Defensive, "1.125", true),
+        (Phase::Defensive, "1.125000000000000001", false),
+        (Phase::Survival, "1.125", true),
+        (Phase::Survival, "1.125000000000000001", false),
+    ] {
+        house.phase.send_replace(phase);
+        let came = rules(&tried(&golem, trade("WETH", "USDC", amount, 30)).await);
+        let wanted = format!("phases.{}.max_position_share_bps", phase.as_str().to_lowercase());
+        assert_eq!(came, if passes { vec![] } else { vec![wanted] }, "{phase} {amount}");
+    }
+    // What is no exit is told so.
+    for phase in [Phase::Defensive, Phase::Survival, Phase::Terminal] {
+        house.phase.send_replace(phase);
+        let came = rules(&tried(&golem, trade("WETH", "UNI", "0.02", 30)).await);
+        assert!(came.contains(&format!("phases.{}.exit_only", phase.as_str().to_lowercase())), "{phase}: {came:?}");
+    }
+    for (phase, slippage, passes) in
+        [(Phase::Terminal, 200, true), (Phase::Terminal, 201, false), (Phase::Thriving, 201, true)]
+    {
+        house.phase.send_replace(phase);
+        let came = rules(&tried(&golem, trade("UNI", "USDC", "max", slippage)).await);
+        assert_eq!(came, if passes { vec![] } else { vec!["max_slippage_bps".to_owned()] }, "{phase} {slippage}");
+    }
+}
+
+/// Random trades in random phases: whether each passes follows from the documents' figures alone.
+#[tokio::test(flavor = "multi_thread")]
+async fn random_trades_pass_exactly_where_the_figures_let_them() {
+    let demo = "preset = \"demo\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 250\nmax_loss_bps = 400\n\
+        max_daily_spend_usd = \"9000\"\n[spending_limits]\nper_day = \"9000\"\n";
+    let house = House::with_policy(demo).await;
+    let golem = house.golem("ada", "trade-executor");
+    let mut runner = TestRunner::deterministic();
+    // Half of them with little slippage, so that every phase has some that pass.
+    let slippage = proptest::prop_oneof![1_u32..=30, 31_u32..260];
+    let drawn = (0_usize..5, proptest::bool::ANY, 1_u32..3_000, slippage);
+    let mut seen = [[0_u32; 2]; 5];
+    for number in 0..100 {
+        let (at, buys, size, slippage) = drawn.new_tree(&mut runner).unwrap().current();
+        let phase = PHASES[at];
+        house.phase.send_replace(phase);
+        // A purchase of so many dollars, or a sale of so many ten-thousandths of the 4.5 WETH, at about 3,400 dollars.
+        let (action, dollars) = match buys {
+            true => (trade("USDC", "WETH", &size.to_string(), slippage), f64::from(size)),
+            false => {
+                let weth = f64::from(size) * 4.5 / 10_000.0;
+                (trade("WETH", "USDC", &format!("{weth:.6}"), slippage), weth * 3_400.0)
+            }
+        };
+        let most = if buys && phase == Phase::Cautious { 1_250.0 } else { 2_500.0 };
+        // Too near to the edge to be told from here, where the price is only about known.
+        if (dollars / most - 1.0).abs() < 0.02 {
+            continue;
+        }
+        let allowed = match phase {
+            Phase::Thriving => true,
+            Phase::Cautious => slippage <= 30,
+            Phase::Defensive | Phase::Survival => !buys && size <= 2_500,
+            Phase::Terminal => false,
+        };
+        let passes = allowed && dollars < most && slippage <= 250;
+        let response = tried(&golem, action.clone()).await;
+        let came = rules(&response);
+        assert_eq!(came.is_empty(), passes, "draw {number}, {phase}: {action}: {came:?}");
+        seen[at][usize::from(passes)] += 1;
+    }
+    // The draws were worth something: of each phase both answers were seen, but of dying, where none of these pass.
+    eprintln!("{seen:?}");
+    assert!(seen[..4].iter().all(|[no, yes]| *no > 0 && *yes > 0) && seen[4][0] > 0, "{seen:?}");
+}

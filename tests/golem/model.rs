@@ -1,0 +1,421 @@
+//! A brain that is a model, against a server of our own that speaks both shapes and misbehaves in every way it can.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bardo::base::config::RpcUrl;
+use bardo::base::text::SafeText;
+use bardo::fabric::EventKind;
+use bardo::golem::brain::model::{ModelBrain, ModelSetup, Style};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::world::{House, drain};
+
+const KEY: &str = "sk-test-0123456789";
+
+/// What the server does with one request.
+#[derive(Debug, Clone)]
+enum Step {
+    /// Says this and asks for these tools: name, arguments as text.
+    Says(&'static str, Vec<(&'static str, String)>),
+    /// Commits what was previewed last, whatever came of it.
+    Commits,
+    /// Begins to speak, and hangs up.
+    Cut,
+    /// A status, a header line, a body.
+    Refuses(u16, &'static str, &'static str),
+    /// Takes the request and says nothing.
+    Silent,
+    /// Words without end.
+    Floods,
+    /// An event that is no JSON.
+    Garbage,
+    /// Not an event stream at all.
+    Page,
+}
+
+/// A request as it came: its head, and its body.
+type Asked = (String, Value);
+
+struct Server {
+    url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Server {
+    /// Plays `steps`, one for each request; then says that there is nothing to do.
+    async fn playing(style: Style, steps: Vec<Step>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (kept, steps) = (Arc::clone(&asked), Arc::new(Mutex::new(VecDeque::from(steps))));
+        tokio::spawn(async move {
+            while let Ok((socket, _)) = listener.accept().await {
+                let (kept, steps) = (Arc::clone(&kept), Arc::clone(&steps));
+                tokio::spawn(async move {
+                    let (mut socket, (head, body)) = request(socket).await;
+                    let step = steps.lock().unwrap().pop_front().unwrap_or(Step::Says("Nothing to do.", Vec::new()));
+                    kept.lock().unwrap().push((head, body.clone()));
+                    // One that has hung up needs no answer.
+                    let _gone = answer(&mut socket, style, step, &body).await;
+                });
+            }
+        });
+        Self { url, asked }
+    }
+
+    fn asked(&self) -> Vec<Asked> {
+        self.asked.lock().unwrap().clone()
+    }
+
+    /// Waits until it was asked so often.
+    async fn asked_times(&self, times: usize) -> Vec<Asked> {
+        for _ in 0..3_000 {
+            if self.asked().len() >= times {
+                return self.asked();
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        panic!("asked {} times, not {times}", self.asked().len());
+    }
+}
+
+async fn request(mut socket: TcpStream) -> (TcpStream, Asked) {
+    let mut all = Vec::new();
+    let mut piece = [0_u8; 8_192];
+    loop {
+        let read = socket.read(&mut piece).await.unwrap();
+        assert!(read > 0, "half a request");
+        all.extend_from_slice(&piece[..read]);
+        let text = String::from_utf8_lossy(&all);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let length = head.to_ascii_lowercase();
+        let length = length.split("content-length: ").nth(1).unwrap().lines().next().unwrap().parse::<usize>().unwrap();
+        if body.len() >= length {
+            let asked = (head.to_owned(), serde_json::from_str(body).unwrap());
+            return (socket, asked);
+        }
+    }
+}
+
+async fn answer(socket: &mut TcpStream, style: Style, step: Step, body: &Value) -> std::io::Result<()> {
+    const STREAM: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+    match step {
+        Step::Silent => {
+            tokio::time::sleep(Duration::from_secs(600)).await;
+            Ok(())
+        }
+        Step::Refuses(status, header, said) => {
+            let told = format!("HTTP/1.1 {status} No\r\n{header}content-length: {}\r\n\r\n{said}", said.len());
+            socket.write_all(told.as_bytes()).await
+        }
+        Step::Page => socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<html>hello</html>").await,
+        Step::Garbage => {
+            socket.write_all(STREAM).await?;
+            socket.write_all(b"data: {\"choices\": [{\"delta\n\n").await
+        }
+        Step::Cut => {
+            socket.write_all(STREAM).await?;
+            socket.write_all(speech(style, "I was about to").as_bytes()).await
+        }
+        Step::Floods => {
+            socket.write_all(STREAM).await?;
+            let piece = speech(style, &"word ".repeat(200));
+            loop {
+                socket.write_all(piece.as_bytes()).await?;
+            }
+        }
+        Step::Says(text, calls) => {
+            socket.write_all(STREAM).await?;
+            for word in text.split_inclusive(' ') {
+                socket.write_all(speech(style, word).as_bytes()).await?;
+            }
+            socket.write_all(ending(style, &calls).as_bytes()).await
+        }
+        Step::Commits => {
+            let permit = permit_in(style, body);
+            socket.write_all(STREAM).await?;
+            socket.write_all(ending(style, &[("commit_action", permit.to_string())]).as_bytes()).await
+        }
+    }
+}
+
+/// The permit in the last result that the model was shown.
+fn permit_in(style: Style, body: &Value) -> Value {
+    let last = body["messages"].as_array().unwrap().last().unwrap();
+    let told = match style {
+        Style::Openai => last["content"].as_str().unwrap(),
+        Style::Anthropic => last["content"][0]["content"].as_str().unwrap(),
+    };
+    let field = |name: &str| {
+        let (_, rest) = told.split_once(&format!("\"{name}\":\"")).unwrap_or_else(|| panic!("no {name} in {told}"));
+        rest.split('"').next().unwrap().to_owned()
+    };
+    json!({"permit_id": field("permit_id"), "simulation_hash": field("simulation_hash")})
+}
+
+fn event(data: &Value) -> String {
+    format!("data: {data}\n\n")
+}
+
+fn speech(style: Style, text: &str) -> String {
+    match style {
+        Style::Openai => event(&json!({"choices": [{"delta": {"content": text}}]})),
+        Style::Anthropic => {
+            event(&json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": text}}))
+        }
+    }
+}
+
+fn ending(style: Style, calls: &[(&str, String)]) -> String {
+    let mut text = String::new();
+    for (at, (tool, arguments)) in calls.iter().enumerate() {
+        let (id, half) = (format!("call-{at}"), arguments.len() / 2);
+        let (first, last) = arguments.split_at((0..=half).rev().find(|at| arguments.is_char_boundary(*at)).unwrap());
+        match style {
+            Style::Openai => {
+                let begun = json!({"index": at, "id": id, "function": {"name": tool, "arguments": first}});
+                text += &event(&json!({"choices": [{"delta": {"tool_calls": [begun]}}]}));
+                let rest = json!({"index": at, "function": {"arguments": last}});
+                text += &event(&json!({"choices": [{"delta": {"tool_calls": [rest]}}]}));
+            }
+            Style::Anthropic => {
+                let block = json!({"type": "tool_use", "id": id, "name": tool, "input": {}});
+                text += &event(&json!({"type": "content_block_start", "index": at + 1, "content_block": block}));
+                for piece in [first, last] {
+                    let delta = json!({"type": "input_json_delta", "partial_json": piece});
+                    text += &event(&json!({"type": "content_block_delta", "index": at + 1, "delta": delta}));
+                }
+            }
+        }
+    }
+    text + &match style {
+        Style::Openai => {
+            let usage =
+                json!({"choices": [], "usage": {"prompt_tokens": 90, "completion_tokens": 10, "total_tokens": 100}});
+            event(&json!({"choices": [{"delta": {}, "finish_reason": "stop"}]})) + &event(&usage) + "data: [DONE]\n\n"
+        }
+        Style::Anthropic => {
+            event(&json!({"type": "message_delta", "usage": {"output_tokens": 10}}))
+                + &event(&json!({"type": "message_stop"}))
+        }
+    }
+}
+
+fn setup(server: &Server, style: Style) -> ModelSetup {
+    ModelSetup {
+        url: RpcUrl::parse(&server.url).unwrap(),
+        style,
+        name: "test-model".into(),
+        key: Some(KEY.to_owned().into()),
+        tick: Duration::from_secs(3_600),
+        patience: Duration::from_secs(20),
+        backoff: Duration::from_millis(10),
+        calls: 100,
+        tokens: 1_000_000,
+        reply_tokens: 500,
+    }
+}
+
+fn brain(setup: ModelSetup) -> Box<ModelBrain> {
+    Box::new(ModelBrain::new(setup).unwrap())
+}
+
+fn preview() -> (&'static str, String) {
+    let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
+        "prefer_uniswapx": false});
+    ("preview_action", json!({"kind": "swap", "params": params, "why": "too much WETH"}).to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn it_swaps_in_either_shape_and_thinks_aloud() {
+    let house = House::new().await;
+    for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
+        let before = house.sent().await;
+        let mut events = house.events();
+        let words = "WETH is more than it should be, so I mean to sell a little of it for dollars now.";
+        let steps = vec![Step::Says(words, vec![preview()]), Step::Commits];
+        let server = Server::playing(style, steps).await;
+        let life = house.life(name, "trade-executor", brain(setup(&server, style)));
+        let asked = server.asked_times(3).await;
+        assert!(house.sent().await > before, "nothing was sent");
+        life.leave().await;
+        let told = drain(&mut events);
+        assert_eq!(told.iter().filter(|event| matches!(event.kind, EventKind::PermitConsumed(_))).count(), 1);
+        // The thought came in pieces of one number and is whole.
+        let pieces: Vec<_> = told
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::GolemThought(thought) if thought.thought == 1 => Some(thought.clone()),
+                _ => None,
+            })
+            .collect();
+        assert!(pieces.len() > 1 && pieces.iter().rev().skip(1).all(|piece| piece.more), "{pieces:?}");
+        let whole = pieces.iter().map(|piece| piece.text.to_string()).collect::<Vec<_>>().join(" ");
+        assert_eq!((whole.as_str(), pieces.last().unwrap().more), (words, false));
+        // The key went where it belongs and nowhere else.
+        let head = asked[0].0.to_ascii_lowercase();
+        let (path, key) = match style {
+            Style::Openai => ("post /v1/chat/completions", format!("authorization: bearer {KEY}")),
+            Style::Anthropic => ("post /v1/messages", format!("x-api-key: {KEY}")),
+        };
+        assert!(head.starts_with(path) && head.contains(&key), "{head}");
+        let everything = format!("{told:?} {:?}", asked.iter().map(|(_, body)| body.clone()).collect::<Vec<_>>());
+        assert!(!everything.contains(KEY));
+        // What a tool answered stands between marks that the system text names.
+        let system = match style {
+            Style::Openai => asked[0].1["messages"][0]["content"].as_str().unwrap().to_owned(),
+            Style::Anthropic => asked[0].1["system"].as_str().unwrap().to_owned(),
+        };
+        let mark = system.split("<<").nth(1).unwrap().split(">>").next().unwrap();
+        let last = asked[1].1["messages"].as_array().unwrap().last().unwrap().to_string();
+        assert!(mark.len() == 16 && last.contains(&format!("<<{mark}>>{{")) && last.contains(&format!("<</{mark}>>")));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_it_asks_wrongly_it_is_told_and_loops_come_to_an_end() {
+    let house = House::new().await;
+    let before = house.sent().await;
+    for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
+        let wrong = vec![
+            ("query_state", "{\"query\": ".to_owned()),
+            ("uniswap_execute_swap", "{}".to_owned()),
+            ("query_state", "[1, 2]".to_owned()),
+            ("commit_action", json!({"permit_id": "x", "simulation_hash": "0x"}).to_string()),
+        ];
+        let looping =
+            Step::Says("", vec![("query_state", json!({"query": "chain", "params": {"chain": "base"}}).to_string())]);
+        let mut steps = vec![Step::Says("", wrong)];
+        steps.extend(std::iter::repeat_n(looping, 40));
+        let server = Server::playing(style, steps).await;
+        let mut events = house.events();
+        let life = house.life(name, "trade-executor", brain(setup(&server, style)));
+        let asked = server.asked_times(12).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        assert_eq!(server.asked().len(), 12, "rounds in one tick");
+        let told = asked[1].1["messages"].to_string();
+        for wanted in ["not JSON", "TOOL_UNKNOWN", "VALIDATION_FAILED"] {
+            assert!(told.contains(wanted), "{wanted}: {told}");
+        }
+        // The loop is made twice, and refused from then on.
+        assert!(!asked[3].1["messages"].to_string().contains("this very call"));
+        assert!(asked[4].1["messages"].to_string().contains("this very call"));
+        life.leave().await;
+        let chains = drain(&mut events)
+            .iter()
+            .filter(|event| matches!(&event.kind, EventKind::ToolStart(start) if start.tool_name == "get_chain_status"))
+            .count();
+        assert_eq!(chains, 2);
+    }
+    assert_eq!(house.sent().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
+    let house = House::new().await;
+    let before = house.sent().await;
+    let overloaded = "{\"error\":{\"message\":\"overloaded\"}}";
+    for (style, name) in [(Style::Openai, "ada"), (Style::Anthropic, "bob")] {
+        // Four faults of one answer, of different kinds, and then it is well.
+        let steps = vec![
+            Step::Refuses(429, "retry-after: 0\r\n", overloaded),
+            Step::Cut,
+            Step::Refuses(503, "", "<html>down</html>"),
+            Step::Garbage,
+            Step::Says("All is well.", Vec::new()),
+        ];
+        let server = Server::playing(style, steps).await;
+        let mut events = house.events();
+        let life = house.life(name, "trade-executor", brain(setup(&server, style)));
+        server.asked_times(5).await;
+        let mut said = Vec::new();
+        while !said.iter().any(|text| text == "All is well.") {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            said.extend(drain(&mut events).iter().filter_map(|event| match &event.kind {
+                EventKind::GolemThought(thought) => Some(thought.text.to_string()),
+                _ => None,
+            }));
+        }
+        // What was cut off in the middle was a thought of its own, which is not left open.
+        assert!(said.iter().any(|text| text.starts_with("I was about")), "{said:?}");
+        life.leave().await;
+        // Faults without end: five tries at each of three ticks.
+        for (fault, wanted) in [
+            (Step::Silent, "no word for"),
+            (Step::Floods, "64 KiB of words"),
+            (Step::Page, "broke off"),
+            (Step::Refuses(500, "", overloaded), "500: overloaded"),
+        ] {
+            // Only silence is told by time; the others must not be mistaken for it on a busy machine.
+            let patience = Duration::from_millis(if matches!(fault, Step::Silent) { 150 } else { 20_000 });
+            let server = Server::playing(style, vec![fault; 40]).await;
+            let quick = ModelSetup { patience, tick: Duration::ZERO, ..setup(&server, style) };
+            let mut life = house.life(name, "trade-executor", brain(quick));
+            let why = life.brains_end().await;
+            assert!(why[0].contains(wanted), "{wanted}: {why:?}");
+            assert_eq!(server.asked().len(), 15, "{wanted}");
+            life.leave().await;
+        }
+    }
+    assert_eq!(house.sent().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
+    let house = House::new().await;
+    let said = "{\"error\":{\"message\":\"the key sk-test-0123456789 is not known\"}}";
+    let server = Server::playing(Style::Openai, vec![Step::Refuses(401, "", said); 9]).await;
+    let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    let why = life.brains_end().await;
+    assert!(why[0].contains("401: the key [secret removed] is not known"), "{why:?}");
+    assert_eq!(server.asked().len(), 1);
+    // It lives on, and hears the operator.
+    let mut events = house.events();
+    life.words.send(SafeText::clean("balances", 20)).await.unwrap();
+    let mut heard = false;
+    while !heard {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        heard = drain(&mut events).iter().any(
+            |event| matches!(&event.kind, EventKind::GolemThought(said) if said.text.as_str().starts_with("You said")),
+        );
+    }
+    life.leave().await;
+    // A redirect is not followed: it could carry the key away.
+    let elsewhere = Server::playing(Style::Openai, Vec::new()).await;
+    let to: &'static str = Box::leak(format!("location: {}/chat/completions\r\n", elsewhere.url).into_boxed_str());
+    let server = Server::playing(Style::Openai, vec![Step::Refuses(307, to, ""); 9]).await;
+    let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    assert!(life.brains_end().await[0].contains("307"));
+    assert!(elsewhere.asked().is_empty());
+    life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn its_calls_and_tokens_are_held_and_what_it_offered_is_taken_back() {
+    let house = House::new().await;
+    let before = house.sent().await;
+    let ask = |n: usize| ("search_context", json!({"query": format!("words {n}")}).to_string());
+    for style in [Style::Openai, Style::Anthropic] {
+        let mut steps = vec![Step::Says("I offer it first.", vec![preview()])];
+        steps.extend((0..9).map(|n| Step::Says("More.", vec![ask(n)])));
+        let server = Server::playing(style, steps.clone()).await;
+        let few = ModelSetup { calls: 3, ..setup(&server, style) };
+        let mut life = house.life("ada", "trade-executor", brain(few));
+        // Used up is no fault.
+        assert_eq!(life.brains_end().await, Vec::<String>::new());
+        assert_eq!((server.asked().len(), life.pi.open_offers()), (4, 0));
+        life.leave().await;
+        // Its own count of a hundred tokens an answer is not believed: what went over the wire counts.
+        let server = Server::playing(style, steps).await;
+        let few = ModelSetup { tokens: 2_000, ..setup(&server, style) };
+        let mut life = house.life("ada", "trade-executor", brain(few));
+        assert_eq!(life.brains_end().await, Vec::<String>::new());
+        assert!(server.asked().len() <= 2, "{}", server.asked().len());
+        life.leave().await;
+    }
+    assert_eq!(house.sent().await, before);
+}

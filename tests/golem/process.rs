@@ -1,0 +1,278 @@
+//! A brain that is a program: the Python example, and programs that end, flood, talk nonsense, fall silent and do not
+//! listen. Whatever they do, no offer stays open and the Golem lives on.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
+use bardo::fabric::{Event, EventKind, Receiver};
+use bardo::golem::brain::process::{CommandLine, ProcessBrain, ProcessLimits};
+
+use crate::world::{House, Life, drain};
+
+const LIMITS: ProcessLimits =
+    ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50 };
+
+/// Whether there is a Python here; without one the test says so and ends.
+fn python() -> bool {
+    let there = Command::new("python3").arg("--version").output().is_ok_and(|told| told.status.success());
+    if !there {
+        eprintln!("skipped: no python3 on this machine");
+    }
+    there
+}
+
+fn brain(line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
+    Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits))
+}
+
+/// A brain that is these lines of Python. `say` and `hear` are given.
+fn script(house: &House, text: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
+    const HEAD: &str = "import json, os, signal, subprocess, sys, time\n\
+        def say(**line):\n    print(json.dumps(line), flush=True)\n\
+        def hear(wanted):\n    while True:\n        line = sys.stdin.readline()\n        if not line: sys.exit(0)\n\
+        \x20       line = json.loads(line)\n        if line['type'] == wanted: return line\n\
+        def offer():\n    params = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum')\n\
+        \x20   params['prefer_uniswapx'] = False\n\
+        \x20   say(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=params))\n\
+        \x20   return hear('result')['response']\n";
+    let file = house.folder.path().join(format!("brain-{}.py", text.len()));
+    std::fs::write(&file, format!("{HEAD}{text}")).unwrap();
+    brain(&format!("python3 '{}'", file.display()), limits)
+}
+
+/// Waits for something among the events.
+async fn until(events: &mut Receiver, what: &str, wanted: impl Fn(&Event) -> bool) -> Arc<Event> {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = drain(events).into_iter().find(|event| wanted(event)) {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+/// The Golem lives on: it hears the operator and does what it says.
+async fn hears(life: &Life, events: &mut Receiver) {
+    life.words.send(SafeText::clean("balances", 40)).await.unwrap();
+    let heard = |event: &Event| match &event.kind {
+        EventKind::GolemThought(thought) => thought.text.as_str().starts_with("You said: balances"),
+        _ => false,
+    };
+    until(events, "an answer to the operator", heard).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_python_example_sells_through_preview_and_commit() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let mut events = house.events();
+    let before = house.sent().await;
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/golem.py");
+    let line = format!("python3 -B '{}' --once", example.display());
+    let mut life = house.life("ada", "trade-executor", brain(&line, LIMITS));
+    assert_eq!(life.brains_end().await, Vec::<String>::new());
+    // The allowance for Permit2, and the swap.
+    assert_eq!(house.sent().await, before + 2);
+    let told = drain(&mut events);
+    let of = |wanted: fn(&EventKind) -> bool| told.iter().filter(|event| wanted(&event.kind)).count();
+    assert_eq!(of(|kind| matches!(kind, EventKind::PermitConsumed(_))), 1);
+    let thoughts = told.iter().filter_map(|event| match &event.kind {
+        EventKind::GolemThought(thought) => Some(thought.text.to_string()),
+        _ => None,
+    });
+    assert!(thoughts.collect::<Vec<_>>().contains(&"The sale ended as success.".to_owned()));
+    assert_eq!(life.pi.open_offers(), 0);
+    hears(&life, &mut events).await;
+    life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let before = house.sent().await;
+    let mut events = house.events();
+    // It starts a helper that keeps its pipes open, and kills itself between preview and commit.
+    let text = "child = subprocess.Popen(['sleep', '600'])\nhear('tick')\nassert offer()['status'] == 'simulated'\n\
+        say(type='think', text='helper %d' % child.pid)\ntime.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)\n";
+    let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let helper = until(&mut events, "its helper", |event| match &event.kind {
+        EventKind::GolemThought(thought) => thought.text.as_str().starts_with("helper "),
+        _ => false,
+    });
+    let EventKind::GolemThought(helper) = helper.await.kind.clone() else { unreachable!() };
+    let helper: u32 = helper.text.as_str().trim_start_matches("helper ").parse().unwrap();
+    assert_eq!(life.pi.open_offers(), 1);
+    let why = life.brains_end().await;
+    assert!(why[0].contains("ended by signal 9"), "{why:?}");
+    assert_eq!((life.pi.open_offers(), house.sent().await), (0, before));
+    hears(&life, &mut events).await;
+    // What it had started went with it.
+    let begun = Instant::now();
+    while alive(helper) {
+        assert!(begun.elapsed() < Duration::from_secs(10), "its helper goes on");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    life.leave().await;
+}
+
+/// Whether a process runs, and is not merely waiting to be counted out.
+fn alive(id: u32) -> bool {
+    let state = Command::new("ps").args(["-o", "stat=", "-p", &id.to_string()]).output().unwrap();
+    let state = String::from_utf8_lossy(&state.stdout).trim().to_owned();
+    !state.is_empty() && !state.starts_with('Z')
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_the_operator_is_called_off_when_the_program_ends() {
+    if !python() {
+        return;
+    }
+    let house = House::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
+    let before = house.sent().await;
+    let text = "hear('tick')\noffered = offer()['data']\nparams = dict(permit_id=offered['permit_id'], \
+        simulation_hash=offered['simulation_hash'])\nsay(type='call', id='2', tool='commit_action', params=params)\n\
+        time.sleep(600)\n";
+    let mut events = house.events();
+    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    until(&mut events, "the question", |event| matches!(event.kind, EventKind::ApprovalRequested(_))).await;
+    assert_eq!(house.acting.pipeline.desk().pending().len(), 1);
+    // Leaving ends the brain, which does not answer to `bye`.
+    life.leave().await;
+    assert_eq!(house.acting.pipeline.desk().pending().len(), 0);
+    assert_eq!(house.sent().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let before = house.sent().await;
+    let quick = ProcessLimits { patience: Duration::from_secs(1), ..LIMITS };
+    let cases: &[(&str, ProcessLimits, &str)] = &[
+        ("sys.stderr.write('no key given\\n')\nsys.exit(3)\n", LIMITS, "exit code 3; it said: no key given"),
+        (
+            "hear('tick')\nsys.stdout.write('{\"type\":\"id')\nsys.stdout.flush()\nsys.exit(0)\n",
+            LIMITS,
+            "exit code 0, in the middle of a line",
+        ),
+        ("while True: say(type='idle')\n", LIMITS, "more than 200 lines in a second"),
+        ("while True: sys.stdout.write('x' * 65536)\n", LIMITS, "a line of more than 128 KiB"),
+        (
+            "for n in range(40):\n    print('garbage', n, flush=True)\n    time.sleep(0.01)\ntime.sleep(60)\n",
+            LIMITS,
+            "cannot be understood",
+        ),
+        ("hear('tick')\ntime.sleep(600)\n", quick, "it has said nothing for 1 s"),
+        // Nonsense is no answer to a tick.
+        (
+            "hear('tick')\nfor n in range(10):\n    print('{}', flush=True)\n    time.sleep(0.4)\ntime.sleep(600)\n",
+            quick,
+            "it has said nothing for 1 s",
+        ),
+        // Answers are large and it never reads one: its pipe fills, and then our patience.
+        (
+            "n = 0\nwhile True:\n    n += 1\n    say(type='call', id=str(n), tool='x' * 60, params={})\n    time.sleep(0.006)\n",
+            ProcessLimits { calls: 1_000_000, ..LIMITS },
+            "does not read what it is told",
+        ),
+        ("os.close(1)\ntime.sleep(600)\n", LIMITS, "it closed its output"),
+    ];
+    for (text, limits, wanted) in cases {
+        let begun = Instant::now();
+        let mut life = house.life("ada", "trade-executor", script(&house, text, *limits));
+        let why = life.brains_end().await;
+        eprintln!("{:>6} ms  {why:?}", begun.elapsed().as_millis());
+        assert!(why[0].contains(wanted), "{wanted}: {why:?}");
+        assert_eq!(life.pi.open_offers(), 0, "{wanted}");
+        life.leave().await;
+    }
+    let mut life = house.life("ada", "trade-executor", brain("/no/such/program", LIMITS));
+    let why = life.brains_end().await;
+    assert!(why[0].contains("does not start"), "{why:?}");
+    life.leave().await;
+    assert_eq!(house.sent().await, before);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_program_may_use_up_is_held() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let mut events = house.events();
+    // Its secrets are not in its environment; six calls at once are four and two refused; five in all, and no more.
+    let text = "hello = hear('hello')\nassert len(hello['tools']) == 8, hello\n\
+        assert [k for k in hello['kinds'] if k['kind'] == 'swap'][0]['parameters']['properties']['amount']\n\
+        left = [name for name in os.environ if name.startswith('BARDO') or name.startswith('CARGO')]\n\
+        assert left == [], left\nhear('tick')\n\
+        for n in range(6): say(type='call', id=str(n), tool='query_state', params=dict(query='balances'))\n\
+        lines = [json.loads(sys.stdin.readline()) for n in range(6)]\n\
+        kinds = sorted(line['type'] for line in lines)\n\
+        assert kinds == ['refused', 'refused', 'result', 'result', 'result', 'result'], kinds\n\
+        assert all(line['untrusted'] for line in lines if line['type'] == 'result')\n\
+        say(type='call', id='7', tool='uniswap_execute_swap', params={})\n\
+        assert hear('result')['response']['error']['code'] == 'TOOL_UNKNOWN'\n\
+        say(type='call', id='8', tool='query_state', params=dict(query='balances'))\n\
+        assert 'used up' in hear('refused')['why']\n\
+        say(type='think', text='\\x1b[2Jone', more=True)\nsay(type='think', text='two')\nsay(type='done')\n";
+    let mut life = house.life("ada", "trade-executor", script(&house, text, ProcessLimits { calls: 5, ..LIMITS }));
+    assert_eq!(life.brains_end().await, Vec::<String>::new());
+    let thoughts: Vec<_> = drain(&mut events)
+        .into_iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::GolemThought(thought) => Some((thought.thought, thought.text.to_string(), thought.more)),
+            _ => None,
+        })
+        .collect();
+    assert!(thoughts.iter().all(|(_, text, _)| !text.contains('\u{1b}')));
+    let two = thoughts.iter().position(|(_, text, _)| text == "two").unwrap();
+    assert_eq!((thoughts[two].0, thoughts[two - 1].0, thoughts[two - 1].2), (1, 1, true));
+    life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let mut events = house.events();
+    let text = "hear('tick')\nsay(type='think', text='awake')\nticks = 0\nwhile True:\n    \
+        line = json.loads(sys.stdin.readline())\n    if line['type'] == 'words': break\n    ticks += 1\n    \
+        say(type='idle')\nsay(type='think', text='heard %s after %d under %s' % (line['text'], ticks, \
+        line['context']['stop']))\nhear('bye')\n";
+    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let thinks = |wanted: &'static str| {
+        move |event: &Event| match &event.kind {
+            EventKind::GolemThought(thought) => thought.text.as_str().starts_with(wanted),
+            _ => false,
+        }
+    };
+    until(&mut events, "its first thought", thinks("awake")).await;
+    life.stopped.send_replace(Some(StopLevel::Pause));
+    tokio::time::sleep(Duration::from_millis(1_500)).await;
+    life.words.send(SafeText::clean("are you there", 40)).await.unwrap();
+    let heard = until(&mut events, "the program's answer", thinks("heard are you there after ")).await;
+    let EventKind::GolemThought(heard) = &heard.kind else { unreachable!() };
+    // One tick may have been on its way; a program that is asked has had four.
+    let said = heard.text.as_str();
+    assert!(
+        said == "heard are you there after 0 under pause" || said == "heard are you there after 1 under pause",
+        "{said}"
+    );
+    let begun = Instant::now();
+    life.leave().await;
+    assert!(begun.elapsed() < Duration::from_secs(10), "a program that goes by itself is not waited for");
+}
