@@ -335,6 +335,15 @@ impl Feed {
         }
     }
 
+    /// Forgets a newest point of the equity curve that says what the one before says: where nothing may move by itself,
+    /// time alone is no news.
+    pub fn rest(&mut self) {
+        let newest = self.equity.len().checked_sub(2).map(|before| self.equity.range(before..));
+        if newest.is_some_and(|mut pair| pair.next().map(|(_, one)| one) == pair.next().map(|(_, other)| other)) {
+            self.equity.pop_back();
+        }
+    }
+
     /// The call of that id.
     pub fn call(&self, call_id: CallId) -> Option<&CallSeen> {
         self.calls.iter().rev().find(|call| call.call_id == call_id)

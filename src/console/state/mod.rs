@@ -476,6 +476,9 @@ impl State {
         let before = self.alerts.back().cloned();
         for event in events {
             self.feed.take(event);
+            if !self.motion {
+                self.feed.rest();
+            }
             self.watch_event(event);
         }
         let called = (self.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();

@@ -205,9 +205,15 @@ pub struct ChartModel {
 
 impl ChartModel {
     fn shown(&self, now: Moment) -> &[(u64, Decimal)] {
-        let from = self.range.millis().map_or(0, |span| now.millis.saturating_sub(span));
+        let from = self.range.millis().map_or(0, |span| self.end(now).saturating_sub(span));
         let at = self.points.partition_point(|(at, _)| *at < from);
         self.points.get(at..).unwrap_or(&[])
+    }
+
+    /// The moment at its right end: now, or that of the newest point where nothing may move by itself.
+    fn end(&self, now: Moment) -> u64 {
+        let newest = self.points.last().map_or(0, |(at, _)| *at);
+        if now.motion { now.millis.max(newest) } else { newest }
     }
 
     /// A figure of this chart.
@@ -265,10 +271,10 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let (across, down) = canvas.dots();
     let start = match chart.range.millis() {
         // A curve that is younger than its range begins at the left all the same.
-        Some(span) => shown.first().map_or(0, |(at, _)| *at).max(now.millis.saturating_sub(span)),
+        Some(span) => shown.first().map_or(0, |(at, _)| *at).max(chart.end(now).saturating_sub(span)),
         None => shown.first().map_or(0, |(at, _)| *at),
     };
-    let end = now.millis.max(last.0);
+    let end = chart.end(now);
     let float = |value: u64| value.to_f64().unwrap_or(0.0);
     let x = |at: u64| place(float(at), float(start), float(end), across);
     let (bottom, top) = (low.to_f64().unwrap_or(0.0), high.to_f64().unwrap_or(0.0));
