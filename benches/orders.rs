@@ -1,11 +1,43 @@
-//! Orders: built, hashed, signed over, cosigned against, resolved; and a ledger with a thousand of them open.
+//! Orders: built, hashed, signed, cosigned against, resolved; a ledger with a thousand of them open, followed over blocks
+//! of the devnet; and the screen that shows them.
 
 use std::hint::black_box;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use alloy::primitives::{Address, B256, U256, address};
+use alloy::primitives::{Address, B256, Bytes, U256, address};
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::base::id::{CallId, GolemId, PermitId};
+use bardo::base::text::SafeText;
+use bardo::chain::network::Contract;
 use bardo::chain::permit2::Domain;
+use bardo::console::pen::Pen;
+use bardo::console::screens::{Known, ScreenId, Screens};
+use bardo::console::state::feed::Feed;
+use bardo::console::state::model::Page;
+use bardo::console::theme::Theme;
+use bardo::console::widgets::samples;
+use bardo::fabric::{Asset, DecayUnit, Event, EventKind, Fabric};
+use bardo::runtime::handle::Ready;
+use bardo::safety::orders::record::Figures;
+use bardo::safety::orders::{OrderChain, Orders, OrdersConfig};
+use bardo::sandbox::keys::Party;
+use bardo::sandbox::order_service::LocalOrders;
+use bardo::store::StoreError;
 use bardo::uniswap::order::{At, Auction, Draft, Legs, Order, OrderKind};
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use rusqlite::params;
+
+#[path = "../tests/pipeline/world.rs"]
+#[allow(dead_code)]
+mod world;
+
+use world::{World, devnet};
+
+/// How many are followed.
+const OPEN: u64 = 1_000;
 
 const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
 
@@ -35,6 +67,7 @@ fn draft(kind: OrderKind, nonce: u64) -> Draft {
 
 fn orders(criterion: &mut Criterion) {
     let domain = Domain { chain_id: 31_337, permit2: PERMIT2 };
+    let party = Party::development_accounts().expect("the development accounts").swap_remove(0);
     for kind in [OrderKind::DutchV2, OrderKind::DutchV3, OrderKind::Priority] {
         criterion.bench_function(&format!("{kind} built"), |bench| {
             bench.iter(|| draft(kind, black_box(1)).order().unwrap())
@@ -43,6 +76,10 @@ fn orders(criterion: &mut Criterion) {
         criterion.bench_function(&format!("{kind} hashed"), |bench| bench.iter(|| black_box(&order).hash()));
         criterion.bench_function(&format!("{kind} digest to sign"), |bench| {
             bench.iter(|| black_box(&order).permit().digest(&domain))
+        });
+        let digest = order.permit().digest(&domain);
+        criterion.bench_function(&format!("{kind} signed"), |bench| {
+            bench.iter(|| party.sign_digest(31_337, black_box(digest)).unwrap())
         });
         let encoded = order.encode();
         criterion.bench_function(&format!("{kind} decoded and compared"), |bench| {
@@ -57,9 +94,155 @@ fn orders(criterion: &mut Criterion) {
     criterion.bench_function("1,000 open orders resolved", |bench| {
         bench.iter(|| many.iter().filter(|order| order.resolve(&at).is_ok()).count())
     });
-    let hashes: Vec<B256> = many.iter().map(Order::hash).collect();
-    assert_eq!(hashes.len(), 1_000);
 }
 
-criterion_group!(benches, orders);
+/// As many open orders in the world's ledger, as if each had been signed and handed in: none of them can be filled,
+/// since no service knows them.
+async fn open_orders(world: &World) {
+    let (permit2, account) = (world.contract(Contract::Permit2), world.account());
+    let (reactor, cosigner) = (world.contract(Contract::V2DutchReactor), world.contract(Contract::OrderCosigner));
+    let (given, wanted) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
+    let now = SystemClock.now_millis();
+    let asset = |symbol: &str, address, decimals| Asset { symbol: SafeText::clean(symbol, 8), address, decimals };
+    let figures = Figures {
+        token_in: asset("USDC", given, 6),
+        token_out: asset("WETH", wanted, 18),
+        quoted_out: U256::from(1_000_000_000_000_000u64),
+        from_block: devnet().devnet.head().borrow().number(),
+        arrival_from_block: None,
+        arrival_before: None,
+    };
+    let facts = serde_json::to_string(&figures).expect("figures");
+    let rows: Vec<(B256, Bytes, PermitId)> = (0..OPEN)
+        .map(|nonce| {
+            let order = Draft {
+                reactor,
+                swapper: account,
+                recipient: account,
+                deadline: now / 1_000 + 80_000,
+                cosigner,
+                token_in: given,
+                token_out: wanted,
+                ..draft(OrderKind::DutchV2, nonce)
+            };
+            let order = order.order().expect("an order");
+            (order.hash(), order.encode(), PermitId::random())
+        })
+        .collect();
+    let written = world.store.write(move |transaction| -> Result<(), StoreError> {
+        let mut statement = transaction.prepare(
+            "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, token_in,
+             token_out, destination, encoded, signature, stage, status, facts, card, reservation, spent_usd, gas_usd,
+             created_at, changed_at)
+             VALUES (?1, ?2, ?3, 'operator', 'DUTCH_V2', 31337, ?4, ?5, ?6, ?7, NULL, ?8, ?9, 'submitted', 'open', ?10,
+                     NULL, 1, '1', '0', ?11, ?11)",
+        )?;
+        for (hash, encoded, permit) in &rows {
+            statement.execute(params![
+                hash.as_slice(),
+                permit.to_string(),
+                CallId::new(now).to_string(),
+                account.to_string(),
+                permit2.to_string(),
+                given.to_string(),
+                wanted.to_string(),
+                encoded.as_ref(),
+                [7u8; 65].as_slice(),
+                facts,
+                now,
+            ])?;
+        }
+        Ok(())
+    });
+    written.await.expect("rows");
+}
+
+/// What a block costs with that many orders open: each looked at on the chain and at the service, and what has changed of
+/// it written down durably and told.
+fn followed(criterion: &mut Criterion) {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let world = runtime.block_on(World::new(3));
+    runtime.block_on(open_orders(&world));
+    let service = LocalOrders::new(devnet().devnet.clone(), devnet().residents.clone());
+    let orders = Orders::new(OrdersConfig {
+        chains: vec![OrderChain {
+            client: world.client.clone(),
+            kind: OrderKind::DutchV2,
+            auctions: Some(Arc::new(service)),
+            bridges: None,
+        }],
+        store: world.store.clone(),
+        rules: world.book.clone(),
+        clock: Arc::new(SystemClock),
+        fabric: Fabric::in_memory(4_096, Arc::new(SystemClock)),
+    });
+    let round = |mined: bool| {
+        runtime.block_on(async {
+            if mined {
+                devnet().devnet.mine().await.expect("a block");
+            }
+            let begun = Instant::now();
+            assert_eq!(orders.round().await.expect("a round"), 1_000);
+            begun.elapsed()
+        })
+    };
+    round(true);
+    let mut group = criterion.benchmark_group("1,000 open orders");
+    group.sample_size(10).throughput(Throughput::Elements(OPEN));
+    group.bench_function("followed over a block", |bench| {
+        bench.iter_custom(|times| (0..times).fold(Duration::ZERO, |sum, _| sum + round(true)))
+    });
+    group.bench_function("looked at again, no block between", |bench| {
+        bench.iter_custom(|times| (0..times).fold(Duration::ZERO, |sum, _| sum + round(false)))
+    });
+    group.finish();
+}
+
+/// A frame of the screen of orders with that many of them told.
+fn screen(criterion: &mut Criterion) {
+    let Ok((theme, _)) = Theme::load("dark", None) else { return };
+    let (page, mut feed) = (Page::default(), Feed::default());
+    for seq in 1..=OPEN {
+        let mut update = samples::order(DecayUnit::Seconds);
+        update.order_hash = B256::from(U256::from(seq));
+        let at = samples::START_MILLIS + seq;
+        let call_id = Some(CallId::new(at));
+        let kind = EventKind::OrderUpdate(Box::new(update));
+        feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id, kind }));
+    }
+    let ready = Ready {
+        golem_id: GolemId::operator(),
+        name: SafeText::clean("Ada", 8),
+        role: SafeText::clean("trade-executor", 20),
+        tools: Vec::new(),
+        scenarios: Vec::new(),
+        journal: None,
+    };
+    let known = Known {
+        now_millis: samples::NOW.millis,
+        motion: true,
+        page: &page,
+        feed: &feed,
+        questions: &[],
+        snapshot: None,
+        ready: Some(&ready),
+        watch_only: false,
+        away: None,
+    };
+    let screens = Screens::new();
+    let Some(orders) = screens.get(ScreenId::Orders) else { return };
+    for (width, height) in [(80, 24), (200, 50)] {
+        let area = Rect::new(0, 0, width, height);
+        let mut buffer = Buffer::empty(area);
+        criterion.bench_function(&format!("1,000 open orders on screen, {width}x{height}"), |bench| {
+            bench.iter(|| {
+                buffer.reset();
+                orders.draw(&known, &mut Pen { buffer: &mut buffer, theme: &theme }, area);
+                black_box(&buffer);
+            });
+        });
+    }
+}
+
+criterion_group!(benches, orders, followed, screen);
 criterion_main!(benches);

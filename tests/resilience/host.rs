@@ -34,7 +34,16 @@ pub struct Devnet(devnet::Devnet);
 
 impl Devnet {
     pub fn start() -> Self {
-        let devnet = Self(devnet::Devnet::start("0", 11));
+        Self::paced("0")
+    }
+
+    /// One that makes a block each second, as those need who wait for others to act.
+    pub fn ticking() -> Self {
+        Self::paced("1s")
+    }
+
+    fn paced(block_time: &str) -> Self {
+        let devnet = Self(devnet::Devnet::start(block_time, 11));
         // Gas for as many transactions as a long test may want: ten thousand ether.
         devnet.ask("anvil_setBalance", json!([ACCOUNT, "0x21e19e0c9bab2400000"]));
         devnet
@@ -46,7 +55,17 @@ impl Devnet {
     }
 
     pub fn url(&self) -> &str {
-        self.0.url(0)
+        self.url_of(0)
+    }
+
+    /// Where a chain answers: ethereum is the first, base the second.
+    pub fn url_of(&self, chain: usize) -> &str {
+        self.0.url(chain)
+    }
+
+    /// Where orders and intents are handed in.
+    pub fn services(&self) -> &str {
+        self.0.described["order_service"].as_str().unwrap()
     }
 
     pub fn token(&self, symbol: &str) -> &str {
@@ -56,6 +75,16 @@ impl Devnet {
 
     pub fn ask(&self, method: &str, params: Value) -> Value {
         ask(self.url(), method, params)
+    }
+
+    /// As [`Self::ask`], of one of the two chains.
+    pub fn ask_of(&self, chain: usize, method: &str, params: Value) -> Value {
+        ask(self.url_of(chain), method, params)
+    }
+
+    /// Where a contract of ethereum is, by the name the address book has for it.
+    pub fn contract(&self, name: &str) -> &str {
+        self.0.described["chains"][0]["contracts"][name].as_str().unwrap()
     }
 
     pub fn nonce(&self) -> u64 {
@@ -140,6 +169,13 @@ impl Home {
 
     pub fn ledger(&self) -> Connection {
         Connection::open_with_flags(self.database(), OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap()
+    }
+
+    /// Hashes of the orders that have not ended.
+    pub fn open_orders(&self) -> Vec<String> {
+        let ledger = self.ledger();
+        let mut rows = ledger.prepare("SELECT lower(hex(hash)) FROM safety_order WHERE stage <> 'ended'").unwrap();
+        rows.query_map([], |row| row.get::<_, String>(0)).unwrap().map(|hash| format!("0x{}", hash.unwrap())).collect()
     }
 
     pub fn count(&self, question: &str) -> u64 {

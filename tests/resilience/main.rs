@@ -15,7 +15,10 @@ mod disk;
 mod endpoints;
 mod fellow;
 mod host;
+mod orders;
 mod outside;
+#[path = "../support/passing.rs"]
+mod passing;
 mod power;
 mod processes;
 #[path = "../sending/proxy.rs"]

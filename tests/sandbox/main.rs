@@ -1,12 +1,17 @@
 //! The furnished devnet, seen from outside: what stands where, what it costs, and how its inhabitants behave.
 //! Prices come from the specification, amounts from the protocols' own contracts.
 
+#[path = "../support/anvil.rs"]
+mod anvil;
+mod anvils;
 mod boot;
 mod execution;
 mod feeds;
 mod genesis;
 mod market;
 mod orders;
+#[path = "../support/passing.rs"]
+mod passing;
 mod quotes;
 mod relayers;
 mod resolve;

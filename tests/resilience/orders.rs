@@ -1,0 +1,323 @@
+//! Orders and intents, killed in every state: signed and not handed in, handed in, open, filled and not settled, on the
+//! way to being void, locked, to be given back. Whoever comes next finds what the chain says, nothing is handed in twice,
+//! and what the chain moved is what the ledger counts.
+
+use std::collections::BTreeMap;
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use alloy::primitives::hex;
+use alloy::sol_types::{SolCall as _, SolEvent as _};
+use bardo::abi::erc7683::OriginSettler;
+use bardo::abi::uniswapx::Reactor;
+use bardo::base::failpoint::Failpoint;
+use serde_json::{Value, json};
+
+use crate::devnet::ask;
+use crate::host::{ACCOUNT, Devnet, Home, ROOMY, Ran, run, settled};
+use crate::passing::{Look, pass};
+
+/// What an order sells: a tenth of a WETH, in wei.
+const SOLD: u128 = 100_000_000_000_000_000;
+
+/// What handed in was: how often, by what it says it is.
+type HandedIn = Arc<Mutex<BTreeMap<String, usize>>>;
+
+/// Stands before the devnet and its services: passes everything on, and counts what is handed in.
+struct Desk {
+    devnet: Devnet,
+    home: Home,
+    chains: [String; 2],
+    handed_in: HandedIn,
+}
+
+/// Counts what is handed in, and lets it pass.
+fn counting(handed_in: HandedIn) -> Look {
+    Arc::new(move |line, said| {
+        let name = match line {
+            "POST /order HTTP/1.1" => said["quote"]["orderId"].as_str(),
+            "POST /intents HTTP/1.1" => said["encodedOrder"].as_str(),
+            _ => None,
+        };
+        if let Some(name) = name {
+            *handed_in.lock().unwrap().entry(name.to_owned()).or_default() += 1;
+        }
+        None
+    })
+}
+
+impl Desk {
+    fn open() -> Self {
+        let (devnet, home, handed_in) = (Devnet::ticking(), Home::new(ROOMY), HandedIn::default());
+        let services = pass(devnet.services().to_owned(), counting(handed_in.clone()), None);
+        let chains = [0, 1].map(|chain| {
+            let instead = (devnet.services().to_owned(), services.clone());
+            pass(devnet.url_of(chain).to_owned(), Arc::new(|_, _| None), Some(instead))
+        });
+        Self { devnet, home, chains, handed_in }
+    }
+
+    fn call(&self, tool: &str, params: &Value, key: &str, wait: bool) -> Command {
+        let [ethereum, base] = &self.chains;
+        let (ethereum, base, params) = (format!("ethereum={ethereum}"), format!("base={base}"), params.to_string());
+        let mut arguments = vec!["--rpc", &ethereum, "--rpc", &base, "call", "--approve", "always"];
+        if !key.is_empty() {
+            arguments.extend(["--idempotency-key", key]);
+        }
+        if wait {
+            arguments.push("--wait");
+        }
+        arguments.extend([tool, &params]);
+        self.home.command(&arguments)
+    }
+
+    fn order(&self, key: &str, seconds: u64, wait: bool) -> Command {
+        let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum",
+                            "decay_start_time": 1, "decay_end_time": seconds});
+        self.call("uniswap_submit_uniswapx_order", &params, key, wait)
+    }
+
+    fn intent(&self, key: &str, seconds: u64, wait: bool) -> Command {
+        let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "200", "source_chain": "ethereum",
+                            "destination_chain": "base", "deadline": seconds});
+        self.call("uniswap_submit_cross_chain_intent", &params, key, wait)
+    }
+
+    /// Runs it until it is killed at `point`.
+    fn killed(&self, mut command: Command, point: &str) {
+        let ran = run(command.env("BARDO_FAILPOINT", point));
+        assert!(ran.killed(), "{point} is not on the way: {ran:?}");
+    }
+
+    /// What the ledger has of the order that was written down last.
+    fn last(&self) -> (String, String, String, bool) {
+        let question = "SELECT lower(hex(hash)), stage, status, signature IS NOT NULL FROM safety_order
+                        ORDER BY created_at DESC LIMIT 1";
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?));
+        self.home.ledger().query_row(question, [], row).unwrap()
+    }
+
+    fn status(&self, hash: &str) -> Ran {
+        run(&mut self.call("uniswap_get_uniswapx_order_status", &json!({ "order_hash": hash }), "", false))
+    }
+
+    /// Fills of the account's orders on the chain, by their hash.
+    fn fills(&self) -> Vec<String> {
+        let swapper = format!("0x{:0>64}", ACCOUNT.trim_start_matches("0x"));
+        let event = Reactor::Fill::SIGNATURE_HASH.to_string();
+        let filter = json!([{"fromBlock": "0x0", "toBlock": "latest", "topics": [event, null, null, swapper]}]);
+        let logs = self.devnet.ask("eth_getLogs", filter);
+        let logs = logs.as_array().unwrap().iter();
+        logs.map(|log| log["topics"][1].as_str().unwrap().trim_start_matches("0x").to_owned()).collect()
+    }
+
+    /// An order that is open and is filled while no program runs.
+    fn filled_meanwhile(&self, key: &str) -> String {
+        for attempt in 0..4 {
+            let placed = run(&mut self.order(&format!("{key}-{attempt}"), 20, false));
+            assert_eq!(placed.status(), "partial", "{placed:?}");
+            let (hash, ..) = self.last();
+            let until = Instant::now() + Duration::from_secs(24);
+            while Instant::now() < until {
+                if self.fills().contains(&hash) {
+                    return hash;
+                }
+                std::thread::sleep(Duration::from_millis(200));
+            }
+            // Overlooked by everybody: its time is over, and the ledger is told so.
+            assert_eq!(self.status(&format!("0x{hash}")).answer.unwrap()["data"]["status"], "expired");
+        }
+        panic!("nobody fills anything");
+    }
+
+    /// What must hold in the end, whoever was killed when.
+    fn whole(&self, before: u128) {
+        settled(&self.home, &self.devnet);
+        assert_eq!(self.home.count("SELECT count(*) FROM safety_order WHERE stage <> 'ended'"), 0);
+        let filled = self.home.count("SELECT count(*) FROM safety_order WHERE status = 'filled' AND kind <> 'ERC7683'");
+        let fills = self.fills();
+        assert_eq!(fills.len() as u64, filled, "each fill of the chain is one of the ledger's");
+        let known = self.home.count("SELECT count(*) FROM safety_order WHERE status = 'filled'");
+        assert!(known >= filled);
+        assert_eq!(
+            before - self.devnet.balance("WETH"),
+            SOLD * u128::from(filled),
+            "sold by fills, and by nothing else"
+        );
+        let handed_in = self.handed_in.lock().unwrap();
+        assert!(!handed_in.is_empty());
+        for (what, times) in handed_in.iter() {
+            assert_eq!(*times, 1, "{what} was handed in {times} times");
+        }
+    }
+}
+
+/// Places on the way of an order up to its answer, and how far the ledger must have come when it ends there.
+const PLACES: [(Failpoint, &str, bool); 8] = [
+    (Failpoint::Gated, "reserved", false),
+    (Failpoint::OrderSigned, "reserved", false),
+    (Failpoint::OrderInsideStore, "reserved", false),
+    (Failpoint::OrderStored, "signed", true),
+    (Failpoint::OrderSubmitting, "submitting", true),
+    (Failpoint::OrderAnswered, "submitting", true),
+    (Failpoint::OrderSubmitted, "submitted", true),
+    (Failpoint::OrderLooked, "submitted", true),
+];
+
+#[test]
+fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
+    let desk = Desk::open();
+    let before = desk.devnet.balance("WETH");
+    for (place, stage, signed) in PLACES {
+        let key = place.name();
+        desk.killed(desk.order(key, 8, false), key);
+        let (hash, found, _, has_signature) = desk.last();
+        assert_eq!((found.as_str(), has_signature), (stage, signed), "{key}");
+        let ended = run(&mut desk.order(key, 8, true));
+        let (next, stage, status, _) = desk.last();
+        assert_eq!(stage, "ended", "{key}: {ended:?}");
+        // What was never signed is made anew; what was signed is followed to its end.
+        assert_eq!(next == hash, signed, "{key}: {ended:?}");
+        let on_chain = desk.fills().contains(&next);
+        assert_eq!(status == "filled", on_chain, "{key}: the chain counts, and says {on_chain}");
+        let answer = ended.answer.as_ref().unwrap();
+        match status.as_str() {
+            "filled" => assert_eq!((ended.status(), ended.code), ("success", Some(0)), "{key}: {ended:?}"),
+            "expired" => assert_eq!(answer["error"]["code"], "UNISWAPX_ORDER_EXPIRED", "{key}: {ended:?}"),
+            other => panic!("{key}: {other}: {ended:?}"),
+        }
+        let times = desk.handed_in.lock().unwrap().get(&format!("0x{next}")).copied().unwrap_or_default();
+        // Killed between the word that it is handed in and doing so, nobody ever has it.
+        assert_eq!(times, usize::from(place != Failpoint::OrderSubmitting), "{key}");
+        if place == Failpoint::OrderSubmitting {
+            assert_eq!(status, "expired");
+        }
+        assert_eq!(desk.home.count("SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')"), 0);
+    }
+    desk.whole(before);
+    // Some were filled: with eight orders and fillers that overlook a few in a hundred, anything else is a fault.
+    assert!(desk.fills().len() >= 3, "{:?}", desk.fills());
+}
+
+fn fills_and_cancellations(desk: &Desk) {
+    // Filled, and whoever looks is killed before it is written down, inside the transaction, and after it.
+    let hash = desk.filled_meanwhile("filled");
+    let hash = format!("0x{hash}");
+    for place in [Failpoint::OrderLooked, Failpoint::OrderInsideEnd] {
+        let params = json!({ "order_hash": hash });
+        desk.killed(desk.call("uniswap_get_uniswapx_order_status", &params, "", false), place.name());
+        assert_ne!(desk.last().1, "ended", "{place:?}");
+        assert_eq!(desk.home.count("SELECT count(*) FROM ledger_reservation WHERE state = 'open'"), 2, "{place:?}");
+    }
+    let params = json!({ "order_hash": hash });
+    desk.killed(desk.call("uniswap_get_uniswapx_order_status", &params, "", false), Failpoint::OrderEnded.name());
+    assert_eq!((desk.last().1.as_str(), desk.last().2.as_str()), ("ended", "filled"));
+    let told = desk.status(&hash).answer.unwrap();
+    assert_eq!(told["data"]["status"], "filled");
+    assert!(told["data"]["filler_name"].as_str().unwrap().ends_with("filler"), "{told}");
+
+    // On its way to being void: whichever way the transaction was left behind, it is void in the end.
+    for place in ["commit.gated", "commit.stored", "send.answered", "settle.seen", "settle.inside"] {
+        let placed = run(&mut desk.order(&format!("open-{place}"), 900, false));
+        assert_eq!(placed.status(), "partial", "{placed:?}");
+        let hash = format!("0x{}", desk.last().0);
+        let cancel =
+            || desk.call("uniswapx_cancel_order", &json!({ "order_hash": hash }), &format!("cancel-{place}"), false);
+        desk.killed(cancel(), place);
+        let again = run(&mut cancel());
+        assert!(matches!(again.status(), "success" | "partial"), "{place}: {again:?}");
+        let told = desk.status(&hash).answer.unwrap();
+        assert_eq!(told["data"]["status"], "cancelled", "{place}: {told}");
+        assert!(told["data"]["tx_hash"].is_string(), "{place}: {told}");
+    }
+}
+
+/// The deposit of an intent on the origin, by the settler's own word: 0 none, 1 locked, 2 repaid, 3 refunded.
+fn deposit(desk: &Desk, id: &str) -> u64 {
+    let settler = desk.devnet.contract("originSettler");
+    let selector = hex::encode(OriginSettler::depositsCall::SELECTOR);
+    let data = format!("0x{selector}{id}");
+    let answer = desk.devnet.ask("eth_call", json!([{ "to": settler, "data": data }, "latest"]));
+    let words = hex::decode(answer.as_str().unwrap()).unwrap();
+    u64::from(OriginSettler::depositsCall::abi_decode_returns(&words).unwrap().status)
+}
+
+#[test]
+fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
+    let desk = Desk::open();
+    let (weth, usdc) = (desk.devnet.balance("WETH"), desk.devnet.balance("USDC"));
+    desk.devnet.ask_of(1, "anvil_setBalance", json!([ACCOUNT, "0x56bc75e2d63100000"]));
+    // Signed and not handed in, handed in without an answer, open: whoever comes next follows it to its end.
+    let mut delivered = 0;
+    for place in [Failpoint::OrderStored, Failpoint::OrderAnswered, Failpoint::OrderSubmitted] {
+        let key = format!("bridge-{}", place.name());
+        desk.killed(desk.intent(&key, 60, false), place.name());
+        let (id, ..) = desk.last();
+        // Locked, delivered, repaid; looked at by programs that are killed as they look.
+        for looks in [1, 3, 6] {
+            let mut command = desk.intent(&key, 60, true);
+            run(command.env("BARDO_FAILPOINT", format!("order.looked:{looks}")));
+        }
+        let until = Instant::now() + Duration::from_secs(40);
+        while deposit(&desk, &id) != 2 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(300));
+        }
+        if deposit(&desk, &id) != 2 {
+            // The relayers let it lie, as they do with a few in a hundred: its end is looked at below.
+            continue;
+        }
+        delivered += 1;
+        let ended = run(&mut desk.intent(&key, 60, true));
+        let (last, stage, status, _) = desk.last();
+        assert_eq!((last, stage.as_str(), status.as_str()), (id, "ended", "filled"), "{key}: {ended:?}");
+        assert_eq!(ended.status(), "success", "{key}: {ended:?}");
+    }
+    assert!(delivered > 0, "the relayers deliver nothing");
+
+    // The destination stops: what is locked from here on nobody delivers.
+    desk.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
+    let sent = run(&mut desk.intent("lost", 60, false));
+    assert_eq!(sent.status(), "partial", "{sent:?}");
+    let (id, ..) = desk.last();
+    let until = Instant::now() + Duration::from_secs(40);
+    while deposit(&desk, &id) == 0 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(300));
+    }
+    let locked = deposit(&desk, &id) == 1;
+    let sent_at = Instant::now();
+    fills_and_cancellations(&desk);
+    // Past its deadline and the settler's patience, on both chains by the clock.
+    std::thread::sleep(Duration::from_secs(96).saturating_sub(sent_at.elapsed()));
+    desk.devnet.ask_of(1, "evm_setIntervalMining", json!([1]));
+    std::thread::sleep(Duration::from_secs(2));
+    let id = format!("0x{id}");
+    if locked {
+        let refund =
+            |place: &str| desk.call("intent_refund", &json!({ "intent_id": id }), &format!("back-{place}"), false);
+        desk.killed(refund("commit.gated"), "commit.gated");
+        desk.killed(refund("commit.stored"), "commit.stored");
+        // What was left behind is sent by whoever comes next; the wish itself is then fulfilled already.
+        let next = run(&mut refund("commit.stored"));
+        assert!(matches!(next.status(), "success" | "partial"), "{next:?}");
+        assert_eq!(deposit(&desk, id.trim_start_matches("0x")), 3);
+        let again = run(&mut refund("once-more"));
+        assert_eq!(again.error_code(), "VALIDATION_FAILED", "{again:?}");
+    }
+    // Whatever else was let lie is brought to its end by the rounds of a program that waits.
+    let rows = "SELECT count(*) FROM safety_order WHERE stage <> 'ended'";
+    let until = Instant::now() + Duration::from_secs(30);
+    while desk.home.count(rows) > 0 && Instant::now() < until {
+        let open = desk.home.open_orders();
+        for hash in open {
+            let _ = run(&mut desk.call("intent_refund", &json!({ "intent_id": hash }), "", false));
+        }
+    }
+    desk.whole(weth);
+    let filled = desk.home.count("SELECT count(*) FROM safety_order WHERE status = 'filled' AND kind = 'ERC7683'");
+    let left = u128::from(filled) * 200_000_000;
+    let came = desk.devnet.balance("USDC") + left - usdc;
+    // Beside what the bridge took there is only what auctions brought.
+    assert_eq!(came > 0, !desk.fills().is_empty());
+    assert!(ask(desk.devnet.url(), "eth_blockNumber", json!([])).is_string());
+}
