@@ -14,7 +14,8 @@ use bardo::abi::uniswapx::Reactor;
 use bardo::base::failpoint::Failpoint;
 use serde_json::{Value, json};
 
-use crate::host::{ACCOUNT, Devnet, Home, ROOMY, Ran, ask, run, settled};
+use crate::devnet::ask;
+use crate::host::{ACCOUNT, Devnet, Home, ROOMY, Ran, run, settled};
 use crate::passing::{Look, pass};
 
 /// What an order sells: a tenth of a WETH, in wei.

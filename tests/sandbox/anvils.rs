@@ -86,7 +86,7 @@ impl Anvils {
         let (time, fee) = chain.devnet.run(give).await.unwrap();
         let block = chain.devnet.mine().await.unwrap();
         for one in block.transactions.iter().filter(|one| !known.contains(&one.hash)) {
-            provider.send_raw_transaction(&one.envelope.encoded_2718()).await.unwrap();
+            let _sent = provider.send_raw_transaction(&one.envelope.encoded_2718()).await.unwrap();
         }
         let ask = async |method: &'static str, params: Value| -> Value {
             provider.raw_request(method.into(), params).await.unwrap()
