@@ -1,5 +1,6 @@
 //! The safety pipeline on the embedded devnet: real contracts, real signatures, a real database.
 
+mod audit;
 mod bridges;
 mod cage;
 mod calldata;
