@@ -19,10 +19,11 @@ use crate::chain::fork::{Fork, NextBlock, Simulation, Source};
 use crate::chain::network::{Contract, Network};
 use crate::chain::price::PriceChain;
 use crate::chain::provider::ChainClient;
-use crate::chain::token::{Token, TokenId};
+use crate::chain::token::{self, Token, TokenId};
 use crate::safety::framed::Framed;
 use crate::safety::guardian::{Case, Guardian, GuardianError, Opinion};
 use crate::safety::policy::{self, Policy, Preset, TokenRef};
+use crate::safety::proposal::Arrival;
 use crate::safety::simulate::{self, Surroundings};
 
 /// Its figures and the pipeline's may be this far apart, in basis points: the pipeline counts what goes out at the
@@ -66,7 +67,15 @@ impl SafetyGuardian {
         let simulation = chain.run(framed).await?;
         let mut objections = does(framed, &simulation);
         objections.extend(lists(framed, &policy, chain.client.network()));
-        let (own, words) = chain.value(framed).await?;
+        let (mut own, mut words) = chain.value(framed).await?;
+        if let Some(arrival) = framed.proposal().order.as_ref().and_then(|order| order.arrival.as_ref()) {
+            let there = self.chains.iter().find(|one| one.client.chain_id() == arrival.chain_id);
+            let there = there.ok_or_else(|| GuardianError(format!("it does not watch chain {}", arrival.chain_id)))?;
+            let (usd, said) = there.arriving(arrival).await?;
+            own.least_in = own.least_in.checked_add(usd).map_err(|error| GuardianError(error.to_string()))?;
+            words = format!("{words}, {said}");
+            objections.extend(off_list(&arrival.token, &policy, there.client.network()));
+        }
         objections.extend(worth(framed, &policy, &own, counted));
         let agrees = objections.is_empty();
         let said = if agrees { format!("agrees; {words}") } else { objections.join("; ") };
@@ -138,6 +147,25 @@ impl Watched {
         let gas = value(&Token::native(self.client.network()), framed.worst_gas(), Rounding::Up).await?;
         Ok((Own { out, least_in, gas }, words.join(", ")))
     }
+
+    /// What must arrive here from another chain, by prices read now.
+    async fn arriving(&self, arrival: &Arrival) -> Result<(Usd, String), GuardianError> {
+        let token = &arrival.token;
+        let failed = |error: &dyn std::fmt::Display| GuardianError(error.to_string());
+        let TokenId::Erc20(contract) = token.id else {
+            return Err(GuardianError("the coin of another chain does not arrive by an order".to_owned()));
+        };
+        // How much it is worth goes by its decimals: as the chain over there says, not the proposal.
+        let read = token::read(&[contract], self.client.network(), self.client.provider()).await;
+        let real = read.map_err(|error| failed(&error))?.into_iter().next();
+        let real = real.ok_or_else(|| GuardianError(format!("it cannot read {contract}")))?;
+        let real = real.map_err(|error| failed(&error))?;
+        let price = self.prices.price(contract).await.map_err(|error| failed(&error))?;
+        let amount = TokenAmount::new(arrival.at_least, real.decimals).map_err(|error| failed(&error))?;
+        let usd = Usd::value_of(amount, price.usd, Rounding::Down).map_err(|error| failed(&error))?;
+        let said = format!("own {} price over there ${}", real.symbol, price.usd.to_fixed(2, Rounding::Down));
+        Ok((usd, said))
+    }
 }
 
 /// What the bytes do that was not declared.
@@ -172,9 +200,17 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
         }
     }
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == account) {
-        let TokenId::Erc20(token) = inflow.token.id else { continue };
-        let came = changes.balance(token, account);
-        let came = came.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before));
+        let came = match inflow.token.id {
+            TokenId::Erc20(token) => {
+                let came = changes.balance(token, account);
+                came.map_or(U256::ZERO, |change| change.after.saturating_sub(change.before))
+            }
+            // What goes out of it, and gas, has gone off what came.
+            TokenId::Native => changes.account(account).map_or(U256::ZERO, |change| {
+                let spent = declared(TokenId::Native).saturating_add(framed.worst_gas());
+                change.balance.after.saturating_add(spent).saturating_sub(change.balance.before)
+            }),
+        };
         if came < inflow.at_least {
             objections.push(format!("less {} comes in than the least that was declared", inflow.token.symbol));
         }
@@ -184,6 +220,19 @@ fn does(framed: &Framed, simulation: &Simulation) -> Vec<String> {
             && !allowed(framed, change.token, change.spender, change.allowance.after)
         {
             objections.push(format!("{} may take more of {} than was declared", change.spender, change.token));
+        }
+    }
+    let of_ours = |owner: Address| framed.exposed().contains(&owner);
+    for change in changes.permit2_allowances.iter().filter(|change| of_ours(change.owner)) {
+        let (before, after) = (change.allowance.before.amount, change.allowance.after.amount);
+        if after > before && !allowed(framed, change.token, change.spender, after) {
+            objections
+                .push(format!("{} may take more of {} by Permit2 than was declared", change.spender, change.token));
+        }
+    }
+    for change in changes.operators.iter().filter(|change| of_ours(change.owner)) {
+        if change.approved.after && !change.approved.before {
+            objections.push(format!("{} may take everything of {}", change.operator, change.collection));
         }
     }
     objections
@@ -201,22 +250,27 @@ fn lists(framed: &Framed, policy: &Policy, network: &Network) -> Vec<String> {
     let proposal = framed.proposal();
     let flows = proposal.outflows.iter().map(|flow| &flow.token);
     let tokens = flows.chain(proposal.inflows.iter().map(|inflow| &inflow.token));
-    let bundled = |token: TokenId| match token {
+    tokens.filter_map(|token| off_list(token, policy, network)).collect()
+}
+
+/// What its own reading of the policy has against a token of a network.
+fn off_list(token: &Token, policy: &Policy, network: &Network) -> Option<String> {
+    let bundled = match token.id {
         TokenId::Native => true,
         TokenId::Erc20(address) => network.book.tokens().iter().any(|one| one.address == address),
     };
-    let off_list = tokens.filter(|token| {
-        let asked = TokenRef { chain: policy::ChainId(network.chain_id), token: token.id };
-        !policy.rules().allowed_tokens.allows(&asked, bundled(token.id))
-    });
-    off_list.map(|token| format!("{} is not on the policy's list", token.symbol)).collect()
+    let asked = TokenRef { chain: policy::ChainId(network.chain_id), token: token.id };
+    let allowed = policy.rules().allowed_tokens.allows(&asked, bundled);
+    (!allowed).then(|| format!("{} is not on the policy's list", token.symbol))
 }
 
 /// What its own figures have against the price and the size.
 fn worth(framed: &Framed, policy: &Policy, own: &Own, counted: Usd) -> Vec<String> {
     let mut objections = Vec::new();
     let less = |whole: Usd, points: BasisPoints| share(whole, 10_000_u32.saturating_sub(points.get()));
-    if framed.proposal().trade.is_some() && less(own.out, policy.max_loss()).is_none_or(|floor| own.least_in < floor) {
+    // Whatever exchanges one thing for another: a trade, or an order that others settle, here or on another chain.
+    let exchanges = framed.proposal().trade.is_some() || framed.order().is_some();
+    if exchanges && less(own.out, policy.max_loss()).is_none_or(|floor| own.least_in < floor) {
         objections.push(format!("by its own prices ${} goes out for at least ${}", own.out, own.least_in));
     }
     let size = own.out.checked_add(own.gas);

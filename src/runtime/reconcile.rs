@@ -208,7 +208,7 @@ pub async fn fill(
         order: None,
         expected_outcome: SafeText::clean(&format!("{spender} may take nothing of {contract}"), 200),
     };
-    let asked = Asked { phase: Phase::Thriving };
+    let asked = Asked { phase: Phase::Thriving, own: None };
     let preview = acting.pipeline.preview(proposal, acting.account.clone(), asked).await;
     let permit_id = preview.map_err(|refusal| refusal.error())?.permit.permit_id;
     acting.pipeline.commit(permit_id, Consent::Always).await.map_err(|refusal| refusal.error())

@@ -224,6 +224,8 @@ impl Decision {
 pub struct Yes {
     permit_id: PermitId,
     said: Said,
+    /// The standing approval it comes from, where it comes from one.
+    grant: Option<u64>,
 }
 
 /// Who said yes.

@@ -14,8 +14,10 @@ use super::typed::TypedMessage;
 use crate::abi::erc20::{Erc20, Weth9};
 use crate::abi::erc7683::OriginSettler;
 use crate::abi::permit2::Permit2;
+use crate::base::text::SafeText;
 use crate::chain::network::{AddressBook, Contract};
 use crate::chain::token::TokenId;
+use crate::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
 use crate::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, THE_ROUTER, Version};
 
 /// What a call binds the chain to.
@@ -53,7 +55,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     let router = book.contracts().find(|(_, address)| *address == leg.to).and_then(|(role, _)| Version::of(role));
     if let Some(version) = router {
         let execution = Execution::decode(&leg.data, version).map_err(|error| error.to_string())?;
-        return routed(&execution, leg, proposal);
+        return routed(&execution, leg, proposal, book);
     }
     let data = &leg.data;
     let exact = |encoded: Vec<u8>| encoded == data.as_ref();
@@ -61,8 +63,13 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     if !leg.value.is_zero() {
         binding.out.insert(TokenId::Native, leg.value);
     }
+    let named = |to: Address| match proposal.recipients.contains(&to) {
+        true => Ok(()),
+        false => Err(format!("it pays {to}, who is not named among the recipients")),
+    };
     if data.is_empty() {
         // Coin, sent.
+        named(leg.to)?;
         return Ok(binding);
     }
     if book.contract(Contract::Permit2) == Some(leg.to) {
@@ -90,8 +97,8 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
         }
     }
     let outflows = proposal.outflows.iter().map(|flow| flow.token.id);
-    let mut named = outflows.chain(proposal.allowances.iter().map(|bound| bound.token.id));
-    if !named.any(|id| id == token) {
+    let mut tokens = outflows.chain(proposal.allowances.iter().map(|bound| bound.token.id));
+    if !tokens.any(|id| id == token) {
         return Err("it calls a contract that is none of the tokens named".to_owned());
     }
     if Erc20::approveCall::abi_decode(data).is_ok_and(|call| exact(call.abi_encode())) {
@@ -99,6 +106,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
     }
     match Erc20::transferCall::abi_decode(data) {
         Ok(call) if exact(call.abi_encode()) => {
+            named(call.to)?;
             binding.out.insert(token, call.value);
             Ok(binding)
         }
@@ -107,7 +115,7 @@ fn bound_by(leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Bindin
 }
 
 /// What the router is bound to do for the account.
-fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal) -> Result<Binding, String> {
+fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal, book: &AddressBook) -> Result<Binding, String> {
     let account = proposal.account;
     let mut binding = Binding { until: execution.deadline, ..Binding::default() };
     let add = |to: &mut BTreeMap<TokenId, U256>, token: TokenId, amount: U256| {
@@ -119,7 +127,7 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal) -> Result<Bindi
     }
     let mine = |recipient: Address| recipient == account || recipient == CALLER;
     let mut permits = leg.slots.iter().map(|slot| &slot.message);
-    for command in &execution.commands {
+    for (at, command) in execution.commands.iter().enumerate() {
         match command {
             Command::Swap(Swap { path, exact, recipient, payer_is_user, .. }) => {
                 let (first, last) = ends(path).ok_or("a swap without a path")?;
@@ -132,7 +140,8 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal) -> Result<Bindi
                 }
                 if mine(*recipient) {
                     add(&mut binding.into, TokenId::Erc20(last), least);
-                } else if *recipient != THE_ROUTER {
+                } else if *recipient != THE_ROUTER && !sold_next(execution.commands.get(at + 1), last, *recipient, book)
+                {
                     return Err(format!("it pays {recipient}"));
                 }
             }
@@ -162,6 +171,21 @@ fn routed(execution: &Execution, leg: &Leg, proposal: &Proposal) -> Result<Bindi
     Ok(binding)
 }
 
+/// Whether `pair` is where the next command sells `token`: the V2 pair of that token and the next one, which is paid
+/// before it is asked. What comes out of it in the end is bound like every other swap's.
+fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &AddressBook) -> bool {
+    let Some(Command::Swap(Swap { path: Path::V2(tokens), exact: Exactness::In { .. }, payer_is_user: false, .. })) =
+        next
+    else {
+        return false;
+    };
+    let Some(factory) = book.contract(Contract::V2Factory) else { return false };
+    match tokens.as_slice() {
+        [first, second, ..] => *first == token && v2_pair(factory, *first, *second, V2_PAIR_INIT_CODE_HASH) == pair,
+        _ => false,
+    }
+}
+
 fn ends(path: &Path) -> Option<(Address, Address)> {
     match path {
         Path::V2(tokens) => Some((*tokens.first()?, *tokens.last()?)),
@@ -180,10 +204,16 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
     // A refund names the order, and its settler knows the amount: it takes nothing, so that what it brings is the
     // simulation's alone to hold it to.
     let gives_back = proposal.intent == Intent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
+    // Two inflows of one token are not each the whole of what is certain of it.
+    let mut least: BTreeMap<TokenId, (U256, &SafeText)> = BTreeMap::new();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account && !gives_back) {
-        let certain = binding.into.get(&inflow.token.id).copied().unwrap_or_default();
-        if certain < inflow.at_least {
-            let declared = format!("at least {} {} in, whatever happens", inflow.at_least, inflow.token.symbol);
+        let (sum, _) = least.entry(inflow.token.id).or_insert((U256::ZERO, &inflow.token.symbol));
+        *sum = sum.saturating_add(inflow.at_least);
+    }
+    for (token, (at_least, symbol)) in least {
+        let certain = binding.into.get(&token).copied().unwrap_or_default();
+        if certain < at_least {
+            let declared = format!("at least {at_least} {symbol} in, whatever happens");
             faults.push(Fault::new("calldata", declared, format!("only {certain} are certain by the calldata")));
         }
     }

@@ -185,7 +185,10 @@ impl Ground {
         let known = reports.iter().filter_map(|report| Some((report.token, report.price.as_ref()?.clone()))).collect();
         let anchors: Arc<dyn PriceSource> = Arc::new(Known(known));
         match TwapPrices::new(self.client.provider().clone(), self.network(), anchors, self.twap) {
-            Ok(twap) => twap.without(traded.iter().copied()).prices(tokens).await,
+            Ok(twap) => {
+                let twap = twap.witnessed_by(self.client.witnessed().cloned());
+                twap.without(traded.iter().copied()).prices(tokens).await
+            }
             // Without the contracts that means are read with there are none.
             Err(_) => vec![Err(NoPrice::UnknownToken); tokens.len()],
         }

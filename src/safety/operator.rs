@@ -1,11 +1,12 @@
 //! The operator's rules as the pipeline asks for them: policy file, stop file, ledger and checks
 //! behind the one seam.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{Address, B256, U256};
 use rusqlite::Transaction;
 use serde_json::json;
+use tokio::runtime::Handle;
 
 use super::approval::ApprovalNeed;
 use super::audit::{self, Anchor, AuditError, Entry, Head};
@@ -42,6 +43,9 @@ pub struct OperatorRules {
     store: Store,
     networks: Vec<Network>,
     anchor: Anchor,
+    /// Where what may come a moment later is written from: the gate asks on the store's own thread, which is no
+    /// runtime's.
+    runtime: OnceLock<Handle>,
 }
 
 /// Why a decision about the policy could not be put on record.
@@ -83,7 +87,8 @@ impl OperatorRules {
     /// The rules of this data folder for these chains.
     pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
         let anchor = Anchor::beside(store.path());
-        Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor }
+        let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
+        Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor, runtime }
     }
 
     /// Whoever follows the policy's file.
@@ -114,6 +119,10 @@ impl OperatorRules {
     /// # Errors
     /// [`AcceptError`]: nothing is known of what held.
     pub async fn resume(&self, now: u64) -> Result<(), AcceptError> {
+        if let Ok(runtime) = Handle::try_current() {
+            // The one in which they were made, where they were made in one, serves as well.
+            let _known = self.runtime.set(runtime);
+        }
         let written = self.keeper.current().policy;
         let Some((hash, sources)) = self.store.read(policy::held)? else {
             return self.keep(written, "policy:adopted", Vec::new(), None, now).await;
@@ -121,10 +130,11 @@ impl OperatorRules {
         if hash == written.hash() {
             return Ok(());
         }
-        // What this version cannot read any more it cannot compare with: nothing passes until the operator has agreed anew.
+        // What this version cannot read any more, or reads otherwise, as where a preset's figures were changed, it cannot
+        // compare with: nothing passes until the operator has agreed anew.
         let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
-            Ok(Some(held)) => held,
-            Ok(None) | Err(_) => Policy::preset(Preset::ReadOnly),
+            Ok(Some(held)) if held.hash() == hash => held,
+            Ok(_) | Err(_) => Policy::preset(Preset::ReadOnly),
         };
         let before = held.clone();
         self.keeper.resume(held);
@@ -200,7 +210,7 @@ impl OperatorRules {
     }
 
     fn keep_soon(&self, policy: Arc<Policy>, changes: &[Change]) {
-        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
         let (store, changes) = (self.store.clone(), changes.iter().map(words).collect::<Vec<_>>());
         runtime.spawn(async move {
             let kept = store.write(move |transaction| -> Result<(), AcceptError> {
@@ -343,6 +353,10 @@ impl Rulebook for OperatorRules {
 
     fn stop(&self) -> Option<StopLevel> {
         self.stop.read().level()
+    }
+
+    fn last_stop(&self) -> Option<SafeText> {
+        self.stop.last()
     }
 
     fn slippage(&self, phase: Phase) -> SlippageLimits {

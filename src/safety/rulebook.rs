@@ -12,6 +12,7 @@ use super::facts::Facts;
 use super::framed::Framed;
 use super::verdict::Verdict;
 use crate::base::model::{Phase, StopLevel};
+use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::store::StoreError;
 
@@ -22,6 +23,11 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
 
     /// The stop in force, read anew from the file. A file that cannot be read is a halt.
     fn stop(&self) -> Option<StopLevel>;
+
+    /// Names the stop that was set last, whether it stands or has been lifted; another name as soon as there was another.
+    fn last_stop(&self) -> Option<SafeText> {
+        None
+    }
 
     /// How much a trade may lose in `phase`.
     fn slippage(&self, phase: Phase) -> SlippageLimits;

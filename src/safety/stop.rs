@@ -200,6 +200,15 @@ impl StopFile {
         }
     }
 
+    /// Names the stop that was set last, whether it stands or has been lifted; `None` where none ever was, or it was made
+    /// by hand. What was allowed before it ends with it, however short it was.
+    pub fn last(&self) -> Option<SafeText> {
+        let mut text = String::new();
+        let file = fs::File::open(self.path.with_extension("lock")).ok()?;
+        file.take(MOST_NAME as u64).read_to_string(&mut text).ok()?;
+        Some(SafeText::clean(&text, MOST_NAME))
+    }
+
     /// Keeps others who change the file waiting. Where no lock can be had the change is made all the
     /// same: stopping must not fail for want of one.
     fn alone(&self) -> Option<fs::File> {
@@ -223,6 +232,11 @@ impl StopFile {
     fn write(&self, stop: &Stop) -> Result<(), StopError> {
         let aside = self.path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
         let written = self.write_aside(&aside, stop).and_then(|()| fs::rename(&aside, &self.path));
+        // Noted in the file that is locked, which stays when the stop is lifted. It stops all the same where it cannot be.
+        let _noted = private()
+            .truncate(true)
+            .open(self.path.with_extension("lock"))
+            .and_then(|mut file| file.write_all(stop.id.as_str().as_bytes()));
         if written.is_err() {
             // What is left aside stops nothing.
             let _ = fs::remove_file(&aside);

@@ -3,9 +3,12 @@
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::{Erc20, Weth9};
-use bardo::chain::token::Token;
+use bardo::abi::uniswap_v2::UniswapV2Factory;
+use bardo::chain::network::Contract;
+use bardo::chain::token::{Token, TokenId};
 use bardo::safety::calldata::read;
 use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Purpose};
+use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version, WHOLE_BALANCE};
 
 use crate::world::{World, leg};
 
@@ -33,6 +36,11 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     };
     let mut sent = world.proposal(Intent::Transfer, vec![transfer(world.contract_of(&world.usdc))]);
     sent.outflows = vec![Flow { token: world.usdc.clone(), amount: number(5) }];
+    // Whom it pays is in its bytes, and has to be named.
+    assert_eq!(read(&sent, book).len(), 1);
+    sent.recipients = vec![world.account()];
+    assert_eq!(read(&sent, book).len(), 1);
+    sent.recipients = vec![STRANGER];
     assert_eq!(read(&sent, book), []);
     sent.outflows[0].amount = number(4);
     assert_eq!(read(&sent, book).len(), 1);
@@ -45,6 +53,19 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     sent.legs = vec![transfer(STRANGER)];
     assert_eq!(read(&sent, book).len(), 1);
 
+    // The same of the chain's coin.
+    let mut coin = world
+        .proposal(Intent::Transfer, vec![Leg { value: number(7), ..leg(Purpose::Main, STRANGER, Default::default()) }]);
+    coin.outflows = vec![Flow { token: Token::native(world.client.network()), amount: number(7) }];
+    assert_eq!(read(&coin, book).len(), 1);
+    coin.recipients = vec![STRANGER];
+    assert_eq!(read(&coin, book), []);
+
+    // What is certain of a token is certain once.
+    let mut twice = world.swap(HUNDRED).await;
+    twice.inflows.push(twice.inflows[0].clone());
+    assert_eq!(read(&twice, book).len(), 1);
+
     // Wrapping is bound by the one contract that wraps.
     let deposit = leg(Purpose::Main, world.contract_of(&world.weth), Weth9::depositCall {}.abi_encode().into());
     let mut wrapped = world.proposal(Intent::Swap, vec![Leg { value: number(7), ..deposit }]);
@@ -55,4 +76,54 @@ async fn calls_are_held_to_what_their_bytes_guarantee() {
     assert_eq!(read(&wrapped, book).len(), 1);
     wrapped.legs[0].to = STRANGER;
     assert_eq!(read(&wrapped, book).len(), 1);
+}
+
+/// From a V3 pool into a V2 pair: the pair is paid by the swap before it, and by nobody else's leave.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
+    let world = World::new(3).await;
+    let book = &world.client.network().book;
+    let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
+    let uni = book.tokens().iter().find(|token| token.symbol == "UNI").unwrap();
+    let (uni_token, factory) = (uni.address, world.contract(Contract::V2Factory));
+    // The factory's own word on where the pair is.
+    let pair = world.ask(factory, UniswapV2Factory::getPairCall { tokenA: weth, tokenB: uni_token }).await;
+    assert!(!pair.is_zero());
+    let given = U256::from(HUNDRED);
+    let least = U256::from(1_000_000_000_000_000_000u64);
+    let route = |paid: Address, tokens: Vec<Address>| {
+        let execution = Execution {
+            commands: vec![
+                Command::Swap(Swap {
+                    path: Path::V3(V3Path::new(usdc, vec![(500, weth)]).unwrap()),
+                    exact: Exactness::In { amount: given, out_min: U256::ZERO },
+                    recipient: paid,
+                    payer_is_user: true,
+                    min_hop_prices: vec![],
+                }),
+                Command::Swap(Swap {
+                    path: Path::V2(tokens),
+                    exact: Exactness::In { amount: WHOLE_BALANCE, out_min: least },
+                    recipient: CALLER,
+                    payer_is_user: false,
+                    min_hop_prices: vec![],
+                }),
+            ],
+            deadline: Some(U256::from(u32::MAX)),
+        };
+        let router = world.contract(Contract::UniversalRouter);
+        let mut proposal =
+            world.proposal(Intent::Swap, vec![leg(Purpose::Main, router, execution.encode(Version::V2_0))]);
+        proposal.outflows = vec![Flow { token: world.usdc.clone(), amount: given }];
+        proposal.inflows = vec![Inflow {
+            token: Token { id: TokenId::Erc20(uni_token), ..world.weth.clone() },
+            at_least: least,
+            expected: least,
+            recipient: world.account(),
+        }];
+        read(&proposal, book)
+    };
+    assert_eq!(route(pair, vec![weth, uni_token]), []);
+    assert_eq!(route(STRANGER, vec![weth, uni_token]).len(), 1, "somebody else is paid");
+    assert_eq!(route(pair, vec![weth, usdc, uni_token]).len(), 1, "a pair that is not asked next");
 }

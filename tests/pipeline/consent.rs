@@ -1,16 +1,19 @@
 //! Who must say yes, and to what.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
+use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::fabric::Fabric;
 use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision};
-use bardo::safety::pipeline::State;
+use bardo::safety::pipeline::{Asked, State};
+use tokio::sync::watch;
 
-use crate::world::{ASKED, World};
+use crate::world::{ASKED, Hook, World};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -154,4 +157,39 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     assert_eq!(reason.as_str(), "too much");
     let late = brief.commit(first.permit.permit_id, Consent::None).await;
     assert_eq!(late.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let (phase, own) = watch::channel(Phase::Thriving);
+    let asked = || Asked { phase: Phase::Thriving, own: Some(own.clone()) };
+    let look = async || {
+        let preview = world.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), asked()).await;
+        Arc::new(preview.unwrap())
+    };
+    let grant = async || {
+        let first = look().await;
+        let mut ticket = world.desk.ask(Arc::clone(&first));
+        let answer = Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+        world.desk.answer(first.permit.permit_id, answer).unwrap();
+        assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    };
+    grant().await;
+    assert!(world.desk.granted(&*look().await).is_some());
+    // It does not come back with the phase.
+    phase.send_replace(Phase::Cautious);
+    phase.send_replace(Phase::Thriving);
+    assert!(world.desk.granted(&*look().await).is_none());
+
+    grant().await;
+    let preview = look().await;
+    let yes = world.desk.granted(&preview).unwrap();
+    let desk = world.desk.clone();
+    // Inside the transaction that uses the permit up.
+    *world.book.on_reserve.lock().unwrap() = Hook::new(move || desk.drop_grants()).into_inner().unwrap();
+    let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Yes(yes)).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }

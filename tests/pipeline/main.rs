@@ -20,6 +20,7 @@
 //! | arguments change after their approval | `properties::a_permit_serves_for_nothing_else`, `properties::a_permit_that_was_rewritten_does_not_serve`, `refusals::an_account_that_signs_something_else_gets_nothing_sent` |
 
 mod anvil;
+mod audit;
 mod bridges;
 mod cage;
 mod calldata;

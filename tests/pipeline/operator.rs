@@ -130,7 +130,7 @@ async fn the_stop_file_stops() {
 async fn a_phase_lets_only_its_classes_through() {
     let desk = Desk::new(2, "").await;
     let buy = desk.world.swap(HUNDRED).await;
-    let refusal = desk.refused(buy, Asked { phase: Phase::Defensive }).await;
+    let refusal = desk.refused(buy, Asked { phase: Phase::Defensive, own: None }).await;
     assert_eq!(refusal.code, ErrorCode::SafetyPhaseBlocked, "{refusal:#?}");
 }
 

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::providers::Provider as _;
+use alloy::sol_types::SolValue as _;
+use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::{ErrorCode, ToolError};
@@ -14,9 +16,10 @@ use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::service::ServiceError;
 use bardo::base::units::TokenAmount;
-use bardo::chain::network::Contract;
+use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::permit2::{nonce_position, nonce_used};
 use bardo::chain::price::PriceChain;
+use bardo::chain::provider::ChainClient;
 use bardo::engine::{
     self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Offered, Status, ToolResponse,
     WorldChain,
@@ -57,6 +60,8 @@ enum Manner {
     Refuses,
     /// Takes the order and says nothing clear.
     Mumbles,
+    /// Cannot be reached.
+    Away,
 }
 
 #[derive(Debug)]
@@ -79,6 +84,7 @@ impl OrderGateway for Service {
                 Manner::Lies(_) => Ok(order.hash()),
                 Manner::Swaps => Ok(B256::repeat_byte(0xee)),
                 Manner::Refuses => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
+                Manner::Away => Err(ServiceError::Unreachable(bardo::base::text::SafeText::clean("gone", 10))),
                 Manner::Mumbles => {
                     self.inner.submit(order, signature).await?;
                     Err(ServiceError::Unclear(bardo::base::text::SafeText::clean("mm", 10)))
@@ -122,7 +128,7 @@ impl OrderGateway for Service {
                     best_bid: None,
                     names: vec![],
                 })),
-                Manner::Honest | Manner::Refuses | Manner::Mumbles => self.inner.look(hash).await,
+                Manner::Honest | Manner::Refuses | Manner::Mumbles | Manner::Away => self.inner.look(hash).await,
             }
         })
     }
@@ -205,6 +211,12 @@ impl Desk {
         let record = self.orders.wait(hash, Duration::from_secs(240), nudge).await.unwrap();
         assert_eq!(record.stage, Stage::Ended, "{record:#?}");
         record
+    }
+
+    /// Leaves no allowance to whoever has the account next.
+    async fn clear(&self) {
+        let nothing = Erc20::approveCall { spender: self.world.contract(Contract::Permit2), value: U256::ZERO };
+        self.world.send(self.world.contract_of(&self.world.usdc), nothing).await;
     }
 
     async fn permit2_allows(&self) -> U256 {
@@ -621,4 +633,113 @@ async fn falling_back_from_an_auction_never_settles_both() {
     }
     let later = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
     assert_eq!(later, after, "and never twice");
+}
+
+/// A used nonce without a sign of what used it says nothing: a log may be missing where it was asked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_used_nonce_that_no_event_explains_frees_nothing() {
+    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let record = desk.orders.look(hash).await.unwrap();
+    let (word, bit) = nonce_position(signed(&record).info().nonce);
+    let permit2 = desk.world.contract(Contract::Permit2);
+    // Permit2's nonceBitmap is its first mapping: owner, then word.
+    let owner = desk.world.account();
+    let bits = U256::from(1) << bit;
+    let mut found = false;
+    for slot in 0u8..4 {
+        let inner = keccak256((owner, U256::from(slot)).abi_encode());
+        let place: U256 = keccak256((word, inner).abi_encode()).into();
+        devnet().devnet.run(move |chain| chain.set_storage_at(permit2, place, bits)).await.unwrap();
+        devnet().devnet.mine().await.unwrap();
+        let told = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await;
+        if told == bits {
+            found = true;
+            break;
+        }
+    }
+    assert!(found);
+    let record = desk.orders.look(hash).await.unwrap();
+    assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
+    desk.clear().await;
+}
+
+/// The coin and what wraps it are one thing to whoever sells twice.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
+    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    desk.place(order("100", 3_000)).await;
+    let params = json!({"token_in": "USDC", "token_out": "ETH", "amount": "50", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    let response = desk.call("uniswap_execute_swap", params).await;
+    assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{response:#?}");
+    desk.clear().await;
+}
+
+/// Both sides of the pair are held against each other so: the coin given for what an order gives its wrapping for.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
+    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let bought = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    assert_eq!(desk.call("uniswap_execute_swap", bought).await.status, Status::Success);
+    let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
+                        "decay_start_time": 1, "decay_end_time": 3_000});
+    desk.place(params).await;
+    let params = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    let response = desk.call("uniswap_execute_swap", params).await;
+    assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{response:#?}");
+    assert!(response.error.unwrap().message().contains("can still be filled"));
+}
+
+/// A block that the chain may still drop ends nothing.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_ends_by_a_block_that_stays() {
+    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = desk.place(order("100", 6)).await;
+    let deadline: u64 = signed(&desk.orders.record(hash).unwrap()).info().deadline.to();
+    // The same chain, as one that is not our own: its last block may be replaced.
+    let mut network = desk.world.client.network().clone();
+    network.kind = NetworkKind::Test;
+    let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let orders = Orders::new(OrdersConfig {
+        chains: vec![OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None }],
+        store: desk.world.store.clone(),
+        rules: desk.world.book.clone(),
+        clock: clock.clone(),
+        fabric: Fabric::in_memory(100, clock),
+    });
+    let provider = desk.world.client.provider();
+    for _ in 0..60 {
+        let record = orders.look(hash).await.unwrap();
+        let head = provider.get_block_number().await.unwrap();
+        let below = provider.get_block_by_number((head - 1).into()).await.unwrap().unwrap();
+        if record.stage == Stage::Ended {
+            assert_eq!(record.status, "expired");
+            assert!(below.header.timestamp > deadline, "ended by a block with none on it");
+            return desk.clear().await;
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        devnet().devnet.mine().await.unwrap();
+    }
+    panic!("it never ends");
+}
+
+/// After a stop is set, what is signed is not handed to anybody.
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_stop_a_signed_order_is_not_handed_in() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    assert_eq!(desk.orders.record(hash).unwrap().stage, Stage::Signed, "it waits to be handed in again");
+    let before = desk.service.handed_in.lock().unwrap().len();
+    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    let record = desk.orders.submit(hash).await.unwrap();
+    assert_eq!(record.stage, Stage::Signed);
+    assert_eq!(desk.service.handed_in.lock().unwrap().len(), before);
+    *desk.world.book.stop.lock().unwrap() = None;
+    desk.orders.submit(hash).await.unwrap();
+    assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
+    desk.clear().await;
 }

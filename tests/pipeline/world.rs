@@ -92,7 +92,7 @@ const FEE: u32 = 500;
 /// How long permits serve here.
 const TTL: Duration = Duration::from_secs(60);
 
-pub const ASKED: Asked = Asked { phase: Phase::Thriving };
+pub const ASKED: Asked = Asked { phase: Phase::Thriving, own: None };
 
 /// A tool as the catalog has them; its class is claimed as lax as it can be, so that what is derived
 /// counts.

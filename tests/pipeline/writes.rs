@@ -271,6 +271,20 @@ async fn a_call_acts_once_under_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_broke_while_it_signed_is_not_done_again_under_its_key() {
+    let desk = Desk::new(2).await;
+    let keyed = || Call { idempotency_key: Some("broke".to_owned()), ..Desk::allow("3") };
+    // Right after the signature is made.
+    *desk.world.wallet.on_sign.lock().unwrap() =
+        Hook::new(|| panic!("something broke where nobody expected it")).into_inner().unwrap();
+    let first = desk.call(keyed()).await;
+    assert_eq!(code(&first), Some(ErrorCode::ToolPanicked), "{first:?}");
+    let again = desk.call(keyed()).await;
+    assert_eq!(code(&again), Some(ErrorCode::CallInProgress), "{again:?}");
+    assert_eq!(desk.signatures(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_needs_a_yes_is_blocked_asked_or_covered_as_the_call_says() {
     let desk = Desk::new(3).await;
     desk.needs_a_yes();

@@ -323,6 +323,14 @@ async fn pools_remember_prices() {
     let PriceOrigin::Twap { pool, .. } = prices[0].as_ref().unwrap().source else { panic!("not a mean") };
     let other = source(1_800, 100_000).without([pool]).prices(&[uni]).await.remove(0).unwrap();
     assert!(matches!(other.source, PriceOrigin::Twap { pool: witness, .. } if witness != pool));
+    // What counts is what the witness says too; one that does not know the block says nothing.
+    let by = async |witness: &Ground| {
+        source(1_800, 100_000).witnessed_by(Some(witness.provider.clone())).prices(&[uni]).await.remove(0)
+    };
+    assert_eq!(by(&ground).await.unwrap().usd, prices[0].as_ref().unwrap().usd);
+    let elsewhere = Ground::new();
+    ground.devnet.mine().await.unwrap();
+    assert!(by(&elsewhere).await.is_err());
     let shallow = source(1_800, 1_000_000_000).prices(&[uni]).await.remove(0);
     assert!(matches!(shallow, Err(NoPrice::TooShallow { .. })), "{shallow:?}");
     let young = source(86_400, 100_000).prices(&[uni]).await.remove(0);

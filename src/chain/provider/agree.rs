@@ -17,6 +17,9 @@ pub(super) const ROUNDS: u32 = 5;
 const RECEIPT: &[&str] =
     &["transactionHash", "from", "blockHash", "blockNumber", "status", "gasUsed", "effectiveGasPrice"];
 
+/// Fields of an event that decide: whose, what, and where it stands.
+const LOG: &[&str] = &["address", "topics", "data", "blockHash", "transactionHash", "logIndex"];
+
 /// Whether several endpoints are asked about this; `witnessed` says that the asker wants it whatever it is.
 pub(super) fn is_asked_of_several(packet: &RequestPacket, witnessed: bool) -> bool {
     let RequestPacket::Single(request) = packet else { return witnessed };
@@ -62,6 +65,13 @@ fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
         ("eth_getTransactionReceipt", Value::Object(receipt)) => {
             let field = |name: &&str| receipt.get(*name).map(lower).unwrap_or_default();
             RECEIPT.iter().map(field).collect()
+        }
+        // Whatever else an endpoint tells of an event, such as the time of its block, others may leave out.
+        ("eth_getLogs", Value::Array(logs)) => {
+            let fields = |log: &Value| -> Value {
+                LOG.iter().map(|name| log.get(*name).map(lower).unwrap_or_default()).collect()
+            };
+            logs.iter().map(fields).collect()
         }
         (_, said) => lower(&said),
     }

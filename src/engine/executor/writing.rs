@@ -103,6 +103,7 @@ impl Executor {
             leave: Arc::clone(&leave),
             claim,
             hold,
+            broke: false,
         };
         let handle = tokio::spawn(act.run(job, params, started));
         let mut guard = Guard::new(&self.shared, context.clone(), started, handle, Arc::clone(&leave));
@@ -197,6 +198,8 @@ struct Act {
     leave: Arc<Leave>,
     claim: Option<Claim>,
     hold: Option<Hold>,
+    /// Whether the commit broke: then nobody here knows what was signed.
+    broke: bool,
 }
 
 impl Drop for Act {
@@ -228,6 +231,10 @@ impl Act {
         // What was signed must never be signed again under the same key, however it ended.
         let keep = *self.leave.stage() == Stage::Committing && ended.reply.is_some();
         let response = self.shared.answer(&self.context, &self.entry.def.meta, started, ended);
+        if self.broke {
+            // The key stays taken, without an answer: what became of the call is in the ledger.
+            drop(self.claim.take());
+        }
         let response = settle(self.claim.take(), response, keep).await;
         self.shared.running().remove(&self.context.call_id());
         response
@@ -307,7 +314,10 @@ impl Act {
         };
         match committed {
             Ok(committed) => self.ended(&previewed.preview, previewed.deliver, &committed),
-            Err(refusal) => Err(refused(refusal.error())),
+            Err(refusal) => {
+                self.broke = refusal.code == ErrorCode::ToolPanicked;
+                Err(refused(refusal.error()))
+            }
         }
     }
 
@@ -336,7 +346,8 @@ impl Act {
         let own = *acting.phase.borrow();
         let phase = self.wishes.phase.map_or(own, |asked| asked.max(own));
         let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).map_or(0, |(_, turns)| *turns);
-        let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), Asked { phase }).await;
+        let asked = Asked { phase, own: Some(acting.phase.clone()) };
+        let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
         let preview = preview.map_err(|refusal| refused(refusal.error()))?;
         Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
     }

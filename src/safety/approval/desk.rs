@@ -149,8 +149,18 @@ impl ApprovalDesk {
         let scope = Scope::of(preview);
         let now = Instant::now();
         let mut state = self.state();
-        let covered = state.grants.iter_mut().any(|grant| grant.take(&scope, preview.values.spent, now));
-        covered.then_some(Yes { permit_id: preview.permit.permit_id, said: Said::Grant })
+        let covers = state.grants.iter_mut().find_map(|grant| {
+            let taken = grant.take(&scope, preview.values.spent, now);
+            taken.then(|| grant.number())
+        });
+        covers.map(|number| Yes { permit_id: preview.permit.permit_id, said: Said::Grant, grant: Some(number) })
+    }
+
+    /// Whether what a yes rests on still stands: a standing approval may have been taken back since it said yes.
+    pub(crate) fn stands(&self, yes: &Yes) -> bool {
+        let now = Instant::now();
+        yes.grant
+            .is_none_or(|number| self.state().grants.iter().any(|grant| grant.number() == number && grant.stands(now)))
     }
 
     /// Lays a question on the desk. `Delay` passes by itself when its time is over, all else lapses.
@@ -229,7 +239,7 @@ impl ApprovalDesk {
             let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
             let lasts = Duration::from_millis(*millis);
             state.next += 1;
-            grant = Some(Grant::new(state.next, Scope::of(&preview), left, lasts, Instant::now()));
+            grant = Some(Grant::new(state.next, &preview, left, lasts, Instant::now()));
         }
         let open = state.open.get_mut(at).ok_or(AnswerError::NotAsked)?;
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
@@ -362,9 +372,11 @@ impl Ticket {
         match answered {
             Ok(Answered::Answer(Answer::Similar { millis, total })) => {
                 self.similar = Some((millis, total));
-                Decision::Approved(Yes { permit_id, said: Said::Operator })
+                Decision::Approved(Yes { permit_id, said: Said::Operator, grant: None })
             }
-            Ok(Answered::Answer(Answer::Once)) => Decision::Approved(Yes { permit_id, said: Said::Operator }),
+            Ok(Answered::Answer(Answer::Once)) => {
+                Decision::Approved(Yes { permit_id, said: Said::Operator, grant: None })
+            }
             Ok(Answered::Answer(Answer::Edit { amount })) => Decision::Edit { amount },
             Ok(Answered::Answer(Answer::Refuse { reason })) => Decision::Refused { reason },
             Ok(Answered::Answer(Answer::RefuseAndHalt { reason })) => Decision::RefusedAndHalted { reason },
@@ -381,7 +393,7 @@ impl Ticket {
         if permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
             return Decision::PermitExpired;
         }
-        Decision::Approved(Yes { permit_id: permit.permit_id, said: Said::Waited })
+        Decision::Approved(Yes { permit_id: permit.permit_id, said: Said::Waited, grant: None })
     }
 
     /// Asks the same anew under a new permit, with what has changed. How long is waited stays.

@@ -5,17 +5,19 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::base::id::GolemId;
 use crate::base::model::{CapabilityTier, Phase};
+use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::chain::token::TokenId;
 use crate::safety::pipeline::Preview;
 use crate::safety::typed::TypedMessage;
 
 /// A standing approval.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Grant {
     /// Names it on its desk.
     number: u64,
@@ -24,6 +26,8 @@ pub struct Grant {
     left: Usd,
     /// By the monotonic clock: setting the machine's clock lengthens nothing.
     ends: Instant,
+    /// The phase of whoever acts, as it was when it was given: it ends when that changes, and does not come back with it.
+    own: Option<watch::Receiver<Phase>>,
 }
 
 /// What a grant is bound to.
@@ -49,6 +53,8 @@ pub struct Scope {
     pub policy: B256,
     /// In which phase.
     pub phase: Phase,
+    /// After which stop: it ends with the next, even if that is lifted at once.
+    pub last_stop: Option<SafeText>,
 }
 
 impl Scope {
@@ -70,6 +76,7 @@ impl Scope {
             takers: takers(preview),
             policy: preview.policy,
             phase: preview.phase,
+            last_stop: preview.last_stop.clone(),
         }
     }
 }
@@ -82,8 +89,8 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
 }
 
 impl Grant {
-    pub(super) fn new(number: u64, scope: Scope, left: Usd, lasts: Duration, now: Instant) -> Self {
-        Self { number, scope, left, ends: now + lasts }
+    pub(super) fn new(number: u64, preview: &Preview, left: Usd, lasts: Duration, now: Instant) -> Self {
+        Self { number, scope: Scope::of(preview), left, ends: now + lasts, own: preview.own.clone() }
     }
 
     /// Names it on its desk, and no other there.
@@ -113,12 +120,17 @@ impl Grant {
 
     /// Whether it is still of use: in time, and under the rules and the phase of now.
     pub(super) fn lives(&self, now: Instant, policy: B256, phase: Phase) -> bool {
-        now < self.ends && self.scope.policy == policy && self.scope.phase == phase
+        self.stands(now) && self.scope.policy == policy && self.scope.phase == phase
+    }
+
+    /// Whether it is in time, and the phase has not changed since it was asked for.
+    pub(super) fn stands(&self, now: Instant) -> bool {
+        now < self.ends && self.own.as_ref().is_none_or(|own| matches!(own.has_changed(), Ok(false)))
     }
 
     /// Takes an action's spending out of it; false, and nothing taken, if it does not cover that.
     pub(super) fn take(&mut self, scope: &Scope, spent: Usd, now: Instant) -> bool {
-        if now >= self.ends || self.scope != *scope {
+        if !self.stands(now) || self.scope != *scope {
             return false;
         }
         match self.left.checked_sub(spent) {

@@ -10,11 +10,8 @@ use crate::safety::framed::Framed;
 use crate::safety::ledger::{Micros, Span};
 use crate::safety::policy::MaxUsd;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind};
-use crate::safety::value::{Doubt, Values};
+use crate::safety::value::{Doubt, Values, is_unlimited};
 use crate::safety::verdict::Verdict;
-
-/// From here on an allowance is one without limit: what Permit2 never counts down.
-const UNLIMITED_BITS: usize = 160;
 
 /// The spending limits.
 pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
@@ -128,9 +125,8 @@ fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &m
 
 fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let rules = standing.policy.rules();
-    // 2^160 − 1 is what Permit2 never counts down; 160 bits set are the least of these.
-    let unlimited = bound.at_most.bit_len() > UNLIMITED_BITS || bound.at_most.count_ones() == UNLIMITED_BITS;
-    if unlimited && !rules.allow_unlimited_allowance.0 {
+    // The same line that values draw: what is not counted by its amount is let through by no amount.
+    if is_unlimited(bound.at_most) && !rules.allow_unlimited_allowance.0 {
         violations.push(Violation {
             rule: "allow_unlimited_allowance".to_owned(),
             limit: "exact amounts".to_owned(),

@@ -25,6 +25,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, params};
 
 use crate::base::error::Violation;
 use crate::base::id::{CallId, GolemId};
+use crate::chain::token::TokenId;
 use crate::store::StoreError;
 
 pub(crate) use caps::percent;
@@ -231,6 +232,21 @@ pub fn settle(
                  FROM ledger_reservation_token AS held WHERE reservation = ?1",
             )?
             .execute(params![id, sql(now)?])?;
+    }
+    if let Outcome::Reverted { gas } = outcome
+        && gas > Micros::ZERO
+    {
+        // A failure takes the chain's coin, and nothing else.
+        transaction
+            .prepare_cached(
+                "INSERT INTO ledger_token_spent (chain_id, token, at, total)
+                 SELECT chain_id, token, ?2, ?3 + coalesce(
+                     (SELECT total FROM ledger_token_spent AS before
+                      WHERE before.chain_id = held.chain_id AND before.token = held.token
+                      ORDER BY at DESC, seq DESC LIMIT 1), 0)
+                 FROM ledger_reservation_token AS held WHERE reservation = ?1 AND token = ?4",
+            )?
+            .execute(params![id, sql(now)?, gas.to_sql(), token_text(TokenId::Native)])?;
     }
     transaction.prepare_cached("UPDATE ledger_reservation_token SET held = 0 WHERE reservation = ?1")?.execute([id])?;
     breaker::learn(transaction, now, id, success, most_failures)

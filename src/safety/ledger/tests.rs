@@ -483,3 +483,21 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn the_gas_of_what_failed_counts_against_the_coins_own_cap() {
+    const COIN: TokenKey = (31_337, TokenId::Native);
+    let mut file = File::new();
+    let caps = Caps {
+        tokens: [(COIN, TokenCaps { once: None, day: Some(dollars(10)) })].into(),
+        cooldown: 0,
+        failures: 100,
+        ..caps()
+    };
+    let wish = Request { tokens: [(COIN, dollars(6))].into(), ..request(6) };
+    let first = file.reserve(DAY, &caps, &wish).unwrap();
+    file.settle(DAY + 1, first, Outcome::Reverted { gas: dollars(5) }).unwrap();
+    // Five are gone of ten: six more are one too many, until a day later.
+    assert_eq!(rules(file.reserve(DAY + 2, &caps, &wish)).len(), 1);
+    assert_eq!(rules(file.reserve(2 * DAY + 2, &caps, &wish)), Vec::<String>::new());
+}

@@ -1,12 +1,14 @@
-//! What the chain says of a UniswapX order: filled if its reactor says so in an event, void if its nonce is used
-//! otherwise, over once the chain's time is past its deadline; until then open. And the card that shows it.
+//! What the chain says of a UniswapX order: filled if its reactor says so in an event, void if Permit2 says so in one,
+//! over once the chain's time is past its deadline; until then open. A nonce that is used without an event that says by
+//! what may have been used by a fill. And the card that shows it.
 
-use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
-use alloy::providers::Provider as _;
+use alloy::providers::{Provider as _, bindings::IMulticall3};
 use alloy::rpc::types::Filter;
 use alloy::sol_types::SolEvent as _;
 
+use super::depth::{Depth, events, witness};
 use super::record::{Record, Stage};
 use super::{Card, Ending, OrderError, Orders, Seen, line};
 use crate::abi::erc20::Erc20;
@@ -29,11 +31,13 @@ const PRIORITY_SPAN_BPS: u64 = 200;
 /// Ten-millionths are what a priority order scales by.
 const MPS: u64 = 10_000_000;
 
-/// The chain's latest block, and what it says of an order.
+/// The chain's latest block, and what the chain says of an order by a block that stays.
 struct Standing {
     number: u64,
     timestamp: u64,
     base_fee: u128,
+    /// Whether the block that stays is past the order's deadline.
+    over: bool,
     nonce_used: bool,
     funded: bool,
     fill: Option<Fill>,
@@ -65,11 +69,9 @@ impl Orders {
 }
 
 async fn standing(client: &ChainClient, record: &Record, order: &Order) -> Result<Standing, OrderError> {
-    let provider = client.provider();
     let info = order.info();
     let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not tell {what}", client.network()));
-    let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
-    let header = head.ok_or_else(|| nonsense("its latest block"))?.header;
+    let Depth { head, deep } = Depth::of(client).await?;
     let multicall =
         client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("where Multicall3 is"))?;
     let (word, _) = nonce_position(info.nonce);
@@ -77,19 +79,21 @@ async fn standing(client: &ChainClient, record: &Record, order: &Order) -> Resul
     let permit2 = record.message.verifier();
     let token = order.token_in();
     let bits = calls.push(permit2, &Permit2::nonceBitmapCall { owner: info.swapper, word });
+    let time = calls.push(multicall, &IMulticall3::getCurrentBlockTimestampCall {});
     let has = calls.push(token, &Erc20::balanceOfCall { owner: info.swapper });
     let lets = calls.push(token, &Erc20::allowanceCall { owner: info.swapper, spender: permit2 });
-    let block = BlockId::hash(header.hash);
-    let answers = calls.send(provider, multicall, block).await?;
+    let answers = calls.send(witness(client), multicall, BlockId::hash(deep.hash)).await?;
     let bits = bits.take(&answers).ok_or_else(|| nonsense("which nonces of Permit2 are used"))?;
     let used = nonce_used(info.nonce, bits);
     let enough = |amount: Option<U256>| amount.is_some_and(|amount| amount >= order.most_in());
     let funded = enough(has.take(&answers)) && enough(lets.take(&answers));
-    let (fill, void) = if used { spent(client, record, order, header.number).await? } else { (None, None) };
+    let time = time.take(&answers).ok_or_else(|| nonsense("what time it is"))?;
+    let (fill, void) = if used { spent(client, record, order, deep.number).await? } else { (None, None) };
     Ok(Standing {
-        number: header.number,
-        timestamp: header.timestamp,
-        base_fee: header.base_fee_per_gas.unwrap_or_default().into(),
+        number: head.number,
+        timestamp: head.timestamp,
+        base_fee: head.base_fee_per_gas.unwrap_or_default().into(),
+        over: time > info.deadline,
         nonce_used: used,
         funded,
         fill,
@@ -109,7 +113,7 @@ async fn spent(
     let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
     let filled =
         filter.clone().address(info.reactor).event_signature(Reactor::Fill::SIGNATURE_HASH).topic1(record.hash);
-    let logs = provider.get_logs(&filled).await.map_err(ProviderError::from)?;
+    let logs = events(client, &filled).await?;
     let place = |log: &alloy::rpc::types::Log| {
         let hash = log.transaction_hash?;
         Some(TxPlace { chain_id: record.chain_id, hash, block: log.block_number })
@@ -146,7 +150,7 @@ async fn spent(
         .address(record.message.verifier())
         .event_signature(Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH)
         .topic1(info.swapper.into_word());
-    let logs = provider.get_logs(&voided).await.map_err(ProviderError::from)?;
+    let logs = events(client, &voided).await?;
     let void = logs.iter().rev().find(|log| {
         let event = Permit2::UnorderedNonceInvalidation::decode_log(&log.inner).ok();
         event.is_some_and(|event| event.word == word && nonce_used(info.nonce, event.mask))
@@ -161,12 +165,17 @@ fn seen(
     heard: Result<Option<Hearsay>, ServiceError>,
     remark: &str,
 ) -> Seen {
-    let deadline: u64 = order.info().deadline.saturating_to();
+    let unexplained = standing.nonce_used && standing.fill.is_none() && standing.void.is_none();
     let (status, end) = if standing.fill.is_some() {
         (OrderStatus::Filled, Some(Ending::Took))
-    } else if standing.nonce_used {
+    } else if standing.void.is_some() {
         (OrderStatus::Cancelled, Some(Ending::TookNothing))
-    } else if standing.timestamp > deadline {
+    } else if standing.nonce_used && standing.over {
+        // Nothing can come any more, and nobody tells what came: it counts as if it had taken all.
+        (OrderStatus::Error, Some(Ending::Took))
+    } else if standing.nonce_used {
+        (OrderStatus::Open, None)
+    } else if standing.over {
         (OrderStatus::Expired, Some(Ending::TookNothing))
     } else if record.stage == Stage::Refused {
         (OrderStatus::Error, None)
@@ -188,6 +197,9 @@ fn seen(
             None
         }
     };
+    if unexplained {
+        remarks.push("its nonce is used, and no event says by what: it counts in full until one does".to_owned());
+    }
     if let Some(claim) = contradiction(status, hearsay.as_ref()) {
         remarks.push(claim);
     }

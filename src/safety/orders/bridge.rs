@@ -1,12 +1,13 @@
 //! What two chains say of a bridge order: whether the origin's settler holds its money, has paid it on or given it
 //! back, and whether the destination's settler has seen it delivered, which the account's balance there confirms.
 
-use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
-use alloy::providers::Provider as _;
+use alloy::providers::{Provider as _, bindings::IMulticall3};
 use alloy::rpc::types::{Filter, Header, Log};
 use alloy::sol_types::{SolCall, SolEvent as _};
 
+use super::depth::{Depth, witness};
 use super::record::{Record, Stage};
 use super::{Card, Ending, OrderError, Orders, Seen, line};
 use crate::abi::erc20::Erc20;
@@ -26,7 +27,8 @@ const REFUNDED: u8 = 3;
 
 struct Standing {
     deposit: u8,
-    origin: Header,
+    /// Whether the origin's block that stays is past the last moment in which it can be locked.
+    over: bool,
     destination: Header,
     locked: Option<TxPlace>,
     repaid: Option<TxPlace>,
@@ -77,11 +79,12 @@ async fn standing(
     record: &Record,
     intent: &Intent,
 ) -> Result<Standing, OrderError> {
-    let (here, there) = futures::try_join!(latest(origin), latest(destination))?;
+    let (here, there) = futures::try_join!(Depth::of(origin), Depth::of(destination))?;
+    let (here, there) = (here.deep, there.deep);
     let id = record.hash;
-    let deposit =
-        ask(origin, intent.origin_settler, OriginSettler::depositsCall { orderId: id }, BlockId::hash(here.hash))
-            .await?;
+    let at = BlockId::hash(here.hash);
+    let deposit = ask(origin, intent.origin_settler, OriginSettler::depositsCall { orderId: id }, at).await?;
+    let over = time(origin, at).await? > U256::from(intent.open_deadline);
     let (mut locked, mut repaid, mut refunded) = (None, None, None);
     if deposit.status >= LOCKED {
         let filter = Filter::new().address(intent.origin_settler).from_block(record.figures.from_block);
@@ -96,7 +99,7 @@ async fn standing(
         refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
     }
     let delivery = delivery(destination, record, intent, there.number).await?;
-    Ok(Standing { deposit: deposit.status, origin: here, destination: there, locked, repaid, refunded, delivery })
+    Ok(Standing { deposit: deposit.status, over, destination: there, locked, repaid, refunded, delivery })
 }
 
 async fn delivery(
@@ -131,10 +134,12 @@ async fn delivery(
     Ok(Some(Delivery { place, filler: event.filler, came }))
 }
 
-async fn latest(client: &ChainClient) -> Result<Header, OrderError> {
-    let head = client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
-    head.map(|block| block.header)
-        .ok_or_else(|| OrderError::Nonsense(format!("{} does not tell its latest block", client.network())))
+/// The time of a block, in seconds since the Unix epoch, by a contract's word there.
+async fn time(client: &ChainClient, block: BlockId) -> Result<U256, OrderError> {
+    let multicall = client.network().book.contract(Contract::Multicall3);
+    let multicall = multicall
+        .ok_or_else(|| OrderError::Nonsense(format!("the address book of {} has no Multicall3", client.network())))?;
+    ask(client, multicall, IMulticall3::getCurrentBlockTimestampCall {}, block).await
 }
 
 async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C, block: BlockId) -> Result<C::Return, OrderError> {
@@ -143,7 +148,7 @@ async fn ask<C: SolCall>(client: &ChainClient, to: Address, call: C, block: Bloc
         input: alloy::primitives::Bytes::from(call.abi_encode()).into(),
         ..Default::default()
     };
-    let answer = client.provider().call(request).block(block).await.map_err(ProviderError::from)?;
+    let answer = witness(client).call(request).block(block).await.map_err(ProviderError::from)?;
     C::abi_decode_returns(&answer)
         .map_err(|_| OrderError::Nonsense(format!("the contract at {to} on {} answers otherwise", client.network())))
 }
@@ -162,7 +167,7 @@ fn seen(
 ) -> Seen {
     let (given, wanted) = (&record.figures.token_in, &record.figures.token_out);
     let too_late = standing.destination.timestamp > u64::from(intent.fill_deadline);
-    let never = standing.deposit == 0 && standing.origin.timestamp > u64::from(intent.open_deadline);
+    let never = standing.deposit == 0 && standing.over;
     let (status, end) = match standing.deposit {
         REFUNDED => (IntentStatus::Refunded, Some(Ending::TookNothing)),
         REPAID => (IntentStatus::Filled, Some(Ending::Took)),

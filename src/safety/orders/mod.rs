@@ -8,11 +8,13 @@
 //! | `record` | orders in the database |
 //! | `auction` | what the chain says of a UniswapX order, and its card |
 //! | `bridge` | what two chains say of a bridge order, and its card |
+//! | `depth` | the block by which an end is told |
 //!
 //! Not here: what may be signed (see `pipeline`), and the services themselves.
 
 mod auction;
 mod bridge;
+mod depth;
 pub mod record;
 
 use std::collections::BTreeMap;
@@ -243,11 +245,15 @@ impl Orders {
     }
 
     /// Hands a signed and stored order to its service: once. An answer that says it was not taken leaves it to be
-    /// handed in again, the same bytes; one that leaves it open does not.
+    /// handed in again, the same bytes; one that leaves it open does not. Under a stop nothing is handed in: it waits
+    /// here, and is looked at only.
     ///
     /// # Errors
     /// [`OrderError`] where what happened could not be written down.
     pub async fn submit(&self, hash: B256) -> Result<Record, OrderError> {
+        if self.inner.rules.stop().is_some() {
+            return self.look_with(hash, "a stop is in force: it is not handed in").await;
+        }
         let now = self.inner.clock.now_millis();
         let stages = (Stage::Signed, Stage::Submitting);
         let ours = self

@@ -121,6 +121,10 @@ impl Record {
         self.message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or(u64::MAX)
     }
 
+    fn message_is_of_one_chain(&self) -> bool {
+        !matches!(self.message, TypedMessage::CrossChainOrder { .. })
+    }
+
     /// The name of its kind: `DUTCH_V2`, `DUTCH_V3`, `PRIORITY` or `ERC7683`.
     pub fn kind(&self) -> &'static str {
         kind(&self.message)
@@ -198,25 +202,57 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(
     Ok(())
 }
 
-/// A live order of this account for the same pair, which a new trade of that pair would replace.
+/// A trade or a bridge as far as another may replace it. The coin stands under the contract that wraps it: to whoever
+/// sells twice they are one thing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Pair {
+    /// What is given.
+    pub given: Address,
+    /// Each of what is wanted.
+    pub wanted: Vec<Address>,
+    /// Where it arrives, if elsewhere.
+    pub destination: Option<u64>,
+}
+
+impl Pair {
+    /// What an order gives and wants; nothing for a message that is no order.
+    pub(crate) fn of(message: &TypedMessage) -> Option<Self> {
+        match message {
+            TypedMessage::UniswapxOrder { order, .. } => {
+                let wanted = order.bounds().least_out.iter().map(|output| output.token).collect();
+                Some(Self { given: order.token_in(), wanted, destination: None })
+            }
+            TypedMessage::CrossChainOrder { intent, .. } => Some(Self {
+                given: intent.data.inputToken,
+                wanted: vec![intent.data.outputToken],
+                destination: Some(u64::try_from(intent.data.destinationChainId).unwrap_or(u64::MAX)),
+            }),
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => None,
+        }
+    }
+
+    /// Whether both would do the same; `wrapped` is the contract that wraps the chain's coin.
+    fn is_for_the_same(&self, other: &Self, wrapped: Option<Address>) -> bool {
+        let one = |token: Address| if token.is_zero() { wrapped.unwrap_or(token) } else { token };
+        let shared = self.wanted.iter().any(|wanted| other.wanted.iter().any(|also| one(*also) == one(*wanted)));
+        one(self.given) == one(other.given) && shared && self.destination == other.destination
+    }
+}
+
+/// A live order of this account that a new trade, or bridge, for the same would replace. A bridge order whose money is
+/// locked takes no more, and holds back nothing.
 pub(crate) fn in_the_way(
     connection: &Connection,
-    chain_id: u64,
-    account: Address,
-    (token_in, token_out): (Address, Address),
+    (chain_id, account): (u64, Address),
+    pair: &Pair,
+    wrapped: Option<Address>,
 ) -> Result<Option<B256>, StoreError> {
-    let found: Option<Vec<u8>> = connection
-        .prepare_cached(
-            "SELECT hash FROM safety_order
-             WHERE stage <> 'ended' AND chain_id = ?1 AND account = ?2 AND token_in = ?3 AND token_out = ?4
-             AND destination IS NULL LIMIT 1",
-        )?
-        .query_row(
-            params![number(chain_id)?, account.to_string(), token_in.to_string(), token_out.to_string()],
-            |row| row.get(0),
-        )
-        .optional()?;
-    found.map(|hash| B256::try_from(hash.as_slice()).map_err(|_| garbled("hash"))).transpose()
+    let found = all(connection, "stage <> 'ended'")?.into_iter().filter(|one| {
+        let can_take = one.message_is_of_one_chain() || one.status == "pending" || one.status == "error";
+        one.chain_id == chain_id && one.account == account && can_take
+    });
+    let mut same = found.filter(|one| Pair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
+    Ok(same.next().map(|one| one.hash))
 }
 
 /// Moves an order from one stage to another; false where it was not in the first.

@@ -22,7 +22,7 @@ use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
 use crate::base::model::CapabilityTier;
 use crate::base::units::Usd;
-use crate::chain::network::NetworkKind;
+use crate::chain::network::{Contract, NetworkKind};
 use crate::chain::sender::{self, ChainNonces, Kept, LaneError, NonceTicket, RecordError, Route, Sender};
 use crate::chain::signed::Signed;
 use crate::chain::token::{Token, TokenId};
@@ -31,7 +31,7 @@ use crate::safety::account::SignError;
 use crate::safety::approval::{ApprovalNeed, Consent};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::{FeeBound, Framed, FramedLeg};
-use crate::safety::orders::record::{self, Figures, Record};
+use crate::safety::orders::record::{self, Figures, Pair, Record};
 use crate::safety::permit::{self, PermitFault, Use};
 use crate::safety::proposal::{Purpose, SIGNATURE_BYTES};
 use crate::safety::rulebook::{End, Reservation, ReserveError};
@@ -139,6 +139,10 @@ enum GateError {
     Audit(#[from] AuditError),
     #[error("a stop was set or changed meanwhile")]
     Stopped,
+    #[error("the phase has become worse meanwhile")]
+    Worsened,
+    #[error("the standing approval was taken back, or has ended, meanwhile")]
+    TakenBack,
     #[error(
         "order {0} for the same pair can still be filled, and both would be settled: wait for its end, or cancel it first"
     )]
@@ -173,6 +177,8 @@ impl From<GateError> for Refusal {
             GateError::Permit(fault) => fault.into(),
             GateError::Reserve(ReserveError::Refused(verdicts)) => Self::by(verdicts, None),
             GateError::Stopped => Self::new(ErrorCode::Halted, error),
+            GateError::Worsened => Self::new(ErrorCode::PermitMismatch, error),
+            GateError::TakenBack => Self::new(ErrorCode::ApprovalRequired, error),
             GateError::Replaces(_) => Self::new(ErrorCode::ValidationFailed, error),
             GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
                 Self::new(ErrorCode::StoreUnavailable, error)
@@ -277,7 +283,7 @@ impl Pipeline {
     async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, .. } = prepared;
         self.verify(preview)?;
-        let assessment = self.assess(ground, &preview.framed, 0, preview.phase).await?;
+        let assessment = self.assess(ground, &preview.framed, 0, prepared.asked.now()).await?;
         self.verify(preview)?;
         if assessment.blocks() {
             self.tell_verdicts(&preview.framed, &assessment.verdicts);
@@ -316,7 +322,7 @@ impl Pipeline {
         let next = if framed.legs().is_empty() { None } else { Some(self.for_next(framed).await?) };
         let seen = next.map(|(nonces, _)| nonces);
         let at_work = self.work_on(permit_id);
-        let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent.word()).await?;
+        let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent).await?;
         let next = ticket.zip(next.map(|(_, fees)| fees));
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
@@ -392,7 +398,7 @@ impl Pipeline {
         assessment: &Assessment,
         seen: Option<ChainNonces>,
         figures: Option<Figures>,
-        consent: &'static str,
+        consent: Consent,
     ) -> Result<(Held, Option<NonceTicket>), Refusal> {
         let preview = &prepared.preview;
         let framed = preview.framed.clone();
@@ -414,6 +420,9 @@ impl Pipeline {
         };
         let (rules, clock, permit) =
             (Arc::clone(&self.inner.rules), Arc::clone(&self.inner.clock), preview.permit.clone());
+        let wrapped = prepared.ground.network().book.contract(Contract::WrappedNative);
+        let whose = (proposal.chain_id, proposal.account);
+        let desk = self.inner.desk.clone();
         let (pipeline, prepared) = (self.clone(), prepared.clone());
         let written = self.inner.store.write(move |transaction| {
             if rules.stop() != facts.stop {
@@ -422,13 +431,20 @@ impl Pipeline {
             let now = clock.now_millis();
             permit.verify(&framed, rules.version(), now, Instant::now())?;
             let reservation = rules.reserve(transaction, now, &framed, &facts)?;
+            if prepared.worsened(&facts) {
+                return Err(GateError::Worsened);
+            }
+            if let Consent::Yes(yes) = &consent
+                && !desk.stands(yes)
+            {
+                return Err(GateError::TakenBack);
+            }
             if !permit::consume(transaction, &used, reservation.0, now)? {
                 return Err(PermitFault::Consumed.into());
             }
             let held = Held { reservation, spent, gas };
             if let Some(pair) = traded(&framed)
-                && let Some(order) =
-                    record::in_the_way(transaction, framed.proposal().chain_id, framed.account(), pair)?
+                && let Some(order) = record::in_the_way(transaction, whose, &pair, wrapped)?
             {
                 return Err(GateError::Replaces(order));
             }
@@ -443,7 +459,7 @@ impl Pipeline {
             };
             let body = json!({
                 "permit_id": used.permit_id, "simulation_hash": used.simulation_hash, "reservation": reservation.0,
-                "consent": consent, "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
+                "consent": consent.word(), "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
                 "order": order.map(|record| record.hash),
             });
             let (proposal, kind) = (framed.proposal(), "permit:consumed");
@@ -663,11 +679,16 @@ fn recovered(signature: &[u8], digest: B256) -> Option<Address> {
     Signature::from_raw(signature).ok()?.recover_address_from_prehash(&digest).ok()
 }
 
-/// What a trade on one chain gives and wants: while an order of the same pair can still be filled, nothing replaces it.
-fn traded(framed: &Framed) -> Option<(Address, Address)> {
+/// What a trade, or an order, gives and wants: while an order for the same can still be filled, nothing replaces it.
+fn traded(framed: &Framed) -> Option<Pair> {
+    let proposal = framed.proposal();
+    if let Some(pair) = proposal.order.as_ref().and_then(|order| Pair::of(&order.message)) {
+        return Some(pair);
+    }
     let contract = |token: &Token| match token.id {
         TokenId::Native => Address::ZERO,
         TokenId::Erc20(address) => address,
     };
-    framed.proposal().trade.as_ref().map(|trade| (contract(&trade.token_in), contract(&trade.token_out)))
+    let trade = proposal.trade.as_ref()?;
+    Some(Pair { given: contract(&trade.token_in), wanted: vec![contract(&trade.token_out)], destination: None })
 }

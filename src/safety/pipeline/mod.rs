@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use crate::base::clock::Clock;
@@ -44,6 +45,7 @@ use crate::fabric::{EventKind, Fabric, ToolUpdate};
 use crate::safety::account::Account;
 use crate::safety::approval::ApprovalDesk;
 use crate::safety::audit::{Note, Trail};
+use crate::safety::facts::Facts;
 use crate::safety::framed::{FeeBound, Framed};
 use crate::safety::ground::Ground;
 use crate::safety::guardian::Guardian;
@@ -102,10 +104,28 @@ pub struct PipelineConfig {
 }
 
 /// How something is asked for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Asked {
     /// The phase to decide in: the Golem's, tightened by the caller where it wants that.
     pub phase: Phase,
+    /// The Golem's own, as it goes on: between a preview and a signature it may have become worse. Where there is none
+    /// the phase stays what it was.
+    pub own: Option<watch::Receiver<Phase>>,
+}
+
+impl Asked {
+    /// The phase to decide in now: the worse of what was asked for and what has become of the Golem.
+    pub fn now(&self) -> Phase {
+        self.own.as_ref().map_or(self.phase, |own| self.phase.max(*own.borrow()))
+    }
+
+    /// The same, from now on: a change of the Golem's phase that is seen by it has come later.
+    fn from_now(mut self) -> Self {
+        if let Some(own) = &mut self.own {
+            own.mark_unchanged();
+        }
+        self
+    }
 }
 
 /// The pipeline. Cheap to clone; clones are the same pipeline.
@@ -139,6 +159,14 @@ struct Prepared {
     preview: Preview,
     account: Arc<dyn Account>,
     ground: Ground,
+    asked: Asked,
+}
+
+impl Prepared {
+    /// Whether the phase has become worse since these facts were gathered. What only takes back passes in every phase.
+    fn worsened(&self, facts: &Facts) -> bool {
+        self.asked.now() > facts.phase && !facts.takes_back()
+    }
 }
 
 /// A permit's place in memory.

@@ -8,8 +8,9 @@ use futures::future::BoxFuture;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
 use super::order::NotPlaced;
+use super::settle::main_is_done;
 use super::turn::ByTurn;
-use super::{Asked, AtWork, Pipeline, Prepared, Refusal};
+use super::{AtWork, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::base::error::ErrorCode;
@@ -100,6 +101,11 @@ impl Pipeline {
             legs.push(report);
             match state {
                 TxState::Confirmed => {}
+                TxState::Reverted if main_is_done(&legs) => {
+                    let why = "what it is for is done, and the transaction that takes back what is left over reverted";
+                    ended = Ended::Stopped { code: ErrorCode::ExecutionTxReverted, why: why.to_owned(), failed: true };
+                    break;
+                }
                 TxState::Reverted => {
                     ended = Ended::Reverted;
                     break;
@@ -153,7 +159,8 @@ impl Pipeline {
         // Without the chain's word on it, all that was held for gas counts.
         let gas = truth.as_ref().and_then(|truth| gas_usd(&first.spreads, truth.gas_cost));
         let gas = gas.unwrap_or(held.gas).min(held.gas);
-        let spent = truth.as_ref().and_then(|truth| truth.spent(&first, gas)).unwrap_or(held.spent).min(held.spent);
+        let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &legs, &first, gas));
+        let spent = spent.unwrap_or(held.spent).min(held.spent);
         let end = match &ended {
             Ended::Done => End::Done { spent },
             Ended::Unclear | Ended::Placed => End::Unclear,
@@ -220,7 +227,7 @@ impl Pipeline {
     async fn rest_stands(&self, prepared: &Prepared, leg: usize) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, .. } = prepared;
         let framed = &preview.framed;
-        let assessment = self.assess(ground, framed, leg, preview.phase).await?;
+        let assessment = self.assess(ground, framed, leg, prepared.asked.now()).await?;
         let takes_back =
             framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
         if !assessment.faults.is_empty() || assessment.facts.simulation.is_none() {
@@ -299,8 +306,7 @@ impl Pipeline {
     /// Previews and commits what needs no consent. Boxed, since a commit may come here.
     fn do_at_once<'a>(&'a self, proposal: Proposal, like: &'a Prepared) -> BoxFuture<'a, Result<Committed, Refusal>> {
         Box::pin(async move {
-            let asked = Asked { phase: like.preview.phase };
-            let preview = self.preview(proposal, like.account.clone(), asked).await?;
+            let preview = self.preview(proposal, like.account.clone(), like.asked.clone()).await?;
             self.commit_by(ByTurn::Outer, preview.permit.permit_id, Consent::None).await
         })
     }

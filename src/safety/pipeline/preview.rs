@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use alloy::primitives::B256;
 use serde_json::json;
+use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::{Asked, Pipeline, Prepared, Refusal};
@@ -51,6 +52,10 @@ pub struct Preview {
     pub policy: B256,
     /// The phase it was checked in.
     pub phase: Phase,
+    /// The phase of whoever acts, from then on.
+    pub(crate) own: Option<watch::Receiver<Phase>>,
+    /// Names the stop that was set last before it.
+    pub last_stop: Option<SafeText>,
     /// What kind of network it is on.
     pub network: NetworkKind,
 }
@@ -84,9 +89,11 @@ impl Pipeline {
         asked: Asked,
     ) -> Result<Preview, Refusal> {
         let framed = framed.clone();
+        let asked = asked.from_now();
+        let last_stop = self.inner.rules.last_stop();
         self.step(&framed, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
-        let assessment = self.assess(&ground, &framed, 0, asked.phase).await?;
+        let assessment = self.assess(&ground, &framed, 0, asked.now()).await?;
         failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
         let facts = &assessment.facts;
@@ -124,7 +131,9 @@ impl Pipeline {
             above_hot_lane,
             first_seen,
             policy,
-            phase: asked.phase,
+            phase: facts.phase,
+            own: asked.own.clone(),
+            last_stop,
             network: ground.network().kind,
         };
         let permit = &preview.permit;
@@ -133,7 +142,7 @@ impl Pipeline {
             "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": policy,
             "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
             "account": proposal.account, "expected_outcome": permit.expected_outcome,
-            "spent_usd": values.spent, "gas_usd": values.gas, "phase": asked.phase, "expires_at": permit.expires_at,
+            "spent_usd": values.spent, "gas_usd": values.gas, "phase": facts.phase, "expires_at": permit.expires_at,
             "needs": preview.needs.word(), "reasons": preview.needs.reasons(),
         });
         // A permit that left no record could be used without one.
@@ -148,7 +157,7 @@ impl Pipeline {
                 expires_at: preview.permit.expires_at,
             }),
         );
-        self.remember(Prepared { preview: preview.clone(), account, ground }, now, Instant::now());
+        self.remember(Prepared { preview: preview.clone(), account, ground, asked }, now, Instant::now());
         failpoint::reach(Failpoint::Permitted);
         Ok(preview)
     }

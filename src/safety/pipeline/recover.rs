@@ -99,6 +99,8 @@ struct LastLeg {
     of: u32,
     /// Whether what the permit is for was signed, in this leg or an earlier one.
     main: bool,
+    /// Whether it was signed in an earlier one. Then it succeeded, or this one would not have been signed.
+    done: bool,
 }
 
 impl Pipeline {
@@ -272,6 +274,8 @@ impl Pipeline {
     fn say_found(&self, one: &Left, found: Found) {
         let Some(LastLeg { hash, leg, of, .. }) = one.last else { return };
         let state = match found {
+            // Where the purpose was served earlier, the last one failed or never was: the chain's receipts tell.
+            Found::Half if one.last.is_some_and(|last| last.done) => TxState::Unclear,
             Found::Whole | Found::Begun | Found::Half => TxState::Confirmed,
             Found::Failed => TxState::Reverted,
             Found::Gone | Found::GoneHalfway => TxState::Dropped,
@@ -319,12 +323,15 @@ pub(super) fn ended(end: End) -> Option<&'static str> {
 
 fn of_standing(standing: &Standing, last: Option<LastLeg>) -> Found {
     let (leg, of, main) = last.map_or((0, 1, true), |last| (last.leg, last.of, last.main));
+    let done = last.is_some_and(|last| last.done);
     match (&standing.mined, standing.settled, standing.record.state) {
         (Some(_), false, _) => Found::Shallow,
+        (Some(mined), true, _) if !mined.receipt.status() && done => Found::Half,
         (Some(mined), true, _) if !mined.receipt.status() => Found::Failed,
         (Some(_), true, _) if !main => Found::Begun,
         (Some(_), true, _) if leg.saturating_add(1) < of => Found::Half,
         (Some(_), true, _) => Found::Whole,
+        (None, true, Stage::Dropped) if done => Found::Half,
         (None, true, Stage::Dropped) if leg > 0 => Found::GoneHalfway,
         (None, true, Stage::Dropped) => Found::Gone,
         (None, _, _) => Found::Waiting,
@@ -351,7 +358,9 @@ fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError>
     let mut statement = connection.prepare(
         "SELECT used.permit_id, chain_id, reservation, spent_usd, gas_usd, consumed_at, call_id, golem_id, session,
                 hash, leg, of,
-                (SELECT max(main) FROM safety_leg WHERE safety_leg.permit_id = used.permit_id)
+                (SELECT max(main) FROM safety_leg WHERE safety_leg.permit_id = used.permit_id),
+                (SELECT max(earlier.main) FROM safety_leg AS earlier
+                 WHERE earlier.permit_id = used.permit_id AND earlier.leg < signed.leg)
          FROM safety_permit AS used LEFT JOIN safety_leg AS signed ON signed.permit_id = used.permit_id
               AND leg = (SELECT max(leg) FROM safety_leg WHERE safety_leg.permit_id = used.permit_id)
          WHERE ended IS NULL AND NOT EXISTS (
@@ -361,7 +370,7 @@ fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError>
     )?;
     let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Columns> {
         let held = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
-        let leg = (row.get(9)?, row.get(10)?, row.get(11)?, row.get(12)?);
+        let leg = (row.get(9)?, row.get(10)?, row.get(11)?, row.get(12)?, row.get(13)?);
         Ok((held, (row.get(6)?, row.get(7)?, row.get(8)?), leg))
     };
     let rows: Vec<Columns> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
@@ -372,13 +381,13 @@ fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError>
 type Columns = (
     (String, i64, i64, String, String, i64),
     (String, Option<String>, Option<String>),
-    (Option<Vec<u8>>, Option<i64>, Option<i64>, Option<bool>),
+    (Option<Vec<u8>>, Option<i64>, Option<i64>, Option<bool>, Option<bool>),
 );
 
 fn left((used, owner, last): Columns) -> Result<Left, StoreError> {
     let (permit_id, chain_id, reservation, spent, gas, consumed_at) = used;
     let (call_id, golem_id, session) = owner;
-    let (hash, leg, of, main) = last;
+    let (hash, leg, of, main, done) = last;
     let garbled = |what: &str| StoreError::Corrupt(format!("a used permit has no readable {what}"));
     let usd = |text: String, what| text.parse::<Usd>().map_err(|_| garbled(what));
     let last = match (hash, leg, of) {
@@ -387,6 +396,7 @@ fn left((used, owner, last): Columns) -> Result<Left, StoreError> {
             leg: u32::try_from(leg).map_err(|_| garbled("leg"))?,
             of: u32::try_from(of).map_err(|_| garbled("leg"))?,
             main: main.unwrap_or(true),
+            done: done.unwrap_or(false),
         }),
         _ => None,
     };

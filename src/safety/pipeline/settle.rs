@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use alloy::eips::BlockId;
 use alloy::primitives::U256;
+use alloy::sol_types::SolEvent as _;
 use tokio::time::Instant;
 
 use super::assess::Assessment;
 use super::commit::{Held, LegReport, Stored};
 use super::{AtWork, Pipeline, Prepared};
+use crate::abi::erc20::Erc20;
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
 use crate::base::text::SafeText;
@@ -19,8 +21,10 @@ use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::framed::Framed;
 use crate::safety::permit::note_received;
+use crate::safety::proposal::Purpose;
 use crate::safety::rulebook::End;
 use crate::safety::simulate::Move;
+use crate::safety::value::Valued;
 
 /// How often what is not settled is looked at in the background.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(15);
@@ -44,10 +48,26 @@ impl Truth {
 
     /// What counts as spent: what went out at the prices it was reserved at, what can still be taken,
     /// and gas. `None` where that cannot be told; then all that was reserved counts.
-    pub(super) fn spent(&self, assessment: &Assessment, gas: Usd) -> Option<Usd> {
+    ///
+    /// Once what the plan is for has happened, what was declared to go out has gone, as it was reserved. Balances do not
+    /// lessen that: what others bring to the account in the same blocks would be taken for money that was not spent.
+    pub(super) fn spent(&self, framed: &Framed, legs: &[LegReport], assessment: &Assessment, gas: Usd) -> Option<Usd> {
         let values = assessment.facts.values.as_ref().ok()?;
         let mut spent = values.takeable.iter().try_fold(gas, |sum, one| sum.checked_add(one.usd)).ok()?;
-        for moved in self.moves.iter().filter(|moved| moved.after < moved.before) {
+        let declared: &[Valued] = if main_is_done(legs) { &values.outflows } else { &[] };
+        for one in declared {
+            let usd = match paid(framed, legs, one.token.id) {
+                Some(amount) if amount < one.amount => {
+                    let amount = TokenAmount::new(amount, one.token.decimals).ok()?;
+                    let price = assessment.spreads.get(one.token.id).ok()?.highest;
+                    Usd::value_of(amount, price, Rounding::Up).ok()?.min(one.usd)
+                }
+                _ => one.usd,
+            };
+            spent = spent.checked_add(usd).ok()?;
+        }
+        let of_them = |id: TokenId| declared.iter().any(|one| one.token.id == id);
+        for moved in self.moves.iter().filter(|moved| moved.after < moved.before && !of_them(moved.token)) {
             let token = assessment.facts.tokens.get(&moved.token)?;
             let lost = TokenAmount::new(moved.before.saturating_sub(moved.after), token.decimals).ok()?;
             let price = assessment.spreads.get(moved.token).ok()?.highest;
@@ -55,6 +75,26 @@ impl Truth {
         }
         Some(spent)
     }
+}
+
+/// Whether what a plan is for is in a block and succeeded.
+pub(super) fn main_is_done(legs: &[LegReport]) -> bool {
+    legs.iter().any(|leg| leg.purpose == Purpose::Main && leg.state == TxState::Confirmed)
+}
+
+/// How much of a token a trade of exact output has taken from the account, by the token's own events in the plan's own
+/// transactions. `None` for all else, and where there are no such events: then it took what was declared.
+fn paid(framed: &Framed, legs: &[LegReport], token: TokenId) -> Option<U256> {
+    let trade = framed.proposal().trade.as_ref().filter(|trade| trade.exact_output && trade.token_in.id == token)?;
+    let TokenId::Erc20(contract) = trade.token_in.id else { return None };
+    let logs = legs.iter().flat_map(|leg| &leg.logs).filter(|log| log.address == contract);
+    let transfers: Vec<_> = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok()).collect();
+    let sum = |is: &dyn Fn(&Erc20::Transfer) -> bool| {
+        let those = transfers.iter().filter(|transfer| is(&transfer.data));
+        those.fold(U256::ZERO, |sum, transfer| sum.saturating_add(transfer.data.value))
+    };
+    let (out, back) = (sum(&|one| one.from == framed.account()), sum(&|one| one.to == framed.account()));
+    (!out.is_zero()).then(|| out.saturating_sub(back))
 }
 
 impl Pipeline {
@@ -71,7 +111,7 @@ impl Pipeline {
         let Stored { kept, signed, route } = stored;
         let hash = kept.hash();
         let report = LegReport {
-            purpose: framed.legs().get(leg).map_or(crate::safety::proposal::Purpose::Main, |leg| leg.purpose),
+            purpose: framed.legs().get(leg).map_or(Purpose::Main, |leg| leg.purpose),
             hash,
             route,
             nonce: signed.nonce(),
@@ -81,7 +121,7 @@ impl Pipeline {
             gas_cost: None,
             logs: Vec::new(),
         };
-        let main = report.purpose != crate::safety::proposal::Purpose::Approve;
+        let main = report.purpose != Purpose::Approve;
         if main {
             self.step(framed, "Broadcasting");
         }
@@ -189,7 +229,8 @@ impl Pipeline {
 
     /// Follows what is not settled in the background, and settles what was held once it is.
     pub(super) fn follow(&self, sender: Sender, permit_id: PermitId, held: Held, legs: &[LegReport], at_work: AtWork) {
-        let Some(hash) = legs.last().map(|leg| leg.hash) else { return };
+        let Some((last, before)) = legs.split_last() else { return };
+        let (hash, before) = (last.hash, Before::of(before));
         let pipeline = self.clone();
         tokio::spawn(async move {
             let _at_work = at_work;
@@ -198,7 +239,7 @@ impl Pipeline {
                 match sender.wait(hash, rules).await {
                     Ok(standing) if standing.settled => {
                         // What cannot be written now is settled by the next start.
-                        let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held)).await;
+                        let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
                         return;
                     }
                     Ok(_) => {}
@@ -227,14 +268,37 @@ impl Pipeline {
     }
 }
 
-/// How what was held ends, by where its last transaction stands. What succeeded without being
-/// watched counts in full.
-pub(super) fn end_of(standing: &Standing, held: Held) -> End {
-    match (&standing.mined, standing.record.state) {
-        (Some(mined), _) if mined.receipt.status() => End::Done { spent: held.spent },
-        (Some(_), _) => End::Reverted { gas: held.gas },
-        (None, Stage::Dropped) => End::NotSent,
-        (None, _) => End::Unclear,
+/// What of a plan is in blocks before its last transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Before {
+    /// Nothing.
+    Nothing,
+    /// Something, and what the plan is for is not among it.
+    Prepared,
+    /// What the plan is for.
+    Main,
+}
+
+impl Before {
+    fn of(legs: &[LegReport]) -> Self {
+        match legs {
+            [] => Self::Nothing,
+            legs if main_is_done(legs) => Self::Main,
+            _ => Self::Prepared,
+        }
+    }
+}
+
+/// How what was held ends, by where its last transaction stands and what was done before it. What succeeded without
+/// being watched counts in full.
+fn end_of(standing: &Standing, held: Held, before: Before) -> End {
+    match (&standing.mined, standing.record.state, before) {
+        (Some(mined), ..) if mined.receipt.status() => End::Done { spent: held.spent },
+        // A last transaction that only tidies up undoes nothing by failing.
+        (Some(_), _, Before::Main) | (None, Stage::Dropped, Before::Main) => End::Done { spent: held.spent },
+        (Some(_), ..) | (None, Stage::Dropped, Before::Prepared) => End::Reverted { gas: held.gas },
+        (None, Stage::Dropped, Before::Nothing) => End::NotSent,
+        (None, ..) => End::Unclear,
     }
 }
 

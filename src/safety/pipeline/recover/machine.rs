@@ -24,7 +24,7 @@ pub enum Found {
     Whole,
     /// Deep in the chain; it succeeded, and what the plan is for was never signed.
     Begun,
-    /// Deep in the chain; the plan's purpose was served, and its rest was never signed.
+    /// Deep in the chain; the plan's purpose was served, and its rest failed or was never signed.
     Half,
     /// Deep in the chain; it failed.
     Failed,

@@ -1,0 +1,277 @@
+//! What a hostile reading of the pipeline found: each of these fails where its mend is taken out.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use alloy::consensus::TxEip1559;
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::{Erc20, OpenMint};
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::error::ErrorCode;
+use bardo::base::model::{Phase, StopLevel};
+use bardo::chain::network::Contract;
+use bardo::chain::price::PriceChain;
+use bardo::chain::provider::ChainClient;
+use bardo::engine::{
+    Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Offered, Status, WorldChain,
+};
+use bardo::runtime::data::ROOMS;
+use bardo::safety::approval::{Answer, Consent, Decision};
+use bardo::safety::operator::OperatorRules;
+use bardo::safety::pipeline::{Asked, Pipeline, State};
+use bardo::safety::policy::{Keeper, Preset, parse};
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Proposal, Purpose};
+use bardo::safety::rulebook::End;
+use bardo::safety::stop::StopFile;
+use bardo::sandbox::keys::Party;
+use bardo::store::{Store, StoreConfig};
+use tokio::sync::watch;
+
+use crate::world::{ASKED, Hook, World, cents, leg};
+
+const HUNDRED: u64 = 100_000_000;
+
+/// Somebody else gives `to` a hundred USDC.
+async fn gift(client: &ChainClient, usdc: Address, to: Address) {
+    let party = Party::development_accounts().unwrap().swap_remove(9);
+    let provider = client.provider();
+    let transaction = TxEip1559 {
+        chain_id: 31_337,
+        nonce: provider.get_transaction_count(party.address()).await.unwrap(),
+        gas_limit: 1_000_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        to: usdc.into(),
+        value: U256::ZERO,
+        access_list: Default::default(),
+        input: OpenMint::mintCall { to, value: U256::from(HUNDRED) }.abi_encode().into(),
+    };
+    let raw = alloy::eips::eip2718::Encodable2718::encoded_2718(&party.sign(transaction).unwrap());
+    assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
+}
+
+/// What comes in from elsewhere while a plan runs is no less spent.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_spent_is_not_lessened_by_what_comes_in_meanwhile() {
+    let world = World::new(7).await;
+    let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
+    let (client, usdc, account) = (world.client.clone(), world.contract_of(&world.usdc), world.account());
+    let signed = AtomicUsize::new(0);
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        // Between the approval's block and the swap's.
+        if signed.fetch_add(1, Ordering::SeqCst) == 1 {
+            tokio::task::block_in_place(|| {
+                tokio::runtime::Handle::current().block_on(gift(&client, usdc, account));
+            });
+        }
+    })
+    .into_inner()
+    .unwrap();
+    world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    let ends = world.book.ends.lock().unwrap().clone();
+    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    assert!(cents(*spent) >= 10_000, "100 dollars left the wallet, and {spent} are counted");
+}
+
+/// What no token has so many units of is an allowance without limit, whatever its last bit.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_allowance_a_unit_below_the_most_is_unlimited_all_the_same() {
+    let world = World::new(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, _store) = demo(&world, folder.path());
+    let (permit2, weth) = (world.contract(Contract::Permit2), world.contract_of(&world.weth));
+    for amount in [U256::MAX >> 96, (U256::MAX >> 96) - U256::from(1), U256::from(1) << 159] {
+        let call = Erc20::approveCall { spender: permit2, value: amount };
+        let proposal = Proposal {
+            allowances: vec![AllowanceBound {
+                token: world.weth.clone(),
+                spender: permit2,
+                kind: AllowanceKind::Erc20,
+                at_most: amount,
+            }],
+            ..world.proposal(Intent::Approve, vec![leg(Purpose::Main, weth, call.abi_encode().into())])
+        };
+        let looked = pipeline.preview(proposal, world.wallet.clone(), ASKED).await;
+        if let Ok(preview) = &looked {
+            panic!("{amount} passes, counted as {} and needing {}", preview.values.spent, preview.needs.word());
+        }
+    }
+}
+
+/// What the phase forbids when it is signed is not signed, whatever it was when it was looked at.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
+    let world = World::new(6).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, store) = demo(&world, folder.path());
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
+    let chains = vec![WorldChain::new(world.client.clone(), prices)];
+    let (phase, own) = watch::channel(Phase::Thriving);
+    let acting = Acting {
+        pipeline,
+        account: world.wallet.clone(),
+        phase: own,
+        approve: ApprovalMode::Never,
+        paper: bardo::engine::Paper::default(),
+    };
+    let executor = Executor::new(ExecutorConfig {
+        catalog: Catalog::new(bardo::tools::ALL_TOOL_DEFS.iter().copied()).unwrap(),
+        world: Arc::new(bardo::engine::World::new(clock, Some(world.account()), chains, vec![])),
+        fabric: world.fabric(),
+        golem_id: bardo::base::id::GolemId::operator(),
+        calls_per_minute: 1_000,
+        hooks: vec![],
+        store: Some(store),
+        acting: Some(acting),
+    });
+    let params = serde_json::json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
+                                    "prefer_uniswapx": false});
+    let offer = match executor.offer(Call::new("uniswap_execute_swap", Input::Json(params))).await {
+        Offered::Held(offer) => *offer,
+        Offered::Over(response) => panic!("{response:#?}"),
+    };
+    phase.send_replace(Phase::Terminal);
+    let response = offer.commit().await;
+    assert_ne!(response.status, Status::Success, "a position was opened in the terminal phase");
+}
+
+/// The demo's rules over a ledger of their own.
+fn demo(world: &World, folder: &Path) -> (Pipeline, Store) {
+    let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
+    let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
+    let networks = [world.client.network().clone()];
+    let rules =
+        OperatorRules::new(Arc::new(Keeper::fixed(policy)), StopFile::in_folder(folder), store.clone(), networks);
+    (world.pipeline_under(Arc::new(rules), &store), store)
+}
+
+/// The transaction that uses the permit up sees a phase that became worse while it was being prepared.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_phase_that_becomes_worse_at_the_last_moment_uses_up_nothing() {
+    let world = World::new(1).await;
+    let (phase, own) = watch::channel(Phase::Thriving);
+    let asked = Asked { phase: Phase::Thriving, own: Some(own) };
+    let preview = world.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), asked).await.unwrap();
+    *world.book.on_reserve.lock().unwrap() = Hook::new(move || {
+        phase.send_replace(Phase::Defensive);
+    })
+    .into_inner()
+    .unwrap();
+    let nonce = world.nonce().await;
+    let refusal = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::PermitMismatch, "{refusal:?}");
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+    assert_eq!(world.nonce().await, nonce);
+    assert!(world.book.ends.lock().unwrap().is_empty(), "nothing was held");
+}
+
+/// Each leg of a plan is decided in the phase of then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plan_does_not_go_on_into_a_position_in_a_worse_phase() {
+    let world = World::new(2).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, _store) = demo(&world, folder.path());
+    let (phase, own) = watch::channel(Phase::Thriving);
+    let asked = Asked { phase: Phase::Thriving, own: Some(own) };
+    let preview = pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), asked).await.unwrap();
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        phase.send_replace(Phase::Terminal);
+    })
+    .into_inner()
+    .unwrap();
+    let before = world.balance(&world.weth).await;
+    let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert!(
+        matches!(committed.state, State::Stopped { code: ErrorCode::SafetyPhaseBlocked, .. }),
+        "{:?}",
+        committed.state
+    );
+    assert_eq!(world.balance(&world.weth).await, before);
+    assert_eq!(
+        world.allowance(world.contract(Contract::Permit2)).await,
+        U256::ZERO,
+        "and what it allowed is taken back"
+    );
+}
+
+/// A policy that an earlier version of the program read from the same text otherwise is not what was agreed to.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preset_that_became_looser_with_a_new_version_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+    let path = folder.path().join("policy.toml");
+    std::fs::write(&path, "preset = \"demo\"\n").unwrap();
+    // What held under the program before: the same text, and another hash since its preset was another.
+    store
+        .write(|transaction| -> Result<(), bardo::store::StoreError> {
+            transaction.execute(
+                "INSERT INTO policy_held (one, hash, sources, at) VALUES (1, ?1, ?2, 1)",
+                (vec![7u8; 32], "[\"preset = \\\"demo\\\"\\n\"]"),
+            )?;
+            Ok(())
+        })
+        .await
+        .unwrap();
+    let keeper = Arc::new(Keeper::open(path, Preset::ReadOnly).unwrap());
+    let rules = OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []);
+    rules.resume(SystemClock.now_millis()).await.unwrap();
+    assert!(rules.pending().is_some(), "other rules than were agreed to hold, and nobody was asked");
+}
+
+/// What is tighter is kept as what holds, even where it is first seen on a thread without a runtime, as in the gate.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tightening_first_seen_inside_the_gate_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+    let path = folder.path().join("policy.toml");
+    std::fs::write(&path, "preset = \"demo\"\n").unwrap();
+    let keeper = Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
+    let rules = Arc::new(OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store.clone(), []));
+    rules.resume(SystemClock.now_millis()).await.unwrap();
+    std::fs::write(&path, "preset = \"demo\"\n[spending_limits]\nhot_lane = \"5\"\n").unwrap();
+    let seen = {
+        let rules = Arc::clone(&rules);
+        std::thread::spawn(move || rules.policy().hash()).join().unwrap()
+    };
+    let held = || {
+        store
+            .read(|connection| {
+                let hash: Result<Vec<u8>, _> =
+                    connection.query_row("SELECT hash FROM policy_held", [], |row| row.get(0));
+                hash.map_err(bardo::store::StoreError::from)
+            })
+            .unwrap()
+    };
+    for _ in 0..100 {
+        if held() == seen.as_slice() {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("what holds was not kept");
+}
+
+/// A standing approval ends with a stop, even one that was lifted before anybody looked.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_halt_ends_standing_approvals() {
+    let world = World::new(3).await;
+    let folder = tempfile::tempdir().unwrap();
+    let (pipeline, _store) = demo(&world, folder.path());
+    let look =
+        async || Arc::new(pipeline.preview(world.swap(11 * HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap());
+    let first = look().await;
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let similar = Answer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
+    world.desk.answer(first.permit.permit_id, similar).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    assert!(world.desk.granted(&*look().await).is_some());
+    let stop = StopFile::in_folder(folder.path());
+    let now = SystemClock.now_millis();
+    stop.raise(StopLevel::Halt, "a doubt", "operator", now).unwrap();
+    stop.lower(None, "no doubt", "operator", now).unwrap();
+    assert!(world.desk.granted(&*look().await).is_none(), "it outlived a halt");
+}
