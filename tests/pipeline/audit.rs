@@ -272,6 +272,6 @@ async fn a_short_halt_ends_standing_approvals() {
     let stop = StopFile::in_folder(folder.path());
     let now = SystemClock.now_millis();
     stop.raise(StopLevel::Halt, "a doubt", "operator", now).unwrap();
-    stop.lower(None, "no doubt", "operator", now).unwrap();
+    stop.lower(&stop.read(), None, "no doubt", "operator", now).unwrap();
     assert!(world.desk.granted(&*look().await).is_none(), "it outlived a halt");
 }

@@ -121,10 +121,6 @@ impl Record {
         self.message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or(u64::MAX)
     }
 
-    fn message_is_of_one_chain(&self) -> bool {
-        !matches!(self.message, TypedMessage::CrossChainOrder { .. })
-    }
-
     /// The name of its kind: `DUTCH_V2`, `DUTCH_V3`, `PRIORITY` or `ERC7683`.
     pub fn kind(&self) -> &'static str {
         kind(&self.message)
@@ -231,26 +227,24 @@ impl Pair {
         }
     }
 
-    /// Whether both would do the same; `wrapped` is the contract that wraps the chain's coin.
+    /// Whether both trade the same on one chain; `wrapped` is the contract that wraps the chain's coin.
     fn is_for_the_same(&self, other: &Self, wrapped: Option<Address>) -> bool {
         let one = |token: Address| if token.is_zero() { wrapped.unwrap_or(token) } else { token };
         let shared = self.wanted.iter().any(|wanted| other.wanted.iter().any(|also| one(*also) == one(*wanted)));
-        one(self.given) == one(other.given) && shared && self.destination == other.destination
+        one(self.given) == one(other.given) && shared && self.destination.is_none() && other.destination.is_none()
     }
 }
 
-/// A live order of this account that a new trade, or bridge, for the same would replace. A bridge order whose money is
-/// locked takes no more, and holds back nothing.
+/// A live order of this account that a new trade of the same pair would replace. Bridge orders hold back nothing: the
+/// chain does not say of one that was made void that it is, before its time is over.
 pub(crate) fn in_the_way(
     connection: &Connection,
     (chain_id, account): (u64, Address),
     pair: &Pair,
     wrapped: Option<Address>,
 ) -> Result<Option<B256>, StoreError> {
-    let found = all(connection, "stage <> 'ended'")?.into_iter().filter(|one| {
-        let can_take = one.message_is_of_one_chain() || one.status == "pending" || one.status == "error";
-        one.chain_id == chain_id && one.account == account && can_take
-    });
+    let found = all(connection, "stage <> 'ended'")?;
+    let found = found.into_iter().filter(|one| one.chain_id == chain_id && one.account == account);
     let mut same = found.filter(|one| Pair::of(&one.message).is_some_and(|own| own.is_for_the_same(pair, wrapped)));
     Ok(same.next().map(|one| one.hash))
 }
