@@ -238,13 +238,15 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
     refused(&desk, json!({"token_out": "UNI"}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &["allowed_tokens"]);
     desk.under("allowed_tools = [\"token_revoke\"]\n");
     refused(&desk, json!({}), &[], "SAFETY_NOT_ALLOWED", &["allowed_tools"]);
-    desk.under("max_slippage_bps = 100\n");
+    // At 300 basis points of slippage the worst case is a loss as large, which has a rule of its own.
+    desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
     refused(&desk, json!({"slippage_bps": 300}), &[], "SAFETY_SLIPPAGE", &["max_slippage_bps"]);
     refused(&desk, json!({"token_out": "UNI"}), &["--phase", "defensive"], "SAFETY_PHASE_BLOCKED", &["phase"]);
     assert_eq!(desk.nonce("latest"), 0);
     // All that stands against it is told together, in the order of the checks.
     desk.under(&format!(
-        "max_single_trade_usd = \"20\"\nallowed_tokens = [\"31337:{}\", \"31337:native\"]\nmax_slippage_bps = 100\n",
+        "max_single_trade_usd = \"20\"\nallowed_tokens = [\"31337:{}\", \"31337:native\"]\nmax_slippage_bps = 100\n\
+         max_loss_bps = 1000\n",
         desk.token("USDC")
     ));
     let all = ["allowed_tokens", "max_single_trade_usd", "max_slippage_bps"];

@@ -120,7 +120,7 @@ impl Asked {
     }
 
     /// The same, from now on: a change of the Golem's phase that is seen by it has come later.
-    fn from_now(mut self) -> Self {
+    fn since_now(mut self) -> Self {
         if let Some(own) = &mut self.own {
             own.mark_unchanged();
         }

@@ -89,7 +89,7 @@ impl Pipeline {
         asked: Asked,
     ) -> Result<Preview, Refusal> {
         let framed = framed.clone();
-        let asked = asked.from_now();
+        let asked = asked.since_now();
         let last_stop = self.inner.rules.last_stop();
         self.step(&framed, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);

@@ -364,8 +364,10 @@ fn a_named_route_is_counted_over_our_pools_or_refused() {
     assert_eq!(thirds.amount_in, U256::from(1_000_000));
 
     let whole = 1_000_000;
-    let nine: [(&[u64], u64); 9] = [(&[3], 1); 9];
-    let cases: [(&[(&[u64], u64)], RebuildError); 11] = [
+    /// Pools in the order they are passed, and what goes in.
+    type Claimed<'a> = (&'a [u64], u64);
+    let nine: [Claimed<'_>; 9] = [(&[3], 1); 9];
+    let cases: [(&[Claimed<'_>], RebuildError); 11] = [
         (&[], RebuildError::Paths(0)),
         (&nine, RebuildError::Paths(9)),
         (&[(&[3], whole - 1)], RebuildError::Amounts),
