@@ -199,7 +199,7 @@ fn hostile(number: u64) -> (Vec<Arc<Event>>, Arc<Vec<Question>>) {
         to_read: vec![],
         confirm: None,
         answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: Some(words.clone()) }).collect(),
-        about: if number % 2 == 0 { About::LeavePaper } else { About::Action(Box::new(action(&words))) },
+        about: if number.is_multiple_of(2) { About::LeavePaper } else { About::Action(Box::new(action(&words))) },
     };
     (events, Arc::new(vec![question]))
 }
