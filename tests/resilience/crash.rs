@@ -32,12 +32,12 @@ const TWICE: [Failpoint; 8] = [
     Failpoint::Mined,
 ];
 
-fn is_recovery(point: Failpoint) -> bool {
+pub fn is_recovery(point: Failpoint) -> bool {
     point.name().starts_with("recovery.")
 }
 
 /// Whether only orders pass there; see `orders`.
-fn is_of_orders(point: Failpoint) -> bool {
+pub fn is_of_orders(point: Failpoint) -> bool {
     point.name().starts_with("order.")
 }
 
