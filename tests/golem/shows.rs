@@ -34,7 +34,6 @@ fn says(events: &[Value], kind: &str, words: &str) -> bool {
 }
 
 #[test]
-#[ignore = "not yet seen to pass"]
 fn the_first_tour_shows_every_card_and_a_decision() {
     let events = events("first-tour", &[]);
     for tool in
@@ -71,7 +70,6 @@ fn the_poisoned_note_signs_nothing() {
 }
 
 #[test]
-#[ignore = "not yet seen to pass"]
 fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
     let events = events("crash", &[]);
     let walked: Vec<(String, String)> = of_kind(&events, "phase:changed")
@@ -85,7 +83,6 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
 }
 
 #[test]
-#[ignore = "not yet seen to pass"]
 fn a_day_of_trading_ends_with_its_books_in_order() {
     let events = events("day-of-trading", &[]);
     assert!(of_kind(&events, "tool:verified").count() >= 7);
@@ -96,7 +93,6 @@ fn a_day_of_trading_ends_with_its_books_in_order() {
 }
 
 #[test]
-#[ignore = "not yet seen to pass"]
 fn holdings_are_rebalanced_over_both_chains() {
     let events = events("rebalancing", &[]);
     assert!(says(&events, "intent:update", "filled"));
@@ -104,7 +100,6 @@ fn holdings_are_rebalanced_over_both_chains() {
 }
 
 #[test]
-#[ignore = "not yet seen to pass"]
 fn so_many_heartbeats_and_no_more_are_lived() {
     let events = events("first-tour", &["--ticks", "5"]);
     assert_eq!(of_kind(&events, "vitals").count(), 5);
@@ -139,7 +134,6 @@ fn plain(value: &Value) -> Value {
 }
 
 #[test]
-#[ignore = "not yet seen to pass"]
 fn one_seed_tells_the_same_story_twice_and_another_seed_another() {
     let (one, same, other) = (events("rebalancing", &["--seed", "7"]), events("rebalancing", &["--seed", "7"]), {
         events("rebalancing", &["--seed", "8"])
