@@ -1,5 +1,6 @@
 //! What every room may use: units, text, errors, configuration, clock. Nothing here knows a chain.
 
+pub mod chance;
 pub mod clock;
 pub mod config;
 pub mod error;

@@ -114,6 +114,18 @@ impl Phase {
 }
 
 named! {
+    /// What becomes of what a Golem holds when it dies.
+    OnDeath ("answer to death") {
+        /// The operator is asked.
+        Ask = "ask",
+        /// It is sold, where the money is for play; elsewhere the operator is asked.
+        Sell = "sell",
+        /// It stays.
+        Keep = "keep",
+    }
+}
+
+named! {
     /// The keys under which a tool's guidelines are written.
     GuidelineKey ("guideline key") {
         /// For [`Phase::Thriving`].

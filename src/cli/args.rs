@@ -42,6 +42,9 @@ pub(super) struct Cli {
     /// Let the console only watch: nothing can be changed from it, and no Golem lives in it
     #[arg(long)]
     pub watch: bool,
+    /// Play this show in the console: a name that is built in, or a file
+    #[arg(long, value_name = "NAME|FILE")]
+    pub scenario: Option<String>,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -208,7 +211,8 @@ pub(super) enum ToolsFormat {
 
 #[derive(Debug, Clone, Subcommand)]
 pub(super) enum GolemAction {
-    /// Play a scenario: events as JSON lines on stdout; fails where something did not come as the scenario expects
+    /// Play a scenario in the console; headless: events as JSON lines on stdout, and it fails where something did not
+    /// come as the scenario expects
     Run {
         /// Which: a name that is built in, or a file
         #[arg(long, value_name = "NAME|FILE", default_value = crate::golem::scenario::DEFAULT)]
@@ -219,9 +223,15 @@ pub(super) enum GolemAction {
         /// Decides everything the market does
         #[arg(long, value_name = "N", default_value_t = 0)]
         seed: u64,
-        /// Play it so many times faster
-        #[arg(long, value_name = "X", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
-        speed: u32,
+        /// So many seconds of the show in one second [default: headless as fast as it goes, else 1]
+        #[arg(long, value_name = "X", value_parser = clap::value_parser!(u32).range(1..=100))]
+        speed: Option<u32>,
+        /// Live for so many heartbeats, two seconds apart, however long the show is
+        #[arg(long, value_name = "N", requires = "headless", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+        ticks: Option<u64>,
+        /// Let each moment of the show wait for you: headless for a line on stdin, in the console for :step
+        #[arg(long)]
+        step: bool,
     },
     /// List the kinds of action: the tools behind each, and for one that cannot be had the tool it lacks
     Kinds {

@@ -107,6 +107,7 @@ fn settings(config: &Config) -> Vec<Shown> {
     if let Some(account) = &config.account {
         add("account".into(), account.value.clone(), account.origin.to_string());
     }
+    add("on_death".into(), config.on_death.value.to_string(), config.on_death.origin.to_string());
     for (key, setting) in config.safety.seconds() {
         add(format!("safety.{key}"), setting.value.to_string(), setting.origin.to_string());
     }

@@ -1,84 +1,173 @@
-//! `bardo golem run`: a show, on the screen or without one. Headless, events go to stdout, a JSON object a line; the
-//! exit code says whether everything came as the scenario expects, so that a scenario is a test.
+//! `bardo golem run`: a show, in the console or without a screen. Headless it takes as long as its work does: time passes
+//! as soon as everybody is done. Events go to stdout, a JSON object a line; the exit code says whether everything came as
+//! the scenario expects, so that a scenario is a test.
 
 use std::collections::HashSet;
 
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, watch};
 
 use super::{Exit, Failure, load, logs, print};
 use crate::base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
+use crate::base::id::GolemId;
+use crate::base::model::Phase;
 use crate::base::text::SafeText;
+use crate::fabric::EventKind;
 use crate::golem::brain::Choice;
 use crate::golem::life::Played;
 use crate::golem::scenario::{self, Operator, Scenario};
-use crate::runtime::actor::Living;
+use crate::runtime::actor::{HEARTBEAT, Living};
 use crate::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
 use crate::runtime::market::model::Update;
 use crate::runtime::questions::{OperatorAnswer, Question, QuestionKey};
-use crate::runtime::session::{Session, SessionOptions};
+use crate::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
 
 /// How a show is run.
+#[derive(Debug)]
 pub(super) struct Run {
     pub(super) scenario: String,
     pub(super) seed: u64,
-    pub(super) speed: u32,
+    pub(super) speed: Option<u32>,
+    pub(super) step: bool,
+    pub(super) ticks: Option<u64>,
 }
 
-/// A show and where it is played, for the console as well.
-pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> Result<(Scenario, Config), Failure> {
-    let scenario = scenario::find(&run.scenario).map_err(|error| Failure::usage(error.to_string()))?;
+/// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
+fn brain(run: &Run, config: &Config) -> Result<Choice, Failure> {
+    let choice = Choice::of(&config.golem)?;
+    if !matches!(choice, Choice::Scenario) && (run.step || run.speed.is_some()) {
+        let words = "a brain lives in the machine's time; --speed and --step are for shows";
+        return Err(Failure::usage(words.to_owned()));
+    }
+    Ok(choice)
+}
+
+/// The show that is asked for, and that it can be played where the flags say.
+pub(super) fn show(name: &str, environment: &Environment, flags: &Flags) -> Result<Scenario, Failure> {
+    let scenario = scenario::find(name).map_err(|error| Failure::usage(error.to_string()))?;
     let config = load(environment, flags)?;
     if config.network.value != DEFAULT_NETWORK || !flags.rpc.is_empty() {
         return Err(Failure::usage("shows are played on the devnet only; leave --network and --rpc out".to_owned()));
     }
-    Ok((scenario, config))
+    Ok(scenario)
 }
 
-pub(super) fn run(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
-    let (scenario, config) = on_screen(run, environment, flags)?;
-    let brain = Choice::of(&config.golem)?.make();
+/// A session that plays it in the console. At another pace than the machine's, or step by step, its time is its own.
+pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> Result<SessionOptions, Failure> {
+    let show = show(&run.scenario, environment, flags)?;
+    let _found = brain(run, &load(environment, flags)?)?;
+    let own_time = run.step || run.speed.is_some_and(|speed| speed != 1);
+    let time = own_time.then(|| own_time_of(&show, run.speed, run.step)).or_else(|| time_of(&show));
+    Ok(SessionOptions { seed: run.seed, show: Some(show), time, ..SessionOptions::default() })
+}
+
+/// The time of a show on a screen: its own where it says so, else the machine's.
+pub(super) fn time_of(show: &Scenario) -> Option<TimeOptions> {
+    show.tick.map(|_| own_time_of(show, None, false))
+}
+
+/// A time of its own for a show on a screen. One that ticks in larger steps ticks once a second where nobody says
+/// otherwise.
+fn own_time_of(show: &Scenario, speed: Option<u32>, step: bool) -> TimeOptions {
+    let tick = show.tick.unwrap_or(1);
+    let times = speed.or_else(|| u32::try_from(tick).ok()).unwrap_or(1);
+    TimeOptions { pace: Pace::Times(times), tick, most: None, step, operator: false }
+}
+
+/// Plays it without a screen.
+pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
+    let scenario = show(&run.scenario, environment, flags)?;
+    let config = load(environment, flags)?;
+    let brain = brain(run, &config)?.make();
     let led = brain.is_some();
     let _logs = logs::start(&config)?;
+    let time = TimeOptions {
+        pace: run.speed.map_or(Pace::Free, Pace::Times),
+        tick: scenario.tick.unwrap_or(1),
+        // The first heartbeat is at the very beginning.
+        most: run.ticks.map(|ticks| ticks.saturating_sub(1).saturating_mul(HEARTBEAT.as_secs()).saturating_mul(1_000)),
+        step: run.step,
+        operator: true,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
-        let (send, heard) = oneshot::channel();
-        let operator = scenario.operator;
-        let actor = Living::playing(scenario.clone()).at_speed(run.speed).heard_by(send).led_by(brain);
-        let options = SessionOptions { seed: run.seed, ..SessionOptions::default() };
-        follow(Session::open_with(config, options, Box::new(actor)), operator, heard).await
+        let actor = Living::playing(scenario.clone()).led_by(brain);
+        let played = actor.played();
+        // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
+        let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
+        let options = SessionOptions { seed: run.seed, time, ..SessionOptions::default() };
+        follow(Session::open_with(config, options, Box::new(actor)), played, operator, run).await
     })?;
-    if led && played.missed.is_empty() {
+    let died = played.phases.last() == Some(&Phase::Terminal);
+    if led && (died || !played.missed.is_empty()) {
+        let died = died.then(|| "the Golem died".to_owned());
+        for missed in played.missed.iter().chain(&died) {
+            eprintln!("bardo: {missed}");
+        }
+        return Ok(Exit::Error);
+    }
+    if led {
         eprintln!("bardo: the brain is done");
         return Ok(Exit::Success);
     }
-    told(&scenario, &played)
+    // Whoever counts heartbeats may leave before the end, and what is still to come is then not missed.
+    let whole = run.ticks.is_none() || died || played.beats >= scenario.beats.len();
+    told(&scenario, &played, whole)
 }
 
-/// Follows a session until its show is over and it has been left.
-async fn follow(handle: Handle, operator: Operator, heard: oneshot::Receiver<Played>) -> Result<Played, Failure> {
+/// A word for every line on stdin, read on a thread of its own: it ends with the program, or with stdin.
+fn lines() -> std::io::Result<mpsc::Receiver<()>> {
+    let (word, words) = mpsc::channel(1);
+    let read = move || {
+        for line in std::io::stdin().lines() {
+            if line.is_err() || word.blocking_send(()).is_err() {
+                return;
+            }
+        }
+    };
+    std::thread::Builder::new().name("steps".to_owned()).spawn(read)?;
+    Ok(words)
+}
+
+/// Follows a session until its show is over, or as many heartbeats as are wanted, and it has been left.
+async fn follow(
+    handle: Handle,
+    mut played: watch::Receiver<Played>,
+    operator: Operator,
+    run: &Run,
+) -> Result<Played, Failure> {
     let Handle { commands, mut news } = handle;
-    let mut heard = Some(heard);
-    let mut played = None;
+    let mut lines = if run.step { lines()? } else { mpsc::channel(1).1 };
+    let (mut stepping, mut left, mut beats) = (run.step, false, 0_u64);
     let mut answered = HashSet::new();
     loop {
-        let hearing = async {
-            match heard.as_mut() {
-                Some(heard) => heard.await,
-                None => std::future::pending().await,
+        let mut sent = Vec::new();
+        let over = async {
+            match (left, run.ticks) {
+                // Whoever counts heartbeats lives on after the show.
+                (true, _) | (_, Some(_)) => std::future::pending().await,
+                (false, None) => drop(played.wait_for(Played::is_over).await),
             }
         };
-        let mut sent = Vec::new();
         tokio::select! {
-            over = hearing => {
-                heard = None;
-                played = over.ok();
-                sent.push(Command::Leave(LeaveMode::Finish));
-            }
+            () = over => sent.push(Command::Leave(LeaveMode::Finish)),
+            line = lines.recv(), if stepping => match line {
+                Some(()) => sent.push(Command::Step),
+                // Nobody is left who could say when to go on.
+                None => {
+                    stepping = false;
+                    sent.push(Command::Leave(LeaveMode::Finish));
+                }
+            },
             told = news.recv() => match told {
                 None | Some(News::Left(_)) => break,
                 Some(News::Events(events)) => {
                     for event in events {
                         print(&format!("{}\n", serde_json::to_string(&event)?))?;
+                        beats += u64::from(matches!(event.kind, EventKind::Vitals(_)));
+                    }
+                    let dead = run.ticks.is_some() && played.borrow().phases.last() == Some(&Phase::Terminal);
+                    if !left && (dead || run.ticks.is_some_and(|ticks| beats >= ticks)) {
+                        sent.push(Command::Leave(LeaveMode::Finish));
                     }
                 }
                 Some(News::Questions(questions)) => {
@@ -91,15 +180,19 @@ async fn follow(handle: Handle, operator: Operator, heard: oneshot::Receiver<Pla
             },
         }
         for command in sent {
-            let sent = Sent { golem_id: crate::base::id::GolemId::operator(), command };
+            left |= matches!(command, Command::Leave(_));
             // A session that has gone says so by its last news.
-            let _gone = commands.send(sent).await;
+            let _gone = commands.send(Sent { golem_id: GolemId::operator(), command }).await;
         }
     }
-    played.ok_or_else(|| "the Golem did not live to the end of the show".into())
+    let played = played.borrow().clone();
+    if run.ticks.is_none() && !played.is_over() {
+        return Err("the show was left before its end".into());
+    }
+    Ok(played)
 }
 
-/// What the scenario's operator says.
+/// What the show's operator says, where time is the machine's.
 fn answer(operator: Operator, question: &Question) -> Option<Command> {
     let QuestionKey::Action(_) = question.key else { return None };
     let answer = match operator {
@@ -110,11 +203,17 @@ fn answer(operator: Operator, question: &Question) -> Option<Command> {
     Some(Command::Answer { key: question.key, answer })
 }
 
-fn told(scenario: &Scenario, played: &Played) -> Result<Exit, Failure> {
-    for missed in &played.missed {
+fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failure> {
+    let mut missed = played.missed.clone();
+    if whole && played.is_over() {
+        let left_out = scenario.beats.len().saturating_sub(played.beats);
+        missed.extend((left_out > 0).then(|| format!("the Golem died with {left_out} beats to play")));
+        missed.extend(scenario.missed_phases(&played.phases));
+    }
+    for missed in &missed {
         eprintln!("bardo: {}: {missed}", scenario.name);
     }
-    if played.missed.is_empty() {
+    if missed.is_empty() {
         eprintln!("bardo: {}: {} beats, all as expected", scenario.name, played.beats);
         return Ok(Exit::Success);
     }

@@ -27,11 +27,12 @@ use std::{error::Error, io::Write, path::PathBuf, process::ExitCode};
 use clap::Parser;
 
 use crate::base::config::{Config, ConfigError, Environment, Flags};
+use crate::base::text::SafeText;
 use crate::chain::network::PlanError;
 use crate::console::{Attention, ConsoleOptions, Keymap};
 use crate::custody::Password;
 use crate::golem::brain::Choice;
-use crate::golem::scenario::Scenario;
+use crate::golem::scenario;
 use crate::runtime::handle::Farewell;
 use crate::runtime::session::SessionOptions;
 use crate::runtime::{self, OpenError};
@@ -123,13 +124,13 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
                 None => tools::run(name.as_deref(), profile, category, format),
             }
         }
-        Some(Command::Golem { action: GolemAction::Run { scenario, headless, seed, speed } }) => {
-            let run = golem::Run { scenario, seed, speed };
+        Some(Command::Golem { action: GolemAction::Run { scenario, headless, seed, speed, ticks, step } }) => {
+            let run = golem::Run { scenario, seed, speed, step, ticks };
             if headless {
-                return golem::run(&run, &environment, &flags);
+                return golem::headless(&run, &environment, &flags);
             }
-            let (scenario, config) = golem::on_screen(&run, &environment, &flags)?;
-            console(config, look, Some((scenario, run)))
+            let session = golem::on_screen(&run, &environment, &flags)?;
+            console(load(&environment, &flags)?, look, session)
         }
         Some(Command::Golem { action: GolemAction::Kinds { archetype } }) => {
             kinds::run(archetype.as_deref(), &environment, &flags, cli.json)
@@ -150,7 +151,12 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, look),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),
-        None => console(load(&environment, &flags)?, look, None),
+        None => {
+            let show = cli.scenario.map(|name| golem::show(&name, &environment, &flags)).transpose()?;
+            let time = show.as_ref().and_then(golem::time_of);
+            let session = SessionOptions { show, time, ..SessionOptions::default() };
+            console(load(&environment, &flags)?, look, session)
+        }
     }
 }
 
@@ -180,24 +186,19 @@ impl Look {
 }
 
 /// Opens the console on the network that the configuration asks for, or on a show.
-fn console(config: Config, look: Look, show: Option<(Scenario, golem::Run)>) -> Result<Exit, Failure> {
+fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, Failure> {
     // A brain that cannot be had is better told here than by a Golem without one.
-    let led = !matches!(Choice::of(&config.golem)?, Choice::Scenario);
+    let _found = Choice::of(&config.golem)?;
     // Stopping the process stops the Golem: only where it trades with play money.
     let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);
-    let session = SessionOptions { watch: look.watch, paper: look.paper, ..SessionOptions::default() };
+    let scenarios = scenario::names().map(|name| SafeText::clean(name, 40)).collect();
+    let session = SessionOptions { watch: look.watch, paper: look.paper, scenarios, ..session };
     let options = look.options(&config, may_suspend)?;
     let _logs = logs::start(&config)?;
     // Asked for before the console opens: nothing of it ever comes near what is drawn.
     let password = key_password(&config, &session)?;
     let session = SessionOptions { password, ..session };
-    let source = match show {
-        Some((_, run)) if led => crate::console::source::session(config, SessionOptions { seed: run.seed, ..session }),
-        Some((scenario, run)) => {
-            crate::console::source::show(config, SessionOptions { seed: run.seed, ..session }, scenario, run.speed)
-        }
-        None => crate::console::source::session(config, session),
-    };
+    let source = crate::console::source::session(config, session);
     shown(crate::console::run_with(&options, source), farewell::say)
 }
 

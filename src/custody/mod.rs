@@ -9,6 +9,7 @@
 //! | `signing` | typed messages, then the transaction; the only signatures made for a user |
 //! | `local` | an account of a key file |
 //! | `development` | the well-known mnemonic, on devnets of this machine only |
+//! | `revocable` | an account whose hands can be taken away for good |
 //! | `delegated` | a session key that acts for an owner under on-chain caveats |
 //!
 //! Not here: what may be signed (see `safety`), and how it reaches a chain (see `chain::sender`).
@@ -18,6 +19,7 @@ pub mod delegated;
 pub mod development;
 pub mod keystore;
 pub mod local;
+pub mod revocable;
 pub mod secret;
 mod signing;
 #[cfg(test)]
@@ -28,6 +30,7 @@ pub use delegated::DelegatedAccount;
 pub use development::{DevelopmentAccount, NotForDevelopment};
 pub use keystore::{KeyEntry, KeyName, Keystore, KeystoreError, Listed};
 pub use local::LocalAccount;
+pub use revocable::{RevocableAccount, Revocation};
 pub use secret::{LONGEST_SECRET, Password, SecretError, SecretKey};
 
 use crate::base::error::{ErrorCode, ToolError};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 
+use crate::base::chance::Chance;
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::chain::fork::{Fork, NextBlock, Source};
@@ -25,6 +26,8 @@ use crate::uniswap::quote::{OwnRouter, QuoteSource};
 pub struct World {
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// Where the nonces of orders come from.
+    pub chance: Chance,
     /// The account that tools look at where they are told no other.
     pub account: Option<Address>,
     /// Where quotes come from.
@@ -71,6 +74,7 @@ impl World {
         let networks = chains.iter().map(|chain| chain.client.network().clone()).collect();
         Self {
             clock,
+            chance: Chance::machine(),
             account,
             quotes: Arc::new(OwnRouter),
             rules: None,

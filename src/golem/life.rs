@@ -1,13 +1,13 @@
 //! A life: a heart that takes the measure of it and moves the phase, a body that follows what happens, and a mind that
 //! plays a scenario through the eight tools. It ends with the phase Terminal, or when it is told to leave.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout_at};
 
 use super::brain::{Brain, End, Nerves, operator};
 use super::memory::Memory;
@@ -16,8 +16,8 @@ use super::pi::{ActionKind, PiSession};
 use super::scenario::{ACT, Beat, Scenario};
 use super::sprite::{Sprite, Trigger};
 use super::vitals::{Gauge, Terms};
-use crate::base::clock::Clock;
-use crate::base::error::ToolError;
+use crate::base::clock::{Attendance, Clock};
+use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
@@ -31,6 +31,9 @@ const MOMENT: Duration = Duration::from_secs(3);
 
 /// How often it looks whether a stop was lifted.
 const LOOK: Duration = Duration::from_millis(250);
+
+/// The longest it waits at once.
+const LISTENS: Duration = Duration::from_secs(60);
 
 /// What a life is made of.
 #[derive(Debug)]
@@ -49,8 +52,14 @@ pub struct LifeConfig {
     pub leaving: watch::Receiver<bool>,
     /// What the operator says to it.
     pub words: mpsc::Receiver<SafeText>,
+    /// The shows that it is to play from now on.
+    pub shows: mpsc::Receiver<Scenario>,
+    /// How the present show goes.
+    pub played: watch::Sender<Played>,
     /// What time it is.
     pub clock: Arc<dyn Clock>,
+    /// Holds the time until it has begun to live.
+    pub attendance: Attendance,
     /// Where it says what happens.
     pub fabric: Fabric,
     /// Who it is.
@@ -61,21 +70,30 @@ pub struct LifeConfig {
     pub speed: u32,
     /// How long it is given, in seconds.
     pub lifespan_seconds: Option<u64>,
-    /// Failures in a row it may have.
-    pub failures_limit: u32,
-    /// At which drawdown its stop-loss acts, in basis points.
-    pub stop_loss_bps: u64,
     /// Who decides in it; without one it plays its scenario.
     pub brain: Option<Box<dyn Brain>>,
 }
 
-/// What came of a show.
+/// How a show goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Played {
     /// Beats that were played to their end.
     pub beats: usize,
     /// What was not as expected, a line each.
     pub missed: Vec<String>,
+    /// The phases that were entered, in order.
+    pub phases: Vec<Phase>,
+    /// Whether the Golem has played all its beats, or has died.
+    pub done: bool,
+    /// Whether all cues were given.
+    pub cued: bool,
+}
+
+impl Played {
+    /// Whether nothing of the show is still to come.
+    pub fn is_over(&self) -> bool {
+        self.done && self.cued
+    }
 }
 
 /// The voice, and what the three parts share.
@@ -124,11 +142,11 @@ impl Voice {
     }
 }
 
-/// Lives: plays `scenario` and what comes after it. `played` hears how the show went, once all its beats are over.
+/// Lives: plays `scenario` and what comes after it.
 ///
 /// # Errors
 /// Whatever keeps it from being born: no wallet, or a memory that cannot be read.
-pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Played) + Send) -> Result<(), ToolError> {
+pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolError> {
     let memory = config.pi.memory().clone();
     let life = memory.life(&*config.clock).await?;
     let voice = Voice {
@@ -138,22 +156,27 @@ pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Pl
         shown: Arc::default(),
         vitals: Arc::default(),
     };
-    let terms = Terms {
-        born_at: life.born_at,
-        high_water: life.high_water,
-        lifespan_seconds: config.lifespan_seconds,
-        failures_limit: config.failures_limit,
-        stop_loss_bps: config.stop_loss_bps,
-    };
+    let terms = Terms { born_at: life.born_at, high_water: life.high_water, lifespan_seconds: config.lifespan_seconds };
+    if life.died_at.is_some() {
+        // There is no way back: not by another phase, and not by another start.
+        config.phase.send_replace(Phase::Terminal);
+        let words = life.last_words.unwrap_or_default();
+        return Err(ToolError::new(
+            ErrorCode::SafetyPhaseBlocked,
+            format_args!("it has died. Its last entry: {words}"),
+        ));
+    }
     let heart = Heart {
         gauge: Gauge::new(Arc::clone(&config.world), terms)?,
         machine: PhaseMachine::new(config.phases),
         phase: config.phase.clone(),
-        clock: config.clock,
+        clock: config.clock.clone(),
         voice: voice.clone(),
         memory,
+        played: config.played.clone(),
+        _attendance: config.clock.attend(),
     };
-    let body = body(voice.clone(), config.fabric.subscribe(4_096), config.pi.clone());
+    let body = body(voice.clone(), config.fabric.subscribe(4_096), config.pi.clone(), config.clock.clone());
     let speed = config.speed.max(1);
     let (pi, last_words) = (config.pi.clone(), voice.clone());
     let mut nerves = Nerves {
@@ -166,6 +189,12 @@ pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Pl
         thought: 0,
     };
     let brain = config.brain;
+    let (mut shows, played, clock, attendance) = (config.shows, config.played.clone(), config.clock, config.attendance);
+    if brain.is_some() {
+        // It plays no shows, so that none has cues for it.
+        shows.close();
+        played.send_modify(|played| played.cued = true);
+    }
     let mind = async move {
         let (ended, scenario) = match brain {
             None => (None, scenario),
@@ -178,14 +207,29 @@ pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Pl
             }
         };
         let Nerves { pi, voice, stop, leaving, words, thought, phase: _ } = nerves;
-        let mind = Mind { pi, voice, stop, leaving, words, speed, thought };
-        match ended {
-            None => mind.play(scenario, played).await,
-            Some(missed) => {
-                played(Played { beats: 0, missed });
-                mind.play(scenario, |_| ()).await;
-            }
+        if let Some(missed) = ended {
+            played.send_modify(|played| {
+                played.missed.extend(missed);
+                played.done = true;
+            });
         }
+        let (next, answers) = (None, BTreeMap::new());
+        let mind = Mind {
+            pi,
+            voice,
+            stop,
+            leaving,
+            words,
+            shows,
+            next,
+            played,
+            answers,
+            clock,
+            speed,
+            thought,
+            _attendance: attendance,
+        };
+        mind.play(scenario).await;
     };
     tokio::select! {
         () = mind => {}
@@ -195,6 +239,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario, played: impl FnOnce(Pl
         }
         () = body => {}
     }
+    config.played.send_modify(|played| played.done = true);
     Ok(())
 }
 
@@ -206,15 +251,19 @@ struct Heart {
     clock: Arc<dyn Clock>,
     voice: Voice,
     memory: Memory,
+    played: watch::Sender<Played>,
+    _attendance: Attendance,
 }
 
 impl Heart {
     /// Beats until death.
     async fn beat(mut self, every: Duration) {
-        let mut ticks = interval(every);
-        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let every = millis(every);
+        let mut due = self.clock.steady_millis();
         loop {
-            ticks.tick().await;
+            until(&*self.clock, due).await;
+            // From when it was due, so that delays do not add up; but it makes up for no beat that was missed.
+            due = due.saturating_add(every).max(self.clock.steady_millis());
             let now = self.clock.now_millis();
             self.gauge.set_failures(self.voice.failures.load(Ordering::SeqCst));
             let before = self.gauge.high_water();
@@ -227,6 +276,7 @@ impl Heart {
             if let Some(change) = change {
                 self.phase.send_replace(change.to);
                 let why = SafeText::clean(&change.why, 200);
+                self.played.send_modify(|played| played.phases.push(change.to));
                 self.voice.say(EventKind::PhaseChanged(PhaseChanged { from: change.from, to: change.to, why }));
             }
             self.voice.say(EventKind::Vitals(Box::new(self.gauge.told(&self.machine, &reading, &worth))));
@@ -241,28 +291,56 @@ impl Heart {
     }
 }
 
+/// A time in milliseconds.
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Waits for a moment of the clock's steady scale.
+async fn until(clock: &dyn Clock, due: u64) {
+    while let Some(left) = due.checked_sub(clock.steady_millis()).filter(|left| *left > 0) {
+        clock.pause(Duration::from_millis(left)).await;
+    }
+}
+
 /// Shows what happens, until nothing more is told.
-async fn body(voice: Voice, mut events: Receiver, pi: PiSession) {
+async fn body(voice: Voice, mut events: Receiver, pi: PiSession, clock: Arc<dyn Clock>) {
+    let _attendance = clock.attend();
     let mut batch = Vec::new();
-    let mut rests = Instant::now() + MOMENT;
+    let rest = || clock.steady_millis().saturating_add(millis(MOMENT));
+    let mut rests = rest();
     loop {
-        match timeout_at(rests, events.receive(&mut batch, 256)).await {
-            Ok(false) => return,
-            Ok(true) => {
+        let told = tokio::select! {
+            biased;
+            told = events.receive(&mut batch, 256) => Some(told),
+            () = until(&*clock, rests) => None,
+        };
+        match told {
+            Some(false) => return,
+            Some(true) => {
                 for event in batch.drain(..).filter(|event| event.golem_id == voice.golem_id) {
                     let sprite_of = |tool: &str| pi.catalog().get(tool).map(|entry| entry.def.meta.sprite_trigger);
                     if let Some(trigger) = Trigger::of(&event.kind, sprite_of) {
                         voice.react(event.call_id, trigger);
-                        rests = Instant::now() + MOMENT;
+                        rests = rest();
                     }
                 }
             }
-            Err(_) => {
+            None => {
                 voice.react(None, Trigger::Rests);
-                rests = Instant::now() + MOMENT;
+                rests = rest();
             }
         }
     }
+}
+
+/// Why it does not wait any more although nothing is due.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Waited {
+    /// It is to leave.
+    Leaves,
+    /// It is to play another show.
+    AnotherShow,
 }
 
 /// Plays.
@@ -272,72 +350,105 @@ struct Mind {
     stop: watch::Receiver<Option<StopLevel>>,
     leaving: watch::Receiver<bool>,
     words: mpsc::Receiver<SafeText>,
+    shows: mpsc::Receiver<Scenario>,
+    /// The show that is to be played instead.
+    next: Option<Scenario>,
+    played: watch::Sender<Played>,
+    /// What came of the beats that have a name.
+    answers: BTreeMap<String, Value>,
+    clock: Arc<dyn Clock>,
     speed: u32,
     thought: u64,
+    _attendance: Attendance,
 }
 
 impl Mind {
-    async fn play(mut self, scenario: Scenario, played: impl FnOnce(Played) + Send) {
-        let begun = Instant::now();
-        let mut outcome = Played::default();
-        for (number, beat) in (1_usize..).zip(&scenario.beats) {
-            let due = begun + self.scaled(beat.at);
-            if !self.wait(due).await {
-                return;
-            }
-            if let Some(missed) = self.beat(&scenario.name, beat, begun).await {
-                outcome.missed.push(format!("beat {number} at {} s: {missed}", beat.at));
-            }
-            outcome.beats += 1;
+    /// Plays one show after the other, until it is to leave.
+    async fn play(mut self, first: Scenario) {
+        let mut show = first;
+        while !self.show(&show).await {
+            let Some(next) = self.next.take() else { return };
+            show = next;
+            self.played.send_replace(Played::default());
+            self.answers.clear();
         }
-        played(outcome);
+    }
+
+    /// Plays a show and what comes after it; true: it is to leave, false: another is to be played.
+    async fn show(&mut self, scenario: &Scenario) -> bool {
+        let begun = self.clock.steady_millis();
+        for (number, beat) in (1_usize..).zip(&scenario.beats) {
+            let due = begun.saturating_add(self.scaled(beat.at));
+            if let Some(over) = self.wait(due).await {
+                return over == Waited::Leaves;
+            }
+            let missed = self.beat(&scenario.name, beat, begun).await;
+            self.played.send_modify(|played| {
+                played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", beat.at)));
+                played.beats += 1;
+            });
+        }
+        self.played.send_modify(|played| played.done = true);
         if scenario.later.is_empty() {
             // It lives on, and listens.
-            while self.wait(Instant::now() + Duration::from_secs(3_600)).await {}
-            return;
+            loop {
+                if let Some(over) = self.wait(self.clock.steady_millis().saturating_add(3_600_000)).await {
+                    return over == Waited::Leaves;
+                }
+            }
         }
         for beat in scenario.later.iter().cycle() {
-            let due = Instant::now() + self.scaled(beat.at);
-            if !self.wait(due).await {
-                return;
+            let due = self.clock.steady_millis().saturating_add(self.scaled(beat.at));
+            if let Some(over) = self.wait(due).await {
+                return over == Waited::Leaves;
             }
             // What goes on afterwards has no expectations.
             let _missed = self.beat(&scenario.name, beat, begun).await;
         }
+        true
     }
 
-    fn scaled(&self, seconds: u64) -> Duration {
-        Duration::from_secs(seconds).checked_div(self.speed).unwrap_or_default()
+    /// Seconds of a show in milliseconds of the clock.
+    fn scaled(&self, seconds: u64) -> u64 {
+        seconds.saturating_mul(1_000).checked_div(u64::from(self.speed)).unwrap_or_default()
     }
 
-    /// Waits, listening to the operator; false: it is to leave. While a stop is in force nothing is due.
-    async fn wait(&mut self, due: Instant) -> bool {
+    /// Waits, listening to the operator; `None`: it is due. While a stop is in force nothing is due.
+    async fn wait(&mut self, due: u64) -> Option<Waited> {
         loop {
             if *self.leaving.borrow() {
-                return false;
+                return Some(Waited::Leaves);
             }
-            let now = Instant::now();
+            if let Ok(show) = self.shows.try_recv() {
+                self.next = Some(show);
+                return Some(Waited::AnotherShow);
+            }
+            let now = self.clock.steady_millis();
             // Under exit-only and flatten the pipeline lets exits through: the mind goes on, and is told no.
             let held = matches!(*self.stop.borrow(), Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke));
             if now >= due && !held {
-                return true;
+                return None;
             }
-            let until = if held { now + LOOK } else { due };
+            let left = if held { LOOK } else { Duration::from_millis(due.saturating_sub(now)).min(LISTENS) };
             tokio::select! {
-                () = sleep_until(until) => {}
-                changed = self.leaving.changed() => if changed.is_err() { return false },
-                said = self.words.recv() => match said {
-                    Some(said) => self.hear(&said).await,
-                    None => sleep_until(until).await,
+                () = self.clock.pause(left) => {}
+                changed = self.leaving.changed() => if changed.is_err() { return Some(Waited::Leaves) },
+                said = self.words.recv(), if !self.words.is_closed() => if let Some(said) = said {
+                    self.hear(&said).await;
+                },
+                show = self.shows.recv(), if !self.shows.is_closed() => if let Some(show) = show {
+                    self.next = Some(show);
+                    return Some(Waited::AnotherShow);
                 },
             }
         }
     }
 
     /// Plays one beat; what was not as expected.
-    async fn beat(&mut self, show: &str, beat: &Beat, begun: Instant) -> Option<String> {
+    async fn beat(&mut self, show: &str, beat: &Beat, begun: u64) -> Option<String> {
         if let Some(caption) = &beat.caption {
-            let at_seconds = begun.elapsed().as_secs().saturating_mul(u64::from(self.speed));
+            let elapsed = self.clock.steady_millis().saturating_sub(begun) / 1_000;
+            let at_seconds = elapsed.saturating_mul(u64::from(self.speed));
             let caption = Caption { show: clean(show), text: clean(caption), at_seconds };
             self.voice.say(EventKind::Caption(caption));
         }
@@ -352,8 +463,11 @@ impl Mind {
             self.think(text);
         }
         let does = does?;
-        let params = if beat.params.is_null() { json!({}) } else { beat.params.clone() };
+        let params = if beat.params.is_null() { json!({}) } else { beat.params_with(&self.answers) };
         let response = if does == ACT { self.act(params).await } else { self.pi.call(does, params).await };
+        if let (Some(name), Some(data)) = (&beat.name, &response.data) {
+            self.answers.insert(name.clone(), data.clone());
+        }
         beat.missed(&response)
     }
 

@@ -13,17 +13,29 @@
 //! do = "query_state"         # one of the eight tools, or `act`: preview, then commit
 //! params = { query = "quote", params = { token_in = "WETH", token_out = "USDC", amount = "0.25", chain = "ethereum" } }
 //! expect = ["success"]       # statuses and error codes; none: whatever comes of it
+//! name = "sale"              # later beats name what came of it: "$sale.tx_hash"
+//! want = { chain = "ethereum" }  # fields that must be in the result
+//!
+//! [[cue]]                    # what happens around the Golem, at the same time
+//! at = 15
+//! do = { market = { asset = "ETH", bps = -300, blocks = 5 } }
 //!
 //! [[later]]                  # over and over, once all beats are played
 //! at = 30                    # seconds after the one before
 //! ```
 
+mod cue;
+
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::Value;
 
+pub use cue::{Cue, Deed, Reply};
+
 use super::pi::PI_TOOLS;
+use crate::base::model::Phase;
 use crate::base::text::{SafeText, nearest};
 use crate::engine::ToolResponse;
 
@@ -33,13 +45,21 @@ pub const ACT: &str = "act";
 /// The show that is played where no other is asked for.
 pub const DEFAULT: &str = "first-tour";
 
+/// The most that may pass at once, in seconds: prices of feeds are older than they may be soon after.
+const LONGEST_TICK: u64 = 300;
+
 /// The longest file that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 10;
 
 /// The scenarios that are built in.
 const BUNDLED: &[(&str, &str)] = &[
     ("first-tour", include_str!("../../assets/scenarios/first-tour.toml")),
+    ("price-moved", include_str!("../../assets/scenarios/price-moved.toml")),
+    ("falling-price", include_str!("../../assets/scenarios/falling-price.toml")),
     ("poisoned-note", include_str!("../../assets/scenarios/poisoned-note.toml")),
+    ("crash", include_str!("../../assets/scenarios/crash.toml")),
+    ("day-of-trading", include_str!("../../assets/scenarios/day-of-trading.toml")),
+    ("rebalancing", include_str!("../../assets/scenarios/rebalancing.toml")),
 ];
 
 /// A show.
@@ -53,9 +73,18 @@ pub struct Scenario {
     /// What answers the Golem's questions where no person does.
     #[serde(default)]
     pub operator: Operator,
+    /// Seconds that pass at once. A show that says so has a time of its own, also on a screen.
+    #[serde(default)]
+    pub tick: Option<u64>,
+    /// The phases that are to be entered, in order; none: whichever.
+    #[serde(default)]
+    pub phases: Vec<Phase>,
     /// What happens, in order.
     #[serde(default, rename = "beat")]
     pub beats: Vec<Beat>,
+    /// What happens around it, in order.
+    #[serde(default, rename = "cue")]
+    pub cues: Vec<Cue>,
     /// What goes on afterwards.
     #[serde(default)]
     pub later: Vec<Beat>,
@@ -80,6 +109,8 @@ pub enum Operator {
 pub struct Beat {
     /// Seconds into the show; for what goes on afterwards, seconds after the one before.
     pub at: u64,
+    /// By which name later beats call what came of it.
+    pub name: Option<String>,
     /// A line for whoever watches.
     pub caption: Option<String>,
     /// What it does now, in a sentence.
@@ -97,6 +128,9 @@ pub struct Beat {
     /// What may come of it: statuses and error codes.
     #[serde(default)]
     pub expect: Vec<String>,
+    /// What must be in the result's data, field by field.
+    #[serde(default)]
+    pub want: BTreeMap<String, Value>,
 }
 
 /// Why there is no scenario.
@@ -174,6 +208,9 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let line = text.bytes().take(start).filter(|byte| *byte == b'\n').count() + 1;
         wrong(format!(", line {line}"), SafeText::clean(error.message(), 300).to_string())
     })?;
+    if let Some(tick) = scenario.tick.filter(|tick| *tick == 0 || *tick > LONGEST_TICK) {
+        return Err(wrong(String::new(), format!("a tick of {tick} s; expected 1 to {LONGEST_TICK} s")));
+    }
     let mut last = 0;
     for (number, beat) in (1..).zip(&scenario.beats) {
         let at = format!(", beat {number}");
@@ -182,6 +219,15 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
         }
         last = beat.at;
         check(beat).map_err(|what| wrong(at, what))?;
+    }
+    let mut last = 0;
+    for (number, cue) in (1..).zip(&scenario.cues) {
+        let at = format!(", cue {number}");
+        if cue.at < last {
+            return Err(wrong(at, format!("at {} s it comes before the one before it, at {last} s", cue.at)));
+        }
+        last = cue.at;
+        cue.check().map_err(|what| wrong(at, what))?;
     }
     for (number, beat) in (1..).zip(&scenario.later) {
         let at = format!(", later {number}");
@@ -195,7 +241,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
 
 fn check(beat: &Beat) -> Result<(), String> {
     let Some(does) = &beat.does else {
-        return match beat.expect.is_empty() {
+        return match beat.expect.is_empty() && beat.want.is_empty() {
             true => Ok(()),
             false => Err("it expects something and does nothing".to_owned()),
         };
@@ -214,6 +260,7 @@ impl Scenario {
         let think = Some(SafeText::clean(&why.to_string(), 300).to_string());
         let words = Beat {
             at: 0,
+            name: None,
             caption: None,
             now: None,
             next: None,
@@ -221,13 +268,55 @@ impl Scenario {
             does: None,
             params: Value::Null,
             expect: Vec::new(),
+            want: BTreeMap::new(),
         };
         let (name, about) = ("quiet".to_owned(), "Nothing happens.".to_owned());
-        Self { name, about, operator: Operator::Wait, beats: vec![words], later: Vec::new() }
+        let (beats, operator) = (vec![words], Operator::Wait);
+        Self { name, about, operator, tick: None, phases: Vec::new(), beats, cues: Vec::new(), later: Vec::new() }
+    }
+
+    /// At which seconds something is to happen, in order.
+    pub fn moments(&self) -> Vec<u64> {
+        let beats = self.beats.iter().map(|beat| beat.at);
+        let mut moments: Vec<u64> = beats.chain(self.cues.iter().map(|cue| cue.at)).collect();
+        moments.sort_unstable();
+        moments.dedup();
+        moments
+    }
+
+    /// What is wrong with the phases that were entered; `None` where they are those expected.
+    pub fn missed_phases(&self, entered: &[Phase]) -> Option<String> {
+        if self.phases.is_empty() || self.phases == entered {
+            return None;
+        }
+        let words = |phases: &[Phase]| phases.iter().map(|phase| phase.as_str()).collect::<Vec<_>>().join(", ");
+        Some(format!("expected the phases {}, came {}", words(&self.phases), words(entered)))
     }
 }
 
 impl Beat {
+    /// Its parameters with what came of earlier beats in the place of `"$name.field"`. What is not there stays as it
+    /// is written, and whoever gets it says so.
+    pub fn params_with(&self, answers: &BTreeMap<String, Value>) -> Value {
+        fn filled(value: &Value, answers: &BTreeMap<String, Value>) -> Value {
+            match value {
+                Value::String(text) => {
+                    let found = text.strip_prefix('$').and_then(|place| {
+                        let (name, field) = place.split_once('.')?;
+                        answers.get(name)?.get(field)
+                    });
+                    found.unwrap_or(value).clone()
+                }
+                Value::Array(all) => all.iter().map(|one| filled(one, answers)).collect(),
+                Value::Object(fields) => {
+                    fields.iter().map(|(name, one)| (name.clone(), filled(one, answers))).collect()
+                }
+                Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
+            }
+        }
+        filled(&self.params, answers)
+    }
+
     /// What is wrong with what came of it; `None` where it was expected.
     pub fn missed(&self, response: &ToolResponse) -> Option<String> {
         let status = serde_json::to_value(response.status).ok();
@@ -235,7 +324,13 @@ impl Beat {
         let code = response.error.as_ref().map(|error| error.code().as_str());
         let met = self.expect.iter().any(|one| *one == status || Some(one.as_str()) == code);
         if met || self.expect.is_empty() {
-            return None;
+            return self.want.iter().find_map(|(field, wanted)| {
+                let came = response.data.as_ref().and_then(|data| data.get(field)).unwrap_or(&Value::Null);
+                (came != wanted).then(|| {
+                    let came = SafeText::clean(&came.to_string(), 200);
+                    format!("expected {field} to be {wanted}, came {came}")
+                })
+            });
         }
         let message = response.error.as_ref().map(|error| format!(" ({})", error.message())).unwrap_or_default();
         let came = code.map_or(status.clone(), |code| format!("{status} {code}"));

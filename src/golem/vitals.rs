@@ -13,6 +13,7 @@ use alloy::providers::bindings::IMulticall3;
 use super::phase::{PhaseMachine, Reading, Runway};
 use crate::abi::erc20::Erc20;
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::multicall::Calls;
@@ -46,8 +47,6 @@ pub struct Gauge {
     account: Address,
     born_at: u64,
     lifespan_seconds: Option<u64>,
-    failures_limit: u32,
-    stop_loss_bps: u64,
     high_water: Option<Usd>,
     failures: u32,
     gas: VecDeque<(u64, U256)>,
@@ -62,10 +61,6 @@ pub struct Terms {
     pub high_water: Option<Usd>,
     /// How long it is given.
     pub lifespan_seconds: Option<u64>,
-    /// Failures in a row it may have.
-    pub failures_limit: u32,
-    /// At which drawdown its stop-loss acts, in basis points.
-    pub stop_loss_bps: u64,
 }
 
 impl Gauge {
@@ -75,9 +70,17 @@ impl Gauge {
     /// `WALLET_NOT_CONFIGURED` where there is none.
     pub fn new(world: Arc<World>, terms: Terms) -> Result<Self, ToolError> {
         let account = world.account(None)?;
-        let Terms { born_at, high_water, lifespan_seconds, failures_limit, stop_loss_bps } = terms;
+        let Terms { born_at, high_water, lifespan_seconds } = terms;
         let (failures, gas) = (0, VecDeque::new());
-        Ok(Self { world, account, born_at, lifespan_seconds, failures_limit, stop_loss_bps, high_water, failures, gas })
+        Ok(Self { world, account, born_at, lifespan_seconds, high_water, failures, gas })
+    }
+
+    /// Failures in a row that the policy in force lets it have, and at which drawdown its stop-loss acts, in basis
+    /// points. Where no policy is in force nothing is signed, so the strictest reading does no harm.
+    fn limits(&self) -> (u32, u64) {
+        let Some(rules) = &self.world.rules else { return (1, 0) };
+        let caps = rules.policy().caps(Phase::Thriving, true);
+        (caps.failures, u64::from(caps.stop_loss.get()))
     }
 
     /// Notes how many writes in a row have failed.
@@ -115,7 +118,7 @@ impl Gauge {
             feed_grade: worth.equity.is_some(),
             runway: self.runway(now, worth.gas_wei),
             failures: self.failures,
-            failures_limit: self.failures_limit,
+            failures_limit: self.limits().0,
             age_seconds: now.saturating_sub(self.born_at) / 1_000,
             lifespan_seconds: self.lifespan_seconds,
         };
@@ -154,7 +157,7 @@ impl Gauge {
             equity: worth.equity,
             high_water: self.high_water,
             drawdown_bps: reading.drawdown_bps,
-            stop_loss_bps: self.stop_loss_bps,
+            stop_loss_bps: self.limits().1,
             gas_runway_seconds: match reading.runway {
                 Runway::Seconds(seconds) => Some(seconds),
                 Runway::Unused | Runway::Unknown => None,

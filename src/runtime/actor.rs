@@ -9,23 +9,27 @@ use std::sync::Arc;
 use futures::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Attendance, Clock};
 use crate::base::id::GolemId;
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::engine::{Executor, World};
 use crate::fabric::{EventKind, Fabric};
 use crate::golem::archetype::Archetypes;
+use crate::golem::life::Played;
+use crate::golem::scenario::Scenario;
 use crate::safety::stop::StopFile;
 use crate::store::Store;
 
-pub use living::Living;
+pub use living::{HEARTBEAT, Living};
 
-/// A show that the operator asked for, by its name or its file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ShowAsked {
-    /// Which.
-    pub name: String,
+/// The show that an actor was born with: the session gives its cues, and both tell how it goes.
+#[derive(Debug, Clone)]
+pub struct Script {
+    /// The show.
+    pub scenario: Scenario,
+    /// How it goes.
+    pub played: watch::Sender<Played>,
 }
 
 /// What an actor gets.
@@ -44,7 +48,7 @@ pub struct Seat {
     /// What the operator says to it.
     pub words: mpsc::Receiver<SafeText>,
     /// The shows it is to play.
-    pub shows: mpsc::Receiver<ShowAsked>,
+    pub shows: mpsc::Receiver<Scenario>,
     /// The stop in force. From [`StopLevel::Pause`] on nothing new begins; the pipeline holds that in any case.
     pub stop: watch::Receiver<Option<StopLevel>>,
     /// The role it has.
@@ -59,12 +63,19 @@ pub struct Seat {
     pub stop_file: StopFile,
     /// Set when the session ends: begin nothing new, and return once all calls are answered.
     pub leaving: watch::Receiver<bool>,
+    /// Holds the time, where somebody moves it, until the actor takes part in it by itself.
+    pub attendance: Attendance,
 }
 
 /// Somebody who lives in a session.
 pub trait Actor: Send {
     /// Lives, until told to leave.
     fn live(self: Box<Self>, seat: Seat) -> BoxFuture<'static, ()>;
+
+    /// The show it plays, where it plays one.
+    fn script(&self) -> Option<Script> {
+        None
+    }
 }
 
 impl Seat {

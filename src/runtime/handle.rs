@@ -122,6 +122,8 @@ pub enum Command {
         /// Which.
         name: String,
     },
+    /// Let the next moment of a show come, where they come one by one.
+    Step,
     /// Leave: ends the session.
     Leave(LeaveMode),
 }

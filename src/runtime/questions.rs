@@ -108,6 +108,8 @@ pub enum About {
         /// Failures in a row.
         failures: u32,
     },
+    /// What a dead Golem held is to be sold.
+    SellAfterDeath,
 }
 
 /// A looser policy.

@@ -40,8 +40,8 @@ pub(super) fn hash(text: &str, parameter: &str) -> Result<B256, ToolError> {
 }
 
 /// A Permit2 nonce that nobody else draws: 256 random bits.
-pub(super) fn random_nonce() -> U256 {
-    U256::from_be_bytes(rand::random::<[u8; 32]>())
+pub(super) fn random_nonce(world: &World) -> U256 {
+    U256::from_be_bytes(world.chance.word())
 }
 
 /// The last card of an order, as a machine reads it.

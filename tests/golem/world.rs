@@ -31,7 +31,7 @@ use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 pub struct House {
@@ -54,15 +54,15 @@ pub struct Life {
     pub words: mpsc::Sender<SafeText>,
     pub leave: watch::Sender<bool>,
     pub stopped: watch::Sender<Option<StopLevel>>,
-    played: Option<oneshot::Receiver<Played>>,
+    played: watch::Receiver<Played>,
     pub running: JoinHandle<()>,
 }
 
 impl Life {
     /// How its brain ended: what was wrong, nothing where all was well.
     pub async fn brains_end(&mut self) -> Vec<String> {
-        let played = self.played.take().unwrap();
-        tokio::time::timeout(Duration::from_secs(120), played).await.expect("the brain goes on").unwrap().missed
+        let over = self.played.wait_for(Played::is_over);
+        tokio::time::timeout(Duration::from_secs(120), over).await.expect("the brain goes on").unwrap().missed.clone()
     }
 
     /// Ends it as a session does.
@@ -162,7 +162,7 @@ impl House {
         let (words, heard) = mpsc::channel(16);
         let (leave, leaving) = watch::channel(false);
         let (stopped, stop) = watch::channel(None);
-        let (told, played) = oneshot::channel();
+        let (told, played) = watch::channel(Played::default());
         let pi = self.golem(name, role);
         let config = LifeConfig {
             pi: pi.clone(),
@@ -172,22 +172,22 @@ impl House {
             stop,
             leaving,
             words: heard,
+            shows: mpsc::channel(1).1,
+            played: told,
+            attendance: self.clock.attend(),
             clock: self.clock.clone(),
             fabric: self.fabric.clone(),
             golem_id: name.parse().unwrap(),
             heartbeat: Duration::from_secs(3_600),
             speed: 1,
             lifespan_seconds: None,
-            failures_limit: 3,
-            stop_loss_bps: 1_000,
             brain: Some(brain),
         };
-        let played_by = move |outcome: Played| drop(told.send(outcome));
         let running = tokio::spawn(async move {
             let quiet = Scenario::quiet(&"led by a brain");
-            live(config, quiet, played_by).await.unwrap();
+            live(config, quiet).await.unwrap();
         });
-        Life { pi, words, leave, stopped, played: Some(played), running }
+        Life { pi, words, leave, stopped, played, running }
     }
 
     /// Gives the wallet so much of a token that anybody may mint, from an account that is not the Golem's.
@@ -246,6 +246,10 @@ impl House {
 
     pub fn papers(&self, name: &str) -> Papers {
         Papers::in_folder(self.folder.path().join("golems").join(name))
+    }
+
+    pub fn sandbox(&self) -> &Sandbox {
+        self.sandbox.as_ref().unwrap()
     }
 
     pub fn events(&self) -> Receiver {

@@ -25,6 +25,7 @@ use super::{
     Setting, paths,
 };
 use crate::base::{
+    model::{OnDeath, UnknownName},
     text::{SafeText, nearest},
     units::Usd,
 };
@@ -44,6 +45,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("chains.NAME.relay_status", "where that relay tells the status of a transaction, by hash"),
     ("chains.NAME.data_fee_oracle", "the contract that tells what that rollup asks beside gas, or none"),
     ("account", "the key that acts, as `bardo keys list` names it; on devnets development:N"),
+    ("on_death", "what becomes of a Golem's holdings when it dies: ask, sell (on devnets only) or keep"),
     ("safety.permit_seconds", "how long a previewed action can be done"),
     ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
     ("safety.receipt_patience_seconds", "how long a receipt is waited for"),
@@ -75,6 +77,7 @@ const TOP: &[&str] = &[
     "data_dir",
     "log",
     "account",
+    "on_death",
     "chains",
     "console",
     "golem",
@@ -115,6 +118,7 @@ pub(super) struct File {
     pub chains: BTreeMap<String, ChainSettings>,
     pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
     pub account: Option<Setting<String>>,
+    pub on_death: Option<Setting<OnDeath>>,
     pub safety: SafetySettings,
     pub order_types: BTreeMap<String, Setting<String>>,
     pub quotes: QuoteSettings,
@@ -164,6 +168,12 @@ impl Source<'_> {
                 "log" => file.log = Some(self.setting(value, self.string(name, value, "a string such as \"info\"")?)),
                 "account" => {
                     file.account = Some(self.setting(value, self.string(name, value, "a key's name in quotes")?))
+                }
+                "on_death" => {
+                    let text = self.string(name, value, "a string such as \"ask\"")?;
+                    let read =
+                        text.parse().map_err(|error: UnknownName| self.bad(value.span(), name, &error.to_string()))?;
+                    file.on_death = Some(self.setting(value, read));
                 }
                 "safety" => file.safety = self.safety(value)?,
                 "chains" => file.chains = self.chains(value)?,

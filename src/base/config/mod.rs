@@ -14,6 +14,7 @@ use std::{collections::BTreeMap, fmt, path::PathBuf};
 
 use alloy::primitives::Address;
 
+use crate::base::model::OnDeath;
 use crate::base::units::Usd;
 
 pub use file::{KEYS, TEMPLATE};
@@ -51,6 +52,8 @@ pub struct Config {
     pub prices: BTreeMap<String, Setting<BTreeMap<String, Usd>>>,
     /// Which account acts, in its user's words; not yet looked up.
     pub account: Option<Setting<String>>,
+    /// What becomes of what a Golem holds when it dies.
+    pub on_death: Setting<OnDeath>,
     /// How long the safety pipeline waits for what, and what it takes for a price.
     pub safety: SafetySettings,
     /// Which auction is used for UniswapX orders, by chain, where it is not the chain's own.
@@ -318,6 +321,7 @@ impl Config {
             chains,
             prices: file.prices,
             account,
+            on_death: file.on_death.unwrap_or(Setting { value: OnDeath::Ask, origin: Origin::Default }),
             safety: file.safety,
             order_types: file.order_types,
             quotes: file.quotes.over(environment)?,

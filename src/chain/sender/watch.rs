@@ -3,6 +3,7 @@
 //!
 //! All transactions signed for one nonce are looked at together, since one of them at most can happen.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256};
@@ -138,9 +139,9 @@ impl Sender {
             match &mut head {
                 // The devnet says when there is a block; the pause is for a chain whose clock stands still.
                 Some(head) => {
-                    let _either = tokio::time::timeout(pause, head.changed()).await;
+                    let _either = futures::future::select(self.0.clock.pause(pause), pin!(head.changed())).await;
                 }
-                None => tokio::time::sleep(pause).await,
+                None => self.0.clock.pause(pause).await,
             }
         }
     }

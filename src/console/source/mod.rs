@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use crate::base::config::Config;
 use crate::base::text::SafeText;
 use crate::fabric::{JournalError, read_journal};
-use crate::golem::scenario::Scenario;
-use crate::runtime::actor::Living;
 use crate::runtime::handle::{Handle, News};
 use crate::runtime::market::model::Update;
 use crate::runtime::replay;
@@ -18,11 +16,6 @@ pub type Source = Box<dyn FnOnce() -> Handle + Send>;
 /// A session in this process, on the network that `config` asks for.
 pub fn session(config: Config, options: SessionOptions) -> Source {
     Box::new(move || Session::open(config, options))
-}
-
-/// A session in this process with a Golem that plays this show and lives on, so many times faster than it is written.
-pub fn show(config: Config, options: SessionOptions, scenario: Scenario, speed: u32) -> Source {
-    Box::new(move || Session::open_with(config, options, Box::new(Living::playing(scenario).at_speed(speed))))
 }
 
 /// A recorded run. Answers why it cannot be played before the console opens.

@@ -89,6 +89,7 @@ pub fn meant(line: &str) -> Meant {
         ("paper", [] | ["on"]) => send(Command::EnterPaper),
         ("paper", ["off"]) => send(Command::AskToLeavePaper),
         ("breaker", ["reset"]) => send(Command::AskToResetBreaker),
+        ("step", []) => send(Command::Step),
         ("scenario", name) if !name.is_empty() => send(Command::Scenario { name: name.join(" ") }),
         ("mine", rest) => devnet(rest, "1", |chain_id, count| DevnetControl::Mine { chain_id, blocks: count }),
         ("advance", rest) => {

@@ -260,7 +260,9 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
         (About::Action(_), true) => "The calls as they would be signed (d goes back)",
         (About::Action(_), false) => "What changes, where it goes, checks",
         (About::Policy(_), _) => "What changes",
-        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. }, _) => "What it means",
+        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellAfterDeath, _) => {
+            "What it means"
+        }
     }
 }
 
@@ -290,6 +292,10 @@ fn body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
         About::ResetBreaker { failures } => {
             rows.push(Row::new(format!("{failures} failures in a row opened it."), Role::Dialog));
             rows.push(Row::new("Closed, new trades may begin at once.", Role::StateCare));
+        }
+        About::SellAfterDeath => {
+            rows.push(Row::new("A yes sells all tokens for USDC, as far as your policy lets it.", Role::StateCare));
+            rows.push(Row::new("A no leaves everything where it is: in your wallet.", Role::Dialog));
         }
     }
     rows

@@ -181,6 +181,29 @@ impl Memory {
         kept.await.map_err(unavailable)
     }
 
+    /// Keeps many at once, all or none, as when a memory is brought in from elsewhere.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn record_all(&self, episodes: Vec<Episode>) -> Result<(), ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let kept = self.store.write(move |transaction| {
+            let mut topics = Vec::new();
+            for episode in &episodes {
+                episode.insert(transaction, &golem_id)?;
+                match topics.iter_mut().find(|(topic, _)| *topic == &episode.topic) {
+                    Some((_, at)) => *at = episode.at,
+                    None => topics.push((&episode.topic, episode.at)),
+                }
+            }
+            for (topic, at) in topics {
+                learn(transaction, &golem_id, topic, at)?;
+            }
+            Ok::<_, StoreError>(())
+        });
+        kept.await.map_err(unavailable)
+    }
+
     /// The last episodes about this topic, the newest first.
     ///
     /// # Errors

@@ -1,13 +1,13 @@
 //! The Golem in the session's seat: its eight tools over the seat's executor, and a life of its own.
 
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 
-use super::{Actor, Seat};
+use super::{Actor, Script, Seat};
 use crate::base::text::SafeText;
 use crate::engine::Catalog;
 use crate::fabric::{EventKind, GolemThought};
@@ -21,26 +21,23 @@ use crate::runtime::data::DataFolder;
 use crate::tools::ALL_TOOL_DEFS;
 
 /// Time between two heartbeats.
-const HEARTBEAT: Duration = Duration::from_secs(2);
+pub const HEARTBEAT: Duration = Duration::from_secs(2);
 /// The dwell of shows, in milliseconds.
 const SHOW_DWELL: u64 = 10_000;
-/// Failures in a row, and the stop-loss in basis points, as the demo's policy has them.
-const FAILURES: u32 = 3;
-const STOP_LOSS_BPS: u64 = 1_000;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Living {
     scenario: Scenario,
     speed: u32,
-    heard: Mutex<Option<oneshot::Sender<Played>>>,
+    played: watch::Sender<Played>,
     brain: Mutex<Option<Box<dyn Brain>>>,
 }
 
 impl Living {
     /// A Golem that plays this and lives on.
     pub fn playing(scenario: Scenario) -> Self {
-        Self { scenario, speed: 1, heard: Mutex::new(None), brain: Mutex::new(None) }
+        Self { scenario, speed: 1, played: watch::Sender::new(Played::default()), brain: Mutex::new(None) }
     }
 
     /// The same so many times faster.
@@ -53,23 +50,37 @@ impl Living {
     /// The same with a brain of its own: where there is one it decides, and no scenario is played.
     #[must_use]
     pub fn led_by(self, brain: Option<Box<dyn Brain>>) -> Self {
-        *self.brain.lock().unwrap_or_else(PoisonError::into_inner) = brain;
+        *self.lock() = brain;
         self
     }
 
-    /// The same, with somebody who hears how the show went.
-    #[must_use]
-    pub fn heard_by(self, who: oneshot::Sender<Played>) -> Self {
-        *self.heard.lock().unwrap_or_else(PoisonError::into_inner) = Some(who);
-        self
+    /// Its brain. Nothing panics while it holds this lock.
+    fn lock(&self) -> MutexGuard<'_, Option<Box<dyn Brain>>> {
+        self.brain.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the show goes, from now on.
+    pub fn played(&self) -> watch::Receiver<Played> {
+        self.played.subscribe()
     }
 }
 
 impl Actor for Living {
+    fn script(&self) -> Option<Script> {
+        // A brain has no cues.
+        let plays = self.lock().is_none();
+        plays.then(|| Script { scenario: self.scenario.clone(), played: self.played.clone() })
+    }
+
     fn live(self: Box<Self>, seat: Seat) -> BoxFuture<'static, ()> {
         Box::pin(async move {
-            let (fabric, golem_id) = (seat.fabric.clone(), seat.golem_id.clone());
+            let (fabric, golem_id, played) = (seat.fabric.clone(), seat.golem_id.clone(), self.played.clone());
             if let Err(why) = self.lead(seat).await {
+                // Nobody is left to wait for.
+                played.send_modify(|played| {
+                    played.missed.push(why.clone());
+                    (played.done, played.cued) = (true, true);
+                });
                 let text = SafeText::clean(&format!("I cannot live here: {why}"), 400);
                 fabric.emit(&golem_id, None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
             }
@@ -96,6 +107,7 @@ impl Living {
             golem_id: seat.golem_id.clone(),
         })
         .map_err(|error| told(&error))?;
+        let brain = self.lock().take();
         let config = LifeConfig {
             pi,
             world: seat.world,
@@ -104,25 +116,17 @@ impl Living {
             stop: seat.stop,
             leaving: seat.leaving,
             words: seat.words,
+            shows: seat.shows,
+            played: self.played,
+            attendance: seat.attendance,
             clock: seat.clock,
             fabric: seat.fabric,
             golem_id: seat.golem_id,
             heartbeat: HEARTBEAT,
             speed: self.speed,
             lifespan_seconds: None,
-            failures_limit: FAILURES,
-            stop_loss_bps: STOP_LOSS_BPS,
-            brain: self.brain.lock().unwrap_or_else(PoisonError::into_inner).take(),
+            brain,
         };
-        let heard = self.heard.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // Shows that are asked for later are played by nobody yet: a Golem plays the one it was born with.
-        let _shows = seat.shows;
-        let told_of = move |played: Played| {
-            if let Some(heard) = heard {
-                // Whoever wanted to hear may have gone.
-                let _gone = heard.send(played);
-            }
-        };
-        live(config, self.scenario, told_of).await.map_err(|error| told(&error))
+        live(config, self.scenario).await.map_err(|error| told(&error))
     }
 }

@@ -32,6 +32,8 @@ pub(super) enum Own {
         /// Failures in a row.
         failures: u32,
     },
+    /// What a dead Golem held is to be sold.
+    SellAfterDeath,
 }
 
 #[derive(Debug, Clone)]
@@ -76,7 +78,7 @@ impl OwnQuestions {
         let before = state.1.len();
         state.1.retain(|laid| match &laid.own {
             Own::Lower { from, .. } => from == in_force,
-            Own::LeavePaper | Own::ResetBreaker { .. } => true,
+            Own::LeavePaper | Own::ResetBreaker { .. } | Own::SellAfterDeath => true,
         });
         state.1.len() < before
     }
@@ -110,6 +112,11 @@ fn question(laid: &Laid, money: Money) -> Question {
             "Close the failure breaker: trading goes on".to_owned(),
             "lets more through than now",
             About::ResetBreaker { failures: *failures },
+        ),
+        Own::SellAfterDeath => (
+            "The Golem has died: sell what it held".to_owned(),
+            "nobody trades with it any more",
+            About::SellAfterDeath,
         ),
     };
     plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)

@@ -9,7 +9,9 @@ use tokio::sync::{mpsc, watch};
 use super::asking::OwnQuestions;
 use super::stage::Stage;
 use super::tally::Tally;
+use super::time::UNHURRIED;
 use super::{Brake, SessionOptions, tell};
+use crate::base::chance::Chance;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
 use crate::base::error::ToolError;
@@ -17,7 +19,8 @@ use crate::base::id::{GolemId, InstanceId};
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
-use crate::engine::{ApprovalMode, Catalog, Executor, ExecutorConfig};
+use crate::custody::RevocableAccount;
+use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
 use crate::golem::archetype::Archetypes;
 use crate::runtime::data::DataFolder;
@@ -55,7 +58,8 @@ pub(super) async fn boot(
     let sandbox = SandboxConfig {
         seed: options.seed,
         start_time: clock.now_seconds(),
-        pace: Pace::Live,
+        // Where time is its own, blocks are made as it passes.
+        pace: if options.time.is_some() { Pace::Every(UNHURRIED) } else { Pace::Live },
         clock: Some(clock.clone()),
         market: MarketMode::On,
         keeper: true,
@@ -71,7 +75,14 @@ pub(super) async fn boot(
     let told = |error: ToolError| error.message().to_owned();
     let rules = runtime::rules(config, &opened, &ledger).await.map_err(told)?;
     opened.world = opened.world.under(Arc::clone(&rules));
+    if options.time.is_some() {
+        if opened.sandbox.is_none() {
+            return Err("only a devnet inside this process can have a time of its own".to_owned());
+        }
+        opened.world.chance = Chance::seeded(options.seed);
+    }
     let (phase, phase_now) = watch::channel(Phase::Thriving);
+    let mut revocation = None;
     let acting = match account::pick(config, &opened.world).map_err(told)? {
         None => None,
         Some(picked) => {
@@ -94,7 +105,13 @@ pub(super) async fn boot(
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
     let world = Arc::new(opened.world.with_orders(orders));
-    let executor = |golem_id: &GolemId, catalog: &Catalog| {
+    // The Golem's hands are the same account's, until they are taken away.
+    let golems = acting.clone().map(|acting| {
+        let (account, taken) = RevocableAccount::new(Arc::clone(&acting.account));
+        revocation = Some(taken);
+        Acting { account: Arc::new(account), ..acting }
+    });
+    let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<Acting>| {
         Executor::new(ExecutorConfig {
             catalog: catalog.clone(),
             world: Arc::clone(&world),
@@ -108,8 +125,8 @@ pub(super) async fn boot(
     };
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {
-        golem: executor(&options.golem_id, &reach),
-        operator: executor(&GolemId::operator(), &catalog),
+        golem: executor(&options.golem_id, &reach, &golems),
+        operator: executor(&GolemId::operator(), &catalog, &acting),
         golem_id: options.golem_id.clone(),
         name: options.name.clone(),
         watch_only: options.watch,
@@ -123,6 +140,12 @@ pub(super) async fn boot(
         tally: Arc::new(std::sync::Mutex::new(Tally::default())),
         holdings: watch::Sender::new(Vec::new()),
         stop: watch::Sender::new(None),
+        revocation,
+        on_death: config.on_death.value,
+        has_own_time: options.time.is_some(),
+        halted: std::sync::Mutex::default(),
+        cues: watch::Sender::new(None),
+        steps: tokio::sync::Semaphore::new(0),
         leaving: watch::Sender::new(false),
         running: Arc::new(AtomicU64::new(0)),
         phase,

@@ -15,7 +15,9 @@ use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::chain::devnet::Mining;
 use crate::engine::{Call, Input};
-use crate::runtime::actor::ShowAsked;
+use crate::golem::life::Played;
+use crate::golem::scenario;
+use crate::runtime::actor::Script;
 use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
 use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey};
@@ -121,13 +123,31 @@ impl Stage {
                 None
             }
             Command::Devnet(control) => Some(self.devnet(control).await),
-            Command::Scenario { name } => {
-                let asked = lines.shows.try_send(ShowAsked { name });
-                Some(asked.map(|()| "the show begins".to_owned()).map_err(|_| "nobody here plays shows".to_owned()))
+            Command::Scenario { name } => Some(self.show(&name, lines)),
+            Command::Step => {
+                self.steps.add_permits(1);
+                None
             }
             Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
             Command::Leave(_) => None,
         }
+    }
+
+    /// Lets a show begin in the place of the present one.
+    fn show(&self, name: &str, lines: &Lines) -> Result<String, String> {
+        if self.sandbox.is_none() {
+            return Err("shows are played on a devnet inside this process, and nowhere else".to_owned());
+        }
+        let scenario = scenario::find(name).map_err(|error| error.to_string())?;
+        if scenario.tick.is_some() && !self.has_own_time {
+            return Err(format!("this show has a time of its own: leave, and play it by bardo --scenario {name}"));
+        }
+        lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
+        let told = format!("the show {name} begins");
+        let played = self.cues.borrow().as_ref().map(|script| script.played.clone());
+        let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
+        self.cues.send_replace(Some(Script { scenario, played }));
+        Ok(told)
     }
 
     /// Calls a tool on the operator's behalf, beside everything else.
@@ -143,7 +163,7 @@ impl Stage {
         });
     }
 
-    async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) -> Result<String, String> {
+    async fn answer(self: &Arc<Self>, key: QuestionKey, answer: OperatorAnswer) -> Result<String, String> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
             // The stop comes first: whatever becomes of the answer, nothing is signed after it.
@@ -224,7 +244,7 @@ impl Stage {
         }
     }
 
-    async fn answer_own(&self, number: u64, answer: &OperatorAnswer) -> Result<String, String> {
+    async fn answer_own(self: &Arc<Self>, number: u64, answer: &OperatorAnswer) -> Result<String, String> {
         let own = self.own.take(number).ok_or("this question is over")?;
         match answer.kind() {
             AnswerKind::Once => {}
@@ -242,6 +262,15 @@ impl Stage {
                 let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
                 paper.turn(false);
                 Ok("paper mode is off: from now on things are signed".to_owned())
+            }
+            Own::SellAfterDeath => {
+                let stage = Arc::clone(self);
+                stage.running.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    stage.sell_all().await;
+                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                });
+                Ok("what it held is sold, as far as the policy lets it".to_owned())
             }
             Own::ResetBreaker { .. } => {
                 let rules = self.rules.as_ref().ok_or("no policy is followed here")?;

@@ -9,15 +9,21 @@
 //! | `watching` | what is followed: events, blocks, health, stop file, policy, questions |
 //! | `looking` | the snapshot, and queries |
 //! | `doing` | commands |
+//! | `dying` | what is done when the Golem has died |
 //! | `asking` | questions that are no action's: looser rules, lower stops |
+//! | `cues` | what happens around the Golem in a show |
+//! | `time` | a session's own time, where it does not follow the machine's |
 //! | `tally` | what came of the run, counted from its events |
 
 mod asking;
 mod boot;
+mod cues;
 mod doing;
+mod dying;
 mod looking;
 mod stage;
 mod tally;
+mod time;
 mod watching;
 
 use std::sync::Arc;
@@ -27,7 +33,7 @@ use tokio::sync::{mpsc, watch};
 use super::actor::{Actor, Living};
 use super::handle::{Command, Handle, LeaveMode, News, Sent, SessionEnd};
 use super::market::model::Update;
-use crate::base::clock::{Clock, SystemClock};
+use crate::base::clock::{Clock, SimulatedClock, SystemClock};
 use crate::base::config::Config;
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
@@ -37,6 +43,8 @@ use crate::golem::{archetype, brain, scenario, scenario::Scenario};
 use crate::runtime::data::DataFolder;
 use crate::safety::guardian::Guardian;
 use crate::safety::stop::{InForce, Stop, StopFile};
+
+pub use time::{Pace, TimeOptions};
 
 /// How a session is opened.
 #[derive(Debug, Clone)]
@@ -59,6 +67,10 @@ pub struct SessionOptions {
     pub guardian: Option<Arc<dyn Guardian>>,
     /// Opens the key that the configuration names; without it that key previews, and does not sign.
     pub password: Option<Password>,
+    /// The show that [`Session::open`] plays; without one it is the first tour.
+    pub show: Option<Scenario>,
+    /// A time of its own, on an embedded devnet; without one it follows the machine's clock.
+    pub time: Option<TimeOptions>,
 }
 
 impl Default for SessionOptions {
@@ -74,6 +86,8 @@ impl Default for SessionOptions {
             scenarios: Vec::new(),
             guardian: None,
             password: None,
+            show: None,
+            time: None,
         }
     }
 }
@@ -87,12 +101,18 @@ impl Session {
     /// the brain that `config` names. Must be called on a tokio runtime, and returns at once: everything is told through
     /// the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
-        let show = scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
-        let golem = match brain::Choice::of(&config.golem) {
-            Ok(choice) => Living::playing(show).led_by(choice.make()),
-            Err(why) => Living::playing(Scenario::quiet(&why)),
+        let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
+        let show = options.show.clone().unwrap_or_else(first);
+        let (golem, led) = match brain::Choice::of(&config.golem).map(brain::Choice::make) {
+            Ok(brain) => {
+                let led = brain.is_some();
+                (Living::playing(show).led_by(brain), led)
+            }
+            Err(why) => (Living::playing(Scenario::quiet(&why)), false),
         };
-        Self::open_with(config, options, Box::new(golem))
+        // Nobody can tell when a brain is done with a moment: it lives in the machine's time.
+        let time = options.time.filter(|_| !led);
+        Self::open_with(config, SessionOptions { time, ..options }, Box::new(golem))
     }
 
     /// The same with somebody else living in it.
@@ -151,7 +171,11 @@ pub const HOLD_REASON: &str = "held by the operator: no choice made yet";
 
 async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
     let SessionEnd { mut commands, news } = end;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let simulated = options.time.map(|_| SimulatedClock::at(time::BEGINS_AT));
+    let clock: Arc<dyn Clock> = match &simulated {
+        Some(simulated) => Arc::new(simulated.clone()),
+        None => Arc::new(SystemClock),
+    };
     let brake = Brake::of(&config, clock.clone());
     let mut booting = Box::pin(boot::boot(&config, &options, clock, brake.clone(), news.clone()));
     let stage = loop {
@@ -169,7 +193,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
         }
     };
     drop(booting);
-    stage.run(options, actor, commands).await;
+    stage.run(options, actor, commands, simulated).await;
 }
 
 /// Nothing stands, and nothing will: only leaving is left.

@@ -1,25 +1,28 @@
 //! Everything that stands while a session runs, and its one loop.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::asking::OwnQuestions;
 use super::tally::Tally;
 use super::{Brake, SessionOptions, tell};
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, SimulatedClock};
 use crate::base::id::GolemId;
-use crate::base::model::{Phase, Profile, StopLevel};
+use crate::base::model::{OnDeath, Phase, Profile, StopLevel};
 use crate::base::text::SafeText;
+use crate::custody::Revocation;
 use crate::engine::{Catalog, Entry, Executor, Paper, World, categories_of};
 use crate::fabric::Fabric;
 use crate::golem::archetype::Archetypes;
-use crate::runtime::actor::{Actor, Seat};
+use crate::golem::scenario::Scenario;
+use crate::runtime::actor::{Actor, Script, Seat};
 use crate::runtime::data::Ledger;
 use crate::runtime::handle::{ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
 use crate::runtime::market::model::Network;
@@ -53,6 +56,18 @@ pub(super) struct Stage {
     pub tally: Arc<Mutex<Tally>>,
     pub holdings: watch::Sender<Vec<ChainHoldings>>,
     pub stop: watch::Sender<Option<StopLevel>>,
+    /// Takes the Golem's hands away.
+    pub revocation: Option<Revocation>,
+    /// What becomes of its holdings when it dies.
+    pub on_death: OnDeath,
+    /// Whether time is the session's own.
+    pub has_own_time: bool,
+    /// Chains that a show lets make no blocks.
+    pub halted: Mutex<BTreeSet<u64>>,
+    /// The show whose cues are given.
+    pub cues: watch::Sender<Option<Script>>,
+    /// How many moments of a show may still come, where they come one by one.
+    pub steps: Semaphore,
     pub leaving: watch::Sender<bool>,
     /// Calls made by hand that are not answered yet.
     pub running: Arc<AtomicU64>,
@@ -74,7 +89,7 @@ pub(super) struct Stage {
 /// The ways to the actor.
 pub(super) struct Lines {
     pub words: mpsc::Sender<SafeText>,
-    pub shows: mpsc::Sender<crate::runtime::actor::ShowAsked>,
+    pub shows: mpsc::Sender<Scenario>,
 }
 
 impl Stage {
@@ -83,7 +98,13 @@ impl Stage {
     }
 
     /// Runs until the console leaves or has gone.
-    pub(super) async fn run(self, options: SessionOptions, actor: Box<dyn Actor>, mut commands: mpsc::Receiver<Sent>) {
+    pub(super) async fn run(
+        self,
+        options: SessionOptions,
+        actor: Box<dyn Actor>,
+        mut commands: mpsc::Receiver<Sent>,
+        simulated: Option<SimulatedClock>,
+    ) {
         let stage = Arc::new(self);
         let (words, heard) = mpsc::channel(WAITING);
         let (shows, asked) = mpsc::channel(WAITING);
@@ -108,9 +129,16 @@ impl Stage {
             store: stage.ledger.store.clone(),
             stop_file: stage.brake.file.clone(),
             leaving: stage.leaving.subscribe(),
+            attendance: stage.clock.attend(),
         };
+        stage.cues.send_replace(actor.script());
         let mut watched = super::watching::Watched::new(&stage);
         let life = if options.watch { None } else { Some(tokio::spawn(actor.live(seat))) };
+        tasks.spawn(super::dying::follow(Arc::clone(&stage), stage.on_death));
+        match (simulated, options.time) {
+            (Some(clock), Some(time)) => drop(tasks.spawn(super::time::conduct(Arc::clone(&stage), clock, time))),
+            _ => drop(tasks.spawn(super::cues::follow(Arc::clone(&stage)))),
+        }
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut desk = stage.desk.as_ref().map(ApprovalDesk::watch);

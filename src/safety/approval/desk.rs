@@ -196,6 +196,7 @@ impl ApprovalDesk {
             preview,
             answered,
             ends: Instant::now() + wait,
+            ends_at,
             passes_by_itself,
             over: false,
             told: false,
@@ -269,6 +270,13 @@ impl ApprovalDesk {
     }
 }
 
+/// Waits until the clock shows `moment`, in milliseconds since the Unix epoch.
+async fn reaches(clock: &dyn Clock, moment: u64) {
+    while let Some(left) = moment.checked_sub(clock.now_millis()).filter(|left| *left > 0) {
+        clock.pause(Duration::from_millis(left)).await;
+    }
+}
+
 /// One open question, for whoever asked it. Dropped, the question is withdrawn.
 #[must_use = "a ticket that is dropped withdraws its question"]
 pub struct Ticket {
@@ -277,6 +285,8 @@ pub struct Ticket {
     preview: Arc<Preview>,
     answered: oneshot::Receiver<Answered>,
     ends: Instant,
+    /// The same by the clock, in milliseconds since the Unix epoch.
+    ends_at: u64,
     passes_by_itself: bool,
     over: bool,
     /// Whether the question is on the trail.
@@ -298,9 +308,16 @@ impl Ticket {
             }
         }
         let expires = self.preview.permit.expires;
+        let expires_at = self.preview.permit.expires_at;
         let decision = tokio::select! {
             biased;
             answered = &mut self.answered => self.taken(answered),
+            () = reaches(&*self.desk.inner.clock, self.ends_at.min(expires_at)) => {
+                match self.ends_at <= expires_at {
+                    true => self.timed_out(),
+                    false => return Decision::PermitExpired,
+                }
+            }
             () = sleep_until(self.ends) => self.timed_out(),
             () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
         };

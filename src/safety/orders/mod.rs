@@ -425,9 +425,12 @@ impl Orders {
     /// Must be called on a tokio runtime.
     pub fn follow(&self, hands_in: bool) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
+        let clock = Arc::clone(&self.inner.clock);
+        let attendance = clock.attend();
         tokio::spawn(async move {
+            let _attendance = attendance;
             loop {
-                tokio::time::sleep(ROUND).await;
+                clock.pause(ROUND).await;
                 let Some(inner) = inner.upgrade() else { return };
                 let orders = Self { inner };
                 let round = if hands_in { orders.round().await } else { orders.look_at_all().await };

@@ -233,7 +233,7 @@ impl Pipeline {
         let (hash, before) = (last.hash, Before::of(before));
         let pipeline = self.clone();
         tokio::spawn(async move {
-            let _at_work = at_work;
+            let (_at_work, _attendance) = (at_work, pipeline.inner.clock.attend());
             loop {
                 let rules = WaitRules { patience: LOOK_AGAIN, resend: pipeline.inner.rules.stop().is_none() };
                 match sender.wait(hash, rules).await {
@@ -243,7 +243,7 @@ impl Pipeline {
                         return;
                     }
                     Ok(_) => {}
-                    Err(_) => tokio::time::sleep(LOOK_AGAIN).await,
+                    Err(_) => pipeline.inner.clock.pause(LOOK_AGAIN).await,
                 }
             }
         });

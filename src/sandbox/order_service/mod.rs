@@ -8,6 +8,7 @@ mod fillers;
 mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy::eips::BlockId;
@@ -122,12 +123,18 @@ pub struct OrderService {
     deployment: Arc<Deployment>,
     cast: Cast,
     book: Arc<Mutex<Book>>,
+    fillers_rest: Arc<AtomicBool>,
 }
 
 impl OrderService {
     /// An empty book for a furnished chain.
     pub fn new(seed: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
-        Self { seed, deployment, cast, book: Arc::default() }
+        Self { seed, deployment, cast, book: Arc::default(), fillers_rest: Arc::default() }
+    }
+
+    /// Lets the fillers look away from the book, or look again.
+    pub fn set_fillers_rest(&self, rest: bool) {
+        self.fillers_rest.store(rest, Ordering::SeqCst);
     }
 
     /// Who cosigns.
@@ -248,6 +255,9 @@ impl OrderService {
 
     /// What the fillers send in the block that is made next.
     pub(super) fn fills(&self, chain: &Chain, prices: &Prices) -> Vec<cast::Order> {
+        if self.fillers_rest.load(Ordering::SeqCst) {
+            return Vec::new();
+        }
         let mut book = self.lock();
         let Book { entries, attempts, .. } = &mut *book;
         let open = entries.iter().filter(|(_, entry)| entry.status == Status::Open);

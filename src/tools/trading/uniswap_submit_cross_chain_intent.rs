@@ -235,7 +235,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let intent = Intent {
         origin_settler: settler,
         user: account,
-        nonce: random_nonce(),
+        nonce: random_nonce(world),
         origin_chain_id: from.chain_id,
         // It has to be locked in the first half, so that there is time to deliver.
         open_deadline: time(params.deadline / 2)?,

@@ -1,0 +1,48 @@
+//! Where random words come from: the machine, or a seed for shows that are to go the same way each time.
+//!
+//! Not for keys: whoever knows the seed knows every word.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+/// A source of random words. A clone draws from the same source.
+#[derive(Debug, Clone, Default)]
+pub struct Chance(Option<Arc<Mutex<ChaCha8Rng>>>);
+
+impl Chance {
+    /// The machine's own.
+    pub fn machine() -> Self {
+        Self::default()
+    }
+
+    /// One that gives the same words in the same order for the same seed.
+    pub fn seeded(seed: u64) -> Self {
+        Self(Some(Arc::new(Mutex::new(ChaCha8Rng::seed_from_u64(seed)))))
+    }
+
+    /// The next 256 bits.
+    pub fn word(&self) -> [u8; 32] {
+        match &self.0 {
+            None => rand::random(),
+            Some(seeded) => seeded.lock().unwrap_or_else(PoisonError::into_inner).random(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_decides_its_words_and_the_machine_never_says_one_twice() {
+        let (one, same, other) = (Chance::seeded(1), Chance::seeded(1), Chance::seeded(2));
+        let shared = one.clone();
+        let words = [one.word(), shared.word()];
+        assert_ne!(words[0], words[1]);
+        assert_eq!(words, [same.word(), same.word()]);
+        assert_ne!(words[0], other.word());
+        assert_ne!(Chance::machine().word(), Chance::machine().word());
+    }
+}

@@ -1,0 +1,173 @@
+//! What can end a Golem, and what is left of its hands afterwards.
+
+use std::sync::Arc;
+
+use alloy::primitives::{U256, aliases::U24, aliases::U160};
+use alloy::sol_types::SolCall;
+use bardo::abi::uniswap_v3::SwapRouter02;
+use bardo::base::model::Phase;
+use bardo::custody::RevocableAccount;
+use bardo::engine::Status;
+use bardo::golem::phase::{PhaseMachine, PhaseRules};
+use bardo::golem::vitals::{Gauge, Terms};
+use bardo::sandbox::cast::{Cast, Order, Role, send};
+use bardo::sandbox::genesis::Pool;
+use bardo::sandbox::keeper::FeedFault;
+use bardo::sandbox::market;
+use bardo::sandbox::plan::{Token, Venue};
+use bardo::sandbox::target::{Asset, Shock};
+
+use crate::world::{House, permit, swap};
+
+const DWELL: u64 = 10_000;
+
+fn terms() -> Terms {
+    Terms { born_at: 0, high_water: None, lifespan_seconds: None }
+}
+
+/// Reads vitals every two seconds for three dwells, and says where that leads.
+async fn lives_through(gauge: &mut Gauge, machine: &mut PhaseMachine, now: &mut u64) -> Phase {
+    for _ in 0..3 * DWELL / 2_000 {
+        *now += 2_000;
+        let (reading, _) = gauge.read(*now).await;
+        machine.observe(&reading, *now);
+    }
+    machine.phase()
+}
+
+fn of_weth(pool: &Pool) -> bool {
+    let tokens = [pool.token0.token, pool.token1.token];
+    tokens.contains(&Token::Weth) && tokens.contains(&Token::Usdc)
+}
+
+/// Sells so much WETH into every pool of WETH and USDC on ethereum that its price there falls to about a third.
+async fn bend_the_pools(house: &House) {
+    let chain = &house.sandbox().chains()[0];
+    let deployment = Arc::clone(&chain.deployment);
+    let sell = move |chain: &mut bardo::chain::devnet::Chain| {
+        let cast = Cast::new().unwrap();
+        let amount = U256::from(5_000) * U256::from(10).pow(U256::from(18));
+        let to = cast.address(Role::Arbitrageur);
+        for pool in deployment.pools.iter().filter(|pool| of_weth(pool)) {
+            let price = market::standing(chain.state(), pool);
+            let weth_first = pool.token0.token == Token::Weth;
+            // Six tenths of the root. Without an end to the fall a swap would walk to the last tick, out of gas.
+            let end = if weth_first {
+                price * U256::from(6) / U256::from(10)
+            } else {
+                price * U256::from(10) / U256::from(6)
+            };
+            let usdc = if pool.token0.token == Token::Usdc { &pool.token0 } else { &pool.token1 };
+            let call = match pool.venue {
+                Venue::V3(fee) => SwapRouter02::exactInputSingleCall {
+                    params: SwapRouter02::ExactInputSingleParams {
+                        tokenIn: deployment.weth,
+                        tokenOut: usdc.address,
+                        fee: U24::saturating_from(fee),
+                        recipient: to,
+                        amountIn: amount,
+                        amountOutMinimum: U256::ZERO,
+                        sqrtPriceLimitX96: U160::from(end),
+                    },
+                }
+                .abi_encode(),
+                Venue::V2 => SwapRouter02::swapExactTokensForTokensCall {
+                    amountIn: amount,
+                    amountOutMin: U256::ZERO,
+                    path: vec![deployment.weth, usdc.address],
+                    to,
+                }
+                .abi_encode(),
+            };
+            let order = Order::call(Role::Arbitrageur, deployment.swap_router, call, 3_000_000, "bending a pool");
+            send(chain, &cast, order).unwrap();
+        }
+    };
+    chain.devnet.run(sell).await.unwrap();
+    chain.devnet.mine().await.unwrap();
+}
+
+/// Where these pools stand: the square root of the price of WETH, whichever token is the first.
+async fn standing(house: &House) -> Vec<U256> {
+    let chain = &house.sandbox().chains()[0];
+    let deployment = Arc::clone(&chain.deployment);
+    let read = move |chain: &mut bardo::chain::devnet::Chain| {
+        let of = |pool: &Pool| {
+            let price = market::standing(chain.state(), pool);
+            if pool.token0.token == Token::Weth { price } else { (U256::ONE << 192_usize) / price }
+        };
+        deployment.pools.iter().filter(|pool| of_weth(pool)).map(of).collect()
+    };
+    chain.devnet.run(read).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bent_pools_cannot_kill_and_feeds_can() {
+    let house = House::new().await;
+    let mut gauge = Gauge::new(Arc::clone(&house.world), terms()).unwrap();
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT.dwelling(DWELL));
+    let mut now = 1_000_000;
+    assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving);
+    let high = gauge.high_water().unwrap();
+
+    let before = standing(&house).await;
+    bend_the_pools(&house).await;
+    let after = standing(&house).await;
+    assert!(before.len() >= 3, "{before:?}");
+    for (before, after) in before.iter().zip(&after) {
+        // Seven tenths of the root is about half of the price.
+        assert!(*after * U256::from(10) < *before * U256::from(7), "a pool was not bent: {before} to {after}");
+    }
+    assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving, "the feed says otherwise");
+
+    // Without its feed there are only the bent pools, whose means have long moved. They kill nobody either.
+    let chain = &house.sandbox().chains()[0];
+    chain.residents.set_fault(Asset::Eth, FeedFault::Broken);
+    for _ in 0..45 {
+        chain.devnet.run(|chain| chain.increase_time(60)).await.unwrap();
+        chain.devnet.mine().await.unwrap();
+    }
+    let (reading, worth) = gauge.read(now).await;
+    assert_eq!((worth.equity, reading.feed_grade), (None, false), "nothing is valued by a pool");
+    assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Thriving);
+    assert_eq!(gauge.high_water(), Some(high));
+
+    // The feed itself, over a whole dwell, does.
+    chain.residents.set_fault(Asset::Eth, FeedFault::None);
+    for chain in house.sandbox().chains() {
+        let residents = chain.residents.clone();
+        let fall = move |chain: &mut bardo::chain::devnet::Chain| {
+            let from_block = chain.next_context().number;
+            residents.shock(Shock { asset: None, parts_per_million: -400_000, from_block, blocks: 1, passes: false });
+        };
+        chain.devnet.run(fall).await.unwrap();
+        // The market stands still in this house; the keeper writes what it is told.
+        let residents = chain.residents.clone();
+        chain.devnet.run(move |chain| residents.set_market(chain, bardo::sandbox::MarketMode::On)).await.unwrap();
+        for _ in 0..3 {
+            chain.devnet.mine().await.unwrap();
+        }
+    }
+    let (reading, _) = gauge.read(now).await;
+    assert!(reading.feed_grade && reading.drawdown_bps >= Some(1_500), "{reading:?}");
+    assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Terminal);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_hands_sign_nothing_more() {
+    let mut house = House::new().await;
+    let (account, revocation) = RevocableAccount::new(Arc::clone(&house.acting.account));
+    house.acting.account = Arc::new(account);
+    let golem = house.golem("ada", "golem-instance");
+    let first = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
+    let done = golem.call("commit_action", permit(&first)).await;
+    assert_eq!(done.status, Status::Success, "{done:#?}");
+    let sent = house.sent().await;
+    let second = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
+    assert!(!revocation.is_revoked());
+    revocation.revoke();
+    let refused = golem.call("commit_action", permit(&second)).await;
+    assert_ne!(refused.status, Status::Success, "{refused:#?}");
+    assert!(refused.error.unwrap().message().contains("revoked"));
+    assert_eq!(house.sent().await, sent);
+}
