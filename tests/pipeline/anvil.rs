@@ -47,10 +47,14 @@ async fn a_swap_over_anvil_does_what_it_claims_once() {
     let permit2 = world.contract(Contract::Permit2);
     let holds = async |token| ask(&provider, token, Erc20::balanceOfCall { owner }).await;
     let before = [holds(weth).await, holds(usdc).await];
+    // A chain that nobody uses makes no block here, and one whose last block is old is not traded on.
+    let fresh = async || provider.raw_request::<_, Value>("evm_mine".into(), ()).await.unwrap();
+    fresh().await;
     let rehearsed = call(home.path(), anvil.url(), &["--dry-run"]);
     assert_eq!((&rehearsed.0["status"], rehearsed.1), (&json!("simulated"), 0), "{}", rehearsed.0);
     assert_eq!([holds(weth).await, holds(usdc).await], before, "a rehearsal alters nothing");
 
+    fresh().await;
     let (answer, exit) = call(home.path(), anvil.url(), &["--idempotency-key", "once"]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
     let after = [holds(weth).await, holds(usdc).await];
