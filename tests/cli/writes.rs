@@ -241,7 +241,8 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
     // At 300 basis points of slippage the worst case is a loss as large, which has a rule of its own.
     desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
     refused(&desk, json!({"slippage_bps": 300}), &[], "SAFETY_SLIPPAGE", &["max_slippage_bps"]);
-    refused(&desk, json!({"token_out": "UNI"}), &["--phase", "defensive"], "SAFETY_PHASE_BLOCKED", &["phase"]);
+    let exits_only = ["phase Defensive", "phases.defensive.exit_only"];
+    refused(&desk, json!({"token_out": "UNI"}), &["--phase", "defensive"], "SAFETY_PHASE_BLOCKED", &exits_only);
     assert_eq!(desk.nonce("latest"), 0);
     // All that stands against it is told together, in the order of the checks.
     desk.under(&format!(
