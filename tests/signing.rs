@@ -111,7 +111,8 @@ fn only_the_pipeline_makes_a_capability() {
         }
     }
     makers.sort();
-    assert_eq!(makers, ["safety/pipeline/commit.rs", "safety/pipeline/order.rs"]);
+    let pipeline = ["commit.rs", "order.rs", "outbid.rs"].map(|file| format!("safety/pipeline/{file}"));
+    assert_eq!(makers, pipeline);
 }
 
 #[test]
