@@ -134,7 +134,8 @@ impl Ground {
         Ok(known)
     }
 
-    /// [`Self::spreads`], read once for a block.
+    /// [`Self::spreads`], read once for a block. A reading in which any token has no price is not kept: an endpoint
+    /// that failed once is asked again by the next call.
     pub async fn spreads_on(&self, block: B256, tokens: &[TokenId], traded: &[Address]) -> Spreads {
         let fits = |one: &Read| {
             one.block == block && one.tokens == tokens && one.traded == traded && one.at.elapsed() < READ_FOR
@@ -145,6 +146,9 @@ impl Ground {
         }
         let at = Instant::now();
         let spreads = self.spreads(tokens, traded).await;
+        if spreads.of.values().any(Result::is_err) {
+            return spreads;
+        }
         let mut readings = self.readings();
         readings.truncate(READINGS - 1);
         let (tokens, traded) = (tokens.to_vec(), traded.to_vec());

@@ -1,7 +1,8 @@
 //! Tools and accounts that lie, and chains and rules that change: each ends in a refusal, and nothing
 //! is signed.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::SolCall as _;
@@ -9,10 +10,13 @@ use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
 use bardo::chain::network::Contract;
+use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
 use bardo::safety::approval::Consent;
+use bardo::safety::ground::Ground;
 use bardo::safety::pipeline::{Refusal, State};
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Purpose};
 use bardo::safety::typed::TypedMessage;
+use futures::future::BoxFuture;
 
 use crate::world::{World, leg};
 
@@ -187,4 +191,38 @@ async fn an_account_that_signs_something_else_gets_nothing_sent() {
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
     assert_eq!(committed.legs[0].nonce, nonce);
+}
+
+/// Feeds behind an endpoint that fails the first time it is asked.
+#[derive(Debug)]
+struct FailsOnce {
+    feeds: PriceChain,
+    asked: AtomicU64,
+}
+
+impl PriceSource for FailsOnce {
+    fn name(&self) -> &'static str {
+        "feeds that fail once"
+    }
+
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+        Box::pin(async move {
+            if self.asked.fetch_add(1, Ordering::SeqCst) == 0 {
+                return tokens.iter().map(|_| Err(NoPrice::NoAnswer)).collect();
+            }
+            self.feeds.prices(tokens).await.into_iter().map(|report| Ok(report.require().unwrap().clone())).collect()
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_price_that_could_not_be_read_is_asked_again_on_the_same_block() {
+    let world = World::new(6).await;
+    let feeds = PriceChain::for_chain(&world.client, &Default::default(), world.clock.clone()).unwrap();
+    let source = Arc::new(FailsOnce { feeds, asked: AtomicU64::new(0) });
+    let ground = Ground::new(world.client.clone(), PriceChain::new(vec![source]), "10000".parse().unwrap());
+    let (token, block) = ([world.usdc.id], alloy::primitives::B256::repeat_byte(1));
+
+    assert!(ground.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_err());
+    assert!(ground.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_ok());
 }
