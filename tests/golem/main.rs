@@ -3,6 +3,7 @@
 mod death;
 mod gates;
 mod guardian;
+mod leaving;
 mod model;
 mod pi;
 mod poison;

@@ -31,7 +31,8 @@ pub use soft::{Softened, soften};
 /// The tables of the memory.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "golem",
-    steps: &["
+    steps: &[
+        "
     CREATE TABLE golem_episode (
         id INTEGER PRIMARY KEY AUTOINCREMENT,
         golem_id TEXT NOT NULL,
@@ -84,7 +85,11 @@ pub const MIGRATIONS: Migrations = Migrations {
         died_at INTEGER,
         last_words TEXT
     ) STRICT;
-"],
+",
+        "
+    ALTER TABLE golem_life ADD COLUMN wound_up_at INTEGER;
+",
+    ],
 };
 
 /// The most that one search gives.
@@ -147,6 +152,8 @@ pub struct Life {
     pub died_at: Option<u64>,
     /// Its last entry.
     pub last_words: Option<SafeText>,
+    /// When its affairs were put in order after its death, in milliseconds since the Unix epoch.
+    pub wound_up_at: Option<u64>,
 }
 
 fn unavailable(error: StoreError) -> ToolError {
@@ -272,7 +279,7 @@ impl Memory {
                 params![golem_id, signed(now)],
             )?;
             let life = transaction.query_row(
-                "SELECT born_at, high_water, died_at, last_words FROM golem_life WHERE golem_id = ?1",
+                "SELECT born_at, high_water, died_at, last_words, wound_up_at FROM golem_life WHERE golem_id = ?1",
                 [golem_id],
                 |row| {
                     Ok(Life {
@@ -280,6 +287,7 @@ impl Memory {
                         high_water: row.get::<_, Option<String>>(1)?.and_then(|text| text.parse().ok()),
                         died_at: row.get::<_, Option<i64>>(2)?.map(unsigned),
                         last_words: row.get::<_, Option<String>>(3)?.map(|text| SafeText::clean(&text, 400)),
+                        wound_up_at: row.get::<_, Option<i64>>(4)?.map(unsigned),
                     })
                 },
             )?;
@@ -312,6 +320,22 @@ impl Memory {
             transaction.execute(
                 "UPDATE golem_life SET died_at = ?2, last_words = ?3 WHERE golem_id = ?1 AND died_at IS NULL",
                 params![golem_id, signed(now), last_words.as_str()],
+            )?;
+            Ok::<_, StoreError>(())
+        });
+        kept.await.map_err(unavailable)
+    }
+
+    /// Keeps that its affairs are in order: what the account's owner does afterwards is not its own any more.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn wound_up(&self, now: u64) -> Result<(), ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let kept = self.store.write(move |transaction| {
+            transaction.execute(
+                "UPDATE golem_life SET wound_up_at = ?2 WHERE golem_id = ?1",
+                params![golem_id, signed(now)],
             )?;
             Ok::<_, StoreError>(())
         });

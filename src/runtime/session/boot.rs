@@ -134,6 +134,7 @@ pub(super) async fn boot(
         roles: Arc::new(roles),
         paper: acting.as_ref().map(|acting| acting.paper.clone()),
         desk: acting.as_ref().map(|acting| acting.pipeline.desk().clone()),
+        pipeline: acting.as_ref().map(|acting| acting.pipeline.clone()),
         keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),
         rules: acting.as_ref().map(|_| rules),
         own: OwnQuestions::default(),

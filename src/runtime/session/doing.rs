@@ -14,7 +14,7 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::chain::devnet::Mining;
-use crate::engine::{Call, Input};
+use crate::engine::{Call, Input, WriteTool};
 use crate::golem::life::Played;
 use crate::golem::scenario;
 use crate::runtime::actor::Script;
@@ -23,8 +23,10 @@ use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey};
 use crate::safety::approval::Answer;
 use crate::safety::ledger::{self, LedgerError};
+use crate::safety::orders::record::Record;
 use crate::safety::stop::InForce;
 use crate::sandbox::MarketMode;
+use crate::tools::trading::uniswapx_cancel_order::{self, CancelOrder};
 
 /// Blocks made at once.
 const MOST_BLOCKS: u32 = 256;
@@ -389,21 +391,28 @@ impl Stage {
         }
     }
 
-    /// Makes every order that can still fill void, through the tool for it.
-    pub(super) async fn cancel_orders(&self) {
-        let open = self.tally().open_orders();
-        for (hash, chain_id) in open {
-            if self.catalog.get("uniswapx_cancel_order").is_none() {
-                self.tally()
-                    .remark("open orders were not cancelled: no tool for that is installed; they can still fill");
-                return;
+    /// Makes void, through the tool for it, every order of the account that the ledger knows to be live, or those of one
+    /// Golem; how many could not be.
+    pub(super) async fn cancel_orders(&self, of: Option<&GolemId>) -> usize {
+        let (Ok(orders), Some(account)) = (self.world.orders(), self.world.account) else { return 0 };
+        let live = match orders.live() {
+            Ok(live) => live,
+            Err(error) => {
+                self.tally().remark(&format!("which orders are open could not be read, none was cancelled: {error}"));
+                return 1;
             }
-            let params = json!({"order_hash": hash, "chain": chain_id.to_string()});
-            let response = self.operator.call(Call::new("uniswapx_cancel_order", Input::Json(params))).await;
+        };
+        let wanted = |order: &Record| order.account == account && of.is_none_or(|golem| order.golem_id == *golem);
+        let mut left = 0;
+        for order in live.into_iter().filter(wanted) {
+            let params = json!(uniswapx_cancel_order::Params { order_hash: order.hash.to_string() });
+            let response = self.operator.call(Call::new(CancelOrder::META.name, Input::Json(params))).await;
             if let Some(error) = response.error {
-                self.tally().remark(&format!("order {hash} was not cancelled: {}", error.message()));
+                left += 1;
+                self.tally().remark(&format!("order {} was not cancelled: {}", order.hash, error.message()));
             }
         }
+        left
     }
 }
 

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use alloy::primitives::Address;
 use serde_json::json;
@@ -15,17 +16,22 @@ use super::asking::Own;
 use super::stage::Stage;
 use crate::base::model::{OnDeath, Phase};
 use crate::base::text::SafeText;
-use crate::engine::{Call, Input, Status};
+use crate::engine::{Call, Input, Status, WriteTool};
 use crate::fabric::{EventKind, GolemThought};
+use crate::golem::memory::Memory;
 use crate::runtime::market::model::Money;
 use crate::safety::audit::{Note, Trail};
 use crate::sandbox::contracts::PERMIT2;
+use crate::tools::trading::token_revoke::{self, TokenRevoke};
 
 /// What holdings are sold for.
 const EXIT: &str = "USDC";
 
 /// What needs no selling.
 const EXITS: [&str; 5] = ["USDC", "USDT", "DAI", "ETH", "POL"];
+
+/// How long what is on its way at the death is waited for, on each chain.
+const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
 /// Waits for the Golem's death, and then puts its affairs in order.
 pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
@@ -36,27 +42,81 @@ pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
     let _attendance = stage.clock.attend();
     // The session does not end before this has.
     stage.running.fetch_add(1, Ordering::SeqCst);
-    stage.wind_up(on_death).await;
+    stage.wind_up_once(on_death).await;
     stage.running.fetch_sub(1, Ordering::SeqCst);
 }
 
+/// What became of standing allowances.
+#[derive(Debug, Clone, Copy)]
+struct Allowances {
+    taken_back: usize,
+    /// How many stand still; absent where that could not be read.
+    left: Option<usize>,
+}
+
+/// What the Golem says last: what was done, and what was not.
+fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> String {
+    let keys = if revoked { "My keys are revoked: I sign nothing more." } else { "I had no key, and sign nothing." };
+    let orders = match orders_left {
+        0 => "No order of mine is open.".to_owned(),
+        left => format!("{left} of my orders could not be cancelled and can still fill."),
+    };
+    let stands = match allowances.left {
+        Some(0) => "none stands".to_owned(),
+        Some(left) => format!("{left} still stand"),
+        None => "whether any stands could not be read".to_owned(),
+    };
+    format!("{keys} {orders} {} allowances were taken back, {stands}.", allowances.taken_back)
+}
+
 impl Stage {
+    /// Puts its affairs in order, unless that was done before: what the account holds, allows and orders after that is
+    /// its owner's.
+    async fn wind_up_once(&self, on_death: OnDeath) {
+        let memory = Memory::new(self.ledger.store.clone(), self.golem_id.clone());
+        match memory.life(&*self.clock).await {
+            Ok(life) if life.wound_up_at.is_some() => return,
+            Ok(_) => {}
+            Err(error) => tracing::warn!(%error, "whether this was done before is not known: it is done"),
+        }
+        self.wind_up(on_death).await;
+        if let Err(error) = memory.wound_up(self.clock.now_millis()).await {
+            tracing::warn!(%error, "that the affairs are in order was not kept");
+        }
+    }
+
+    /// Waits until nothing of the account is on its way: a plan that has lost its key may have just allowed something.
+    async fn settle_down(&self) {
+        let (Some(pipeline), Some(account)) = (&self.pipeline, self.world.account) else { return };
+        for chain in self.world.chains() {
+            if let Err(refusal) = pipeline.turn(chain.network().chain_id, account, ON_ITS_WAY).await {
+                self.tally()
+                    .remark(&format!("what was on its way at the Golem's death did not end: {}", refusal.message));
+            }
+        }
+    }
+
     async fn wind_up(&self, on_death: OnDeath) {
         if let Some(revocation) = &self.revocation {
             revocation.revoke();
         }
-        self.cancel_orders().await;
-        let taken_back = self.take_allowances_back().await;
-        let body = json!({"keys": "revoked", "allowances_taken_back": taken_back, "on_death": on_death});
+        let revoked = self.revocation.is_some();
+        self.settle_down().await;
+        let orders_left = self.cancel_orders(Some(&self.golem_id)).await;
+        let allowances = self.take_allowances_back().await;
+        let body = json!({
+            "keys": if revoked { "revoked" } else { "none" },
+            "orders_left_open": orders_left,
+            "allowances_taken_back": allowances.taken_back,
+            "allowances_left": allowances.left,
+            "on_death": on_death,
+        });
         let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
         let note = Note { kind: "golem:died", call_id: None, golem_id: self.golem_id.clone(), body };
         if let Err(error) = trail.record(note).await {
             tracing::warn!(%error, "the death is not on the audit trail");
         }
-        self.tell_last(&format!(
-            "My keys are revoked: I sign nothing more. {taken_back} allowances were taken back, and nothing of mine is \
-             left open."
-        ));
+        self.tell_last(&last_words(revoked, orders_left, allowances));
         match on_death {
             OnDeath::Keep => {}
             OnDeath::Sell if self.network.money == Money::Play => self.sell_all().await,
@@ -70,33 +130,35 @@ impl Stage {
         self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
     }
 
-    /// Takes every standing allowance back, by the operator's hand; how many were.
-    async fn take_allowances_back(&self) -> usize {
+    /// Takes every standing allowance back, by the operator's hand.
+    async fn take_allowances_back(&self) -> Allowances {
         let Some(standing) = self.read_allowances().await else {
             self.tally().remark("allowances could not be read at the Golem's death: look whether any stand");
-            return 0;
+            return Allowances { taken_back: 0, left: None };
         };
         let mut all: BTreeSet<(u64, Address, Option<Address>)> = BTreeSet::new();
         for one in &standing {
             let by_itself = !one.through_permit2 && one.spender != PERMIT2;
             all.insert((one.chain_id, one.token, by_itself.then_some(one.spender)));
         }
-        let mut taken_back = 0;
+        let (mut taken_back, mut left) = (0, 0);
         for (chain_id, token, spender) in all {
-            let mut params = json!({"token": token.to_string(), "chain": chain_id.to_string()});
-            if let (Some(spender), Some(fields)) = (spender, params.as_object_mut()) {
-                fields.insert("spender".to_owned(), json!(spender.to_string()));
-            }
-            let response = self.operator.call(Call::new("token_revoke", Input::Json(params))).await;
+            let params = token_revoke::Params {
+                token: token.to_string(),
+                spender: spender.map(|spender| spender.to_string()),
+                chain: chain_id.to_string(),
+            };
+            let response = self.operator.call(Call::new(TokenRevoke::META.name, Input::Json(json!(params)))).await;
             match response.status {
                 Status::Success | Status::Partial => taken_back += 1,
                 Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
                     let why = response.error.map(|error| error.message().to_owned()).unwrap_or_default();
+                    left += 1;
                     self.tally().remark(&format!("an allowance of {token} was not taken back: {why}"));
                 }
             }
         }
-        taken_back
+        Allowances { taken_back, left: Some(left) }
     }
 
     /// Sells what is neither a dollar nor the chain's own coin, as far as the policy lets it.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
@@ -29,6 +29,7 @@ use crate::runtime::market::model::Network;
 use crate::runtime::questions::shared::Shared;
 use crate::safety::approval::ApprovalDesk;
 use crate::safety::operator::OperatorRules;
+use crate::safety::pipeline::Pipeline;
 use crate::safety::policy::Keeper;
 use crate::sandbox::Sandbox;
 
@@ -36,6 +37,8 @@ use crate::sandbox::Sandbox;
 const LOOK: Duration = Duration::from_millis(200);
 /// How long what is signed is waited for on leaving.
 const SETTLING: Duration = Duration::from_secs(90);
+/// How long a console may take to hear the last events.
+const LAST_EVENTS: Duration = Duration::from_secs(2);
 /// Words and shows that may wait for the actor.
 const WAITING: usize = 16;
 
@@ -50,6 +53,7 @@ pub(super) struct Stage {
     pub roles: Arc<Archetypes>,
     pub paper: Option<Paper>,
     pub desk: Option<ApprovalDesk>,
+    pub pipeline: Option<Pipeline>,
     pub keeper: Option<Arc<Keeper>>,
     pub rules: Option<Arc<OperatorRules>>,
     pub own: OwnQuestions,
@@ -111,7 +115,8 @@ impl Stage {
         let lines = Lines { words, shows };
         let mut tasks = JoinSet::new();
         let events = stage.fabric.subscribe(super::watching::WINDOW);
-        tasks.spawn(super::watching::events(Arc::clone(&stage), events));
+        let (close, closing) = oneshot::channel();
+        let telling = tokio::spawn(super::watching::events(Arc::clone(&stage), events, closing));
         super::watching::chains(&stage, &mut tasks);
         tell(&stage.news, News::Ready(Box::new(stage.ready(&options)))).await;
         let seat = Seat {
@@ -158,6 +163,9 @@ impl Stage {
         stage.leave(mode, life, &mut commands, &lines, &mut watched).await;
         tasks.abort_all();
         while tasks.join_next().await.is_some() {}
+        drop(close);
+        // A console that reads nothing any more is not waited for.
+        let _told = timeout(LAST_EVENTS, telling).await;
         let flushing = stage.fabric.clone();
         // The journal's last words are worth a moment; a disk that cannot take them has said so.
         let _flushed = tokio::task::spawn_blocking(move || flushing.flush()).await;
@@ -201,7 +209,7 @@ impl Stage {
             return;
         }
         if mode == LeaveMode::CancelOrders {
-            self.cancel_orders().await;
+            self.cancel_orders(None).await;
         }
         let ends = Instant::now() + SETTLING;
         let mut life = life;

@@ -8,7 +8,7 @@ use crate::base::error::ErrorCategory;
 use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
-use crate::fabric::{ApprovalOutcome, Event, EventKind, OrderStatus, TxState};
+use crate::fabric::{ApprovalOutcome, Event, EventKind, TxState};
 use crate::runtime::handle::Farewell;
 use crate::runtime::questions::Told;
 
@@ -24,8 +24,6 @@ pub(super) struct Tally {
     open: BTreeMap<B256, SafeText>,
     /// Calls that end with an error that is no failure of theirs.
     held_back: BTreeSet<CallId>,
-    /// Orders that can still fill, with their chains.
-    orders: BTreeMap<B256, u64>,
 }
 
 impl Tally {
@@ -76,14 +74,6 @@ impl Tally {
                     self.open.remove(&update.hash);
                 }
             },
-            EventKind::OrderUpdate(order) => match order.status {
-                OrderStatus::Pending | OrderStatus::Open | OrderStatus::InsufficientFunds => {
-                    self.orders.insert(order.order_hash, order.chain_id);
-                }
-                OrderStatus::Filled | OrderStatus::Expired | OrderStatus::Cancelled | OrderStatus::Error => {
-                    self.orders.remove(&order.order_hash);
-                }
-            },
             _ => {}
         }
     }
@@ -91,11 +81,6 @@ impl Tally {
     /// What is known of whoever asks.
     pub(super) fn told(&self, golem_id: &GolemId) -> Told {
         self.told.get(golem_id).cloned().unwrap_or_default()
-    }
-
-    /// Orders that can still fill.
-    pub(super) fn open_orders(&self) -> Vec<(B256, u64)> {
-        self.orders.iter().map(|(hash, chain)| (*hash, *chain)).collect()
     }
 
     /// Notes what was to be done on leaving and was not.

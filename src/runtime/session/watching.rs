@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::Address;
+use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 
 use super::asking::policy_question;
@@ -70,10 +71,26 @@ impl Watched {
     }
 }
 
-/// Hands events on, in order, and counts them on the way.
-pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver) {
-    let mut batch = Vec::new();
-    while receiver.receive(&mut batch, AT_ONCE).await {
+/// Hands events on, in order, and counts them on the way, until it is told to close: what has happened by then is
+/// handed on too.
+pub(super) async fn events(stage: Arc<Stage>, mut receiver: Receiver, mut closing: oneshot::Receiver<()>) {
+    let (mut batch, mut closed) = (Vec::new(), false);
+    loop {
+        let more = if closed {
+            receiver.try_receive(&mut batch, AT_ONCE)
+        } else {
+            tokio::select! {
+                biased;
+                more = receiver.receive(&mut batch, AT_ONCE) => more,
+                _ = &mut closing => {
+                    closed = true;
+                    continue;
+                }
+            }
+        };
+        if !more {
+            return;
+        }
         {
             let mut tally = stage.tally();
             for event in &batch {
@@ -145,7 +162,7 @@ async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxCh
 
 /// Where the next head comes from.
 enum NextHead {
-    Devnet(tokio::sync::watch::Receiver<Arc<crate::chain::devnet::Block>>),
+    Devnet(watch::Receiver<Arc<crate::chain::devnet::Block>>),
     Remote { health: HealthHandle, known: Option<u64> },
 }
 

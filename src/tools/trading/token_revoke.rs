@@ -23,16 +23,16 @@ use crate::tools::allowances::{self, APPROVAL_GAS, CHECKS, Sent, approve, invali
 pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenRevoke>();
 
 /// Parameters.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Token: symbol or 0x address.
-    token: String,
+    pub token: String,
     /// Whose allowance is taken back: 0x address. Without it, Permit2's on the token and the routers' inside Permit2.
     #[serde(default)]
-    spender: Option<String>,
+    pub spender: Option<String>,
     /// Chain name, alias or decimal id.
-    chain: String,
+    pub chain: String,
 }
 
 /// Result.

@@ -22,11 +22,11 @@ use crate::tools::orders::{CHECKS, TakenBack, own, taking_back};
 pub static TOOL_DEF: ToolDef = ToolDef::write::<CancelOrder>();
 
 /// Parameters.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Hash of the order, as uniswap_submit_uniswapx_order gave it; or the id of a bridge order that is not locked yet.
-    order_hash: String,
+    pub order_hash: String,
 }
 
 /// Result.

@@ -1,0 +1,81 @@
+//! Leaving a session while an order is open, in the way that makes open orders void.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::id::GolemId;
+use bardo::engine::Status;
+use bardo::fabric::EventKind;
+use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::handle::{Command, Farewell, Handle, LeaveMode, News, Sent};
+use bardo::runtime::session::{Session, SessionOptions};
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+/// Somebody who does nothing.
+struct Nobody;
+
+impl Actor for Nobody {
+    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // A session that has gone is left as well.
+            let _left = seat.leaving.wait_for(|leaving| *leaving).await;
+        })
+    }
+}
+
+async fn next(news: &mut mpsc::Receiver<News>) -> News {
+    timeout(Duration::from_secs(120), news.recv()).await.expect("a stall").expect("the session goes on")
+}
+
+/// The calls that succeeded, by their tools, and what was said at the end.
+async fn to_the_end(news: &mut mpsc::Receiver<News>) -> (Vec<String>, Farewell) {
+    let (mut begun, mut done) = (BTreeMap::new(), Vec::new());
+    loop {
+        match next(news).await {
+            News::Events(events) => {
+                for event in events {
+                    match &event.kind {
+                        EventKind::ToolStart(start) => drop(begun.insert(event.call_id, start.tool_name.to_string())),
+                        EventKind::ToolEnd(end) if end.success => done.extend(begun.remove(&event.call_id)),
+                        _ => {}
+                    }
+                }
+            }
+            News::Left(farewell) => return (done, *farewell),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn leaving_makes_open_orders_void_where_that_is_wished() {
+    let home = tempfile::tempdir().unwrap();
+    let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
+    let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+    let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(Nobody));
+    let send = async |command| commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    while !matches!(next(&mut news).await, News::Ready(_)) {}
+
+    // For an hour it asks for more than anybody pays.
+    let params = json!({
+        "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
+        "decay_start_time": 3_600, "decay_end_time": 7_200,
+    });
+    let tool = "uniswap_submit_uniswapx_order".to_owned();
+    send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    loop {
+        if let News::Reply { response, .. } = next(&mut news).await {
+            assert_eq!(response.status, Status::Partial, "{response:?}");
+            break;
+        }
+    }
+
+    send(Command::Leave(LeaveMode::CancelOrders)).await;
+    let (done, farewell) = to_the_end(&mut news).await;
+    assert_eq!(farewell.remarks, [], "everything that was wished was done");
+    assert_eq!(done, ["uniswapx_cancel_order"]);
+}
