@@ -14,7 +14,7 @@ use super::portfolio::Portfolio;
 use super::tools::Tools;
 use super::trade::Trade;
 use super::{Heard, Known, ScreenView, Wish, holder};
-use crate::base::id::{CallId, GolemId};
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{CapabilityTier, Category, Phase};
 use crate::base::text::{SafeText, corpus};
 use crate::base::units::TokenAmount;
@@ -218,6 +218,22 @@ fn calls(wishes: &[Wish]) -> Vec<(u32, String, Value, bool)> {
             Command::Call { ticket, tool, params, dry_run, .. } => {
                 Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), *dry_run))
             }
+            // A write of the trade screen signs nothing before it is committed.
+            Command::Offer { ticket, tool, params } => {
+                Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), true))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    wishes.iter().filter_map(of).collect()
+}
+
+/// What is committed by these wishes: permit and hash.
+fn commits(wishes: &[Wish]) -> Vec<(String, B256)> {
+    let of = |wish: &Wish| match wish {
+        Wish::Send(command) => match command.as_ref() {
+            Command::Commit { permit_id, simulation_hash, .. } => Some((permit_id.to_string(), *simulation_hash)),
             _ => None,
         },
         _ => None,
@@ -250,6 +266,11 @@ fn click(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
     screen.click(at, &world.known(), AREA)
 }
 
+/// The permit of [`offer`].
+fn permit_id() -> PermitId {
+    "0123456789abcdef0123456789abcdef".parse().unwrap()
+}
+
 fn offer(expires_at: u64) -> Box<ToolResponse> {
     let checks = json!([{"check": "halt", "outcome": "passed", "detail": "no stop"}, {"check": "slippage_guard", "outcome": "warned", "detail": "close"}]);
     Box::new(ToolResponse {
@@ -258,6 +279,7 @@ fn offer(expires_at: u64) -> Box<ToolResponse> {
         data: Some(json!({"amount_in": "0.25", "amount_out": "852.5"})),
         error: None,
         decision_hints: Some(json!({"permit": {
+            "permit_id": permit_id(), "simulation_hash": B256::repeat_byte(0x51),
             "expected_outcome": "Swap 0.25 WETH for >= 848.283372 USDC", "expires_at": expires_at, "gas_usd": "5.04",
             "bounds": {"pays_at_most": [{"token": "WETH", "amount": "0.25", "usd": "853.14"}],
                        "receives_at_least": [{"token": "USDC", "amount": "848.283372", "usd": "848.28"}], "still_takeable": []},
@@ -292,9 +314,9 @@ fn a_swap_by_keyboard_alone_is_previewed_then_asked_about_then_done() {
     // Enter opens a question; Enter alone never answers it; a letter that picks nothing neither.
     assert!(typed(&mut trade, &world, "\n\n\nq\n").is_empty());
     assert!(drawn(&trade, &world, AREA).contains("PLAY MONEY"));
-    let done = calls(&typed(&mut trade, &world, "s\n"));
-    let [(_, tool, again, false)] = &done[..] else { panic!("{done:?}") };
-    assert_eq!((tool.as_str(), again), ("uniswap_execute_swap", params));
+    let done = typed(&mut trade, &world, "s\n");
+    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))], "what was shown, by its permit");
+    assert!(calls(&done).is_empty(), "nothing is proposed anew");
     // What was done once must be previewed again before it can be done again.
     let more = calls(&typed(&mut trade, &world, "\n"));
     assert!(matches!(&more[..], [(.., true)]), "{more:?}");
@@ -317,8 +339,8 @@ fn a_swap_by_mouse_alone() {
     assert!(click(&mut trade, &world, "[ Do it… ]").is_empty());
     assert!(click(&mut trade, &world, "Enter does what is picked").is_empty());
     assert!(click(&mut trade, &world, "s do it").is_empty());
-    let done = calls(&click(&mut trade, &world, "Enter does it"));
-    assert!(matches!(&done[..], [(_, tool, _, false)] if tool == "uniswap_execute_swap"), "{done:?}");
+    let done = click(&mut trade, &world, "Enter does it");
+    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))]);
 }
 
 #[test]
@@ -409,6 +431,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     assert!(notice(&said) && !screen.takes_text());
     world.feed.intents[0].1.status = IntentStatus::Expired;
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
+    drawn(&screen, &world, AREA);
     let done = calls(&typed(&mut screen, &world, "r\n"));
     let id = samples::intent().intent_id.to_string();
     assert!(
@@ -417,6 +440,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     );
     screen.act(Action::Down, &world.known(), AREA);
     screen.act(Action::CancelSelected, &world.known(), AREA);
+    drawn(&screen, &world, AREA);
     let done = calls(&typed(&mut screen, &world, "c\n"));
     let hash = samples::order(DecayUnit::Seconds).order_hash.to_string();
     assert!(
