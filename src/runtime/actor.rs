@@ -30,6 +30,8 @@ pub struct Script {
     pub scenario: Scenario,
     /// How it goes.
     pub played: watch::Sender<Played>,
+    /// When it was asked for, on the clock's steady scale in milliseconds: what began before was another show.
+    pub asked_at: u64,
 }
 
 /// What an actor gets.

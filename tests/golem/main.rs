@@ -1,8 +1,10 @@
 //! The Golem's eight tools over the whole of what stands below: devnet, policy, ledger, pipeline, custody.
 
 mod death;
+mod exits;
 mod gates;
 mod guardian;
+mod last_will;
 mod leaving;
 mod model;
 mod pi;

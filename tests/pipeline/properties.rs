@@ -96,6 +96,7 @@ fn frame() -> Frame {
             min_out: number(900),
             slippage: BasisPoints::new(50).unwrap(),
             price_impact: BasisPoints::new(10).unwrap(),
+            impact_reached: BasisPoints::new(10).unwrap(),
             quoted_at: NOW,
             deadline: 1_790_000_300,
             pools: vec![POOL],
@@ -228,6 +229,9 @@ const MUTATIONS: &[Mutation] = &[
     }),
     ("impact", |frame, by| {
         frame.proposal.trade.as_mut().unwrap().price_impact = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
+    }),
+    ("impact reached", |frame, by| {
+        frame.proposal.trade.as_mut().unwrap().impact_reached = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
     }),
     ("quote's time", |frame, by| frame.proposal.trade.as_mut().unwrap().quoted_at ^= by),
     ("deadline", |frame, by| frame.proposal.trade.as_mut().unwrap().deadline ^= by),

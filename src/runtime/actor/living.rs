@@ -69,7 +69,7 @@ impl Actor for Living {
     fn script(&self) -> Option<Script> {
         // A brain has no cues.
         let plays = self.lock().is_none();
-        plays.then(|| Script { scenario: self.scenario.clone(), played: self.played.clone() })
+        plays.then(|| Script { scenario: self.scenario.clone(), played: self.played.clone(), asked_at: 0 })
     }
 
     fn live(self: Box<Self>, seat: Seat) -> BoxFuture<'static, ()> {

@@ -26,7 +26,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Cues {
     script: watch::Receiver<Option<Script>>,
     waiting: VecDeque<Cue>,
-    begun: u64,
+    /// When the Golem began the show; its time is theirs.
+    begun: Option<u64>,
     given: usize,
     moments: Vec<u64>,
     operator: bool,
@@ -46,7 +47,7 @@ impl Cues {
     pub(super) fn of(stage: &Stage, operator: bool) -> Self {
         let mut script = stage.cues.subscribe();
         script.mark_changed();
-        Self { script, waiting: VecDeque::new(), begun: 0, given: 0, moments: Vec::new(), operator }
+        Self { script, waiting: VecDeque::new(), begun: None, given: 0, moments: Vec::new(), operator }
     }
 
     /// Gives what is due; true if anything happened.
@@ -57,9 +58,17 @@ impl Cues {
             let scenario = script.as_ref().map(|script| &script.scenario);
             self.waiting = scenario.map(|show| show.cues.iter().cloned().collect()).unwrap_or_default();
             self.moments = scenario.map(|show| show.moments()).unwrap_or_default();
-            (self.begun, self.given) = (now, 0);
+            (self.begun, self.given) = (None, 0);
         }
-        let elapsed = now.saturating_sub(self.begun);
+        // The Golem may still wait for an answer in the show before: nothing happens around one that has not begun.
+        self.begun = self.begun.or_else(|| {
+            let script = self.script.borrow();
+            let script = script.as_ref()?;
+            let begun = script.played.borrow().begun;
+            begun.filter(|begun| *begun >= script.asked_at)
+        });
+        let Some(begun) = self.begun else { return false };
+        let elapsed = now.saturating_sub(begun);
         let mut happened = false;
         while self.waiting.front().is_some_and(|cue| cue.at.saturating_mul(1_000) <= elapsed) {
             let Some(cue) = self.waiting.pop_front() else { break };
@@ -78,7 +87,8 @@ impl Cues {
 
     /// Whether something of the show is to happen after `before` of the clock, and until `moment`.
     pub(super) fn is_moment(&self, before: u64, moment: u64) -> bool {
-        let elapsed = |moment: u64| moment.saturating_sub(self.begun) / 1_000;
+        let Some(begun) = self.begun else { return false };
+        let elapsed = |moment: u64| moment.saturating_sub(begun) / 1_000;
         self.moments.iter().any(|at| *at > elapsed(before) && *at <= elapsed(moment))
     }
 
@@ -102,6 +112,7 @@ impl Cues {
             }
             Deed::Chain { name, runs } => stage.run_chain(name, *runs).await,
             Deed::Fillers { look } => stage.fillers_look(*look),
+            Deed::Relayers { deliver } => stage.relayers_deliver(*deliver),
             Deed::Answer(reply) if self.operator => stage.reply(reply),
             // There is a person, whose answer it is.
             Deed::Answer(_) => Ok(()),
@@ -175,6 +186,14 @@ impl Stage {
     fn fillers_look(&self, look: bool) -> Result<(), String> {
         for chain in self.devnets()? {
             chain.residents.order_service().set_fillers_rest(!look);
+        }
+        Ok(())
+    }
+
+    fn relayers_deliver(&self, deliver: bool) -> Result<(), String> {
+        for chain in self.devnets()? {
+            let relayers = chain.residents.relayers().ok_or("no relayers act on this devnet")?;
+            relayers.set_rest(!deliver);
         }
         Ok(())
     }

@@ -151,11 +151,16 @@ impl Stage {
         if scenario.tick.is_some() && !self.has_own_time {
             return Err(format!("this show has a time of its own: leave, and play it by bardo --scenario {name}"));
         }
+        let asked_at = self.clock.steady_millis();
         lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
-        let told = format!("the show {name} begins");
+        let waits = self.desk.as_ref().is_some_and(|desk| !desk.pending().is_empty());
+        let told = match waits {
+            true => format!("the show {name} begins once the Golem's open question is answered"),
+            false => format!("the show {name} begins"),
+        };
         let played = self.cues.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
-        self.cues.send_replace(Some(Script { scenario, played }));
+        self.cues.send_replace(Some(Script { scenario, played, asked_at }));
         Ok(told)
     }
 
