@@ -77,6 +77,9 @@ pub struct LifeConfig {
 /// How a show goes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Played {
+    /// When the Golem began it, by the steady time of its clock: a show that is asked for while it does something else
+    /// begins when that is over.
+    pub begun: Option<u64>,
     /// Beats that were played to their end.
     pub beats: usize,
     /// What was not as expected, a line each.
@@ -377,6 +380,7 @@ impl Mind {
     /// Plays a show and what comes after it; true: it is to leave, false: another is to be played.
     async fn show(&mut self, scenario: &Scenario) -> bool {
         let begun = self.clock.steady_millis();
+        self.played.send_modify(|played| played.begun = Some(begun));
         for (number, beat) in (1_usize..).zip(&scenario.beats) {
             let due = begun.saturating_add(self.scaled(beat.at));
             if let Some(over) = self.wait(due).await {

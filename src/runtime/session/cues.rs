@@ -26,7 +26,8 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Cues {
     script: watch::Receiver<Option<Script>>,
     waiting: VecDeque<Cue>,
-    begun: u64,
+    /// When the Golem began the show; as long as it has not, none of its cues is due.
+    begun: Option<u64>,
     given: usize,
     moments: Vec<u64>,
     operator: bool,
@@ -46,7 +47,7 @@ impl Cues {
     pub(super) fn of(stage: &Stage, operator: bool) -> Self {
         let mut script = stage.cues.subscribe();
         script.mark_changed();
-        Self { script, waiting: VecDeque::new(), begun: 0, given: 0, moments: Vec::new(), operator }
+        Self { script, waiting: VecDeque::new(), begun: None, given: 0, moments: Vec::new(), operator }
     }
 
     /// Gives what is due; true if anything happened.
@@ -57,9 +58,12 @@ impl Cues {
             let scenario = script.as_ref().map(|script| &script.scenario);
             self.waiting = scenario.map(|show| show.cues.iter().cloned().collect()).unwrap_or_default();
             self.moments = scenario.map(|show| show.moments()).unwrap_or_default();
-            (self.begun, self.given) = (now, 0);
+            (self.begun, self.given) = (None, 0);
         }
-        let elapsed = now.saturating_sub(self.begun);
+        let told = || self.script.borrow().as_ref().and_then(|script| script.played.borrow().begun);
+        let Some(begun) = self.begun.or_else(told) else { return false };
+        self.begun = Some(begun);
+        let elapsed = now.saturating_sub(begun);
         let mut happened = false;
         while self.waiting.front().is_some_and(|cue| cue.at.saturating_mul(1_000) <= elapsed) {
             let Some(cue) = self.waiting.pop_front() else { break };
@@ -78,7 +82,8 @@ impl Cues {
 
     /// Whether something of the show is to happen after `before` of the clock, and until `moment`.
     pub(super) fn is_moment(&self, before: u64, moment: u64) -> bool {
-        let elapsed = |moment: u64| moment.saturating_sub(self.begun) / 1_000;
+        let Some(begun) = self.begun else { return false };
+        let elapsed = |moment: u64| moment.saturating_sub(begun) / 1_000;
         self.moments.iter().any(|at| *at > elapsed(before) && *at <= elapsed(moment))
     }
 

@@ -126,9 +126,12 @@ impl Stage {
             }
             Command::Devnet(control) => Some(self.devnet(control).await),
             Command::Scenario { name } => Some(self.show(&name, lines)),
-            Command::Step => {
+            Command::Step if self.step_by_step => {
                 self.steps.add_permits(1);
                 None
+            }
+            Command::Step => {
+                Some(Err("this show goes by itself; bardo golem run --step plays one moment at a time".to_owned()))
             }
             Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
             Command::Leave(_) => None,
@@ -144,10 +147,12 @@ impl Stage {
         if scenario.tick.is_some() && !self.has_own_time {
             return Err(format!("this show has a time of its own: leave, and play it by bardo --scenario {name}"));
         }
-        lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
-        let told = format!("the show {name} begins");
         let played = self.cues.borrow().as_ref().map(|script| script.played.clone());
         let played = played.unwrap_or_else(|| tokio::sync::watch::Sender::new(Played::default()));
+        // Its cues wait until the Golem begins it: what it does now comes to its end first.
+        played.send_modify(|played| played.begun = None);
+        lines.shows.try_send(scenario.clone()).map_err(|_| "nobody here plays shows any more".to_owned())?;
+        let told = format!("the show {name} begins when the Golem has done what it is at");
         self.cues.send_replace(Some(Script { scenario, played }));
         Ok(told)
     }

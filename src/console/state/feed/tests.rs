@@ -98,3 +98,62 @@ fn the_curve_has_a_point_every_few_seconds_and_the_newest() {
     assert_eq!(feed.equity.back().map(|(at, _)| *at), Some(59_000));
     assert!((10..=20).contains(&feed.equity.len()), "{}", feed.equity.len());
 }
+
+/// One event at a time, of no call.
+fn told(feed: &mut Feed, at: u64, kind: EventKind) {
+    let seq = feed.last + 1;
+    feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
+}
+
+fn now(words: &str) -> EventKind {
+    let text = |words: &str| SafeText::clean(words, 80);
+    EventKind::GolemNow(GolemNow { now: text(words), next: text(""), step: None, delegation: vec![] })
+}
+
+#[test]
+fn a_line_of_the_show_stands_until_the_golem_goes_on_without_one() {
+    let mut feed = Feed::default();
+    let clean = |words: &str| SafeText::clean(words, 80);
+    let caption = Caption { show: clean("tour"), text: clean("A quote."), at_seconds: 8 };
+    told(&mut feed, 8_000, EventKind::Caption(caption));
+    told(&mut feed, 8_010, now("Asking."));
+    assert_eq!(feed.caption.as_ref().map(|caption| caption.text.as_str()), Some("A quote."));
+    told(&mut feed, 38_000, now("Watching."));
+    assert_eq!(feed.caption, None);
+}
+
+#[test]
+fn money_between_two_chains_makes_no_hole_in_the_curve_unless_it_stays_away() {
+    use crate::console::widgets::samples;
+    use crate::fabric::IntentStatus;
+    let mut feed = Feed::default();
+    let worth = |feed: &mut Feed, at: u64, equity: &str| {
+        let vitals = Vitals {
+            phase: Phase::Thriving,
+            why: SafeText::default(),
+            equity: equity.parse().ok(),
+            high_water: None,
+            drawdown_bps: None,
+            stop_loss_bps: 1_000,
+            gas_runway_seconds: None,
+            gas_wei: None,
+            failures: 0,
+            failures_limit: 3,
+            age_seconds: 1,
+            lifespan_seconds: None,
+        };
+        told(feed, at, EventKind::Vitals(Box::new(vitals)));
+        feed.equity.back().map(|(_, equity)| equity.to_string())
+    };
+    let bridge = |feed: &mut Feed, at: u64, status| {
+        told(feed, at, EventKind::IntentUpdate(Box::new(IntentUpdate { status, ..samples::intent() })));
+    };
+    let said = |figure: &str| Some(figure.parse::<Usd>().unwrap().to_string());
+    assert_eq!(worth(&mut feed, 0, "1000"), said("1000"));
+    bridge(&mut feed, 10_000, IntentStatus::Filling);
+    assert_eq!(worth(&mut feed, 12_000, "900"), said("1000"), "it is neither here nor there");
+    bridge(&mut feed, 14_000, IntentStatus::Filled);
+    assert_eq!(worth(&mut feed, 15_000, "998"), said("998"));
+    bridge(&mut feed, 20_000, IntentStatus::Filling);
+    assert_eq!(worth(&mut feed, 51_000, "898"), said("898"), "what does not come is missing");
+}
