@@ -5,7 +5,6 @@ mod rows;
 
 use ratatui::layout::{Position, Rect};
 
-pub(super) use rows::check_words;
 use rows::{asked, body, heading, raw};
 pub(crate) use rows::{question_brief, question_line};
 

@@ -229,7 +229,7 @@ fn share(bps: u64) -> String {
 }
 
 /// A check's name on the screen.
-pub(in crate::console::view) fn check_words(check: crate::base::model::Check) -> &'static str {
+fn check_words(check: crate::base::model::Check) -> &'static str {
     use crate::base::model::Check;
     match check {
         Check::Halt => "halt",
