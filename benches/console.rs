@@ -1,4 +1,4 @@
-//! What the console costs: a frame of each screen at two sizes (goal: under 0.6 ms at 200×50), each card, events folded
+//! What the console costs: a whole frame of each screen at two sizes, drawn and made into bytes (goal: under 0.6 ms), each card, events folded
 //! into what screens show, the real program's way from its start to its first frame (goal: under 100 ms), and the share
 //! of a core it takes while the demo runs.
 
@@ -14,19 +14,24 @@ use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::base::units::TokenAmount;
 use bardo::console::pen::Pen;
-use bardo::console::screens::{Known, ScreenId, Screens};
+use bardo::console::screen::Screen;
+use bardo::console::screens::ScreenId;
 use bardo::console::state::feed::Feed;
 use bardo::console::state::model::{
     BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, Money, Network, Page, PoolRow, PoolVersion, TokenRow, Update,
 };
+use bardo::console::state::{Input, State};
 use bardo::console::theme::Theme;
+use bardo::console::view;
 use bardo::console::widgets::{self, samples};
+use bardo::engine::Catalog;
 use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate};
-use bardo::runtime::handle::{AllowanceNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot};
+use bardo::runtime::handle::{AllowanceNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot, ToolInfo};
+use bardo::tools::ALL_TOOL_DEFS;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use portable_pty::{Child, CommandBuilder, PtyPair, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
-use ratatui::layout::Rect;
+use ratatui::layout::{Rect, Size};
 use serde_json::Value;
 
 /// Events of a run of swaps: eight of each call.
@@ -165,37 +170,34 @@ fn frames(criterion: &mut Criterion) {
     feed.equity = (0..4_320)
         .map(|at| (samples::START_MILLIS + at * 200, format!("253{:02}.25", at % 100).parse().unwrap_or_default()))
         .collect::<VecDeque<_>>();
-    let ready = Ready {
+    // The whole picture, header and hints included, as the program draws it and makes bytes of it: each frame after one
+    // in which the newest block is another.
+    let mut state = State::new(Size { width: 200, height: 50 }, samples::NOW.millis + 400_000, true);
+    let tools = Catalog::new(ALL_TOOL_DEFS.iter().copied());
+    let tools = tools.iter().flat_map(Catalog::iter).map(|entry| ToolInfo::of(entry)).collect();
+    state.ready = Some(Box::new(Ready {
         golem_id: GolemId::operator(),
         name: SafeText::clean("Ada", 8),
         role: SafeText::clean("trade-executor", 20),
-        tools: Vec::new(),
+        tools,
         scenarios: Vec::new(),
         journal: None,
-    };
-    let known = Known {
-        now_millis: samples::NOW.millis + 400_000,
-        motion: true,
-        page: &page,
-        feed: &feed,
-        questions: &[],
-        snapshot: Some(&snapshot),
-        ready: Some(&ready),
-        watch_only: false,
-        away: None,
-    };
-    let screens = Screens::new();
+    }));
+    (state.page, state.feed, state.snapshot) = (page, feed, Some(Arc::new(snapshot)));
     let mut group = criterion.benchmark_group("frame");
     for (width, height) in [(80, 24), (200, 50)] {
-        let area = Rect::new(0, 0, width, height);
+        let size = Size { width, height };
+        state.update(Input::Resize(size));
         for id in ScreenId::ALL {
-            let Some(screen) = screens.get(id) else { continue };
-            let mut buffer = Buffer::empty(area);
+            state.screen = id;
+            let mut screen = Screen::new(size);
             group.bench_function(format!("{} {width}x{height}", id.name()), |bencher| {
                 bencher.iter(|| {
-                    buffer.reset();
-                    screen.draw(&known, &mut Pen { buffer: &mut buffer, theme: &theme }, area);
-                    black_box(&buffer);
+                    state.now_millis += 1_000;
+                    if let Some(block) = state.page.chains.first_mut().and_then(|chain| chain.blocks.front_mut()) {
+                        block.number += 1;
+                    }
+                    black_box(screen.frame(size, |area, buffer| view::draw(&state, &theme, area, buffer)).ok())
                 });
             });
         }

@@ -91,7 +91,11 @@ pub(super) async fn run(
             update = handle.news.recv(), if listening => Woken::News(update),
             () = sleep_until(timer) => Woken::Timer,
         };
-        console.state.update(Input::Time(now_millis()));
+        // What is due by time alone is done, too: a quote that follows the typing, a question about a chain's health.
+        let due = console.state.update(Input::Time(now_millis()));
+        if console.carry_out(due)? {
+            return Ok(console.state.farewell.take().map(|farewell| *farewell));
+        }
         let mut next = Some(woken);
         let mut taken = 0;
         while let Some(woken) = next.take() {
@@ -201,6 +205,11 @@ impl Console {
     fn input(&mut self, input: Input) -> Result<bool, ConsoleError> {
         let effects = self.state.update(input);
         self.frames.request(Instant::now());
+        self.carry_out(effects)
+    }
+
+    /// Does what the state wants done; true: leave.
+    fn carry_out(&mut self, effects: Vec<Effect>) -> Result<bool, ConsoleError> {
         let mut leave = false;
         for effect in effects {
             match effect {
@@ -262,7 +271,8 @@ impl Console {
     fn come_back(&mut self) -> Result<(), ConsoleError> {
         self.away = false;
         self.guard.take_again().map_err(ConsoleError::Terminal)?;
-        self.state.update(Input::Time(now_millis()));
+        let due = self.state.update(Input::Time(now_millis()));
+        self.carry_out(due)?;
         self.state.update(Input::Resize(size_now()?));
         self.screen.forget();
         self.frames.request(Instant::now());

@@ -127,32 +127,35 @@ impl Pen<'_> {
 
     /// Draws a rule across a line, with a title and something at its right end.
     pub fn rule(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role) {
-        self.ruled(line, title, right, role, ["─", "─"]);
+        self.ruled(line, title, right, role, [RIGHT | LEFT, RIGHT | LEFT]);
     }
 
-    /// Draws a frame with a title and something at the right end of its upper edge.
+    /// Draws a rule from one side of a frame to the other, joined to both, with a title and something at its right end.
+    pub fn division(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role) {
+        self.ruled(line, title, right, role, [UP | DOWN | RIGHT, UP | DOWN | LEFT]);
+    }
+
+    /// Draws a frame with a title and something at the right end of its upper edge. Where it lies on the edge of
+    /// another frame the two are joined, so panels that share an edge look like one drawing.
     pub fn frame(&mut self, area: Rect, title: &[Piece], right: &[Piece], role: Role) {
         if area.width < 2 || area.height < 2 {
             return;
         }
-        self.ruled(line(area, 0), title, right, role, ["┌", "┐"]);
+        self.ruled(line(area, 0), title, right, role, [RIGHT | DOWN, DOWN | LEFT]);
         let bottom = line(area, area.height - 1);
-        let edge = "─".repeat(usize::from(area.width) - 2);
-        self.text(bottom, bottom.x, &format!("└{edge}┘"), role);
+        self.edges(bottom, role, [UP | RIGHT, UP | LEFT]);
         for row in 1..area.height - 1 {
             let row = line(area, row);
-            self.text(row, row.x, "│", role);
-            self.text(row, row.right() - 1, "│", role);
+            self.edge(row.x, row.y, UP | DOWN, role);
+            self.edge(row.right() - 1, row.y, UP | DOWN, role);
         }
     }
 
-    fn ruled(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role, ends: [&str; 2]) {
+    fn ruled(&mut self, line: Rect, title: &[Piece], right: &[Piece], role: Role, ends: [u8; 2]) {
         if line.width < 2 || line.height == 0 {
             return;
         }
-        let [first, last] = ends;
-        let edge = "─".repeat(usize::from(line.width) - 2);
-        self.text(line, line.x, &format!("{first}{edge}{last}"), role);
+        self.edges(line, role, ends);
         let spaced = |pieces: &[Piece]| {
             let mut spaced = Vec::with_capacity(pieces.len() + 2);
             if !pieces.is_empty() {
@@ -162,7 +165,86 @@ impl Pen<'_> {
             }
             spaced
         };
-        let inner = Rect { x: line.x + 1, width: line.width - 2, ..line };
+        // A dash stands between a corner and a word.
+        let inset = if line.width > 4 { 2 } else { 1 };
+        let inner = Rect { x: line.x + inset, width: line.width - 2 * inset, ..line };
         self.row(inner, &spaced(title), &spaced(right));
+    }
+
+    /// A line across, from one end to the other.
+    fn edges(&mut self, line: Rect, role: Role, [first, last]: [u8; 2]) {
+        self.edge(line.x, line.y, first, role);
+        for x in line.x + 1..line.right() - 1 {
+            self.edge(x, line.y, RIGHT | LEFT, role);
+        }
+        self.edge(line.right() - 1, line.y, last, role);
+    }
+
+    /// One cell of a line, joined to the lines that are there already. What has the focus keeps its colour.
+    fn edge(&mut self, x: u16, y: u16, arms: u8, role: Role) {
+        let (style, focus) = (self.theme.style(role), self.theme.style(Role::BorderFocus));
+        let Some(cell) = self.buffer.cell_mut((x, y)) else { return };
+        let before = JOINS.iter().find(|(_, symbol)| *symbol == cell.symbol()).map_or(0, |(arms, _)| *arms);
+        let Some((_, symbol)) = JOINS.iter().find(|(joined, _)| *joined == before | arms) else { return };
+        cell.set_symbol(symbol);
+        if before == 0 || cell.style().fg != focus.fg {
+            cell.set_style(style);
+        }
+    }
+}
+
+/// The arms of a cell of a line: where it goes on.
+const UP: u8 = 1;
+const RIGHT: u8 = 2;
+const DOWN: u8 = 4;
+const LEFT: u8 = 8;
+
+/// What a cell with these arms looks like.
+const JOINS: [(u8, &str); 11] = [
+    (RIGHT | LEFT, "─"),
+    (UP | DOWN, "│"),
+    (RIGHT | DOWN, "┌"),
+    (DOWN | LEFT, "┐"),
+    (UP | RIGHT, "└"),
+    (UP | LEFT, "┘"),
+    (UP | RIGHT | DOWN, "├"),
+    (UP | DOWN | LEFT, "┤"),
+    (RIGHT | DOWN | LEFT, "┬"),
+    (UP | RIGHT | LEFT, "┴"),
+    (UP | RIGHT | DOWN | LEFT, "┼"),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_that_share_an_edge_are_one_drawing() {
+        let (theme, _) = Theme::load("dark", None).unwrap();
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 9, 5));
+        let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+        pen.frame(Rect::new(0, 0, 5, 5), &[], &[], Role::BorderFocus);
+        pen.frame(Rect::new(4, 0, 5, 3), &[], &[], Role::Border);
+        pen.frame(Rect::new(4, 2, 5, 3), &[], &[], Role::Border);
+        let rows: Vec<String> =
+            buffer.content.chunks(9).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect();
+        assert_eq!(rows, ["┌───┬───┐", "│   │   │", "│   ├───┤", "│   │   │", "└───┴───┘"]);
+        // The panel with the keys is the one in the colour of the focus, on all its sides.
+        let color = |x: u16, y: u16| buffer[(x, y)].fg;
+        assert_eq!([color(0, 1), color(4, 1), color(4, 3)].map(Some), [theme.style(Role::BorderFocus).fg; 3]);
+        assert_eq!(Some(color(8, 1)), theme.style(Role::Border).fg);
+    }
+
+    #[test]
+    fn what_is_drawn_anew_is_joined_to_nothing_below_it() {
+        let (theme, _) = Theme::load("dark", None).unwrap();
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 6, 4));
+        let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+        pen.frame(Rect::new(0, 0, 6, 4), &[], &[], Role::Border);
+        pen.fill(Rect::new(0, 0, 4, 3), Role::Dialog);
+        pen.frame(Rect::new(0, 0, 4, 3), &[], &[], Role::DialogBorder);
+        let rows: Vec<String> =
+            buffer.content.chunks(6).map(|row| row.iter().map(|cell| cell.symbol()).collect()).collect();
+        assert_eq!(rows, ["┌──┐─┐", "│  │ │", "└──┘ │", "└────┘"]);
     }
 }

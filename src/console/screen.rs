@@ -107,7 +107,7 @@ fn write_row(bytes: &mut Vec<u8>, y: u16, was: &[Cell], now: &[Cell]) -> io::Res
 
 /// Whether every terminal draws this cell in one column: one character out of ASCII, Latin, or what the console's own
 /// lines, bars and marks are made of.
-fn is_sure(cell: &Cell) -> bool {
+pub(crate) fn is_sure(cell: &Cell) -> bool {
     let mut characters = cell.symbol().chars();
     let (Some(character), None) = (characters.next(), characters.next()) else { return false };
     matches!(character, ' '..='~')

@@ -21,7 +21,7 @@ use crate::base::model::{
 };
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
-use crate::engine::ToolResponse;
+use crate::engine::{Entry, ToolResponse, categories_of};
 use crate::fabric::Event;
 
 pub use snapshot::{
@@ -396,6 +396,35 @@ pub struct ToolInfo {
     pub output_schema: Value,
     /// Parameters that work on the embedded devnet.
     pub example: Value,
+}
+
+impl ToolInfo {
+    /// A tool of the catalog, as a screen shows it.
+    pub fn of(entry: &Entry) -> Self {
+        let meta = &entry.def.meta;
+        let text = |words: &str| SafeText::clean(words, 2_000);
+        let guideline = |phase: &Phase| {
+            let said = meta.prompt_guidelines.for_phase(*phase);
+            (*phase, text(said))
+        };
+        Self {
+            name: text(meta.name),
+            description: text(meta.description),
+            category: meta.category,
+            profiles: Profile::ALL.iter().copied().filter(|one| categories_of(*one).contains(&meta.category)).collect(),
+            capability: meta.capability,
+            risk_tier: meta.risk_tier,
+            tick_budget: meta.tick_budget,
+            progress_steps: meta.progress_steps.iter().map(|step| text(step)).collect(),
+            action_class: meta.action_class,
+            checks: meta.checks.to_vec(),
+            prompt_snippet: text(meta.prompt_snippet),
+            guidelines: Phase::ALL.iter().map(guideline).collect(),
+            input_schema: entry.input_schema.clone(),
+            output_schema: entry.output_schema.clone(),
+            example: entry.example.clone(),
+        }
+    }
 }
 
 /// What came of a run.

@@ -3,6 +3,7 @@
 //! Most tests drive this very test binary again ([`harness`]), with a scripted source in place of a network.
 //! Nothing here asserts on time; the patience in [`pty`] only ends a hang.
 
+mod hand;
 mod harness;
 mod program;
 mod pty;

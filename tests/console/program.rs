@@ -7,7 +7,7 @@ use portable_pty::CommandBuilder;
 use crate::pty::Pty;
 
 /// Longer than a decision guards itself after it was drawn, and after a key.
-const GUARD: Duration = Duration::from_millis(800);
+pub const GUARD: Duration = Duration::from_millis(800);
 
 /// The number of the newest block of ethereum, as the header says it.
 fn newest_block(shown: &str) -> Option<u64> {
@@ -16,7 +16,7 @@ fn newest_block(shown: &str) -> Option<u64> {
 }
 
 /// The program in a folder of its own, at a size at which everything is shown.
-fn bardo(home: &tempfile::TempDir, arguments: &[&str]) -> Pty {
+pub fn bardo(home: &tempfile::TempDir, arguments: &[&str]) -> Pty {
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
     command.env("BARDO_NETWORK", "devnet");
@@ -45,7 +45,7 @@ now = "Watching the market."
 "#;
 
 /// The program on that show.
-fn asking(home: &tempfile::TempDir, size: (u16, u16)) -> Pty {
+pub fn asking(home: &tempfile::TempDir, size: (u16, u16)) -> Pty {
     let show = home.path().join("asks-at-once.toml");
     std::fs::write(&show, ASKS_AT_ONCE).unwrap();
     // Nothing here is about an offer that expires while it is read: that is tested without a terminal.
@@ -58,8 +58,25 @@ fn asking(home: &tempfile::TempDir, size: (u16, u16)) -> Pty {
     Pty::start(command, size.0, size.1)
 }
 
+/// The program on a show in which the Golem says one thing and then nothing.
+pub fn resting(home: &tempfile::TempDir, arguments: &[&str], size: (u16, u16)) -> Pty {
+    let show = home.path().join("resting.toml");
+    let quiet =
+        "name = \"resting\"\nabout = \"Nothing.\"\noperator = \"wait\"\n\n[[beat]]\nat = 0\nnow = \"Resting.\"\n";
+    std::fs::write(&show, quiet).unwrap();
+    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env("BARDO_HOME", home.path());
+    command.env("BARDO_NETWORK", "devnet");
+    command.args(arguments);
+    command.args(["golem", "run", "--scenario"]);
+    command.arg(show);
+    let pty = Pty::start(command, size.0, size.1);
+    pty.until_shown("Resting.");
+    pty
+}
+
 /// Presses a key that may act, once the guard lets it.
-fn press(pty: &mut Pty, keys: &str) {
+pub fn press(pty: &mut Pty, keys: &str) {
     std::thread::sleep(GUARD);
     pty.type_keys(keys);
 }
@@ -78,7 +95,7 @@ fn open_decision(pty: &mut Pty) {
 }
 
 /// Leaves whatever is in flight to its end.
-fn leave(pty: &mut Pty) {
+pub fn leave(pty: &mut Pty) {
     pty.type_keys("q");
     std::thread::sleep(GUARD);
     if pty.contents().contains("Leave Bardo?") {
@@ -95,7 +112,7 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
     let words = b"Starting the devnet";
     pty.until_written("the first frame", |raw| raw.windows(words.len()).any(|window| window == words));
     pty.until_shown("● RUNNING");
-    for words in ["PLAY MONEY", "Ada · golem-instance", "Limits · policy demo", "Activity", "0xf39F…2266"] {
+    for words in ["PLAY MONEY", "Ada · a Golem", "Limits · policy demo", "Activity", "0xf39F…2266"] {
         pty.until_shown(words);
     }
     let first = pty.known("a block number", newest_block);
@@ -105,7 +122,7 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
     pty.resize(80, 24);
     pty.until_shown("1 2 3 4 5 6 7 8 Live");
     pty.resize(120, 44);
-    pty.until_shown("Ada · golem-instance");
+    pty.until_shown("Ada · a Golem");
     pty.signal("TSTP");
     pty.until_whole();
     pty.until_stopped();
@@ -137,7 +154,7 @@ fn an_approved_trade_is_done_and_changes_what_is_held() {
     pty.until_gone("DECISION");
     // UNI is held: the wallet had none before.
     pty.until("UNI among the holdings", |screen| {
-        screen.contents().lines().any(|line| line.contains("│UNI ") && line.contains('$'))
+        screen.contents().lines().any(|line| line.contains("│ UNI ") && line.contains('$'))
     });
     leave(&mut pty);
 }
@@ -220,7 +237,7 @@ fn lines_in_view(shown: &str) -> Option<(usize, usize, usize)> {
 }
 
 /// A click with the left button on the first place at which `words` stand.
-fn click(pty: &mut Pty, words: &str) {
+pub fn click(pty: &mut Pty, words: &str) {
     pty.until_shown(words);
     std::thread::sleep(GUARD);
     let (column, row) = pty.known(words, |shown| {
@@ -333,17 +350,8 @@ fn silence() -> Duration {
 #[test]
 fn without_motion_and_with_the_blocks_stopped_not_a_byte_is_written() {
     let home = tempfile::tempdir().unwrap();
-    let show = home.path().join("quiet.toml");
-    // A Golem that says one thing and then nothing.
-    let quiet = "name = \"quiet\"\nabout = \"Nothing.\"\noperator = \"wait\"\n\n[[beat]]\nat = 0\nnow = \"Resting.\"\n";
-    std::fs::write(&show, quiet).unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
-    command.env("BARDO_HOME", home.path());
-    command.env("BARDO_NETWORK", "devnet");
-    command.args(["--no-motion", "golem", "run", "--scenario"]);
-    command.arg(show);
     // At this size Live has no charts, whose curves go on with the time of their newest point.
-    let mut pty = Pty::start(command, 80, 24);
+    let mut pty = resting(&home, &["--no-motion"], (80, 24));
     pty.until_shown("Resting.");
     pty.type_keys(":blocks off\r");
     // What was on its way when they stopped comes to rest.
@@ -359,7 +367,7 @@ fn without_motion_and_with_the_blocks_stopped_not_a_byte_is_written() {
 }
 
 /// Whether a file of that name is anywhere below a folder.
-fn find(folder: &std::path::Path, name: &str) -> bool {
+pub fn find(folder: &std::path::Path, name: &str) -> bool {
     let Ok(entries) = std::fs::read_dir(folder) else { return false };
     entries.flatten().any(|entry| entry.file_name() == name || find(&entry.path(), name))
 }

@@ -1,7 +1,7 @@
 //! Screen 5: what was decided and what stands: open questions, standing approvals, past decisions, and the trail, whose
 //! wholeness can be checked here.
 
-use ratatui::layout::{Constraint, Layout, Position, Rect};
+use ratatui::layout::{Position, Rect};
 use serde_json::json;
 
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
@@ -9,13 +9,14 @@ use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::format::{short_hash, time_of_day};
 use crate::console::keymap::{Action, Key};
-use crate::console::pen::{Pen, Piece, line};
+use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::feed::CallSeen;
 use crate::console::state::field::Field;
 use crate::console::state::story::{title, word};
 use crate::console::state::trail;
 use crate::console::theme::Role;
 use crate::console::view::question_line;
+use crate::console::widgets::paint::cut;
 use crate::fabric::ApprovalOutcome;
 use crate::runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
 use crossterm::event::KeyCode;
@@ -149,16 +150,20 @@ impl Audit {
         to.is_some()
     }
 
-    fn panels(area: Rect) -> [Rect; 4] {
+    /// Where the panels are: those that hold little leave the lines to the others.
+    fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
         let (left, right) = if area.width >= 100 {
-            let [left, right] = Layout::horizontal([Constraint::Percentage(45), Constraint::Fill(1)]).areas(area);
-            (left, right)
+            list::beside(area, area.width * 9 / 20)
         } else {
-            let [upper, lower] = Layout::vertical([Constraint::Percentage(55), Constraint::Fill(1)]).areas(area);
-            (upper, lower)
+            list::stacked(area, area.height * 11 / 20)
         };
-        let third = Constraint::Ratio(1, 3);
-        let [questions, grants, decisions] = Layout::vertical([third, third, Constraint::Fill(1)]).areas(left);
+        let third = left.height / 3;
+        let lines = |panel| {
+            let wanted = u16::try_from(self.count(panel, known)).unwrap_or(u16::MAX).max(1).saturating_add(2);
+            wanted.clamp(third.min(4), third.max(4))
+        };
+        let (questions, rest) = list::stacked(left, lines(Panel::Questions));
+        let (grants, decisions) = list::stacked(rest, lines(Panel::Grants));
         [questions, grants, decisions, right]
     }
 
@@ -176,18 +181,24 @@ impl Audit {
         let at = self.selected(panel).min(rows.len().saturating_sub(1));
         let skip = list::first_shown(at, room);
         if rows.is_empty() {
-            pen.pieces(line(inner, 0), &[(head.empty.to_owned(), Role::TextDim)]);
+            pen.pieces(line(inner, 0), &[(format!(" {}", head.empty), Role::TextDim)]);
         }
         let count = rows.len();
         for (y, (place, (mut left, right))) in (0..).zip(rows.into_iter().enumerate().skip(skip).take(room)) {
             let mark = if focus && place == at { "▸" } else { " " };
             left.insert(0, (mark.to_owned(), Role::Key));
-            pen.row(line(inner, y), &left, &right);
+            // A blank before the edge; what does not fit says so.
+            let place = Rect { width: inner.width.saturating_sub(1), ..line(inner, y) };
+            let room =
+                usize::from(place.width).saturating_sub(if right.is_empty() { 0 } else { pieces_width(&right) + 1 });
+            let both = pieces_width(&left) <= room || panel != Panel::Trail;
+            let (room, right) = if both { (room, right) } else { (usize::from(place.width), Vec::new()) };
+            pen.row(place, &cut(&left, room), &right);
         }
         if count > room && room > 0 {
             let words = format!(" {} of {count} ", at + 1);
             let bottom = Rect { y: area.bottom().saturating_sub(1), height: 1, ..area };
-            pen.row(Rect { width: bottom.width.saturating_sub(2), ..bottom }, &[], &[(words, Role::TextDim)]);
+            pen.row(Rect { width: bottom.width.saturating_sub(3), ..bottom }, &[], &[(words, Role::TextDim)]);
         }
     }
 }
@@ -206,7 +217,7 @@ impl ScreenView for Audit {
     }
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let [questions, grants, decided, trail_area] = Self::panels(area);
+        let [questions, grants, decided, trail_area] = self.panels(known, area);
         let waiting = known.questions.iter().map(|question| question_line(question, known.now_millis, known.motion));
         let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
         self.list(pen, questions, Panel::Questions, head, waiting.collect());
@@ -308,7 +319,7 @@ impl ScreenView for Audit {
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
-        let hit = PANELS.into_iter().zip(Self::panels(area)).find(|(_, place)| place.contains(at));
+        let hit = PANELS.into_iter().zip(self.panels(known, area)).find(|(_, place)| place.contains(at));
         let Some((panel, place)) = hit else { return Vec::new() };
         let again = self.panel == panel;
         self.panel = panel;
@@ -328,7 +339,8 @@ impl ScreenView for Audit {
     }
 
     fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
-        if let Some((panel, _)) = PANELS.into_iter().zip(Self::panels(area)).find(|(_, place)| place.contains(at)) {
+        if let Some((panel, _)) = PANELS.into_iter().zip(self.panels(known, area)).find(|(_, place)| place.contains(at))
+        {
             self.panel = panel;
             self.moved(if down { Action::Down } else { Action::Up }, known, 1);
         }

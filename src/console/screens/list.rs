@@ -1,9 +1,23 @@
 //! A list with a selected row: where a key moves it, which rows are in view, which one a click hits. Every screen's lists
-//! move by these, so that they all move alike.
+//! move by these, so that they all move alike. And how a screen is parted into panels that share their edges.
 
 use ratatui::layout::{Position, Rect};
 
 use crate::console::keymap::Action;
+
+/// A place parted into one of so many columns and the rest; they share an edge.
+pub(super) fn beside(area: Rect, width: u16) -> (Rect, Rect) {
+    let width = width.min(area.width);
+    let edge = u16::from(width > 0);
+    (Rect { width, ..area }, Rect { x: area.x + width - edge, width: area.width - width + edge, ..area })
+}
+
+/// A place parted into one of so many lines and the rest below it; they share an edge, where both have one.
+pub(super) fn stacked(area: Rect, height: u16) -> (Rect, Rect) {
+    let height = height.min(area.height);
+    let edge = u16::from(height > 0 && area.height > height);
+    (Rect { height, ..area }, Rect { y: area.y + height - edge, height: area.height - height + edge, ..area })
+}
 
 /// Where `action` takes a selection at `at` in a list up to `last`, with a page of so many rows. `None`: it moves nothing.
 pub(super) fn moved(action: Action, at: usize, last: usize, page: usize) -> Option<usize> {
@@ -45,6 +59,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn parts_of_a_place_share_one_edge() {
+        let area = Rect::new(3, 2, 100, 30);
+        let (one, two) = beside(area, 40);
+        assert_eq!((one.right() - 1, two.right(), one.x), (two.x, area.right(), 3));
+        let (above, below) = stacked(area, 10);
+        assert_eq!((above.bottom() - 1, below.bottom(), above.y), (below.y, area.bottom(), 2));
+        assert_eq!(beside(area, 0), (Rect { width: 0, ..area }, area));
+        assert_eq!(stacked(area, 0), (Rect { height: 0, ..area }, area));
+        assert_eq!(stacked(area, 99), (area, Rect { y: area.bottom(), height: 0, ..area }));
+    }
 
     #[test]
     fn keys_move_and_stay_inside() {

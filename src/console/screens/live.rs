@@ -6,6 +6,8 @@
 mod left;
 mod right;
 
+pub(super) use right::equity_model;
+
 use ratatui::layout::{Position, Rect};
 
 use super::{Known, ScreenId, ScreenView, Wish, list};
@@ -24,8 +26,10 @@ use crossterm::event::KeyCode;
 const WIDE: u16 = 100;
 /// Lines from which there are.
 const TALL: u16 = 24;
-/// Columns of the left one.
-const LEFT: u16 = 34;
+/// Columns of the left one; its last is the first of the next.
+const LEFT: u16 = 35;
+/// Columns from which prices, equity and events stand in a column of their own.
+const WIDEST: u16 = 170;
 
 /// Screen 1.
 #[derive(Debug, Default)]
@@ -110,6 +114,18 @@ fn since(span: &str) -> Option<u64> {
     number.checked_mul(unit)
 }
 
+/// The columns of a wide terminal, each sharing an edge with the next.
+fn columns(area: Rect) -> (Rect, Rect, Option<Rect>) {
+    let left = Rect { width: LEFT, ..area };
+    let rest = Rect { x: area.x + LEFT - 1, width: area.width - LEFT + 1, ..area };
+    if area.width < WIDEST {
+        return (left, rest, None);
+    }
+    let side = rest.width * 9 / 20;
+    let middle = Rect { width: rest.width - side + 1, ..rest };
+    (left, middle, Some(Rect { x: middle.right() - 1, width: side, ..rest }))
+}
+
 /// The inside of a frame.
 pub(super) fn inside(area: Rect) -> Rect {
     Rect { x: area.x + 1, y: area.y + 1, width: area.width.saturating_sub(2), height: area.height.saturating_sub(2) }
@@ -135,10 +151,9 @@ impl ScreenView for Live {
         if self.zoomed {
             right::activity(pen, known, area, &listing, true);
         } else if area.width >= WIDE && area.height >= TALL {
-            let left = Rect { width: LEFT, ..area };
-            let right = Rect { x: area.x + LEFT, width: area.width - LEFT, ..area };
+            let (left, middle, side) = columns(area);
             left::draw(pen, known, left);
-            right::draw(pen, known, right, &listing, self.range);
+            right::draw(pen, known, &right::places(known, middle, side), &listing, self.range);
         } else {
             narrow(pen, known, area, &listing);
         }
@@ -214,12 +229,11 @@ impl ScreenView for Live {
         let calls = if self.zoomed {
             inside(area)
         } else if wide {
-            let right = Rect { x: area.x + LEFT, width: area.width - LEFT, ..area };
-            let left = Rect { width: LEFT, ..area };
+            let (left, middle, side) = columns(area);
             if let Some(question) = left::question_at(known, left, at) {
                 return known.questions.get(question).map(|one| Wish::OpenQuestion(one.number)).into_iter().collect();
             }
-            let places = right::places(right);
+            let places = right::places(known, middle, side);
             if places.events.contains(at) {
                 return vec![Wish::GoTo(ScreenId::Logs)];
             }
@@ -259,7 +273,7 @@ impl ScreenView for Live {
 /// Where everything of the one column is; what has no room has no lines.
 struct NarrowPlaces {
     face: Rect,
-    now: [Rect; 2],
+    now: Rect,
     limits: Rect,
     waiting: Rect,
     questions: Vec<(usize, Rect)>,
@@ -277,7 +291,12 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
         y = y.saturating_add(1);
         place
     };
-    let (face, now, limits) = (next(), [next(), next()], next());
+    let face = next();
+    let told = right::now_rows(known, usize::from(area.width)).len();
+    let first = next();
+    let more: u16 = (1..told).map(|_| next().height).sum();
+    let now = Rect { height: first.height + more, ..first };
+    let limits = next();
     let none = Rect { height: 0, ..area };
     let mut waiting = none;
     let mut questions = Vec::new();
@@ -304,8 +323,8 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
 fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
     let places = narrow_places(known, area);
     left::face_line(pen, known, places.face);
-    for (row, place) in right::now_rows(known).iter().zip(places.now) {
-        pen.row(place, &row.left, if area.width >= 60 { &row.right } else { &[] });
+    for (at, row) in (0..places.now.height).zip(right::now_rows(known, usize::from(area.width))) {
+        pen.row(line(places.now, at), &row.left, if area.width >= 60 { &row.right } else { &[] });
     }
     left::limit_line(pen, known, places.limits);
     let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece]| {

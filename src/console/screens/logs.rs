@@ -11,6 +11,7 @@ use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::field::Field;
 use crate::console::state::line::{Level, Line};
 use crate::console::theme::Role;
+use crate::console::widgets::paint::cut;
 use crossterm::event::KeyCode;
 
 /// Screen 8.
@@ -108,14 +109,15 @@ impl ScreenView for Logs {
             let selected = self.selected == Some(one.seq);
             let text = if selected { Role::Selection } else { role(one.level) };
             let pieces = [
+                (if selected { "▸" } else { " " }.to_owned(), Role::Key),
                 (format!("{} ", time_of_day(one.at / 1000)), Role::TextDim),
                 (format!("{:<18} ", one.kind), Role::TextDim),
                 (one.text.to_string(), text),
             ];
-            pen.pieces(line(inner, row), &pieces);
+            pen.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
         }
         if lines.is_empty() {
-            pen.pieces(line(inner, 0), &[("Nothing of that kind yet.".to_owned(), Role::TextDim)]);
+            pen.pieces(line(inner, 0), &[(" Nothing of that kind yet.".to_owned(), Role::TextDim)]);
         }
     }
 

@@ -66,8 +66,11 @@ pub struct NetworkScreen {
 
 /// A row of the markets.
 enum Market<'k> {
+    /// A chain's name, and what stands below it.
     Chain(String),
     Token(&'k ChainPage, usize),
+    /// What the columns of the pools are.
+    Pools,
     Pool(&'k PoolRow),
 }
 
@@ -109,6 +112,9 @@ fn markets<'k>(known: &Known<'k>) -> Vec<Market<'k>> {
         let name = identity.map_or(String::new(), |identity| identity.name.to_string());
         all.push(Market::Chain(name));
         all.extend((0..chain.tokens.len()).map(|token| Market::Token(chain, token)));
+        if !chain.pools.is_empty() {
+            all.push(Market::Pools);
+        }
         all.extend(chain.pools.iter().map(Market::Pool));
     }
     all
@@ -127,23 +133,16 @@ impl NetworkScreen {
         let controls = u16::try_from(controls(known).len()).unwrap_or(0);
         let wide = area.width >= SIDE_BY_SIDE;
         if wide {
-            let one = Rect { width: 50, ..area };
-            let two = Rect { x: area.x + 50, width: area.width - 50, ..area };
+            let (one, two) = list::beside(area, 52);
             let below = if controls == 0 { 0 } else { (controls + 2).min(area.height / 2) };
-            return (
-                Rect { height: area.height - below, ..one },
-                two,
-                Rect { y: area.y + area.height - below, height: below, ..one },
-            );
+            let (chains, controls) = list::stacked(one, area.height - below + u16::from(below > 0));
+            return (chains, two, controls);
         }
         let chains = (u16::try_from(known.page.chains.len()).unwrap_or(2) * 3 + 2).min(area.height);
-        let rest = area.height - chains;
-        let below = if controls == 0 { 0 } else { (controls + 2).min(rest / 2) };
-        (
-            Rect { height: chains, ..area },
-            Rect { y: area.y + chains, height: rest - below, ..area },
-            Rect { y: area.y + area.height - below, height: below, ..area },
-        )
+        let (chains, rest) = list::stacked(area, chains);
+        let below = if controls == 0 { 0 } else { (controls + 2).min(rest.height / 2) };
+        let (market, controls) = list::stacked(rest, rest.height - below + u16::from(below > 0));
+        (chains, market, controls)
     }
 
     fn ask(&mut self, known: &Known<'_>) -> Vec<Wish> {
@@ -246,7 +245,7 @@ impl NetworkScreen {
                 let mut sorted = times.clone();
                 sorted.sort_unstable();
                 let average = sorted.get(sorted.len() / 2);
-                let bars = sparkline(times.iter().rev().copied(), (columns / 3).min(24));
+                let bars = sparkline(times.iter().rev().copied(), columns.saturating_sub(40).clamp(4, NEWEST_BLOCKS));
                 all.push(
                     Row::new("  block time ", Role::TextDim)
                         .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text)
@@ -313,15 +312,26 @@ fn pool_row(pen: &mut Pen<'_>, pool: &PoolRow, place: Rect) {
         Some(gap) if gap <= 200 => Role::StateCare,
         Some(_) => Role::StateBad,
     };
-    let spare = place.width.saturating_sub(56).min(16);
-    let cells = [
-        Cell::left(format!("  {}/{}", pool.base, pool.quote), Role::Text, 14 + spare / 2),
-        Cell::left(format!("{version} {}", fee(pool.fee_pips)), Role::TextDim, 9),
-        Cell::right(pool.price.map_or("empty".to_owned(), ratio), Role::TextStrong, 12 + spare / 2),
-        Cell::right(gap.map_or("–".to_owned(), signed_bps), gap_role, 9),
-        Cell::right(pool.holds.map_or("–".to_owned(), round_dollars), Role::TextDim, 8),
-    ];
+    let pair = format!("{}/{}", pool.base, pool.quote);
+    let way = format!("{version} {}", fee(pool.fee_pips));
+    let price = pool.price.map_or("empty".to_owned(), ratio);
+    let (gap, holds) = (gap.map_or("–".to_owned(), signed_bps), pool.holds.map_or("–".to_owned(), round_dollars));
+    let mut cells = pool_cells(place, [&pair, &way, &price, &gap, &holds]);
+    let roles = [Role::Text, Role::TextDim, Role::TextStrong, gap_role, Role::TextDim];
+    cells.iter_mut().zip(roles).for_each(|(cell, role)| cell.role = role);
     pen.cells(place, &cells);
+}
+
+/// The columns of the pools, and of what stands above them.
+fn pool_cells(place: Rect, [pair, way, price, gap, holds]: [&str; 5]) -> [Cell; 5] {
+    let spare = place.width.saturating_sub(58).min(16);
+    [
+        Cell::left(format!("  {pair}"), Role::TextDim, 14 + spare / 2),
+        Cell::left(way, Role::TextDim, 9),
+        Cell::right(price, Role::TextDim, 12 + spare / 2),
+        Cell::right(gap, Role::TextDim, 9),
+        Cell::right(holds, Role::TextDim, 8),
+    ]
 }
 
 fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Piece]) -> Rect {
@@ -330,7 +340,7 @@ fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Pi
     }
     let (edge, mark) = if focused { (Role::BorderFocus, "▸ ") } else { (Role::Border, "") };
     pen.frame(area, &[(format!("{mark}{title}"), Role::Title)], right, edge);
-    Rect { x: area.x + 1, y: area.y + 1, width: area.width - 2, height: area.height - 2 }
+    Rect { x: area.x + 2, y: area.y + 1, width: area.width - 4, height: area.height - 2 }
 }
 
 impl ScreenView for NetworkScreen {
@@ -356,13 +366,17 @@ impl ScreenView for NetworkScreen {
             let right: Vec<Piece> = if all.len() > visible && visible > 0 {
                 vec![(format!("{}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim)]
             } else {
-                vec![("price, gap to the feed, holds".to_owned(), Role::TextDim)]
+                Vec::new()
             };
             let inner = framed(pen, market, self.focus == Panel::Markets, "Prices and pools", &right);
             for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
                 let place = line(inner, at);
                 match row {
-                    Market::Chain(name) => drop(pen.pieces(place, &[(format!(" {name}"), Role::Title)])),
+                    Market::Chain(name) => drop(pen.pieces(
+                        place,
+                        &[(format!("{name} "), Role::Title), ("· prices by feed".to_owned(), Role::TextDim)],
+                    )),
+                    Market::Pools => pen.cells(place, &pool_cells(place, ["pool", "", "price", "off feed", "holds"])),
                     Market::Token(chain, token) => token_row(pen, chain, *token, place),
                     Market::Pool(pool) => pool_row(pen, pool, place),
                 }

@@ -19,6 +19,16 @@ use crate::runtime::handle::Command;
 
 /// Columns from which list and card stand side by side.
 const SIDE_BY_SIDE: u16 = 110;
+/// Rows by which a curve may be taller than usual.
+const MOST_TALLER: usize = 12;
+/// What is said where there is no order yet.
+const HOW: &[&str] = &[
+    "An auction: you sign what you pay and the least you take. Fillers bid while the price falls; who fills pays the gas.",
+    "",
+    "A bridge order: what you pay is locked on one chain, a filler delivers on the other. Nobody delivers: you take it back.",
+    "",
+    "Both begin on screen 2, or when the Golem wants them.",
+];
 /// Longest filter, in characters.
 const LONGEST_FILTER: usize = 60;
 
@@ -144,11 +154,11 @@ impl Orders {
             return (none, area);
         }
         if area.width >= SIDE_BY_SIDE {
-            let list = area.width - 60;
-            return (Rect { width: list, ..area }, Rect { x: area.x + list, width: 60, ..area });
+            // The card has a place of its own; on a wide terminal its curve may be longer.
+            let card = 60.max(area.width * 2 / 5).min(84);
+            return list::beside(area, area.width + 1 - card);
         }
-        let list = (area.height / 2).min(10);
-        (Rect { height: list, ..area }, Rect { y: area.y + list, height: area.height - list, ..area })
+        list::stacked(area, (area.height / 2).min(10))
     }
 
     /// What can be done about an entry, as a question. A tool that this build does not have is not offered.
@@ -295,12 +305,23 @@ impl ScreenView for Orders {
             }
         }
         if let Some(entry) = all.get(selected) {
-            let model = Model::of(*entry);
-            let wanted = match &model {
-                Model::Auction(model) => widgets::height(model, details.width, now),
-                Model::Bridge(model) => widgets::height(model, details.width, now),
+            let mut model = Model::of(*entry);
+            // The card has the whole place, and its curve the lines that are left over.
+            if let Model::Auction(order) = &mut model {
+                let spare = details.height.saturating_sub(widgets::height(order, details.width, now));
+                order.taller = usize::from(spare).min(MOST_TALLER);
+            }
+            model.draw(pen, details, now);
+        } else {
+            pen.frame(details, &[("How orders go".to_owned(), Role::Title)], &[], Role::Border);
+            let inner = Rect {
+                x: details.x + 2.min(details.width),
+                y: details.y + 1.min(details.height),
+                width: details.width.saturating_sub(4),
+                height: details.height.saturating_sub(2),
             };
-            model.draw(pen, Rect { height: details.height.min(wanted), ..details }, now);
+            let told = HOW.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+            rows(pen, inner, &wrapped(told, inner.width.into()));
         }
         if let Some(ask) = &self.ask {
             ask.draw(pen, area);

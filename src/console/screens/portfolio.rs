@@ -2,7 +2,6 @@
 //! worth over time with the trades marked, what gas cost.
 
 use ratatui::layout::{Position, Rect};
-use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
 use super::ask::{Ask, Asked, Way, column};
@@ -15,11 +14,13 @@ use crate::console::pen::{Cell, Pen, Piece, line};
 use crate::console::state::trades;
 use crate::console::theme::Role;
 use crate::console::widgets::Moment;
-use crate::console::widgets::chart::{self, ChartMark, ChartModel, Range};
+use crate::console::widgets::chart::{self, Range};
 use crate::console::widgets::figure::left;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::runtime::handle::{AllowanceNow, Command, Snapshot};
 
+/// Lines of what was spent, frame included.
+const SPENT_LINES: u16 = 8;
 /// Columns from which holdings and the curve stand side by side.
 const SIDE_BY_SIDE: u16 = 100;
 
@@ -68,24 +69,17 @@ impl Portfolio {
             }
             return plan;
         }
-        let part = |from: Rect, y: u16, height: u16| Rect { y: from.y + y, height, ..from };
         if area.width >= SIDE_BY_SIDE {
-            let wide = area.width * 9 / 20;
-            let (one, two) =
-                (Rect { width: wide, ..area }, Rect { x: area.x + wide, width: area.width - wide, ..area });
-            let upper = area.height * 3 / 5;
-            plan.holdings = part(one, 0, upper);
-            plan.allowances = part(one, upper, area.height - upper);
-            let gas = 8.min(area.height);
-            plan.curve = part(two, 0, area.height - gas);
-            plan.gas = part(two, area.height - gas, gas);
+            let (one, two) = list::beside(area, area.width * 9 / 20);
+            (plan.holdings, plan.allowances) = list::stacked(one, area.height * 3 / 5);
+            let spent = SPENT_LINES.min(area.height);
+            (plan.curve, plan.gas) = list::stacked(two, (area.height + 1).saturating_sub(spent));
             return plan;
         }
         let upper = (area.height * 2 / 5).max(3).min(area.height);
-        let middle = (area.height / 3).min(area.height - upper);
-        plan.holdings = part(area, 0, upper);
-        plan.allowances = part(area, upper, middle);
-        plan.curve = part(area, upper + middle, area.height - upper - middle);
+        let rest;
+        (plan.holdings, rest) = list::stacked(area, upper);
+        (plan.allowances, plan.curve) = list::stacked(rest, area.height / 4);
         plan
     }
 
@@ -280,8 +274,11 @@ impl Portfolio {
             let pieces = vec![
                 (if here { "▸ " } else { "  " }.to_owned(), Role::BorderFocus),
                 (format!("{mark} {} ", column(word, 9)), role),
-                (format!("{} → {who}{way}", allowance.symbol), if here { Role::Selection } else { Role::Text }),
-                (format!("  {}{until}", scope(allowance)), Role::TextDim),
+                (
+                    format!("{} {} → {who}", scope(allowance), allowance.symbol),
+                    if here { Role::Selection } else { Role::Text },
+                ),
+                (format!("{way}{until}"), Role::TextDim),
             ];
             let right: Vec<Piece> = vec![(allowance.chain.to_string(), Role::TextDim)];
             let room = usize::from(inner.width).saturating_sub(allowance.chain.width() + 1);
@@ -293,18 +290,8 @@ impl Portfolio {
         if area.height < 2 || area.width < 4 {
             return;
         }
-        let places =
-            |value: Usd| -> Option<Decimal> { value.to_fixed(2, crate::base::units::Rounding::Down).parse().ok() };
-        let trades = known.feed.calls.iter().filter(|call| call.verified.is_some()).filter_map(|call| call.ended_at);
-        let model = ChartModel {
-            points: known.feed.equity.iter().filter_map(|(at, value)| Some((*at, places(*value)?))).collect(),
-            marks: trades.map(|at| ChartMark { at, character: 's' }).collect(),
-            legend: "s = trades".to_owned(),
-            unit: "$",
-            places: 2,
-            range: self.range,
-        };
-        let title = format!("Equity {}  [ ]", self.range.words());
+        let model = super::live::equity_model(known, self.range);
+        let title = format!("Equity {}  [ ] range", self.range.words());
         let newest = model.newest(moment(known));
         let inner = framed(pen, area, self.focus == Panel::Curve, &title, &newest);
         chart::draw(&model, pen, inner, moment(known));
@@ -327,33 +314,42 @@ impl Portfolio {
         let (count, total) = costs.fold((0, alloy::primitives::U256::ZERO), |(count, total), (more, wei)| {
             (count + more, total.saturating_add(wei))
         });
+        let coin = known.snapshot.and_then(|snapshot| snapshot.holdings.first()?.rows.first());
+        let coin = coin.map_or("coin", |row| row.symbol.as_str());
+        let transactions = if count == 1 { "transaction" } else { "transactions" };
         all.push(
-            Row::new("gas     ", Role::TextDim)
-                .then(format!("{} in coin", amount(TokenAmount::ether(total), 6)), Role::TextStrong)
-                .end(format!("{count} transactions, the newest calls"), Role::TextDim),
+            Row::new("gas      ", Role::TextDim)
+                .then(format!("{} {coin}", amount(TokenAmount::ether(total), 6)), Role::TextStrong)
+                .end(format!("{count} {transactions} in view"), Role::TextDim),
         );
         if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
             let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
             all.push(
-                Row::new("today   ", Role::TextDim)
+                Row::new("today    ", Role::TextDim)
                     .then(dollars(limits.day.used), Role::Text)
                     .end(format!("of {}", limit(limits.day.limit)), Role::TextDim),
             );
             all.push(
-                Row::new("month   ", Role::TextDim)
+                Row::new("30 days  ", Role::TextDim)
                     .then(dollars(limits.month.used), Role::Text)
                     .end(format!("of {}", limit(limits.month.limit)), Role::TextDim),
             );
             all.push(
-                Row::new("on hold ", Role::TextDim)
+                Row::new("reserved ", Role::TextDim)
                     .then(dollars(limits.reserved), Role::Text)
-                    .end("reserved, not settled", Role::TextDim),
+                    .end("signed or about to be, not settled", Role::TextDim),
             );
-            all.push(Row::new("highest ", Role::TextDim).then(dollars(limits.high_water), Role::Text));
+        }
+        if let Some(most) = known.feed.vitals.as_ref().and_then(|vitals| vitals.high_water) {
+            all.push(
+                Row::new("highest  ", Role::TextDim)
+                    .then(dollars(most), Role::Text)
+                    .end("the most it was worth so far", Role::TextDim),
+            );
         }
         if let Some(snapshot) = known.snapshot {
             let at = time_of_day(snapshot.at / 1000);
-            all.push(Row::new(format!("read at {at}"), Role::TextDim));
+            all.push(Row::new("read at  ", Role::TextDim).then(at, Role::Text));
         }
         rows(pen, inner, &wrapped(all, inner.width.into()));
     }

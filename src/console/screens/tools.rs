@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::ask::column;
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
-use crate::base::model::{CapabilityTier, Phase, Profile};
+use crate::base::model::{CapabilityTier, Phase, Profile, RiskTier};
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
@@ -79,11 +79,9 @@ impl Tools {
 
     fn plan(&self, area: Rect) -> (Rect, Rect) {
         if area.width >= SIDE_BY_SIDE {
-            let list = (area.width * 2 / 5).min(52);
-            return (Rect { width: list, ..area }, Rect { x: area.x + list, width: area.width - list, ..area });
+            return super::list::beside(area, (area.width * 2 / 5).min(54));
         }
-        let list = if self.form.is_some() { 0 } else { area.height * 2 / 5 };
-        (Rect { height: list, ..area }, Rect { y: area.y + list, height: area.height - list, ..area })
+        super::list::stacked(area, if self.form.is_some() { 0 } else { area.height * 2 / 5 })
     }
 
     fn open(&mut self, known: &Known<'_>) -> Vec<Wish> {
@@ -139,9 +137,9 @@ impl Tools {
             Row::new(tool.description.as_str(), Role::Text),
             Row::default(),
             fact("may", may.0.to_owned(), may.1),
-            fact("risk", tool.risk_tier.to_string(), Role::Text),
-            fact("budget", format!("{}, {} s", tool.tick_budget, tool.tick_budget.limit_millis() / 1000), Role::Text),
-            fact("class", tool.action_class.to_string(), Role::Text),
+            fact("risk", risk_words(tool.risk_tier).to_owned(), Role::Text),
+            fact("takes", format!("less than {} s, as a rule", tool.tick_budget.limit_millis() / 1000), Role::Text),
+            fact("counts as", tool.action_class.to_string().replace('-', " "), Role::Text),
             fact("checks", checks.join(", "), Role::Text),
             fact("tool sets", sets.join(", "), Role::Text),
         ];
@@ -157,7 +155,7 @@ impl Tools {
             all.push(Row::new(format!("{}: ", phase_words(*of)), Role::TextDim).then(words.as_str(), Role::TextDim));
         }
         all.push(Row::default());
-        all.push(Row::new("Takes", Role::Title));
+        all.push(Row::new("Takes (* must be given)", Role::Title));
         all.extend(schema_rows(&tool.input_schema));
         all.push(Row::new("Gives", Role::Title));
         all.extend(schema_rows(&tool.output_schema));
@@ -194,6 +192,26 @@ impl Tools {
     }
 }
 
+/// What can go wrong with a tool, in words.
+const fn risk_words(tier: RiskTier) -> &'static str {
+    match tier {
+        RiskTier::Layer1 => "low: it looks, and changes nothing",
+        RiskTier::Layer2 => "middle: it moves money inside your limits",
+        RiskTier::Layer3 => "high: it moves much, or changes who may",
+    }
+}
+
+/// A kind of value, in words.
+fn kind_word(kind: &str) -> &str {
+    match kind {
+        "string" => "text",
+        "integer" => "whole number",
+        "boolean" => "yes or no",
+        "array" => "list",
+        other => other,
+    }
+}
+
 /// A schema's properties, one a row: name, kind, whether it must be there, help.
 fn schema_rows(schema: &Value) -> Vec<Row> {
     let required: Vec<&str> = schema
@@ -203,15 +221,18 @@ fn schema_rows(schema: &Value) -> Vec<Row> {
         .unwrap_or_default();
     let kind = |property: &Value| match property.get("type") {
         Some(Value::String(one)) => one.clone(),
-        Some(Value::Array(many)) => many.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" or "),
+        Some(Value::Array(many)) => {
+            let named = many.iter().filter_map(Value::as_str).filter(|kind| *kind != "null");
+            named.collect::<Vec<_>>().join(" or ")
+        }
         _ => "any".to_owned(),
     };
     let properties = schema.get("properties").and_then(Value::as_object);
     let row = |(name, property): (&String, &Value)| {
         let help = SafeText::clean(property.get("description").and_then(Value::as_str).unwrap_or(""), 300);
         let must = if required.contains(&name.as_str()) { "*" } else { "" };
-        Row::new(format!("  {name}{must} "), Role::TextStrong)
-            .then(format!("{} ", SafeText::clean(&kind(property), 40)), Role::TextDim)
+        Row::new(format!("{name}{must} "), Role::TextStrong)
+            .then(format!("{} ", kind_word(SafeText::clean(&kind(property), 40).as_str())), Role::TextDim)
             .then(help.as_str(), Role::Text)
     };
     let rows: Vec<Row> = properties.into_iter().flatten().map(row).collect();

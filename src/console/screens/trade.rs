@@ -11,7 +11,7 @@ use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 
 use super::ask::{Ask, Asked, Way};
-use answer::{answer_rows, events_of, offer_rows, permit};
+use answer::{events_of, offer_rows, permit};
 
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
@@ -34,6 +34,8 @@ const QUOTE_EVERY_MILLIS: u64 = 700;
 /// The tool that gives quotes, and its parameters.
 const QUOTE_TOOL: &str = "uniswap_get_quote";
 
+/// Lines more that stand between fields and button where there is room.
+const ROOMY: u16 = 6;
 /// Lines below the fields: what can be chosen, two of help, the button.
 const BELOW: u16 = 4;
 
@@ -98,6 +100,15 @@ pub struct Trade {
 
 fn notice(words: &str) -> Vec<Wish> {
     vec![Wish::Notice(SafeText::clean(words, 200))]
+}
+
+/// Whether an amount is one that can be asked about: half a numeral is not, and neither is nothing.
+fn says_an_amount(amount: Option<&Value>) -> bool {
+    let Some(amount) = amount.and_then(Value::as_str) else { return false };
+    let digits = |text: &str| text.chars().all(|one| one.is_ascii_digit());
+    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, "0"));
+    let numeral = digits(whole) && digits(fraction) && !whole.is_empty() && !fraction.is_empty();
+    amount == "max" || numeral && amount.chars().any(|one| matches!(one, '1'..='9'))
 }
 
 fn trading<'k>(known: &Known<'k>) -> impl Iterator<Item = &'k ToolInfo> {
@@ -187,7 +198,7 @@ impl Trade {
 
     /// Asks for a quote if what is typed has changed, none is being asked for, and the last one is a while ago.
     fn follow(&mut self, now_millis: u64) -> Option<Wish> {
-        let params = self.quote_params()?;
+        let params = self.quote_params().filter(|params| says_an_amount(params.get("amount")))?;
         let soon = now_millis < self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS);
         if self.asking_quote || params == self.quoted || soon {
             return None;
@@ -300,8 +311,8 @@ impl Trade {
         let list = Rect { height: 1.min(area.height), ..area };
         let body = Rect { y: area.y + list.height, height: area.height - list.height, ..area };
         if area.width >= SIDE_BY_SIDE {
-            let form = area.width * 2 / 5;
-            return (list, Rect { width: form, ..body }, Rect { x: body.x + form, width: body.width - form, ..body });
+            let (form, answer) = super::list::beside(body, (area.width * 2 / 5).min(64));
+            return (list, form, answer);
         }
         let lines = self.form().map_or(3, Form::lines) + BELOW + 2;
         let form = lines.min(body.height * 3 / 5);
@@ -319,9 +330,18 @@ impl Trade {
         // Where not all fields have room, what can be chosen goes first.
         let lines = self.form().map_or(0, Form::lines);
         let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
-        let fields = Rect { height: inner.height - below, ..inner };
-        let button = Rect { y: inner.bottom().saturating_sub(1), height: 1.min(inner.height), ..inner };
-        (fields, button)
+        let spare = inner.height - below - lines.min(inner.height - below);
+        let fields = Rect { height: inner.height - below - spare, ..inner };
+        // Where there is room, help has more lines, and blanks part it from what stands around it.
+        let shift = spare.min(ROOMY);
+        let last = fields.bottom() + below + shift;
+        let button = Rect {
+            y: last.saturating_sub(1).min(inner.bottom().saturating_sub(1)),
+            height: 1.min(inner.height),
+            ..inner
+        };
+        let margin = 2.min(button.width);
+        (fields, Rect { x: button.x + margin, width: button.width - margin, ..button })
     }
 
     /// The tools in a line, and where each stands.
@@ -338,46 +358,6 @@ impl Trade {
             }
         }
         tabs
-    }
-
-    fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let now = Moment { millis: known.now_millis, motion: known.motion };
-        let seen = self.deed.and_then(|call| known.feed.call(call));
-        if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
-            let height = widgets::height(card, area.width, now).min(area.height);
-            widgets::draw(card, pen, Rect { height, ..area }, now);
-            return;
-        }
-        let mut below = area;
-        if let Some(quote) = &self.quote {
-            let wanted = widgets::height(quote, area.width, now);
-            // The preview is what one acts on: the quote makes room for it.
-            let room =
-                if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
-            let height = wanted.min(room);
-            widgets::draw(quote, pen, Rect { height, ..area }, now);
-            below = Rect { y: area.y + height, height: area.height - height, ..area };
-        }
-        let body = match (&self.preview, self.previewing.is_some()) {
-            (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
-            (Some(preview), false) => answer_rows(&preview.response, now),
-            (None, false) if self.quote.is_some() => return,
-            (None, false) => {
-                let words = if self.writes(known) {
-                    "Fill the form. Enter previews: everything is checked and simulated, nothing is signed."
-                } else {
-                    "Fill the form. Enter asks; nothing is changed."
-                };
-                vec![Row::new(words, Role::TextDim)]
-            }
-        };
-        if below.height < 3 || below.width < 4 {
-            return;
-        }
-        let title = if self.writes(known) { "Simulated offer" } else { "Answer" };
-        pen.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
-        let inner = Rect { x: below.x + 2, y: below.y + 1, width: below.width - 4, height: below.height - 2 };
-        rows(pen, inner, &wrapped(body, inner.width.into()));
     }
 }
 
@@ -416,8 +396,7 @@ impl ScreenView for Trade {
                         Some(remark) => (format!("! {remark}"), Role::StateBad),
                         None => (form.help().to_string(), Role::TextDim),
                     };
-                    let place =
-                        Rect { y: button.y.saturating_sub(2).max(fields.y), height: 2.min(form_area.height), ..button };
+                    let place = Self::help_place(fields, button, form_area);
                     if form_area.height > 6 {
                         rows(pen, place, &wrapped(vec![Row::new(help.0, help.1)], place.width.into()));
                     }
@@ -574,7 +553,8 @@ impl ScreenView for Trade {
     }
 
     fn wakes_at(&self) -> Option<u64> {
-        let changed = self.quote_params().is_some_and(|params| params != self.quoted);
+        let asked = self.quote_params().filter(|params| says_an_amount(params.get("amount")));
+        let changed = asked.is_some_and(|params| params != self.quoted);
         (changed && !self.asking_quote).then(|| self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS))
     }
 

@@ -14,6 +14,7 @@ use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::console::widgets::card::CallCard;
+use crate::console::widgets::chart::ChartMark;
 use crate::fabric::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Caption, Event, EventKind, GolemNow, HaltChanged,
     IntentUpdate, MemoryHits, OrderUpdate, PermitIssued, SafetyCheck, SpriteState, ToolEnd, ToolFailed, ToolStart,
@@ -37,6 +38,8 @@ pub const THOUGHTS_KEPT: usize = 64;
 const PARTS_KEPT: usize = 64;
 /// Milliseconds between two prices that are both kept.
 const PRICE_MILLIS: u64 = 1_500;
+/// A show's line and what the Golem does meanwhile are told within so many milliseconds.
+const CAPTION_MILLIS: u64 = 2_000;
 /// Milliseconds between two points of the equity curve that are both kept.
 const POINT_MILLIS: u64 = 5_000;
 
@@ -274,6 +277,8 @@ pub struct Feed {
     pub stop: Option<HaltChanged>,
     /// The show's newest line.
     pub caption: Option<Caption>,
+    /// When it was said.
+    captioned_at: Option<u64>,
     /// One line per event worth one, oldest first.
     pub lines: VecDeque<Line>,
     /// What came of everything so far.
@@ -508,7 +513,13 @@ impl Feed {
                 self.counts.phases += 1;
             }
             EventKind::SpriteChanged(changed) => self.sprite = Some((at, changed.to)),
-            EventKind::GolemNow(now) => self.now = Some(now.clone()),
+            EventKind::GolemNow(now) => {
+                // A line of the show stands until the Golem goes on to something that the show says nothing of.
+                if self.captioned_at.is_some_and(|since| at > since.saturating_add(CAPTION_MILLIS)) {
+                    self.caption = None;
+                }
+                self.now = Some(now.clone());
+            }
             EventKind::GolemThought(said) => match self.thoughts.back_mut() {
                 Some(last) if last.number == said.thought && last.more => {
                     last.text = SafeText::clean(&format!("{} {}", last.text, said.text), 4_000);
@@ -520,7 +531,10 @@ impl Feed {
                 }
             },
             EventKind::MemoryHits(hits) => self.memory = Some(hits.clone()),
-            EventKind::Caption(caption) => self.caption = Some(caption.clone()),
+            EventKind::Caption(caption) => {
+                self.caption = Some(caption.clone());
+                self.captioned_at = Some(at);
+            }
             EventKind::PermitConsumed(_)
             | EventKind::PermitRefused(_)
             | EventKind::ChainHealth(_)
@@ -543,6 +557,25 @@ impl Feed {
             }
         };
         self.calls.get_mut(at)
+    }
+
+    /// What was traded and when, as marks on a chart, and what the marks mean.
+    pub fn trade_marks(&self) -> (Vec<ChartMark>, String) {
+        let swaps = self.calls.iter().filter(|call| call.verified.is_some());
+        let swaps = swaps.map(|call| ChartMark { at: call.ended_at.unwrap_or(call.started_at), character: 's' });
+        let filled = self.orders.iter().filter(|(_, order)| order.fill.is_some());
+        let auctions = filled.map(|(at, _)| ChartMark { at: *at, character: 'a' });
+        let delivered = self.intents.iter().filter(|(_, intent)| intent.delivered.is_some());
+        let bridges = delivered.map(|(at, _)| ChartMark { at: *at, character: 'b' });
+        let marks: Vec<ChartMark> = swaps.chain(auctions).chain(bridges).collect();
+        let has = |character| marks.iter().any(|mark| mark.character == character);
+        let words = [('a', "a = auctions"), ('b', "b = bridges")].into_iter().filter(|(mark, _)| has(*mark));
+        let mut legend = "s = swaps".to_owned();
+        for (_, word) in words {
+            legend.push_str(", ");
+            legend.push_str(word);
+        }
+        (marks, legend)
     }
 
     /// The order of that hash.

@@ -2,18 +2,28 @@
 
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
 use crate::base::text::SafeText;
+use crate::base::units::{Rounding, Usd};
 use crate::fabric::{Event, EventKind};
 use crate::runtime::handle::Snapshot;
 
 impl State {
-    /// Keeps the price of the first chain's wrapped coin for its chart.
+    /// Keeps the price of the first chain's wrapped coin for its chart: what is paid for it in USDC in the pool of the
+    /// least fee, whose price follows the market closest, of those that hold a tenth of the deepest; without such a
+    /// pool its feed's, which moves in steps.
     pub(super) fn note_price(&mut self) {
         let Some(chain) = self.page.chains.first() else { return };
+        let pair = |pool: &&model::PoolRow| pool.base.as_str() == "WETH" && pool.quote.as_str() == "USDC";
+        let pools = || chain.pools.iter().filter(pair).filter(|pool| pool.price.is_some());
+        let tenth = |value: Usd| value.scaled(2, Rounding::Down).unwrap_or(0) / 10;
+        let least = pools().filter_map(|pool| pool.holds).max().map_or(0, tenth);
+        let held = |pool: &&model::PoolRow| pool.holds.and_then(|holds| holds.scaled(2, Rounding::Down)).unwrap_or(0);
+        let finest = pools().filter(|pool| held(pool) >= least).min_by_key(|pool| pool.fee_pips);
         let weth = chain.tokens.iter().find(|token| token.symbol.as_str() == "WETH");
-        let price = match weth.map(|token| &token.price) {
+        let feed = match weth.map(|token| &token.price) {
             Some(model::FeedPrice::Live(price)) => price.to_string().parse().ok(),
             Some(model::FeedPrice::None(_)) | None => None,
         };
+        let price = finest.and_then(|pool| pool.price).or(feed);
         let at = chain.blocks.front().map(|block| block.timestamp.saturating_mul(1000));
         if let (Some(at), Some(price)) = (at, price) {
             self.feed.take_price(at, price);
@@ -30,6 +40,10 @@ impl State {
                 format!("chain {} answers badly: {}", health.chain_id, health.why)
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
+            EventKind::PolicyChanged(changed) if changed.version > 1 => {
+                let what: Vec<&str> = changed.changes.iter().map(SafeText::as_str).collect();
+                format!("the policy has changed and holds: {}", what.join("; "))
+            }
             EventKind::HaltRaised(halt) => {
                 let level = halt.level.map_or("nothing", |level| level.as_str());
                 format!("stop ladder at {level}, by {}", halt.by)

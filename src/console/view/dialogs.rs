@@ -41,14 +41,19 @@ fn keys_of(row: &keymap::Row) -> String {
     keys.join("  ")
 }
 
-/// Every key that holds, and what it does; then the words of the documents beside those of the screen.
+/// Every key that holds, and what it does; then the words of the screen beside those of the documents.
 pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
-    let mut rows: Vec<(String, &str)> = state.keys.rows(of).map(|row| (keys_of(row), row.help)).collect();
-    rows.push((String::new(), ""));
-    rows.extend(WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)));
-    let key_column = rows.iter().map(|(keys, _)| width(keys)).max().unwrap_or(0);
-    let help_column = rows.iter().map(|(_, help)| width(help)).max().unwrap_or(0);
-    let place = middle(area, key_column + help_column + 7, rows.len() + 3);
+    let keys: Vec<(String, &str)> = state.keys.rows(of).map(|row| (keys_of(row), row.help)).collect();
+    let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
+    // Each list has columns of its own: a long word would part all keys from what they do.
+    let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
+    rows.push(Vec::new());
+    rows.push(vec![("On the screen, and in the documents, the code and the logs".to_owned(), Role::Title)]);
+    let turned: Vec<(String, &str)> =
+        words.iter().map(|(document, screen)| ((*screen).to_owned(), &**document)).collect();
+    rows.extend(listed(&turned, Role::TextStrong));
+    let widest = rows.iter().map(|row| pieces_width(row)).max().unwrap_or(0);
+    let place = middle(area, widest + 4, rows.len() + 3);
     // Frame and the line that says how to close it.
     let room = usize::from(place.height).saturating_sub(3);
     let offset = offset.min(rows.len().saturating_sub(room));
@@ -58,12 +63,20 @@ pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, 
         Vec::new()
     };
     let inner = open(pen, place, &titled("Keys, and words"), &more);
-    for (at, (keys, help)) in (0..).zip(rows.iter().skip(offset).take(room)) {
-        let padding = " ".repeat(key_column.saturating_sub(width(keys)) + 3);
-        let pieces = [(keys.clone(), Role::Key), (padding, Role::Dialog), ((*help).to_owned(), Role::Dialog)];
-        pen.pieces(line(inner, at), &pieces);
+    for (at, row) in (0..).zip(rows.iter().skip(offset).take(room)) {
+        pen.pieces(line(inner, at), &paint::cut(row, usize::from(inner.width)));
     }
     choices(pen, state, inner, Context::Help);
+}
+
+/// Two columns: a word, and what it is.
+fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<Piece>> {
+    let column = rows.iter().map(|(word, _)| width(word)).max().unwrap_or(0);
+    let row = |(word, about): &(String, &str)| {
+        let padding = " ".repeat(column.saturating_sub(width(word)) + 2);
+        vec![(word.clone(), role), (padding, Role::Dialog), ((*about).to_owned(), Role::Dialog)]
+    };
+    rows.iter().map(row).collect()
 }
 
 /// The documents' words, and the screen's.
@@ -81,17 +94,24 @@ const WORDS: &[(&str, &str)] = &[
     ("intent", "bridge order"),
 ];
 
+fn answers(state: &State, context: Context) -> Vec<Piece> {
+    state
+        .keys
+        .rows(context)
+        .filter(|row| row.context == context && !row.hint.is_empty())
+        .flat_map(super::hint)
+        .collect()
+}
+
 fn choices(pen: &mut Pen<'_>, state: &State, inner: Rect, context: Context) {
-    let mut pieces: Vec<Piece> = Vec::new();
-    for row in state.keys.rows(context).filter(|row| row.context == context && !row.hint.is_empty()) {
-        pieces.extend(super::hint(row));
-    }
-    pen.pieces(line(inner, inner.height.saturating_sub(1)), &pieces);
+    pen.pieces(line(inner, inner.height.saturating_sub(1)), &answers(state, context));
 }
 
 /// A dialog of rows with its choices below.
 fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
     let widest = rows.iter().map(|row| pieces_width(&row.left)).max().unwrap_or(0).max(pieces_width(title) + 4);
+    // No answer is cut.
+    let widest = widest.max(pieces_width(&answers(state, context)));
     let columns = (widest + 4).clamp(44, 76);
     let wrapped = paint::wrapped(rows, columns.min(usize::from(area.width)).saturating_sub(4));
     let place = middle(area, columns, wrapped.len() + 4);
@@ -144,7 +164,7 @@ pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &Safe
 /// The palette.
 pub(super) fn palette(pen: &mut Pen<'_>, area: Rect, field: &Field, at: usize) {
     let found = State::palette(field);
-    let place = middle(area, 72, 16);
+    let place = middle(area, 96, 22);
     let inner = open(pen, place, &titled("Find a command"), &[]);
     let typed =
         [(": ".to_owned(), Role::Key), (field.text().to_owned(), Role::TextStrong), ("▏".to_owned(), Role::Key)];

@@ -75,7 +75,15 @@ fn groups(state: &State) -> Vec<Group> {
                 pieces.push((format!(" {} old", age(since)), Role::StateCare));
             }
         }
-        groups.push(Group { rank: 6, pieces });
+        // Where not all chains have room, the first one's block does.
+        let newest = state.page.chains.first().and_then(|chain| chain.blocks.front());
+        match newest.filter(|_| state.compact()) {
+            Some(newest) => {
+                let number = format!("#{}", grouped(&newest.number.to_string()));
+                groups.push(Group { rank: 6, pieces: vec![(number, Role::Text)] });
+            }
+            None => groups.push(Group { rank: 6, pieces }),
+        }
     }
     groups.push(Group { rank: 2, pieces: vec![running(state)] });
     if state.watch_only {
@@ -152,12 +160,15 @@ fn wallet(state: &State) -> Vec<Piece> {
 }
 
 fn tabs(state: &State) -> Vec<Piece> {
-    let mut pieces = vec![(" ".to_owned(), Role::Text)];
+    let mut pieces = Vec::new();
     for screen in state.tabs() {
-        let role = if screen == state.screen { Role::Selection } else { Role::TextDim };
+        // The one in front stands between brackets: colour is never the only carrier.
+        let here = screen == state.screen;
+        let (role, before, after) = if here { (Role::Selection, "[", "]") } else { (Role::TextDim, " ", " ") };
+        pieces.push((before.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
         pieces.push((format!("{}", screen.digit()), Role::Key));
         pieces.push((format!(" {}", screen.name()), role));
-        pieces.push(("  ".to_owned(), Role::Text));
+        pieces.push((after.to_owned(), if here { Role::BorderFocus } else { Role::Text }));
     }
     pieces
 }

@@ -56,8 +56,7 @@ fn word_at(buffer: &Buffer, theme: &Theme, at: Position) -> Option<String> {
     let row = |x: u16| buffer.cell(Position { x, y: at.y });
     let is_key = |x: u16| row(x).is_some_and(|cell| cell.fg == key.unwrap_or_default());
     let is_blank = |x: u16| row(x).is_none_or(|cell| cell.symbol().trim().is_empty());
-    let is_edge =
-        |x: u16| row(x).is_some_and(|cell| matches!(cell.symbol(), "│" | "─" | "┌" | "┐" | "└" | "┘" | "├" | "┤"));
+    let is_edge = |x: u16| row(x).is_some_and(|cell| "│─┌┐└┘├┤┬┴┼".contains(cell.symbol()) && cell.symbol() != "");
     // Back from the cell to the key, over words with single blanks between them.
     let mut x = at.x;
     let mut blanks = 0;

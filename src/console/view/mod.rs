@@ -215,4 +215,6 @@ pub(crate) fn hint(row: &Row) -> Vec<Piece> {
 }
 
 #[cfg(test)]
+mod pictures;
+#[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ use crate::runtime::questions::{
     Place, Question, QuestionKey, RawCall, ToRead,
 };
 
-fn text(words: &str) -> SafeText {
+pub(super) fn text(words: &str) -> SafeText {
     SafeText::clean(words, 200)
 }
 
@@ -31,12 +31,12 @@ fn usd(figure: &str) -> Usd {
     figure.parse().unwrap()
 }
 
-fn news(state: &mut State, news: News) {
+pub(super) fn news(state: &mut State, news: News) {
     state.update(Input::News(Box::new(news)));
 }
 
 /// A state in which a chain runs and the Golem says `words`.
-fn running(width: u16, height: u16, words: &SafeText) -> State {
+pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
     let mut state = State::new(Size { width, height }, 1_700_000_000_000, true);
     let chain = ChainIdentity { name: text("ethereum"), id: 31337, interval_millis: Some(2000) };
     let network =
@@ -72,7 +72,7 @@ fn running(width: u16, height: u16, words: &SafeText) -> State {
 }
 
 /// A question with something in every part of it.
-fn question(words: &SafeText) -> Question {
+pub(super) fn question(words: &SafeText) -> Question {
     let from = Address::repeat_byte(0xf3);
     let place = |part, address| Place { part, address, label: Some(words.clone()), is_from: false, first_seen: false };
     let action = ActionAsked {
@@ -166,7 +166,7 @@ fn question(words: &SafeText) -> Question {
     }
 }
 
-fn drawn(state: &State) -> Vec<String> {
+pub(super) fn drawn(state: &State) -> Vec<String> {
     let (theme, _) = Theme::load("dark", None).unwrap();
     let area = Rect::new(0, 0, state.size.width, state.size.height);
     let mut buffer = Buffer::empty(area);
@@ -176,7 +176,7 @@ fn drawn(state: &State) -> Vec<String> {
 }
 
 /// The same with the decision open.
-fn deciding(width: u16, height: u16, words: &SafeText) -> State {
+pub(super) fn deciding(width: u16, height: u16, words: &SafeText) -> State {
     let mut state = running(width, height, words);
     news(&mut state, News::Questions(Arc::new(vec![question(words)])));
     state.update(Input::Key(Key::char('a')));
@@ -256,7 +256,7 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
     let mut state = deciding(120, 50, &words);
     state.update(Input::Time(state.now_millis + 5_000));
     let rows = drawn(&state);
-    let row = rows.iter().position(|line| line.contains("It says")).unwrap();
+    let row = rows.iter().position(|line| line.contains("agent's words, not checked")).unwrap();
     for column in 0..120 {
         state.update(Input::Time(state.now_millis + 1_000));
         let click = Input::Click { column, row: u16::try_from(row).unwrap() };

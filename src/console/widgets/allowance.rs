@@ -184,7 +184,10 @@ impl Sheet for AllowanceModel {
         if let (Some(allowance), true) = (&self.allowance, status.is_over()) {
             let (_, word, role) = allowance.badge(now);
             groups.push(Group::new(1, format!("  {word}"), role));
-            groups.push(Group::new(2, format!("  {}", allowance.scope()), Role::TextDim));
+            // Of what is not there, the word before says all.
+            if !allowance.none {
+                groups.push(Group::new(2, format!("  {}", allowance.scope()), Role::TextDim));
+            }
         }
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));

@@ -201,6 +201,9 @@ pub struct ChartModel {
     pub places: u32,
     /// How far back it looks.
     pub range: Range,
+    /// The least that lies between its lowest and its highest line, in basis points of the newest value: what is a
+    /// trifle is not drawn as a fall.
+    pub least_span_bps: u32,
 }
 
 impl ChartModel {
@@ -260,6 +263,7 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
         one_line(chart, pen, area, now);
         return;
     }
+    let (low, high) = spread(low, high, last.1, chart.least_span_bps);
     let labels = [chart.figure(high), chart.figure(low)];
     let gutter = labels.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
     let columns = usize::from(area.width);
@@ -322,6 +326,15 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     }
 }
 
+/// The bounds, moved apart evenly until there is as much between them as there must be.
+fn spread(low: Decimal, high: Decimal, newest: Decimal, least_bps: u32) -> (Decimal, Decimal) {
+    let least = newest.abs().checked_mul(Decimal::new(i64::from(least_bps), 4));
+    let missing = least.and_then(|least| least.checked_sub(high.checked_sub(low)?));
+    let half = missing.filter(|missing| missing.is_sign_positive()).and_then(|missing| missing.checked_div(2.into()));
+    let moved = half.and_then(|half| Some((low.checked_sub(half)?, high.checked_add(half)?)));
+    moved.unwrap_or((low, high))
+}
+
 fn one_line(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let mut groups = vec![Group { rank: 0, pieces: chart.newest(now) }];
     let columns = usize::from(area.width);
@@ -381,5 +394,14 @@ mod tests {
         assert_eq!(said(&chart), "$110 ▲ 120.00 %");
         assert_eq!(Range::Quarter.longer().longer().longer().longer(), Range::All);
         assert_eq!(Range::All.shorter().shorter().shorter().shorter(), Range::Quarter);
+    }
+
+    #[test]
+    fn a_trifle_is_not_drawn_as_a_fall() {
+        let dec = |value: i64| Decimal::from(value);
+        // A hundredth of 1,000 lies between the bounds at least, as much above as below.
+        assert_eq!(spread(dec(999), dec(1_000), dec(1_000), 100), (Decimal::new(9_945, 1), Decimal::new(10_045, 1)));
+        assert_eq!(spread(dec(900), dec(1_000), dec(1_000), 100), (dec(900), dec(1_000)));
+        assert_eq!(spread(dec(5), dec(5), dec(5), 0), (dec(5), dec(5)));
     }
 }

@@ -11,6 +11,10 @@ use crate::console::theme::Role;
 pub const CARE_PERCENT: u128 = 80;
 /// Columns of the longest bar.
 const LONGEST: usize = 24;
+/// Columns that words have at least, so that bars below each other are of one length.
+const USUAL_WORDS: usize = 13;
+/// Columns of a gauge from which words have them.
+const USUAL: usize = 28;
 
 /// What a full gauge means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,7 +91,8 @@ pub fn draw(gauge: &Gauge, pen: &mut Pen<'_>, area: Rect, label_columns: usize) 
         if gauge.level.is_none() && gauge.words.is_empty() { "not known".to_owned() } else { gauge.words.clone() };
     let words_role = if role == Role::StateGood { Role::Text } else { role };
     let padded = format!("{}{}", gauge.label, " ".repeat(label_columns.saturating_sub(width(&gauge.label))));
-    let needed = width(&words) + 2;
+    let least = if columns >= USUAL { USUAL_WORDS } else { 0 };
+    let needed = width(&words).max(least) + 2;
     let after_label = columns.saturating_sub(width(&padded) + 1);
     let mut left: Vec<Piece> = Vec::new();
     if after_label >= needed {
@@ -98,7 +103,8 @@ pub fn draw(gauge: &Gauge, pen: &mut Pen<'_>, area: Rect, label_columns: usize) 
             left.push((" ".to_owned(), Role::Text));
         }
         let used: usize = left.iter().map(|(text, _)| width(text)).sum();
-        left.push((" ".repeat(columns.saturating_sub(used + needed)), Role::Text));
+        // Words end at the right end.
+        left.push((" ".repeat(columns.saturating_sub(used + width(&words) + 2)), Role::Text));
     }
     left.push((format!("{mark} "), role));
     left.push((words, words_role));

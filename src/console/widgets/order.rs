@@ -32,6 +32,8 @@ pub struct OrderModel {
     pub order: Option<Box<OrderUpdate>>,
     /// When that came, in milliseconds since the Unix epoch.
     pub heard_at: u64,
+    /// Rows of the curve beyond the usual ones, where there is room.
+    pub taller: usize,
 }
 
 /// The kind of an order in words.
@@ -125,6 +127,7 @@ impl OrderModel {
     fn figures(order: &OrderUpdate) -> Row {
         let (label, shown) = match &order.fill {
             Some(fill) => ("got ", &fill.amount_out),
+            None if order.status.is_final() => ("began at ", &order.start_amount),
             None => ("now ", &order.current_amount),
         };
         Row::new(label, Role::TextDim)
@@ -169,7 +172,7 @@ fn position_words(order: &OrderUpdate, position: u64) -> String {
 }
 
 /// The curve with its marks, its ends labelled: as rows of pieces.
-fn curve_rows(order: &OrderUpdate, columns: usize) -> Vec<Row> {
+fn curve_rows(order: &OrderUpdate, columns: usize, lines: usize) -> Vec<Row> {
     let points: Vec<(u64, f64)> =
         order.curve.points.iter().filter_map(|(at, value)| Some((*at, decimal(value)?.to_f64()?))).collect();
     let (Some(first), Some(last)) = (points.first(), points.last()) else { return Vec::new() };
@@ -182,7 +185,7 @@ fn curve_rows(order: &OrderUpdate, columns: usize) -> Vec<Row> {
     let best = amount(&order.start_amount);
     let labels = [&best, &worst];
     let gutter = labels.iter().map(|label| width(label)).max().unwrap_or(0) + 1;
-    let mut canvas = Canvas::new(columns.saturating_sub(gutter), CURVE_ROWS);
+    let mut canvas = Canvas::new(columns.saturating_sub(gutter), lines);
     let (across, down) = canvas.dots();
     // A position before or after the curve stands at its end.
     let float = |at: u64| at.to_f64().unwrap_or(0.0);
@@ -193,11 +196,14 @@ fn curve_rows(order: &OrderUpdate, columns: usize) -> Vec<Row> {
             canvas.stroke((x(from.0), y(from.1)), (x(to.0), y(to.1)));
         }
     }
-    let (spot, shown, word, character) = match &order.fill {
-        Some(fill) => (fill.position, &fill.amount_out, "filled", '◆'),
-        None => (order.position, &order.current_amount, "now", '●'),
+    let mark = match &order.fill {
+        Some(fill) => Some((fill.position, &fill.amount_out, "filled", '◆')),
+        // What ended without a fill stands nowhere on its curve.
+        None if order.status.is_final() => None,
+        None => Some((order.position, &order.current_amount, "now", '●')),
     };
-    if let Some(value) = decimal(shown).and_then(|value| value.to_f64()) {
+    let value = mark.and_then(|(_, shown, ..)| decimal(shown)?.to_f64());
+    if let (Some((spot, _, word, character)), Some(value)) = (mark, value) {
         let (column, row) = (x(spot) / 2, y(value) / 4);
         canvas.mark(column, row, character, Role::ChartMark);
         let room = columns.saturating_sub(gutter + column + 2);
@@ -207,11 +213,11 @@ fn curve_rows(order: &OrderUpdate, columns: usize) -> Vec<Row> {
             canvas.mark(start + at, row, letter, Role::ChartMark);
         }
     }
-    let mut rows: Vec<Row> = (0..CURVE_ROWS)
+    let mut rows: Vec<Row> = (0..lines)
         .map(|at| {
             let label = match at {
                 0 => &best,
-                at if at + 1 == CURVE_ROWS => &worst,
+                at if at + 1 == lines => &worst,
                 _ => "",
             };
             let mut left = vec![(format!("{label:<gutter$}"), Role::TextDim)];
@@ -260,12 +266,17 @@ impl Sheet for OrderModel {
         let mut groups = Vec::new();
         match &self.order {
             Some(order) => {
-                let got = order.fill.as_ref().map_or(&order.current_amount, |fill| &fill.amount_out);
+                let got = match (&order.fill, order.status.is_final()) {
+                    (Some(fill), _) => format!("{} ", amount(&fill.amount_out)),
+                    // Nothing came.
+                    (None, true) => String::new(),
+                    (None, false) => format!("{} ", amount(&order.current_amount)),
+                };
                 groups.push(Group {
                     rank: 0,
                     pieces: vec![
                         (format!("{} {} → ", amount(&order.amount_in), order.token_in.symbol), Role::Text),
-                        (format!("{} {}", amount(got), order.token_out.symbol), Role::TextStrong),
+                        (format!("{got}{}", order.token_out.symbol), Role::TextStrong),
                     ],
                 });
                 let told = match &order.fill {
@@ -275,7 +286,8 @@ impl Sheet for OrderModel {
                 if let Some((words, role)) = told {
                     groups.push(Group::new(1, format!("  {words}"), role));
                 }
-                if !order.remark.is_empty() {
+                // Why it went wrong; of what ended as orders end, the card tells.
+                if !order.remark.is_empty() && status.is_bad() {
                     groups.push(Group::new(2, format!("  {}", order.remark), Role::TextDim));
                 }
             }
@@ -304,7 +316,7 @@ impl Sheet for OrderModel {
         let Some(order) = &self.order else { return self.without_order() };
         let mut rows = self.call.failure_rows();
         rows.push(Self::figures(order));
-        rows.extend(curve_rows(order, columns));
+        rows.extend(curve_rows(order, columns, CURVE_ROWS + self.taller));
         match &order.fill {
             Some(fill) => rows.extend(Self::fill_rows(order, fill)),
             None => {

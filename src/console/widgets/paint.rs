@@ -316,8 +316,8 @@ pub fn card_height(width: u16, title: Title, body: Vec<Row>) -> u16 {
 
 /// A title that fits on an edge of so many columns. What the edge has to shorten stands whole in rows below it.
 fn fitted(title: Title, columns: usize) -> (Title, Vec<Row>) {
-    // A blank before and behind each end, and one line between them.
-    let room = columns.saturating_sub(3);
+    // A dash and a blank before and behind each end, and one dash between them.
+    let room = columns.saturating_sub(5);
     let (left, right) = (pieces_width(&title.left), pieces_width(&title.right));
     if left + right <= room {
         return (title, Vec::new());

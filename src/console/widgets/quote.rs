@@ -253,7 +253,7 @@ impl Sheet for QuoteModel {
                 groups.push(Group { rank: 2, pieces: badge });
                 // A past quote is always stale: among others that is worth a word and no alarm.
                 if matches!(status, Status::Stale | Status::Expired) {
-                    groups.push(Group::new(1, format!("  {}", status.word().to_lowercase()), Role::TextDim));
+                    groups.push(Group::new(3, format!("  {}", status.word().to_lowercase()), Role::TextDim));
                 }
             }
             None => groups.push(Group::new(0, self.pair(), Role::Text)),

@@ -1,6 +1,8 @@
 //! Every card in every state it can have, made of events as the engine says them: for tests, the gallery and
 //! measurements. Figures are made up; shapes are those of real answers.
 
+mod settled;
+
 use alloy::primitives::{Address, B256};
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
@@ -22,6 +24,7 @@ use crate::base::id::PermitId;
 use crate::base::model::{CardKind, Check};
 use crate::base::text::SafeText;
 use crate::fabric::*;
+pub use settled::{bridges, intent, order, orders};
 
 /// The second at which samples begin: 2023-11-14 22:13:20 UTC.
 pub const START: u64 = 1_700_000_000;
@@ -323,241 +326,6 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
     ]
 }
 
-/// An auction order over `unit`, without a fill.
-pub fn order(unit: DecayUnit) -> OrderUpdate {
-    let (points, position, current, kind) = match unit {
-        DecayUnit::Seconds => (
-            vec![
-                (START - 40, "1707.12".to_owned()),
-                (START - 30, "1707.12".to_owned()),
-                (START + 80, "1689.21".to_owned()),
-            ],
-            START + 7,
-            "1700.62",
-            "DUTCH_V2",
-        ),
-        DecayUnit::Blocks => (
-            vec![(1280, "1707.12".to_owned()), (1284, "1701".to_owned()), (1290, "1689.21".to_owned())],
-            1285,
-            "1699.03",
-            "DUTCH_V3",
-        ),
-        DecayUnit::Wei => {
-            (vec![(0, "1689.21".to_owned()), (3_000_000_000, "1740".to_owned())], 1_000_000_000, "1706.14", "PRIORITY")
-        }
-    };
-    let (start_amount, end_amount) = match unit {
-        DecayUnit::Wei => ("1740", "1689.21"),
-        DecayUnit::Seconds | DecayUnit::Blocks => ("1707.12", "1689.21"),
-    };
-    OrderUpdate {
-        order_hash: B256::repeat_byte(0x4b),
-        order_type: text(kind),
-        chain_id: 31_337,
-        status: OrderStatus::Open,
-        token_in: asset("WETH", 1, 18),
-        token_out: asset("USDC", 2, 6),
-        amount_in: "0.5".to_owned(),
-        quoted_out: "1706.28".to_owned(),
-        start_amount: start_amount.to_owned(),
-        end_amount: end_amount.to_owned(),
-        curve: DecayCurve { unit, points },
-        position,
-        current_amount: current.to_owned(),
-        exclusivity: (unit != DecayUnit::Wei).then(|| Exclusivity {
-            filler: Address::repeat_byte(0x22),
-            name: Some(text("filler-2")),
-            until: if unit == DecayUnit::Seconds { START - 30 } else { 1286 },
-        }),
-        best_bid: Some(Bid {
-            filler: Address::repeat_byte(0x22),
-            name: Some(text("filler-2")),
-            output_amount: "1698.80".to_owned(),
-            estimated_seconds: 11,
-            chosen: false,
-        }),
-        deadline: START + 77,
-        fill: None,
-        cancelled_by: None,
-        money: text("in your wallet; 0.5 WETH counted as spent"),
-        remark: SafeText::default(),
-    }
-}
-
-/// An order in each of its states.
-pub fn orders() -> Vec<(&'static str, OrderModel)> {
-    let at = START_MILLIS - 40_000;
-    let known = |change: &dyn Fn(&mut OrderUpdate)| {
-        let mut update = order(DecayUnit::Seconds);
-        change(&mut update);
-        let mut model = OrderModel::known(at, &update);
-        model.heard_at = START_MILLIS;
-        model
-    };
-    let call = Call::asked(START_MILLIS, "uniswap_execute_swap", swap_params());
-    let mut stale = known(&|_| {});
-    stale.heard_at = START_MILLIS - 45_000;
-    let mut blocked = OrderModel::asked(call.clone());
-    for event in failed(ErrorCode::TokenLookalike, "\"USDС\" mixes Cyrillic and Latin") {
-        blocked.fold(START_MILLIS + 40, &event);
-    }
-    let mut of_blocks = OrderModel::known(at, &order(DecayUnit::Blocks));
-    let mut of_fees = OrderModel::known(at, &order(DecayUnit::Wei));
-    (of_blocks.heard_at, of_fees.heard_at) = (START_MILLIS, START_MILLIS);
-    vec![
-        ("empty", OrderModel::default()),
-        ("loading", OrderModel::asked(call)),
-        ("pending", known(&|order| order.status = OrderStatus::Pending)),
-        ("open", known(&|_| {})),
-        ("blocks", of_blocks),
-        ("priority", of_fees),
-        ("stale", stale),
-        (
-            "filled",
-            known(&|order| {
-                order.status = OrderStatus::Filled;
-                order.money = text("1,698.80 USDC came to your wallet");
-                order.fill = Some(OrderFill {
-                    tx: TxPlace { chain_id: 31_337, hash: B256::repeat_byte(0x7e), block: Some(1290) },
-                    filler: Address::repeat_byte(0x33),
-                    name: Some(text("filler-3")),
-                    amount_in: "0.5".to_owned(),
-                    amount_out: "1698.80".to_owned(),
-                    position: START + 16,
-                });
-            }),
-        ),
-        (
-            "expired",
-            known(&|order| {
-                order.status = OrderStatus::Expired;
-                order.money = text("in your wallet; nothing was spent, not even gas");
-                order.remark = text("No filler wanted it at 1,689.21 USDC.");
-            }),
-        ),
-        (
-            "cancelled",
-            known(&|order| {
-                order.status = OrderStatus::Cancelled;
-                order.money = text("in your wallet");
-                order.cancelled_by =
-                    Some(TxPlace { chain_id: 31_337, hash: B256::repeat_byte(0x11), block: Some(1291) });
-            }),
-        ),
-        (
-            "insufficient",
-            known(&|order| {
-                order.status = OrderStatus::InsufficientFunds;
-                order.remark = text("The wallet holds 0.1 WETH; the order gives 0.5.");
-            }),
-        ),
-        ("blocked", blocked),
-        (
-            "failed",
-            known(&|order| {
-                order.status = OrderStatus::Error;
-                order.remark = text("The order service answers: InvalidCosignature");
-            }),
-        ),
-    ]
-}
-
-/// A bridge order on its way.
-pub fn intent() -> IntentUpdate {
-    let bid = |seed: u8, name: &str, amount: &str, seconds, chosen| Bid {
-        filler: Address::repeat_byte(seed),
-        name: Some(text(name)),
-        output_amount: amount.to_owned(),
-        estimated_seconds: seconds,
-        chosen,
-    };
-    IntentUpdate {
-        intent_id: B256::repeat_byte(0xb2),
-        status: IntentStatus::Filling,
-        source_chain: text("ethereum"),
-        destination_chain: text("base"),
-        token_in: asset("USDC", 2, 6),
-        token_out: asset("USDC", 3, 6),
-        amount_in: "500".to_owned(),
-        min_out: "498.5".to_owned(),
-        estimated_output: "499.31".to_owned(),
-        recipient: Address::repeat_byte(0xf3),
-        settler: Address::repeat_byte(0x9f),
-        bids: vec![
-            bid(2, "filler-2", "499.31", 6, true),
-            bid(1, "filler-1", "499.02", 4, false),
-            bid(3, "filler-3", "498.77", 9, false),
-        ],
-        locked: Some(TxPlace { chain_id: 31_337, hash: B256::repeat_byte(0x51), block: Some(1290) }),
-        delivered: None,
-        repaid: None,
-        refunded: None,
-        amount_out: None,
-        fill_deadline: START + 3_567,
-        money: text("locked in settler 0x9f9F…9f9F on ethereum"),
-        remark: SafeText::default(),
-    }
-}
-
-/// A bridge order in each of its states.
-pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
-    let known = |change: &dyn Fn(&mut IntentUpdate)| {
-        let mut update = intent();
-        change(&mut update);
-        BridgeModel::known(START_MILLIS + 1_000, &update)
-    };
-    let place = |chain_id, seed, block| Some(TxPlace { chain_id, hash: B256::repeat_byte(seed), block: Some(block) });
-    let mut stale = known(&|_| {});
-    stale.heard_at = START_MILLIS - 90_000;
-    let call = Call::asked(START_MILLIS, "intent_create", json!({"token_in": "USDC", "amount": "500"}));
-    let mut blocked = BridgeModel::asked(call.clone());
-    for event in failed(ErrorCode::CrossChainDestinationDegraded, "base has had no block for 40 s") {
-        blocked.fold(START_MILLIS + 40, &event);
-    }
-    vec![
-        ("empty", BridgeModel::default()),
-        ("loading", BridgeModel::asked(call)),
-        (
-            "pending",
-            known(&|intent| {
-                intent.status = IntentStatus::Pending;
-                intent.locked = None;
-                intent.bids.clear();
-                intent.money = text("in your wallet; 500 USDC counted as spent");
-            }),
-        ),
-        ("filling", known(&|_| {})),
-        ("stale", stale),
-        (
-            "filled",
-            known(&|intent| {
-                intent.status = IntentStatus::Filled;
-                intent.delivered = place(31_338, 0x77, 1301);
-                intent.repaid = place(31_337, 0x78, 1296);
-                intent.amount_out = Some("499.31".to_owned());
-                intent.money = text("499.31 USDC in your wallet on base");
-            }),
-        ),
-        (
-            "expired",
-            known(&|intent| {
-                intent.status = IntentStatus::Expired;
-                intent.fill_deadline = START;
-                intent.remark = text("base has had no block since 22:10:02");
-            }),
-        ),
-        (
-            "refunded",
-            known(&|intent| {
-                intent.status = IntentStatus::Refunded;
-                intent.refunded = place(31_337, 0x79, 1402);
-                intent.money = text("500 USDC back in your wallet on ethereum");
-            }),
-        ),
-        ("failed", blocked),
-    ]
-}
-
 /// An allowance in each of its states.
 pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
     let spender = "0xA3AF642Cb02a15E2aD2eDf63eD80279d059562bb";
@@ -653,6 +421,7 @@ pub fn chart() -> ChartModel {
         unit: "",
         places: 2,
         range: Range::Quarter,
+        least_span_bps: 0,
     }
 }
 

@@ -1,22 +1,23 @@
 //! SwapProgress: every check and step of a swap with its state and time, then what it changed and whether the chain
 //! agrees.
 
+mod folding;
+mod rows;
+
 use alloy::primitives::U256;
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::{against_quote, amount, left, text, took};
+use super::figure::{amount, left, readable, text};
 use super::paint::{Group, Line, Row, Title};
 use super::quote::ask_words;
 use super::status::Status;
 use super::{Moment, Sheet};
 use crate::base::model::Check;
 use crate::base::text::SafeText;
-use crate::base::units::TokenAmount;
-use crate::console::format::{grouped, short_hash};
-use crate::console::pen::Piece;
+use crate::console::format::short_hash;
 use crate::console::theme::Role;
-use crate::fabric::{CheckOutcome, EventKind, ToolVerified, TxState, TxUpdate};
+use crate::fabric::{CheckOutcome, ToolVerified, TxState, TxUpdate};
 
 /// How a step stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -134,33 +135,6 @@ pub struct SwapModel {
     pub result: Option<SwapResult>,
 }
 
-/// What a step's name is about. The names are the documents'; the events that tell of them are the pipeline's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum About {
-    Simulate,
-    Approve,
-    Build,
-    Sign,
-    Send,
-    Confirm,
-    Other,
-}
-
-fn about(name: &str) -> About {
-    let name = name.to_ascii_lowercase();
-    [
-        ("simulat", About::Simulate),
-        ("approv", About::Approve),
-        ("calldata", About::Build),
-        ("sign", About::Sign),
-        ("broadcast", About::Send),
-        ("confirm", About::Confirm),
-    ]
-    .into_iter()
-    .find(|(word, _)| name.contains(word))
-    .map_or(About::Other, |(_, about)| about)
-}
-
 impl SwapResult {
     /// Reads a tool's answer; `None` where it is none.
     pub fn read(data: &Value, hints: &Value) -> Option<Self> {
@@ -198,140 +172,6 @@ impl SwapModel {
     pub fn asked(at: u64, tool: &str, params: Value, steps: &[&str]) -> Self {
         let step = |name: &&str| Step { name: SafeText::clean(name, 60), ..Step::default() };
         Self { call: Call::asked(at, tool, params), steps: steps.iter().map(step).collect(), ..Self::default() }
-    }
-
-    /// Takes in one event of its call.
-    pub fn fold(&mut self, at: u64, kind: &EventKind) {
-        self.call.fold(at, kind);
-        match kind {
-            EventKind::ToolUpdate(update) => {
-                self.end_running(at);
-                let index = usize::try_from(update.index.saturating_sub(1)).unwrap_or(usize::MAX);
-                let of = usize::try_from(update.of).unwrap_or(0).min(32);
-                if self.steps.len() < of {
-                    self.steps.resize(of, Step::default());
-                }
-                if let Some(step) = self.steps.get_mut(index) {
-                    let name = SafeText::clean(&update.step, 60);
-                    let note = std::mem::take(&mut step.note);
-                    *step = Step { name, state: StepState::Running, began: at, ended: 0, note };
-                }
-            }
-            EventKind::SafetyCheck(check) => {
-                self.end_running(at);
-                let first = self.checked.map_or(at, |(first, _)| first);
-                if !self.offer.as_ref().is_some_and(|offer| offer.used) {
-                    self.checked = Some((first, at));
-                }
-                if check.check == Check::Simulation {
-                    let state =
-                        if check.outcome == CheckOutcome::Blocked { StepState::Failed } else { StepState::Done };
-                    let began = self.checked.map_or(at, |(_, last)| last);
-                    self.set(About::Simulate, state, (began, at), Some(check.detail.clone()));
-                }
-                let row = CheckRow { check: check.check, outcome: check.outcome, detail: check.detail.clone() };
-                match self.checks.iter_mut().find(|known| known.check == check.check) {
-                    Some(known) => *known = row,
-                    None => self.checks.push(row),
-                }
-            }
-            EventKind::PermitIssued(permit) => {
-                self.end_running(at);
-                let expected = permit.expected_outcome.clone();
-                self.offer = Some(Offer { expected, expires_at: permit.expires_at, used: false });
-            }
-            EventKind::PermitConsumed(_) => {
-                if let Some(offer) = &mut self.offer {
-                    offer.used = true;
-                }
-                self.set(About::Sign, StepState::Running, (at, at), None);
-            }
-            EventKind::TxUpdate(update) => self.transaction(at, update),
-            EventKind::ToolVerified(verified) => self.verified = Some(verified.clone()),
-            EventKind::ToolEnd(end) => self.end(at, end.success, end.card.as_ref()),
-            _ => {}
-        }
-    }
-
-    fn transaction(&mut self, at: u64, update: &TxUpdate) {
-        match self.transactions.iter_mut().find(|known| known.leg == update.leg) {
-            Some(known) => *known = update.clone(),
-            None => self.transactions.push(update.clone()),
-        }
-        let last = update.leg >= update.of;
-        match update.state {
-            TxState::Signed => {
-                self.set(About::Sign, StepState::Done, (at, at), None);
-                self.set(About::Send, StepState::Running, (at, at), None);
-            }
-            TxState::Sent => {
-                self.set(About::Send, StepState::Done, (at, at), None);
-                self.set(About::Confirm, StepState::Running, (at, at), None);
-            }
-            TxState::Confirmed | TxState::Reverted => {
-                let state = if update.state == TxState::Reverted { StepState::Failed } else { StepState::Done };
-                let note =
-                    update.block.map(|block| SafeText::clean(&format!("block #{}", grouped(&block.to_string())), 40));
-                if last || state == StepState::Failed {
-                    self.set(About::Confirm, state, (at, at), note);
-                } else {
-                    self.set(About::Approve, state, (at, at), note);
-                    self.set(About::Sign, StepState::Running, (at, at), None);
-                }
-            }
-            TxState::Dropped => {
-                self.set(About::Send, StepState::Failed, (at, at), Some(SafeText::clean("no endpoint took it", 40)))
-            }
-            TxState::Unclear => {
-                self.set(About::Confirm, StepState::Running, (at, at), Some(SafeText::clean("not known yet", 40)))
-            }
-        }
-    }
-
-    fn end(&mut self, at: u64, success: bool, card: Option<&crate::fabric::Card>) {
-        let unclear = self.call.status == Status::Unclear;
-        for step in &mut self.steps {
-            match (step.state, success) {
-                (StepState::Running, true) if !unclear => {
-                    step.state = StepState::Done;
-                    step.ended = at;
-                }
-                (StepState::Running, false) => {
-                    step.state = StepState::Failed;
-                    step.ended = at;
-                }
-                (StepState::Ahead, true) if !unclear => {
-                    step.state = StepState::Skipped;
-                    let why = if self.call.status == Status::Simulated { "not signed" } else { "not needed" };
-                    step.note = SafeText::clean(why, 20);
-                }
-                _ => {}
-            }
-        }
-        if let Some(card) = card {
-            self.result = SwapResult::read(&card.data, card.hints.as_ref().unwrap_or(&Value::Null));
-        }
-    }
-
-    fn end_running(&mut self, at: u64) {
-        for step in self.steps.iter_mut().filter(|step| step.state == StepState::Running) {
-            if matches!(about(step.name.as_str()), About::Simulate | About::Approve | About::Build | About::Other) {
-                step.state = StepState::Done;
-                step.ended = at;
-            }
-        }
-    }
-
-    fn set(&mut self, which: About, state: StepState, (began, ended): (u64, u64), note: Option<SafeText>) {
-        let Some(step) = self.steps.iter_mut().find(|step| about(step.name.as_str()) == which) else { return };
-        if step.began == 0 {
-            step.began = began;
-        }
-        step.state = state;
-        step.ended = ended;
-        if let Some(note) = note {
-            step.note = note;
-        }
     }
 
     /// Where the money is, in a sentence.
@@ -372,171 +212,6 @@ impl SwapModel {
     fn money_row(&self) -> Row {
         Row::new("Money: ", Role::TextDim).then(self.money(), Role::Text).kept()
     }
-
-    fn check_counts(&self) -> (usize, usize, usize) {
-        let count = |outcome| self.checks.iter().filter(|row| row.outcome == outcome).count();
-        (self.checks.len(), count(CheckOutcome::Warned), count(CheckOutcome::Blocked))
-    }
-
-    /// The steps in one line: `✓ checks 9  ✓ simulate  ▸ confirm`.
-    fn step_pieces(&self) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        let (all, _, blocked) = self.check_counts();
-        let (mark, role) = if blocked > 0 {
-            ("✕", Role::StateBad)
-        } else if all > 0 {
-            ("✓", Role::StateGood)
-        } else {
-            ("·", Role::TextDim)
-        };
-        pieces.push((format!("{mark} "), role));
-        pieces.push((format!("checks {all}  "), Role::Text));
-        for step in &self.steps {
-            let (mark, role) = step_mark(step.state);
-            pieces.push((format!("{mark} "), role));
-            let word = match about(step.name.as_str()) {
-                About::Simulate => "simulate".to_owned(),
-                About::Approve => "allowance".to_owned(),
-                About::Build => "build".to_owned(),
-                About::Sign => "sign".to_owned(),
-                About::Send => "send".to_owned(),
-                About::Confirm => "confirm".to_owned(),
-                About::Other => step.name.to_string(),
-            };
-            pieces.push((format!("{word}  "), if step.state == StepState::Ahead { Role::TextDim } else { Role::Text }));
-        }
-        pieces
-    }
-
-    fn check_rows(&self) -> Vec<Row> {
-        let (all, warned, blocked) = self.check_counts();
-        if all == 0 {
-            return vec![Row::new("· Checks", Role::TextDim)];
-        }
-        let (mark, role) = match (blocked, warned) {
-            (0, 0) => ("✓", Role::StateGood),
-            (0, _) => ("!", Role::StateCare),
-            _ => ("✕", Role::StateBad),
-        };
-        let mut row = Row::new(format!("{mark} "), role).then(format!("Checks {} of {all}", all - blocked), Role::Text);
-        if let Some((first, last)) = self.checked {
-            row = row.end(took(last.saturating_sub(first)), Role::TextDim);
-        }
-        let mut rows = vec![row];
-        for check in self.checks.iter().filter(|check| check.outcome != CheckOutcome::Passed) {
-            let (mark, role) = match check.outcome {
-                CheckOutcome::Blocked => ("✕", Role::StateBad),
-                _ => ("!", Role::StateCare),
-            };
-            let name = check_word(check.check);
-            rows.push(Row::new(format!("  {mark} {name}: "), role).then(check.detail.as_str(), Role::Text).kept());
-        }
-        rows
-    }
-
-    fn step_rows(&self, now: Moment) -> Vec<Row> {
-        let widest = self.steps.iter().map(|step| step.name.width()).max().unwrap_or(0);
-        let row = |step: &Step| {
-            let (mark, role) = step_mark(step.state);
-            let padding = " ".repeat(widest.saturating_sub(step.name.width()) + 2);
-            let name = if step.state == StepState::Ahead { Role::TextDim } else { Role::Text };
-            let row = Row::new(format!("{mark} "), role).then(step.name.as_str(), name);
-            let row = if step.note.is_empty() {
-                row
-            } else {
-                row.then(padding, Role::Text).then(step.note.as_str(), Role::TextDim)
-            };
-            match step.state {
-                StepState::Running => row.end(super::figure::running(step.began, now), Role::Chart),
-                StepState::Done if step.ended > step.began => row.end(took(step.ended - step.began), Role::TextDim),
-                _ => row,
-            }
-        };
-        self.steps.iter().map(row).collect()
-    }
-
-    fn result_rows(&self, result: &SwapResult) -> Vec<Row> {
-        let mut rows = Vec::new();
-        for moved in &result.moves {
-            let change = change_words(moved.before.as_str(), moved.after.as_str());
-            let way = format!("{} → {}", amount(moved.before.as_str()), amount(moved.after.as_str()));
-            rows.push(
-                Row::new(format!("{:<6} ", moved.token.as_str()), Role::TextDim)
-                    .then(way, Role::Text)
-                    .end(change, Role::TextStrong),
-            );
-        }
-        if result.moves.is_empty() {
-            let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
-            let would = if self.call.status == Status::Simulated { "would pay " } else { "paid " };
-            rows.push(
-                Row::new(would, Role::TextDim)
-                    .then(format!("{} {token_in}", amount(result.amount_in.as_str())), Role::Text)
-                    .then("  get ", Role::TextDim)
-                    .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),
-            );
-        }
-        rows.push(self.comparison(result));
-        rows
-    }
-
-    /// What came, held against the quote; the floor; gas.
-    fn comparison(&self, result: &SwapResult) -> Row {
-        let mut row = Row::default();
-        let quoted = result.quoted_out.as_ref();
-        match quoted.and_then(|quoted| against_quote(result.amount_out.as_str(), quoted.as_str())) {
-            Some((words, role)) => {
-                row = row.then(words, role);
-                row = row.then(
-                    format!(" {}", quoted.map_or(String::new(), |quoted| amount(quoted.as_str()))),
-                    Role::TextDim,
-                );
-            }
-            None => {
-                if let Some(points) = result.slippage_bps {
-                    let words = match points {
-                        0 => "exactly the quote".to_owned(),
-                        _ => {
-                            let side = if points > 0 { "under" } else { "over" };
-                            let far =
-                                rust_decimal::Decimal::new(points.unsigned_abs().try_into().unwrap_or(i64::MAX), 2);
-                            format!("{far} % {side} quote")
-                        }
-                    };
-                    row = row.then(words, if points >= 100 { Role::StateCare } else { Role::StateGood });
-                }
-            }
-        }
-        if let Some(least) = &result.minimum_out {
-            row = row.then(format!(" · floor {}", amount(least.as_str())), Role::TextDim);
-        }
-        let cost = result.gas_wei.map(|wei| amount(&TokenAmount::ether(wei).to_string()));
-        match (cost, result.gas_used) {
-            (Some(cost), _) => row.then(format!(" · gas {cost} ETH"), Role::TextDim),
-            (None, Some(units)) => row.then(format!(" · gas {} units", grouped(&units.to_string())), Role::TextDim),
-            (None, None) => row,
-        }
-    }
-
-    fn verdict_row(&self) -> Option<Row> {
-        let verified = self.verified.as_ref()?;
-        let source = verified.ground_truth_source.replace(" and ", " + ");
-        Some(if verified.matched {
-            Row::new("Chain agrees ✓ ", Role::StateGood).then(SafeText::clean(&source, 60).as_str(), Role::TextDim)
-        } else {
-            Row::new("Chain disagrees ✕ ", Role::StateBad).then(verified.actual_outcome.as_str(), Role::StateBad).kept()
-        })
-    }
-}
-
-fn step_mark(state: StepState) -> (&'static str, Role) {
-    match state {
-        StepState::Ahead => ("·", Role::TextDim),
-        StepState::Running => ("▸", Role::Chart),
-        StepState::Done => ("✓", Role::StateGood),
-        StepState::Skipped => ("–", Role::TextDim),
-        StepState::Failed => ("✕", Role::StateBad),
-    }
 }
 
 /// A check, in the words of the screen.
@@ -553,16 +228,6 @@ pub fn check_word(check: Check) -> &'static str {
         Check::Simulation => "simulation",
         Check::ChainHealth => "other chain",
     }
-}
-
-/// The difference between two numerals, with its sign.
-fn change_words(before: &str, after: &str) -> String {
-    let (Some(before), Some(after)) = (super::figure::decimal(before), super::figure::decimal(after)) else {
-        return String::new();
-    };
-    let Some(change) = after.checked_sub(before) else { return String::new() };
-    let sign = if change.is_sign_negative() { "−" } else { "+" };
-    format!("{sign}{}", amount(&change.abs().normalize().to_string()))
 }
 
 impl Sheet for SwapModel {
@@ -631,11 +296,14 @@ impl Sheet for SwapModel {
                 rows.push(row);
             }
             _ => {
-                let mut row = Row::of(self.step_pieces());
+                rows.push(Row::of(self.step_pieces()));
                 if let Some(offer) = self.offer.as_ref().filter(|offer| !offer.used) {
-                    row = row.end(left(offer.expires_at / 1000, now), Role::TextDim);
+                    rows.push(
+                        Row::new("offer: ", Role::TextDim)
+                            .then(readable(offer.expected.as_str(), 4), Role::Text)
+                            .end(left(offer.expires_at / 1000, now), Role::TextDim),
+                    );
                 }
-                rows.push(row);
             }
         }
         if !matches!(self.call.status, Status::Done | Status::Simulated) {

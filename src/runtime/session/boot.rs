@@ -153,6 +153,7 @@ pub(super) async fn boot(
         halted: std::sync::Mutex::default(),
         cues: watch::Sender::new(None),
         steps: tokio::sync::Semaphore::new(0),
+        step_by_step: options.time.is_some_and(|time| time.step),
         leaving: watch::Sender::new(false),
         running: Arc::new(AtomicU64::new(0)),
         phase,

@@ -129,9 +129,12 @@ impl Stage {
             }
             Command::Devnet(control) => Some(self.devnet(control).await),
             Command::Scenario { name } => Some(self.show(&name, lines)),
-            Command::Step => {
+            Command::Step if self.step_by_step => {
                 self.steps.add_permits(1);
                 None
+            }
+            Command::Step => {
+                Some(Err("this show goes by itself; bardo golem run --step plays one moment at a time".to_owned()))
             }
             Command::Replay(_) => Some(Err("this is no recording: what happens here happens now".to_owned())),
             Command::Leave(_) => None,

@@ -16,10 +16,10 @@ use super::tally::Tally;
 use super::{Brake, SessionOptions, tell};
 use crate::base::clock::{Clock, SimulatedClock};
 use crate::base::id::GolemId;
-use crate::base::model::{OnDeath, Phase, Profile, StopLevel};
+use crate::base::model::{OnDeath, Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::custody::Revocation;
-use crate::engine::{Catalog, Entry, Executor, Paper, World, categories_of};
+use crate::engine::{Catalog, Executor, Paper, World};
 use crate::fabric::Fabric;
 use crate::golem::archetype::Archetypes;
 use crate::golem::scenario::Scenario;
@@ -80,6 +80,8 @@ pub(super) struct Stage {
     pub cues: watch::Sender<Option<Script>>,
     /// How many moments of a show may still come, where they come one by one.
     pub steps: Semaphore,
+    /// Whether they do.
+    pub step_by_step: bool,
     pub leaving: watch::Sender<bool>,
     /// Calls made by hand that are not answered yet.
     pub running: Arc<AtomicU64>,
@@ -199,7 +201,7 @@ impl Stage {
             golem_id: self.golem_id.clone(),
             name: self.name.clone(),
             role: options.role.clone(),
-            tools: self.catalog.iter().map(|entry| info(entry)).collect(),
+            tools: self.catalog.iter().map(|entry| ToolInfo::of(entry)).collect(),
             scenarios: options.scenarios.clone(),
             journal: Some(self.journal_words()),
         }
@@ -275,31 +277,4 @@ async fn changed(desk: Option<&mut watch::Receiver<u64>>) {
         return;
     }
     std::future::pending().await
-}
-
-/// A tool as a screen shows it.
-fn info(entry: &Entry) -> ToolInfo {
-    let meta = &entry.def.meta;
-    let text = |words: &str| SafeText::clean(words, 2_000);
-    let guideline = |phase: &Phase| {
-        let said = meta.prompt_guidelines.for_phase(*phase);
-        (*phase, text(said))
-    };
-    ToolInfo {
-        name: text(meta.name),
-        description: text(meta.description),
-        category: meta.category,
-        profiles: Profile::ALL.iter().copied().filter(|one| categories_of(*one).contains(&meta.category)).collect(),
-        capability: meta.capability,
-        risk_tier: meta.risk_tier,
-        tick_budget: meta.tick_budget,
-        progress_steps: meta.progress_steps.iter().map(|step| text(step)).collect(),
-        action_class: meta.action_class,
-        checks: meta.checks.to_vec(),
-        prompt_snippet: text(meta.prompt_snippet),
-        guidelines: Phase::ALL.iter().map(guideline).collect(),
-        input_schema: entry.input_schema.clone(),
-        output_schema: entry.output_schema.clone(),
-        example: entry.example.clone(),
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256};
+use alloy::primitives::{Address, B256, U256};
 use rusqlite::Transaction;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
@@ -17,10 +17,12 @@ use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
-use crate::base::units::Usd;
+use crate::base::units::{TokenAmount, Usd};
+use crate::chain::token::Token;
 use crate::fabric::{ApprovalOutcome, ApprovalRequested, ApprovalResolved, EventKind, Fabric};
 use crate::safety::audit::{AuditError, Note, Trail};
 use crate::safety::pipeline::Preview;
+use crate::safety::proposal::Flow;
 use crate::store::StoreError;
 
 /// Characters kept of a reason.
@@ -633,6 +635,11 @@ fn listed(addresses: &[Address]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
+/// An amount in whole tokens, exact.
+fn whole(token: &Token, raw: U256) -> String {
+    TokenAmount::new(raw, token.decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
+}
+
 /// What an operator must see again before a yes counts: every figure that is not what it was.
 fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
     let mut changed = Vec::new();
@@ -645,19 +652,22 @@ fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
     note("certain to come in", format!("${}", old.values.received), format!("${}", new.values.received));
     let (before, after) = (&old.permit.bounds, &new.permit.bounds);
     for (one, other) in before.outflows.iter().zip(&after.outflows) {
-        note(&format!("most {} out", one.token.symbol), one.amount.to_string(), other.amount.to_string());
+        let told = |flow: &Flow| whole(&flow.token, flow.amount);
+        note(&format!("most {} out", one.token.symbol), told(one), told(other));
     }
     for (one, other) in before.inflows.iter().zip(&after.inflows) {
-        note(&format!("least {} in", one.token.symbol), one.at_least.to_string(), other.at_least.to_string());
-        note(&format!("expected {} in", one.token.symbol), one.expected.to_string(), other.expected.to_string());
+        let told = |raw| whole(&one.token, raw);
+        note(&format!("least {} in", one.token.symbol), told(one.at_least), told(other.at_least));
+        note(&format!("expected {} in", one.token.symbol), told(one.expected), told(other.expected));
     }
-    note("most gas, in wei", before.worst_gas.to_string(), after.worst_gas.to_string());
+    let coin = |wei| TokenAmount::ether(wei).to_string();
+    note("most gas, in coin", coin(before.worst_gas), coin(after.worst_gas));
     let targets =
         |preview: &Preview| preview.framed.legs().iter().map(|leg| leg.to.to_string()).collect::<Vec<_>>().join(", ");
     note("calls", targets(old), targets(new));
     for (one, other) in before.allowances.iter().zip(&after.allowances) {
         let may_take = format!("{} may take of {}", one.spender, one.token.symbol);
-        note(&may_take, one.at_most.to_string(), other.at_most.to_string());
+        note(&may_take, whole(&one.token, one.at_most), whole(&other.token, other.at_most));
     }
     note("receivers", listed(&old.framed.proposal().recipients), listed(&new.framed.proposal().recipients));
     let order = |preview: &Preview| preview.framed.proposal().order.clone();

@@ -5,7 +5,7 @@ use ratatui::layout::{Position, Rect};
 use super::{inside, nothing};
 use crate::base::model::Phase;
 use crate::base::text::{SafeText, fit, width};
-use crate::base::units::{Rounding, Usd};
+use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::console::format::{age, amount, dollars, whole_dollars};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
@@ -16,7 +16,7 @@ use crate::console::widgets::figure::{amount as figure_amount, readable};
 use crate::console::widgets::gauge::{self, Full, Gauge};
 use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::sprite::{self, SpriteModel};
-use crate::fabric::SpriteState;
+use crate::fabric::{SpriteState, Vitals};
 use crate::runtime::handle::{BreakerNow, Limits, SpendNow};
 use crate::runtime::questions::Question;
 
@@ -92,7 +92,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
 
 fn frame(pen: &mut Pen<'_>, area: Rect, title: &str, right: &[Piece]) -> Rect {
     pen.frame(area, &[(title.to_owned(), Role::Title)], right, Role::Border);
-    inside(area)
+    let inner = inside(area);
+    Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
 /// A phase in the screen's words.
@@ -127,18 +128,25 @@ fn phase(known: &Known<'_>) -> Phase {
     known.feed.phase.or_else(|| known.snapshot.map(|snapshot| snapshot.phase)).unwrap_or(Phase::Thriving)
 }
 
+/// A role by its name, in words: the role of one that may do anything is no word that helps.
+fn role_words(role: &str) -> String {
+    match role {
+        "golem-instance" => "a Golem".to_owned(),
+        other => other.replace('-', " "),
+    }
+}
+
 fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
-    let name = known.ready.map_or_else(|| "The Golem".to_owned(), |ready| format!("{} · {}", ready.name, ready.role));
+    let name = known.ready.map_or_else(
+        || "The Golem".to_owned(),
+        |ready| format!("{} · {}", ready.name, role_words(ready.role.as_str())),
+    );
     let inner = frame(pen, area, &name, &[]);
     let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
-    let picture = Rect {
-        x: inner.x + 1,
-        width: sprite::COLUMNS.min(inner.width),
-        height: inner.height.min(sprite::LINES),
-        ..inner
-    };
+    let picture =
+        Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };
     sprite::draw(&model, pen, picture, known.moment());
-    let words = Rect { x: inner.x + 13, width: inner.width.saturating_sub(13), ..inner };
+    let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
     pen.pieces(line(words, 0), &[(phase_word(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
     pen.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
     let vitals = known.feed.vitals.as_ref();
@@ -173,17 +181,32 @@ fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
     };
     let gas = Gauge {
         label: "gas".to_owned(),
-        level: vitals.gas_runway_seconds.map(|left| (left.min(WEEK).into(), WEEK.into())),
-        words: vitals.gas_runway_seconds.map_or_else(|| "none used yet".to_owned(), age),
+        // Before it is known how long it lasts, it is known that there is some.
+        level: match (vitals.gas_runway_seconds, vitals.gas_wei) {
+            (Some(left), _) => Some((left.min(WEEK).into(), WEEK.into())),
+            (None, Some(wei)) => Some((u128::from(!wei.is_zero()), 1)),
+            (None, None) => None,
+        },
+        words: gas_words(known, vitals),
         full: Full::Good,
     };
     let streak = Gauge {
         label: "streak".to_owned(),
         level: Some((vitals.failures.into(), vitals.failures_limit.max(1).into())),
-        words: format!("{} failures of {}", vitals.failures, vitals.failures_limit),
+        words: format!("{} of {} failed", vitals.failures, vitals.failures_limit),
         full: Full::Bad,
     };
     vec![equity, gas, streak]
+}
+
+/// How long the gas lasts; as long as that cannot be told, how much there is.
+fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
+    let held = || {
+        let first = known.snapshot.and_then(|snapshot| snapshot.holdings.first()?.rows.first());
+        let coin = first.map_or("coin", |row| row.symbol.as_str());
+        vitals.gas_wei.map(|wei| format!("{} {coin}", amount(TokenAmount::ether(wei), 3).trim_end_matches('…')))
+    };
+    vitals.gas_runway_seconds.map(|left| format!("for {}", age(left))).or_else(held).unwrap_or_default()
 }
 
 /// A week, in seconds: more gas than that is plenty.
@@ -215,12 +238,15 @@ fn short_vitals(known: &Known<'_>) -> Vec<String> {
     let Some(vitals) = &known.feed.vitals else { return Vec::new() };
     let percent = |bps: u64| format!("{}.{}", bps / 100, bps % 100 / 10);
     let equity = vitals.drawdown_bps.map_or_else(|| "?".to_owned(), |bps| format!("−{}", percent(bps)));
-    let gas = vitals.gas_runway_seconds.map_or_else(|| "none used yet".to_owned(), age);
-    vec![
+    let mut all = vec![
         format!("equity {equity} of {} %", vitals.stop_loss_bps / 100),
-        format!("gas {gas}"),
-        format!("streak {}/{}", vitals.failures, vitals.failures_limit),
-    ]
+        format!("gas {}", gas_words(known, vitals)),
+    ];
+    // What is nothing needs no place.
+    if vitals.failures > 0 {
+        all.push(format!("failed {}/{}", vitals.failures, vitals.failures_limit));
+    }
+    all
 }
 
 fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
@@ -230,7 +256,7 @@ fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     };
     let inner = frame(pen, area, &title, &[]);
     if known.questions.is_empty() {
-        return nothing(pen, inner, " nothing: all is within limits");
+        return nothing(pen, inner, "nothing: all is within limits");
     }
     let mut y = 0;
     for (at, one) in known.questions.iter().enumerate() {
@@ -241,8 +267,13 @@ fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         y += 1;
         if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
             let words = readable(reason.as_str(), 2);
-            let words = fit(&words, usize::from(inner.width).saturating_sub(4)).into_owned();
-            pen.pieces(line(inner, y), &[(format!("    {words}"), Role::TextDim)]);
+            let room = usize::from(inner.width).saturating_sub(4);
+            let late: Vec<Piece> = match one.ends_at {
+                None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
+                _ => Vec::new(),
+            };
+            let words = fit(&words, room).into_owned();
+            pen.row(line(inner, y), &[(format!("    {words}"), Role::TextDim)], &late);
             y += 1;
         }
     }
@@ -255,7 +286,9 @@ fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
 
 /// One question where columns are few: what is traded, whole dollars, what is left of its time. The figures stay.
 fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question) {
+    // That there is no limit of time stands in the second line: the first has no room for what is nothing.
     let (_, right) = question_line(one, known.now_millis, known.motion);
+    let right = if one.ends_at.is_some() { right } else { Vec::new() };
     let mark = if at == 0 { "▸" } else { " " };
     let first = format!("{mark}{} ", at + 1);
     let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
@@ -323,13 +356,13 @@ fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let title = policy
         .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
     let inner = frame(pen, area, &title, &[]);
-    let Some(snapshot) = known.snapshot else { return nothing(pen, inner, " not known yet") };
+    let Some(snapshot) = known.snapshot else { return nothing(pen, inner, "not known yet") };
     let Some(limits) = &snapshot.limits else {
         let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
         return pen.row(line(inner, 0), &[(format!("▲ {why}"), Role::StateBad)], &[]);
     };
     for (at, gauge) in (0..).zip(limit_gauges(limits)) {
-        gauge::draw(&gauge, pen, line(inner, at), 6);
+        gauge::draw(&gauge, pen, line(inner, at), 7);
     }
     let (words, role) = breaker_words(limits, known.now_millis);
     let left = [("breaker ".to_owned(), Role::TextDim), (words, role)];
@@ -433,7 +466,7 @@ fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let inner = frame(pen, area, "Holding, confirmed", &[]);
     let rows = holding_lines(known);
     if rows.is_empty() {
-        return nothing(pen, inner, " nothing read yet");
+        return nothing(pen, inner, "nothing read yet");
     }
     let total = known.snapshot.and_then(|snapshot| snapshot.equity).and_then(scaled).unwrap_or(0);
     let room = usize::from(inner.height);

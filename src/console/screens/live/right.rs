@@ -4,7 +4,8 @@ use ratatui::layout::Rect;
 use rust_decimal::Decimal;
 
 use super::{Listing, inside, nothing, standing_role};
-use crate::console::format::time_of_day;
+use crate::base::units::Usd;
+use crate::console::format::{time_of_day, whole_dollars};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::screens::Known;
 use crate::console::screens::logs::role;
@@ -12,10 +13,13 @@ use crate::console::state::feed::CallSeen;
 use crate::console::state::line::Level;
 use crate::console::state::story::{title, word};
 use crate::console::theme::Role;
-use crate::console::widgets::chart::{self, ChartMark, ChartModel, Range};
-use crate::console::widgets::paint::Row;
+use crate::console::widgets::chart::{self, ChartModel, Range};
+use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::{self};
+use crate::fabric::Vitals;
 
+/// Columns from which a blank stands at a row's right end.
+const ROOMY: u16 = 81;
 /// Lines of the expanded card among the activity.
 const EXPANDED: u16 = 5;
 
@@ -28,8 +32,21 @@ pub(super) struct Places {
     pub events: Rect,
 }
 
-pub(super) fn places(area: Rect) -> Places {
-    let now = 3_u16;
+/// With a column beside them, charts and events stand there, one below the other.
+pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Places {
+    let told = now_rows(known, usize::from(area.width).saturating_sub(4)).len();
+    let now = u16::try_from(told).unwrap_or(2) + 1;
+    if let Some(side) = side {
+        let part = |at: u16| side.y + (side.height - 1) * at / 3;
+        let third = |at: u16| Rect { y: part(at), height: part(at + 1) - part(at) + 1, ..side };
+        return Places {
+            now: Rect { height: (now + 1).min(area.height), ..area },
+            activity: Rect { y: area.y + now.min(area.height), height: area.height.saturating_sub(now), ..area },
+            price: third(0),
+            equity: third(1),
+            events: third(2),
+        };
+    }
     let tall = area.height >= 32;
     let charts: u16 = if tall { 5 } else { 0 };
     let events: u16 = if tall { 6 } else { 4 };
@@ -52,8 +69,7 @@ pub(super) fn places(area: Rect) -> Places {
     }
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, range: Range) {
-    let places = places(area);
+pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, places: &Places, listing: &Listing<'_>, range: Range) {
     now_and_next(pen, known, places.now);
     activity(pen, known, places.activity, listing, false);
     if places.price.height > 0 {
@@ -65,15 +81,22 @@ pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &L
     self::events(pen, known, inside(lower));
 }
 
-/// What it does and will do, a row each.
-pub(super) fn now_rows(known: &Known<'_>) -> Vec<Row> {
+/// What it does and will do, a row each, and below it the show's line in as many as it takes.
+pub(super) fn now_rows(known: &Known<'_>, columns: usize) -> Vec<Row> {
+    let mut rows = plain_rows(known);
     if let Some(caption) = &known.feed.caption {
-        let mut rows = vec![Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextStrong)];
-        rows.extend(plain_rows(known).into_iter().take(1));
-        return rows;
+        let said = Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextAgent);
+        rows.extend(wrapped(vec![said], columns.max(20)));
+        // As many lines for each of them, so that nothing below moves up and down with the words.
+        while rows.len() < CAPTIONED {
+            rows.push(Row::default());
+        }
     }
-    plain_rows(known)
+    rows
 }
+
+/// Lines of what is told while a show's line stands.
+const CAPTIONED: usize = 4;
 
 fn plain_rows(known: &Known<'_>) -> Vec<Row> {
     let Some(now) = &known.feed.now else {
@@ -97,7 +120,8 @@ fn plain_rows(known: &Known<'_>) -> Vec<Row> {
 fn now_and_next(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     pen.frame(area, &[("Now".to_owned(), Role::Title)], &[], Role::Border);
     let inner = inside(area);
-    for (at, row) in (0..inner.height).zip(now_rows(known)) {
+    let columns = usize::from(inner.width).saturating_sub(2);
+    for (at, row) in (0..inner.height).zip(now_rows(known, columns)) {
         let place = line(inner, at);
         let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
         pen.row(place, &row.left, &row.right);
@@ -157,7 +181,8 @@ pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &
 fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, selected: bool) {
     let mark = if selected { "▸" } else { " " };
     pen.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
-    let place = Rect { x: area.x + 1, width: area.width.saturating_sub(1), ..area };
+    let margin = if area.width >= ROOMY { 2 } else { 1 };
+    let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
     match &call.card {
         Some(card) => widgets::draw(card, pen, place, known.moment()),
         None => {
@@ -175,30 +200,43 @@ fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, s
 
 fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range) {
     let points = known.feed.prices.iter().copied().collect();
-    let swaps = known.feed.calls.iter().filter(|call| call.verified.is_some());
-    let swaps = swaps.map(|call| ChartMark { at: call.ended_at.unwrap_or(call.started_at), character: 's' });
-    let filled = known.feed.orders.iter().filter(|(_, order)| order.fill.is_some());
-    let auctions = filled.map(|(at, _)| ChartMark { at: *at, character: 'a' });
-    let marks: Vec<ChartMark> = swaps.chain(auctions).collect();
-    let legend = match marks.iter().any(|mark| mark.character == 'a') {
-        true => "s = your swaps, a = auctions",
-        false => "s = your swaps",
-    };
-    let model = ChartModel { points, marks, legend: legend.to_owned(), unit: "", places: 2, range };
+    let (marks, legend) = known.feed.trade_marks();
+    let model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
     let right = model.newest(known.moment());
-    let title = format!("ETH/USD {}", range.words());
+    let title = format!("ETH/USDC {}", range.words());
     pen.frame(area, &[(title, Role::Title)], &right, Role::Border);
-    chart::draw(&model, pen, inside(area), known.moment());
+    chart::draw(&model, pen, roomy(area), known.moment());
+}
+
+/// The inside of a frame, a blank from its edges.
+fn roomy(area: Rect) -> Rect {
+    let inner = inside(area);
+    Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
 fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range) {
-    let point =
-        |(at, equity): &(u64, crate::base::units::Usd)| Some((*at, equity.to_string().parse::<Decimal>().ok()?));
-    let points = known.feed.equity.iter().filter_map(point).collect();
-    let model = ChartModel { points, marks: Vec::new(), legend: String::new(), unit: "$", places: 2, range };
+    let model = equity_model(known, range);
     let right = model.newest(known.moment());
     pen.frame(area, &[(format!("Equity {}", range.words()), Role::Title)], &right, Role::Border);
-    chart::draw(&model, pen, inside(area), known.moment());
+    chart::draw(&model, pen, roomy(area), known.moment());
+}
+
+/// What the Golem was worth, its trades marked, and where its stop-loss acts.
+pub(in crate::console::screens) fn equity_model(known: &Known<'_>, range: Range) -> ChartModel {
+    let point = |(at, equity): &(u64, Usd)| Some((*at, equity.to_string().parse::<Decimal>().ok()?));
+    let (marks, mut legend) = known.feed.trade_marks();
+    if let Some(stop) = known.feed.vitals.as_ref().and_then(stop_loss) {
+        legend = format!("{legend} · stops at {}", whole_dollars(stop));
+    }
+    let points = known.feed.equity.iter().filter_map(point).collect();
+    ChartModel { points, marks, legend, unit: "$", places: 2, range, least_span_bps: 100 }
+}
+
+/// The worth at which the stop-loss acts.
+fn stop_loss(vitals: &Vitals) -> Option<Usd> {
+    let most = vitals.high_water?.to_string().parse::<Decimal>().ok()?;
+    let left = Decimal::from(10_000_u64.checked_sub(vitals.stop_loss_bps)?).checked_div(Decimal::from(10_000))?;
+    most.checked_mul(left)?.round_dp(2).to_string().parse().ok()
 }
 
 /// The newest lines worth reading.
@@ -207,6 +245,6 @@ pub(super) fn events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     for (at, one) in (0..area.height).zip(lines) {
         let pieces =
             [(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))];
-        pen.pieces(line(area, at), &pieces);
+        pen.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
     }
 }

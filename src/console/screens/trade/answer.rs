@@ -1,15 +1,89 @@
-//! What a tool answered, as rows: the simulated offer, what was wrong, the fields of a result.
+//! The right side of the screen: what a tool answered, as rows: the simulated offer, what was wrong, the fields of a result.
 
+use ratatui::layout::Rect;
 use serde_json::Value;
 
-use crate::base::text::SafeText;
+use super::super::Known;
+use super::Trade;
+use crate::base::text::{SafeText, width};
+use crate::console::format::{amount as token_amount, dollars};
+use crate::console::pen::Pen;
 use crate::console::theme::Role;
 use crate::console::widgets::figure::{amount, left, text};
-use crate::console::widgets::paint::Row;
+use crate::console::widgets::paint::{Row, rows, wrapped};
 use crate::console::widgets::swap::check_word;
 use crate::console::widgets::{self, Moment};
 use crate::engine::{Status, ToolResponse};
 use crate::fabric::{Card, EventKind, ToolEnd, ToolFailed};
+
+/// How a deed is done by hand.
+const HOW_TO_DO: &[&str] = &[
+    "1  Fill the form: the quote follows what you type.",
+    "2  Enter previews: every check, and a simulation of the exact bytes. Nothing is signed.",
+    "3  Enter again asks: s picks, Enter signs and sends.",
+];
+/// How something is asked by hand.
+const HOW_TO_ASK: &[&str] = &["Fill the form. Enter asks; nothing is changed."];
+
+impl Trade {
+    /// What there is to pay with, on the chain that is named.
+    fn held_rows(&self, known: &Known<'_>) -> Vec<Row> {
+        let Some(form) = self.form() else { return Vec::new() };
+        let named = ["chain", "source_chain"].map(|name| form.value(name));
+        let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
+        let Some(chain) = chains.into_iter().find(|chain| named.contains(&chain.chain.as_str())) else {
+            return Vec::new();
+        };
+        let mut all = vec![Row::default(), Row::new(format!("You hold on {}", chain.chain), Role::Title)];
+        for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
+            let worth = row.value.map_or_else(|| "no price".to_owned(), dollars);
+            let held = token_amount(row.amount, 6);
+            all.push(
+                Row::new(format!("{:<8}{held:>20}", row.symbol), Role::Text)
+                    .then(format!("{worth:>16}"), Role::TextDim),
+            );
+        }
+        all
+    }
+
+    pub(super) fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
+        let now = Moment { millis: known.now_millis, motion: known.motion };
+        let seen = self.deed.and_then(|call| known.feed.call(call));
+        if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
+            let height = widgets::height(card, area.width, now).min(area.height);
+            widgets::draw(card, pen, Rect { height, ..area }, now);
+            return;
+        }
+        let mut below = area;
+        if let Some(quote) = &self.quote {
+            let wanted = widgets::height(quote, area.width, now);
+            // The preview is what one acts on: the quote makes room for it.
+            let room =
+                if self.preview.is_some() || self.previewing.is_some() { 5.min(area.height / 2) } else { area.height };
+            let height = wanted.min(room);
+            widgets::draw(quote, pen, Rect { height, ..area }, now);
+            below = super::super::list::stacked(area, height).1;
+        }
+        let body = match (&self.preview, self.previewing.is_some()) {
+            (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
+            (Some(preview), false) => answer_rows(&preview.response, now),
+            (None, false) if self.quote.is_some() => return,
+            (None, false) => {
+                let words: &[&str] = if self.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
+                let mut told: Vec<Row> = words.iter().map(|words| Row::new(*words, Role::TextDim)).collect();
+                told.extend(self.held_rows(known));
+                told
+            }
+        };
+        if below.height < 3 || below.width < 4 {
+            return;
+        }
+        let title = if self.writes(known) { "Simulated offer" } else { "Answer" };
+        pen.frame(below, &[(title.to_owned(), Role::Title)], &[], Role::Border);
+        let inner = Rect { x: below.x + 2, y: below.y + 1, width: below.width - 4, height: below.height - 2 };
+        rows(pen, inner, &wrapped(body, inner.width.into()));
+    }
+}
 
 /// The simulated offer inside an answer, where there is one.
 pub(super) fn permit(response: &ToolResponse) -> Option<&Value> {
@@ -30,7 +104,7 @@ pub(super) fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
     let mut flows = |field: &str, words: &str| {
         for one in bounds.get(field).and_then(Value::as_array).into_iter().flatten() {
             let (token, value) = (text(one, "token").unwrap_or_default(), text(one, "amount").unwrap_or_default());
-            let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(crate::console::format::dollars);
+            let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(dollars);
             all.push(
                 Row::new(words, Role::TextDim)
                     .then(format!("{} {token}", amount(value.as_str())), Role::Text)
@@ -39,23 +113,30 @@ pub(super) fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
             );
         }
     };
-    flows("pays_at_most", "pays at most   ");
-    flows("receives_at_least", "gets at least  ");
-    flows("still_takeable", "takeable after ");
+    flows("pays_at_most", "pays at most    ");
+    flows("receives_at_least", "gets at least   ");
+    flows("still_takeable", "takeable after  ");
     if let Some(gas) = text(permit, "gas_usd").and_then(|usd| usd.as_str().parse().ok()) {
-        all.push(Row::new("gas at most    ", Role::TextDim).end(crate::console::format::dollars(gas), Role::Text));
+        all.push(Row::new("gas at most     ", Role::TextDim).end(dollars(gas), Role::Text));
     }
     for leg in permit.get("legs").and_then(Value::as_array).into_iter().flatten() {
         if let (Some(purpose), Some(to)) = (text(leg, "purpose"), text(leg, "to")) {
-            // Addresses stand whole where something is decided.
-            all.push(Row::new(format!("{purpose} calls "), Role::TextDim).then(to.as_str(), Role::Text));
+            // Addresses stand whole where something is decided, and as people compare them.
+            let to =
+                to.as_str().parse::<alloy::primitives::Address>().map_or_else(|_| to.to_string(), |to| to.to_string());
+            let words = match purpose.as_str() {
+                "approve" => "first allows    ".to_owned(),
+                "main" => "then calls      ".to_owned(),
+                other => format!("{:<16}", format!("{other} calls")),
+            };
+            all.push(Row::new(words, Role::TextDim).then(to, Role::Text));
         }
     }
     for reason in permit.get("reasons").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str) {
         let words = format!("! asks you: {}", SafeText::clean(reason, 200));
         all.push(Row::new(words, Role::StateCare).kept());
     }
-    all.push(check_row(permit.get("checks")));
+    all.extend(check_rows(permit.get("checks")));
     if let Some(until) = permit.get("expires_at").and_then(Value::as_u64) {
         let over = until <= now.millis;
         let (words, role) = if over {
@@ -63,14 +144,20 @@ pub(super) fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
         } else {
             (left(until / 1000, now), Role::Text)
         };
-        all.push(Row::new("holds ", Role::TextDim).then(words, role).kept());
+        all.push(Row::new("holds           ", Role::TextDim).then(words, role).kept());
     }
     all
 }
 
-/// The checks in a row: what passed by name, what did not with its reason.
-fn check_row(checks: Option<&Value>) -> Row {
-    let mut row = Row::new("checks ", Role::TextDim);
+/// Columns of the checks in one row.
+const CHECKS_WIDE: usize = 46;
+
+/// The checks, a few in a row: what passed by name, what did not with its reason. A mark and its word stay together.
+fn check_rows(checks: Option<&Value>) -> Vec<Row> {
+    let label =
+        |rows: &[Row]| Row::new(if rows.is_empty() { "checks          " } else { "                " }, Role::TextDim);
+    let mut rows: Vec<Row> = Vec::new();
+    let mut used = usize::MAX;
     for check in checks.and_then(Value::as_array).into_iter().flatten() {
         let name = text(check, "check").unwrap_or_default();
         let word = name.as_str().parse().map_or_else(|_| name.to_string(), |known| check_word(known).to_owned());
@@ -79,12 +166,21 @@ fn check_row(checks: Option<&Value>) -> Row {
             Some("blocked") => ("✕", Role::StateBad),
             _ => ("!", Role::StateCare),
         };
-        row = row.then(format!("{mark} "), role).then(format!("{word}  "), Role::Text);
+        let columns = width(&word) + 4;
+        if mark != "✓" || used.saturating_add(columns) > CHECKS_WIDE {
+            let next = label(&rows);
+            rows.push(next);
+            used = 0;
+        }
+        used += columns;
+        let Some(row) = rows.last_mut() else { continue };
+        row.left.extend([(format!("{mark} "), role), (format!("{word}  "), Role::Text)]);
         if mark != "✓" {
-            row = row.then(format!("{}  ", text(check, "detail").unwrap_or_default()), role);
+            row.left.push((text(check, "detail").unwrap_or_default().to_string(), role));
+            used = usize::MAX;
         }
     }
-    row
+    rows
 }
 
 /// Any answer: the offer, or what was wrong, or the fields of the result.
@@ -103,7 +199,7 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
             );
         }
         if let Some(checks) = error.details().get("checks") {
-            all.push(check_row(Some(checks)));
+            all.extend(check_rows(Some(checks)));
         }
         all.push(Row::new(SafeText::clean(error.suggestion(), 300).as_str(), Role::TextDim));
     }

@@ -13,7 +13,19 @@ use crate::console::theme::Role;
 impl Trade {
     /// The line between the fields and the help.
     pub(super) fn choices_line(fields: Rect, button: Rect) -> Rect {
-        Rect { y: fields.bottom(), height: u16::from(fields.bottom() + 2 < button.y), ..fields }
+        // A blank first, where there is room for it.
+        let blank = u16::from(fields.bottom() + 4 < button.y);
+        let margin = fields.width.min(2);
+        let height = u16::from(fields.bottom() + 2 < button.y);
+        Rect { x: fields.x + margin, y: fields.bottom() + blank, width: fields.width - margin, height }
+    }
+
+    /// Where the help of the field with the keys stands: above the button, in as many lines as there are.
+    pub(super) fn help_place(fields: Rect, button: Rect, form: Rect) -> Rect {
+        let roomy = fields.bottom() + 4 < button.y;
+        let first = if roomy { fields.bottom() + 3 } else { button.y.saturating_sub(2).max(fields.y) };
+        let height = if roomy { button.y - first - 1 } else { 2.min(form.height) };
+        Rect { y: first, height, ..button }
     }
 
     /// What can be chosen for the field with the keys, so that a mouse suffices; typing says the same.

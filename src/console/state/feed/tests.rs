@@ -120,3 +120,26 @@ fn what_can_still_take_money_is_kept_however_much_has_ended() {
     assert_eq!(past.len(), ORDERS_KEPT, "no more that have ended than there may be");
     assert_eq!(past.first(), Some(&(1_700_000_000_000 + ended.end - ORDERS_KEPT as u64)), "and the newest of them");
 }
+
+/// One event at a time, of no call.
+fn told(feed: &mut Feed, at: u64, kind: EventKind) {
+    let seq = feed.last + 1;
+    feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
+}
+
+fn now(words: &str) -> EventKind {
+    let text = |words: &str| SafeText::clean(words, 80);
+    EventKind::GolemNow(GolemNow { now: text(words), next: text(""), step: None, delegation: vec![] })
+}
+
+#[test]
+fn a_line_of_the_show_stands_until_the_golem_goes_on_without_one() {
+    let mut feed = Feed::default();
+    let clean = |words: &str| SafeText::clean(words, 80);
+    let caption = Caption { show: clean("tour"), text: clean("A quote."), at_seconds: 8 };
+    told(&mut feed, 8_000, EventKind::Caption(caption));
+    told(&mut feed, 8_010, now("Asking."));
+    assert_eq!(feed.caption.as_ref().map(|caption| caption.text.as_str()), Some("A quote."));
+    told(&mut feed, 38_000, now("Watching."));
+    assert_eq!(feed.caption, None);
+}

@@ -1,0 +1,133 @@
+//! Screen 2: the form, the quote that follows the typing, the offer and the deed.
+
+use super::*;
+
+/// The permit of [`offer`].
+fn permit_id() -> PermitId {
+    "0123456789abcdef0123456789abcdef".parse().unwrap()
+}
+
+fn offer(expires_at: u64) -> Box<ToolResponse> {
+    let checks = json!([{"check": "halt", "outcome": "passed", "detail": "no stop"}, {"check": "slippage_guard", "outcome": "warned", "detail": "close"}]);
+    Box::new(ToolResponse {
+        call_id: CallId::new(START_MILLIS),
+        status: Status::Simulated,
+        data: Some(json!({"amount_in": "0.25", "amount_out": "852.5"})),
+        error: None,
+        decision_hints: Some(json!({"permit": {
+            "permit_id": permit_id(), "simulation_hash": B256::repeat_byte(0x51),
+            "expected_outcome": "Swap 0.25 WETH for >= 848.283372 USDC", "expires_at": expires_at, "gas_usd": "5.04",
+            "bounds": {"pays_at_most": [{"token": "WETH", "amount": "0.25", "usd": "853.14"}],
+                       "receives_at_least": [{"token": "USDC", "amount": "848.283372", "usd": "848.28"}], "still_takeable": []},
+            "legs": [{"purpose": "main", "to": "0xa3af642cb02a15e2ad2edf63ed80279d059562bb"}], "checks": checks, "reasons": [],
+        }})),
+        explanation: Some("Would receive 852.5 USDC".to_owned()),
+    })
+}
+
+/// The trade screen with a swap typed into it; and what it asked for meanwhile.
+fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    assert!(!trade.takes_text());
+    trade.act(Action::Open, &world.known(), AREA);
+    assert!(trade.takes_text());
+    let wishes = typed(&mut trade, world, "WETH\tUSDC\t0.25");
+    (trade, wishes)
+}
+
+#[test]
+fn a_swap_by_keyboard_alone_is_previewed_then_asked_about_then_done() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    let [(count, tool, params, dry_run)] = &asked[..] else { panic!("{asked:?}") };
+    assert_eq!((tool.as_str(), *dry_run), ("uniswap_execute_swap", true));
+    assert_eq!(*params, json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum"}));
+    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
+    // Enter opens a question; Enter alone never answers it; a letter that picks nothing neither.
+    assert!(typed(&mut trade, &world, "\n\n\nq\n").is_empty());
+    assert!(drawn(&trade, &world, AREA).contains("PLAY MONEY"));
+    let done = typed(&mut trade, &world, "s\n");
+    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))], "what was shown, by its permit");
+    assert!(calls(&done).is_empty(), "nothing is proposed anew");
+    // What was done once must be previewed again before it can be done again.
+    let more = calls(&typed(&mut trade, &world, "\n"));
+    assert!(matches!(&more[..], [(.., true)]), "{more:?}");
+    world.now += 1;
+}
+
+#[test]
+fn a_swap_by_mouse_alone() {
+    let world = world();
+    let mut trade = Trade::default();
+    trade.shown(&world.known());
+    // A mouse does not type: what is pasted into a field that was clicked does.
+    for (field, words) in [("token in*", "WETH"), ("token out*", "USDC"), ("amount*", "0.25")] {
+        click(&mut trade, &world, field);
+        trade.paste(&safe(words));
+    }
+    let asked = calls(&click(&mut trade, &world, "[ Preview ]"));
+    let [(count, .., true)] = &asked[..] else { panic!("{asked:?}") };
+    trade.hear(*count, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    assert!(click(&mut trade, &world, "[ Do it… ]").is_empty());
+    assert!(click(&mut trade, &world, "Enter does what is picked").is_empty());
+    assert!(click(&mut trade, &world, "s do it").is_empty());
+    let done = click(&mut trade, &world, "Enter does it");
+    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))]);
+}
+
+#[test]
+fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    // Typed on while the answer was under way: it is not the answer to what stands there now.
+    typed(&mut trade, &world, "9");
+    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    let again: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    assert!(matches!(&again[..], [(.., params, true)] if params["amount"] == "0.259"), "{again:?}");
+    // An offer whose time is over is asked for again, not done.
+    trade.hear(again[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.now += 40_000;
+    let third: Vec<_> =
+        calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
+    assert!(matches!(&third[..], [(.., true)]), "{third:?}");
+    assert!(trade.takes_text() && !drawn(&trade, &world, AREA).contains("Do this?"));
+}
+
+#[test]
+fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
+    let mut world = world();
+    let (mut trade, wishes) = swap_typed(&world);
+    let quotes = calls(&wishes);
+    assert_eq!(quotes.len(), 1, "one for the first amount that says something, none while it is under way: {quotes:?}");
+    assert_eq!((quotes[0].1.as_str(), &quotes[0].2["amount"]), ("uniswap_get_quote", &json!("0.2")));
+    assert_eq!(trade.wakes_at(), None, "nothing to do until the answer comes");
+    let answer = |amount: &str| {
+        let (mut data, hints) = samples::quote_answer(false, 0.1);
+        data["amount_in"] = json!(amount);
+        let call_id = CallId::new(START_MILLIS);
+        let reply = ToolResponse {
+            call_id,
+            status: Status::Success,
+            data: Some(data),
+            error: None,
+            decision_hints: Some(hints),
+            explanation: None,
+        };
+        Heard::Reply(Box::new(reply))
+    };
+    assert!(calls(&trade.hear(quotes[0].0, answer("0.2"), &world.known())).is_empty(), "too soon after the last");
+    let wake = trade.wakes_at().unwrap();
+    assert!(wake > world.now && wake <= world.now + 1_000);
+    world.now = wake;
+    let next = calls(&trade.tick(&world.known()));
+    assert!(matches!(&next[..], [(_, _, params, _)] if params["amount"] == "0.25"), "{next:?}");
+    trade.hear(next[0].0, answer("0.25"), &world.known());
+    assert_eq!(trade.wakes_at(), None, "nothing changed, nothing to ask");
+    assert!(drawn(&trade, &world, AREA).contains("852.5461"));
+}

@@ -1,0 +1,127 @@
+//! What the session tells, taken in: markets, events, questions, snapshots, answers; and what follows from it for what
+//! lies on top.
+
+use std::sync::Arc;
+
+use super::decision::Decision;
+use super::{Effect, Layer, STORY_TICKET, State};
+use crate::console::screens::{Heard, holder};
+use crate::fabric::Event;
+use crate::runtime::handle::{Command, Found, News, Query};
+
+/// Events asked for after a gap: what a screen can show.
+const HISTORY_EVENTS: u64 = 20_000;
+/// The ticket of the history that is asked for after a gap: no screen's.
+const HISTORY_TICKET: u64 = 1;
+
+impl State {
+    pub(super) fn news(&mut self, news: News) -> Vec<Effect> {
+        let mut effects = Vec::new();
+        match news {
+            News::Market(update) => {
+                self.page.apply(update);
+                self.note_price();
+            }
+            News::Ready(ready) => self.ready = Some(ready),
+            News::Events(events) => return self.events(&events),
+            News::Questions(questions) => {
+                let more = questions.iter().any(|one| !self.questions.iter().any(|known| known.number == one.number));
+                self.questions = questions;
+                if more {
+                    effects.extend(self.call_for_attention());
+                }
+                if more && !self.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))) {
+                    self.say("a decision waits for you: a opens it");
+                }
+                self.follow_question();
+            }
+            News::Snapshot(snapshot) => {
+                let before = self.alerts.back().cloned();
+                self.watch_caps(&snapshot);
+                if self.alerts.back() != before.as_ref() {
+                    effects.extend(self.call_for_attention());
+                }
+                self.snapshot = Some(snapshot);
+                if self.snapshot.as_ref().is_some_and(|snapshot| snapshot.stop.is_none()) {
+                    self.feed.stop = None;
+                }
+            }
+            News::Began { ticket, call_id } => return self.hear(ticket, Heard::Began(call_id)),
+            News::Reply { ticket, response } => return self.hear(ticket, Heard::Reply(response)),
+            News::Found { ticket: HISTORY_TICKET, found } => {
+                self.history_asked = false;
+                if let Found::History { events, last, .. } = *found {
+                    self.feed.take_history(&events, last);
+                }
+            }
+            News::Found { ticket: STORY_TICKET, found } => {
+                if let Some(Layer::Story(story)) = self.layers.last_mut() {
+                    story.trail = Some(found);
+                }
+            }
+            News::Found { ticket, found } => return self.hear(ticket, Heard::Found(found)),
+            News::Told { done, words } => {
+                let mark = if done { "" } else { "not done: " };
+                self.say(&format!("{mark}{words}"));
+            }
+            News::Left(farewell) => {
+                self.farewell = Some(farewell);
+                return vec![Effect::Quit];
+            }
+        }
+        effects
+    }
+
+    fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
+        let before = self.alerts.back().cloned();
+        for event in events {
+            self.feed.take(event);
+            if !self.motion {
+                self.feed.rest();
+            }
+            self.watch_event(event);
+        }
+        let called = (self.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
+        if let Some(frozen) = &mut self.frozen {
+            frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
+        }
+        if self.feed.missed > 0 && !self.history_asked {
+            self.history_asked = true;
+            let query = Query::History { after: self.feed.last.saturating_sub(HISTORY_EVENTS) };
+            return called.into_iter().chain([self.send(Command::Look { ticket: HISTORY_TICKET, query })]).collect();
+        }
+        called.into_iter().collect()
+    }
+
+    /// Keeps an open decision with its question, or closes it when that is over.
+    fn follow_question(&mut self) {
+        let mut over = false;
+        for layer in &mut self.layers {
+            if let Layer::Decision(decision) = layer {
+                match self.questions.iter().find(|question| question.number == decision.number) {
+                    Some(question) => decision.follow(question),
+                    None => over = true,
+                }
+            }
+        }
+        if over {
+            self.layers.retain(|layer| match layer {
+                Layer::Decision(decision) => self.questions.iter().any(|one| one.number == decision.number),
+                _ => true,
+            });
+        }
+    }
+
+    pub(super) fn open_decision(&mut self, number: u64) {
+        let Some(question) = self.questions.iter().find(|question| question.number == number) else { return };
+        let mut decision = Decision::new(number, self.now_millis);
+        decision.follow(question);
+        self.layers.retain(|layer| !matches!(layer, Layer::Decision(_)));
+        self.layers.push(Layer::Decision(Box::new(decision)));
+    }
+
+    fn hear(&mut self, ticket: u64, heard: Heard) -> Vec<Effect> {
+        let Some((screen, count)) = holder(ticket) else { return Vec::new() };
+        self.with_screen(screen, |view, known, _| view.hear(count, heard, known))
+    }
+}

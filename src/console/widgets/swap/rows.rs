@@ -1,0 +1,191 @@
+//! What a swap's card has to say, row by row: checks, steps, what moved, what it came to, whether the chain agrees.
+
+use super::folding::{About, about};
+use super::{Step, StepState, SwapModel, SwapResult};
+use crate::base::text::SafeText;
+use crate::base::units::TokenAmount;
+use crate::console::format::grouped;
+use crate::console::pen::Piece;
+use crate::console::theme::Role;
+use crate::console::widgets::Moment;
+use crate::console::widgets::figure::{against_quote, amount, decimal, running, took};
+use crate::console::widgets::paint::Row;
+use crate::console::widgets::status::Status;
+use crate::fabric::CheckOutcome;
+
+impl SwapModel {
+    fn check_counts(&self) -> (usize, usize, usize) {
+        let count = |outcome| self.checks.iter().filter(|row| row.outcome == outcome).count();
+        (self.checks.len(), count(CheckOutcome::Warned), count(CheckOutcome::Blocked))
+    }
+
+    /// The steps in one line: `✓ checks 9  ✓ simulate  ▸ confirm`.
+    pub(super) fn step_pieces(&self) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let (all, _, blocked) = self.check_counts();
+        let (mark, role) = if blocked > 0 {
+            ("✕", Role::StateBad)
+        } else if all > 0 {
+            ("✓", Role::StateGood)
+        } else {
+            ("·", Role::TextDim)
+        };
+        pieces.push((format!("{mark} "), role));
+        pieces.push((format!("checks {all}  "), Role::Text));
+        for step in &self.steps {
+            let (mark, role) = step_mark(step.state);
+            pieces.push((format!("{mark} "), role));
+            let word = match about(step.name.as_str()) {
+                About::Simulate => "simulate".to_owned(),
+                About::Approve => "allowance".to_owned(),
+                About::Build => "build".to_owned(),
+                About::Sign => "sign".to_owned(),
+                About::Send => "send".to_owned(),
+                About::Confirm => "confirm".to_owned(),
+                About::Other => step.name.to_string(),
+            };
+            pieces.push((format!("{word}  "), if step.state == StepState::Ahead { Role::TextDim } else { Role::Text }));
+        }
+        pieces
+    }
+
+    pub(super) fn check_rows(&self) -> Vec<Row> {
+        let (all, warned, blocked) = self.check_counts();
+        if all == 0 {
+            return vec![Row::new("· Checks", Role::TextDim)];
+        }
+        let (mark, role) = match (blocked, warned) {
+            (0, 0) => ("✓", Role::StateGood),
+            (0, _) => ("!", Role::StateCare),
+            _ => ("✕", Role::StateBad),
+        };
+        let mut row = Row::new(format!("{mark} "), role).then(format!("Checks {} of {all}", all - blocked), Role::Text);
+        if let Some((first, last)) = self.checked {
+            row = row.end(took(last.saturating_sub(first)), Role::TextDim);
+        }
+        let mut rows = vec![row];
+        for check in self.checks.iter().filter(|check| check.outcome != CheckOutcome::Passed) {
+            let (mark, role) = match check.outcome {
+                CheckOutcome::Blocked => ("✕", Role::StateBad),
+                _ => ("!", Role::StateCare),
+            };
+            let name = super::check_word(check.check);
+            rows.push(Row::new(format!("  {mark} {name}: "), role).then(check.detail.as_str(), Role::Text).kept());
+        }
+        rows
+    }
+
+    pub(super) fn step_rows(&self, now: Moment) -> Vec<Row> {
+        let widest = self.steps.iter().map(|step| step.name.width()).max().unwrap_or(0);
+        let row = |step: &Step| {
+            let (mark, role) = step_mark(step.state);
+            let padding = " ".repeat(widest.saturating_sub(step.name.width()) + 2);
+            let name = if step.state == StepState::Ahead { Role::TextDim } else { Role::Text };
+            let row = Row::new(format!("{mark} "), role).then(step.name.as_str(), name);
+            let row = if step.note.is_empty() {
+                row
+            } else {
+                row.then(padding, Role::Text).then(step.note.as_str(), Role::TextDim)
+            };
+            match step.state {
+                StepState::Running => row.end(running(step.began, now), Role::Chart),
+                StepState::Done if step.ended > step.began => row.end(took(step.ended - step.began), Role::TextDim),
+                _ => row,
+            }
+        };
+        self.steps.iter().map(row).collect()
+    }
+
+    pub(super) fn result_rows(&self, result: &SwapResult) -> Vec<Row> {
+        let mut rows = Vec::new();
+        for moved in &result.moves {
+            let change = change_words(moved.before.as_str(), moved.after.as_str());
+            let way = format!("{} → {}", amount(moved.before.as_str()), amount(moved.after.as_str()));
+            rows.push(
+                Row::new(format!("{:<6} ", moved.token.as_str()), Role::TextDim)
+                    .then(way, Role::Text)
+                    .end(change, Role::TextStrong),
+            );
+        }
+        if result.moves.is_empty() {
+            let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
+            let would = if self.call.status == Status::Simulated { "would pay " } else { "paid " };
+            rows.push(
+                Row::new(would, Role::TextDim)
+                    .then(format!("{} {token_in}", amount(result.amount_in.as_str())), Role::Text)
+                    .then("  get ", Role::TextDim)
+                    .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),
+            );
+        }
+        rows.push(self.comparison(result));
+        rows
+    }
+
+    /// What came, held against the quote; the floor; gas.
+    pub(super) fn comparison(&self, result: &SwapResult) -> Row {
+        let mut row = Row::default();
+        let quoted = result.quoted_out.as_ref();
+        match quoted.and_then(|quoted| against_quote(result.amount_out.as_str(), quoted.as_str())) {
+            Some((words, role)) => {
+                row = row.then(words, role);
+                row = row.then(
+                    format!(" {}", quoted.map_or(String::new(), |quoted| amount(quoted.as_str()))),
+                    Role::TextDim,
+                );
+            }
+            None => {
+                if let Some(points) = result.slippage_bps {
+                    let words = match points {
+                        0 => "exactly the quote".to_owned(),
+                        _ => {
+                            let side = if points > 0 { "under" } else { "over" };
+                            let far =
+                                rust_decimal::Decimal::new(points.unsigned_abs().try_into().unwrap_or(i64::MAX), 2);
+                            format!("{far} % {side} quote")
+                        }
+                    };
+                    row = row.then(words, if points >= 100 { Role::StateCare } else { Role::StateGood });
+                }
+            }
+        }
+        if let Some(least) = &result.minimum_out {
+            row = row.then(format!(" · floor {}", amount(least.as_str())), Role::TextDim);
+        }
+        let cost = result.gas_wei.map(|wei| amount(&TokenAmount::ether(wei).to_string()));
+        match (cost, result.gas_used) {
+            (Some(cost), _) => row.then(format!(" · gas {cost} ETH"), Role::TextDim),
+            (None, Some(units)) => row.then(format!(" · gas {} units", grouped(&units.to_string())), Role::TextDim),
+            (None, None) => row,
+        }
+    }
+
+    pub(super) fn verdict_row(&self) -> Option<Row> {
+        let verified = self.verified.as_ref()?;
+        let source = verified.ground_truth_source.replace(" and ", " + ");
+        Some(if verified.matched {
+            Row::new("Chain agrees ✓ ", Role::StateGood).then(SafeText::clean(&source, 60).as_str(), Role::TextDim)
+        } else {
+            Row::new("Chain disagrees ✕ ", Role::StateBad).then(verified.actual_outcome.as_str(), Role::StateBad).kept()
+        })
+    }
+}
+
+fn step_mark(state: StepState) -> (&'static str, Role) {
+    match state {
+        StepState::Ahead => ("·", Role::TextDim),
+        StepState::Running => ("▸", Role::Chart),
+        StepState::Done => ("✓", Role::StateGood),
+        StepState::Skipped => ("–", Role::TextDim),
+        StepState::Failed => ("✕", Role::StateBad),
+    }
+}
+
+/// The difference between two numerals, with its sign.
+fn change_words(before: &str, after: &str) -> String {
+    let (Some(before), Some(after)) = (decimal(before), decimal(after)) else {
+        return String::new();
+    };
+    let Some(change) = after.checked_sub(before) else { return String::new() };
+    let sign = if change.is_sign_negative() { "−" } else { "+" };
+    format!("{sign}{}", amount(&change.abs().normalize().to_string()))
+}

@@ -1,0 +1,153 @@
+//! What an operator does with his own hands, beside the Golem: a swap by the keys, an allowance taken back, the policy's
+//! file changed while the program runs, another show while a question is open.
+
+use crate::program::{press, resting};
+use crate::pty::Pty;
+
+/// What stands behind `→` in the row of a card that begins with a token: what is held afterwards. The card shortens it.
+fn afterwards(shown: &str, token: &str) -> Option<String> {
+    let row = shown
+        .lines()
+        .find(|line| line.contains(&format!(" {token} ")) && line.contains(" → ") && !line.contains("Swap"))?;
+    let held = row.split(" → ").nth(1)?.split_whitespace().next()?;
+    Some(held.trim_end_matches('…').to_owned())
+}
+
+/// What is held of a token, as the portfolio says it; of the first chain.
+fn held(shown: &str, token: &str) -> Option<String> {
+    let row = shown.lines().find(|line| line.contains(&format!("│ {token} ")) && line.contains('$'))?;
+    Some(row.split_once(token)?.1.split_whitespace().next()?.to_owned())
+}
+
+#[test]
+fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its_card_says() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = resting(&home, &[], (120, 44));
+    pty.type_keys("2");
+    pty.until_shown("token in*");
+    pty.type_keys("\rWETH\tUSDC\t0.1");
+    // The quote follows the typing: nobody has asked for it.
+    pty.until_shown("Quote 0.1 WETH → USDC");
+    pty.until_shown("slippage 0.50 %");
+    // Past chain and deadline to the way: not by auction, so that it is done at once.
+    pty.type_keys("\t\t\t ");
+    pty.until("through pools", |screen| {
+        screen.contents().lines().any(|line| line.contains("prefer uniswapx") && line.contains(" no "))
+    });
+    pty.type_keys("\r");
+    pty.until_shown("gets at least");
+    pty.type_keys("\r");
+    pty.until_shown("Do this?");
+    press(&mut pty, "s");
+    press(&mut pty, "\r");
+    pty.until_shown("Chain agrees");
+    let (weth, usdc) =
+        pty.known("what the card says", |shown| Some((afterwards(shown, "WETH")?, afterwards(shown, "USDC")?)));
+    // The wallet had 4.5.
+    assert_eq!(weth, "4.4");
+    pty.type_keys("\x1b");
+    press(&mut pty, "4");
+    pty.until_shown("Holding, confirmed");
+    pty.until("the portfolio as the card says", |screen| {
+        let shown = screen.contents();
+        held(&shown, "WETH").is_some_and(|held| held == weth)
+            && held(&shown, "USDC").is_some_and(|held| held.starts_with(&usdc))
+    });
+    end(pty);
+}
+
+#[test]
+fn by_keys_alone_an_allowance_is_given_and_taken_back() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = resting(&home, &[], (120, 44));
+    pty.type_keys("2");
+    pty.until_shown("token in*");
+    // The tool that approves: five to the right.
+    for _ in 0..5 {
+        pty.type_keys("\x1b[C");
+    }
+    pty.until_shown("▸ Approve");
+    pty.type_keys("\rUSDC\t25\r");
+    pty.until_shown("takeable after");
+    pty.type_keys("\r");
+    pty.until_shown("Do this?");
+    press(&mut pty, "s");
+    press(&mut pty, "\r");
+    pty.until_shown("✓ Approved");
+    pty.type_keys("\x1b");
+    press(&mut pty, "4");
+    pty.until_shown("25 USDC → Permit2");
+    press(&mut pty, "\t");
+    pty.until_shown("▸ Others may take");
+    // Asked, and called off: nothing happens.
+    press(&mut pty, "x");
+    pty.until_shown("Take an allowance back?");
+    press(&mut pty, "\x1b");
+    pty.until_gone("Take an allowance back?");
+    pty.until_shown("25 USDC → Permit2");
+    press(&mut pty, "x");
+    pty.until_shown("Take an allowance back?");
+    press(&mut pty, "r");
+    press(&mut pty, "\r");
+    pty.until_gone("25 USDC → Permit2");
+    end(pty);
+}
+
+#[test]
+fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |most: &str| {
+        let file = home.path().join("policy-devnet.toml");
+        std::fs::write(file, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+    };
+    write("2000");
+    let mut pty = resting(&home, &[], (120, 44));
+    pty.until_shown("$0/$2,000");
+    write("1500");
+    pty.until_shown("$0/$1,500");
+    assert!(!pty.contents().contains("WAITS FOR YOU"), "what is tighter asks nobody");
+    write("3000");
+    pty.until_shown("‼ 1 WAITS FOR YOU");
+    pty.until_shown("One trade $1,500 → $3,000");
+    assert!(pty.contents().contains("$0/$1,500"), "what is looser does not hold yet");
+    pty.type_keys("a");
+    pty.until_shown("DECISION 1 of 1");
+    pty.until_shown("loosens the policy");
+    press(&mut pty, "a");
+    pty.until_shown("picked: approve once");
+    press(&mut pty, "\r");
+    pty.until_shown("$0/$3,000");
+    // A file that cannot be read changes nothing, and says so.
+    std::fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\nnonsense = 1\n").unwrap();
+    pty.until_shown("unknown field");
+    end(pty);
+}
+
+#[test]
+fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
+    let home = tempfile::tempdir().unwrap();
+    let show = home.path().join("cued.toml");
+    let text = "name = \"cued\"\nabout = \"A cue.\"\noperator = \"wait\"\n\n[[beat]]\nat = 0\nnow = \"The other show.\"\n\n[[cue]]\nat = 0\ncaption = \"A cue was given.\"\n";
+    std::fs::write(&show, text).unwrap();
+    let mut pty = crate::program::asking(&home, (120, 44));
+    pty.until_shown("‼ 1 WAITS FOR YOU");
+    pty.type_keys(&format!(":scenario {}\r", show.display()));
+    pty.until_shown("begins when");
+    // The Golem still asks: its cues come with the show, and not before.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let shown = pty.contents();
+    assert!(!shown.contains("A cue was given.") && shown.contains("WAITS FOR YOU"), "{shown}");
+    pty.type_keys("a");
+    pty.until_shown("DECISION 1 of 1");
+    press(&mut pty, "r");
+    press(&mut pty, "\r");
+    pty.until_shown("A cue was given.");
+    pty.until_shown("The other show.");
+    end(pty);
+}
+
+/// Ends the program as a closed terminal would.
+fn end(mut pty: Pty) {
+    pty.signal("TERM");
+    assert!(pty.ended().success());
+}
