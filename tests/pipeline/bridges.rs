@@ -12,12 +12,21 @@ use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::OriginSettler;
 use bardo::base::config::Flags;
 use bardo::base::error::{ErrorCode, ToolError};
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::model::Phase;
 use bardo::chain::devnet::{Chain, Mining};
-use bardo::engine::{ApprovalMode, Call, Executor, Input, Status, ToolResponse, World};
-use bardo::safety::orders::{Orders, Record, Stage};
+use bardo::chain::provider::ChainClient;
+use bardo::engine::{Acting, ApprovalMode, Call, Executor, Input, Offered, Status, ToolResponse, World};
+use bardo::fabric::Fabric;
+use bardo::safety::account::Account;
+use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
+use bardo::safety::pipeline::{Asked, Pipeline};
+use bardo::safety::rulebook::Rulebook;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::{Sandbox, SandboxChain, SandboxConfig};
+use bardo::store::Store;
+use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
 
 use crate::engine::{Engine, still};
@@ -34,26 +43,47 @@ fn quiet() -> SandboxConfig {
     still(21, false)
 }
 
-struct Bridge {
+pub struct Bridge {
     executor: Executor,
-    world: Arc<World>,
-    orders: Orders,
+    pub world: Arc<World>,
+    pub orders: Orders,
     sandbox: Sandbox,
-    account: Address,
+    pub account: Address,
+    store: Store,
+    rules: Arc<dyn Rulebook>,
+    pipeline: Pipeline,
+    signer: Arc<dyn Account>,
     _home: tempfile::TempDir,
 }
 
 impl Bridge {
     /// Everything as `bardo call` has it, over chains that make blocks only here.
-    async fn open() -> Self {
+    pub async fn open() -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
-        let Engine { executor, world, orders, sandbox } = Engine::open(home.path(), &Flags::default(), quiet).await;
-        let (orders, sandbox) = (orders.unwrap(), sandbox.unwrap());
-        Self { executor, world, orders, account: sandbox.accounts()[0], sandbox, _home: home }
+        let engine = Engine::open(home.path(), &Flags::default(), quiet).await;
+        let (orders, sandbox) = (engine.orders.unwrap(), engine.sandbox.unwrap());
+        let Acting { pipeline, account: signer, .. } = engine.acting;
+        let (executor, world, store, rules) = (engine.executor, engine.world, engine.store, engine.rules);
+        let account = sandbox.accounts()[0];
+        Self { executor, world, orders, account, sandbox, store, rules, pipeline, signer, _home: home }
     }
 
-    fn chain(&self, name: &str) -> &SandboxChain {
+    /// The same orders as somebody sees them whose way to the origin is this.
+    pub fn seen_over(&self, origin: ChainClient) -> Orders {
+        let destination = self.world.chain("base").unwrap().client.clone();
+        let chain = |client| OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Orders::new(OrdersConfig {
+            chains: vec![chain(origin), chain(destination)],
+            store: self.store.clone(),
+            rules: self.rules.clone(),
+            clock: clock.clone(),
+            fabric: Fabric::in_memory(100, clock),
+        })
+    }
+
+    pub fn chain(&self, name: &str) -> &SandboxChain {
         self.sandbox.chain(name).unwrap()
     }
 
@@ -93,7 +123,7 @@ impl Bridge {
     }
 
     /// An intent that a relayer has locked. What all of them overlook or drop is made void and sent anew.
-    async fn locked(&self, seconds: u64) -> (B256, Record) {
+    pub async fn locked(&self, seconds: u64) -> (B256, Record) {
         for _ in 0..4 {
             let id = self.sent(seconds).await;
             if let Some(record) = self.blocks_until(id, &["ethereum"], "filling").await {
@@ -318,4 +348,28 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
     assert!(matches!(response.status, Status::Error | Status::Blocked), "{response:#?}");
     assert_eq!(bridge.orders.every().unwrap(), []);
     assert_eq!(bridge.nonce().await, nonce);
+}
+
+/// What arrives is valued by the token that its chain knows, not by what a proposal says of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_arrives_is_described_as_its_chain_does() {
+    let bridge = Bridge::open().await;
+    let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
+                        "destination_chain": "base"});
+    let call = Call::new("uniswap_submit_cross_chain_intent", Input::Json(params));
+    let offer = match bridge.executor.offer(call).await {
+        Offered::Held(offer) => offer,
+        Offered::Over(response) => panic!("{response:#?}"),
+    };
+    let proposal = offer.preview().framed.proposal().clone();
+    offer.take_back().await;
+    let look = async |decimals: u8| {
+        let mut proposal = proposal.clone();
+        proposal.order.as_mut().unwrap().arrival.as_mut().unwrap().token.decimals = decimals;
+        let asked = Asked { phase: Phase::Thriving, own: None };
+        bridge.pipeline.preview(proposal, bridge.signer.clone(), asked).await.err().map(|refusal| refusal.code)
+    };
+    assert_eq!(look(6).await, None, "as it is");
+    // With two decimals the same number would be ten thousand times the dollars.
+    assert_eq!(look(2).await, Some(ErrorCode::SafetyPriceUnknown));
 }

@@ -6,12 +6,14 @@ use std::sync::Arc;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::id::GolemId;
-use bardo::engine::{Catalog, Executor, ExecutorConfig, World};
+use bardo::engine::{Acting, Catalog, Executor, ExecutorConfig, World};
 use bardo::fabric::Fabric;
 use bardo::runtime::data::DataFolder;
 use bardo::runtime::{self, Hands};
 use bardo::safety::orders::Orders;
+use bardo::safety::rulebook::Rulebook;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::store::Store;
 use bardo::tools::ALL_TOOL_DEFS;
 
 /// An executor, and what it stands on.
@@ -19,6 +21,10 @@ pub struct Engine {
     pub executor: Executor,
     pub world: Arc<World>,
     pub orders: Option<Orders>,
+    pub store: Store,
+    pub rules: Arc<dyn Rulebook>,
+    /// What the executor acts by.
+    pub acting: Acting,
     /// The devnet, where it is in this process.
     pub sandbox: Option<Sandbox>,
 }
@@ -36,7 +42,7 @@ impl Engine {
         opened.world = opened.world.under(rules.clone());
         let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
         let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
-        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await.unwrap();
+        let acting = runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, hands).await.unwrap();
         let orders = acting.pipeline.orders().cloned();
         let world = Arc::new(opened.world.with_orders(orders.clone()));
         let executor = Executor::new(ExecutorConfig {
@@ -47,9 +53,9 @@ impl Engine {
             calls_per_minute: 1_000_000,
             hooks: Vec::new(),
             store: Some(ledger.store.clone()),
-            acting: Some(acting),
+            acting: Some(acting.clone()),
         });
-        Self { executor, world, orders, sandbox: opened.sandbox }
+        Self { executor, world, orders, store: ledger.store.clone(), rules, acting, sandbox: opened.sandbox }
     }
 }
 
