@@ -420,7 +420,3 @@ impl Stage {
         left
     }
 }
-
-fn name(level: StopLevel) -> &'static str {
-    level.as_str()
-}

@@ -22,8 +22,9 @@ fn report(feed: Result<&str, NoPrice>) -> PriceReport {
 
 /// Highest and lowest; nothing where there is no price.
 fn said(feed: Result<&str, NoPrice>, mean: Result<&str, NoPrice>, is_stable: bool) -> Option<(String, String)> {
-    let spread = spread(&report(feed), &mean.map(price), is_stable).ok()?;
-    Some((spread.highest.to_string(), spread.lowest.to_string()))
+    let mean = mean.map(|dollars| PoolPrice { mean: price(dollars), lately: None });
+    let all = spread(&report(feed), &mean, is_stable).ok()?.all;
+    Some((all.highest.to_string(), all.lowest.to_string()))
 }
 
 fn both(highest: &str, lowest: &str) -> Option<(String, String)> {

@@ -33,6 +33,7 @@ fn framed(trade: bool, spender: Address, kind: AllowanceKind, at_most: U256) -> 
         min_out: least,
         slippage: BasisPoints::new(200).unwrap(),
         price_impact: BasisPoints::new(1).unwrap(),
+        impact_reached: BasisPoints::new(1).unwrap(),
         quoted_at: 0,
         deadline: 1,
         pools: vec![],
@@ -63,7 +64,9 @@ fn counted(framed: &Framed) -> Values {
         },
     ];
     let spreads = Spreads {
-        of: [(WETH, Ok(Spread::of(usd("3400"), None))), (USDC, Ok(Spread::of(usd("1"), None)))].into(),
+        of: [("3400", WETH), ("1", USDC)]
+            .map(|(price, token)| (token, Ok(Spread::lagging(Band::of(usd(price), None)))))
+            .into(),
         wrapped: Some(WETH),
     };
     let around = Surroundings {
