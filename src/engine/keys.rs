@@ -34,7 +34,7 @@ pub const MIGRATIONS: Migrations = Migrations {
     ],
 };
 
-/// How long an answer is kept, in milliseconds: a day.
+/// How long an answer is kept where nothing was signed, in milliseconds: a day. The others are kept for good.
 const KEPT: u64 = 24 * 3_600 * 1_000;
 /// How long a write may wait for the operator before its key counts as abandoned, in milliseconds: an hour.
 const ASKING: u64 = 3_600 * 1_000;
@@ -211,7 +211,11 @@ impl Claim {
 
     fn enter(&self, tx: &rusqlite::Transaction<'_>, now: u64, abandoned_after: u64) -> Result<Found, StoreError> {
         let signed = |millis: u64| i64::try_from(millis).unwrap_or(i64::MAX);
-        tx.execute("DELETE FROM engine_idempotency WHERE started_at < ?1", [signed(now.saturating_sub(KEPT))])?;
+        // What was signed under a key is never done again under it, however long ago that was.
+        tx.execute(
+            "DELETE FROM engine_idempotency WHERE started_at < ?1 AND acting = 0",
+            [signed(now.saturating_sub(KEPT))],
+        )?;
         tx.execute(
             "DELETE FROM engine_idempotency
              WHERE golem_id = ?1 AND key = ?2 AND response IS NULL AND acting = 0 AND started_at < ?3",

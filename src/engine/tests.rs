@@ -428,13 +428,21 @@ async fn a_key_runs_its_call_once() {
     let bad = bench.executor.call(call("double", "k 3")).await;
     assert_eq!(code(&bad), Some(ErrorCode::ValidationFailed));
 
-    // Another process, later.
+    // Another process, later. Under the third key something was signed.
     drop(bench);
-    let bench = bench_with(60, vec![], Some(open()));
+    let store = open();
+    let bench = bench_with(60, vec![], Some(store.clone()));
     assert_eq!(bench.executor.call(call("double", "k1")).await, first);
-    // A day later the answer is forgotten.
+    let third = bench.executor.call(call("double", "k3")).await;
+    let signed = store.write(|tx| {
+        Ok::<_, store::StoreError>(tx.execute("UPDATE engine_idempotency SET acting = 1 WHERE key = 'k3'", [])?)
+    });
+    assert_eq!(signed.await.unwrap(), 1);
+    // A day later the answer is forgotten, and where something was signed it never is.
     bench.clock.0.fetch_add(24 * 3_600 * 1_000 + 1, Ordering::SeqCst);
     assert_ne!(bench.executor.call(call("double", "k1")).await.call_id, first.call_id);
+    bench.clock.0.fetch_add(365 * 24 * 3_600 * 1_000, Ordering::SeqCst);
+    assert_eq!(bench.executor.call(call("double", "k3")).await, third);
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,6 +7,7 @@ use tokio::sync::watch;
 
 use super::data::{DataFolder, Ledger};
 use super::orders::orders;
+use super::questions::shared::Shared;
 use super::{OpenWorld, policy};
 use crate::base::clock::Clock;
 use crate::base::config::{ChainSettings, Config};
@@ -94,18 +95,17 @@ pub async fn acting(
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, ledger, &clock));
     let Hands { account, phase, guardian, approve, paper, wait } = hands;
     let guardian = guardian.unwrap_or_else(|| own_guardian(config, opened));
+    let trail = Trail::new(ledger.store.clone(), clock.clone());
+    let lapse = seconds(&settings.approval_timeout_seconds);
+    let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), lapse, trail);
+    desk.listen(Arc::new(Shared::new(ledger.store.clone())));
     let pipeline = Pipeline::new(PipelineConfig {
         chains: chains.collect::<Result<_, _>>()?,
         store: ledger.store.clone(),
         rules: rules.clone(),
         clock: clock.clone(),
         fabric: fabric.clone(),
-        desk: ApprovalDesk::recording(
-            clock.clone(),
-            fabric.clone(),
-            seconds(&settings.approval_timeout_seconds),
-            Trail::new(ledger.store.clone(), clock.clone()),
-        ),
+        desk,
         guardian: Some(guardian),
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },

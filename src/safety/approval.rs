@@ -5,6 +5,7 @@
 //! lock, no reservation and no nonce. Nothing here survives a restart.
 
 mod desk;
+mod elsewhere;
 mod grant;
 
 use std::sync::Arc;
@@ -15,6 +16,7 @@ use crate::base::units::{Rounding, Usd};
 use crate::safety::pipeline::Preview;
 
 pub use desk::{ApprovalDesk, Ticket};
+pub use elsewhere::Elsewhere;
 pub use grant::{Grant, Scope};
 
 /// How much consent an action takes, from the least to the most.
@@ -226,6 +228,8 @@ pub struct Yes {
     said: Said,
     /// The standing approval it comes from, where it comes from one.
     grant: Option<u64>,
+    /// Permits under which the same was asked before, and which had run out.
+    earlier: Vec<PermitId>,
 }
 
 /// Who said yes.
@@ -248,6 +252,11 @@ impl Yes {
     /// Who said it.
     pub fn said(&self) -> Said {
         self.said
+    }
+
+    /// Every permit under which it was asked.
+    fn asked_as(&self) -> impl Iterator<Item = PermitId> {
+        self.earlier.iter().copied().chain([self.permit_id])
     }
 }
 

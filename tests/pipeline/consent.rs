@@ -9,8 +9,12 @@ use bardo::base::error::ErrorCode;
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::fabric::Fabric;
+use bardo::runtime::data::ROOMS;
+use bardo::runtime::questions::OperatorAnswer;
+use bardo::runtime::questions::shared::{ShareError, Shared};
 use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision};
 use bardo::safety::pipeline::{Asked, State};
+use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 
 use crate::world::{ASKED, Hook, World};
@@ -192,4 +196,172 @@ async fn a_grant_ends_with_its_phase_and_when_it_is_taken_back() {
     let refused = world.pipeline.commit(preview.permit.permit_id, Consent::Yes(yes)).await;
     assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+}
+
+fn refusal(reason: &str) -> Answer {
+    Answer::Refuse { reason: SafeText::clean(reason, 40) }
+}
+
+fn waits(world: &World, millis: u64) {
+    *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis };
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_no_that_is_said_while_it_is_simulated_again_counts() {
+    let world = World::new(0).await;
+    waits(&world, 20);
+    let brief = world.with_permits_of_no_time();
+    let look = async || {
+        let preview = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await;
+        Arc::new(preview.unwrap())
+    };
+    // Said before it is asked anew: the delay is over by then, and it must not pass by itself.
+    let first = look().await;
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    assert!(matches!(ticket.decision().await, Decision::PermitExpired));
+    world.desk.answer(first.permit.permit_id, refusal("not now")).unwrap();
+    let again = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    ticket.replace(again);
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let Decision::Refused { reason } = ticket.decision().await else { panic!("the refusal is lost") };
+    assert_eq!(reason.as_str(), "not now");
+    assert!(world.desk.pending().is_empty());
+
+    // Taken back in the same gap, as at a stop.
+    let first = look().await;
+    let mut ticket = world.desk.ask(first);
+    assert!(matches!(ticket.decision().await, Decision::PermitExpired));
+    world.desk.withdraw_all("a halt");
+    ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
+    assert!(matches!(ticket.decision().await, Decision::Withdrawn { .. }));
+
+    // Said where it cannot be simulated again.
+    let first = look().await;
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    assert!(matches!(ticket.decision().await, Decision::PermitExpired));
+    world.desk.answer(first.permit.permit_id, refusal("never")).unwrap();
+    let Some(Decision::Refused { reason }) = ticket.refused_meanwhile().await else { panic!("no refusal") };
+    assert_eq!(reason.as_str(), "never");
+
+    // Said to the permit that ran out, after it was asked anew: a no is a no, and a yes is none.
+    waits(&world, 60_000);
+    let first = look().await;
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    assert!(matches!(ticket.decision().await, Decision::PermitExpired));
+    ticket.replace(Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap()));
+    assert_eq!(world.desk.answer(first.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
+    world.desk.answer(first.permit.permit_id, refusal("late")).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
+    let world = World::new(0).await;
+    waits(&world, 0);
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = preview.permit.permit_id;
+    let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it did not pass") };
+    assert_eq!(world.desk.answer(permit, refusal("stop it")), Err(AnswerError::NotAsked));
+    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+}
+
+/// Lays a question down as another version of a session would, whose particulars nobody here reads.
+async fn lay(store: &Store, permit: bardo::base::id::PermitId) {
+    let session = store.session().to_owned();
+    let laid = store.write(move |transaction| {
+        let row = [permit.to_string(), session];
+        transaction.execute("INSERT INTO shared_question VALUES (?1, ?2, '{}')", row)?;
+        Ok::<_, StoreError>(())
+    });
+    laid.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
+    let world = World::new(0).await;
+    let shared = Shared::new(world.store.clone());
+    world.desk.listen(Arc::new(shared.clone()));
+    let other = Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap();
+    let other = Shared::new(other);
+    let no = || OperatorAnswer::Refuse { reason: SafeText::clean("wait for gas", 40) };
+
+    // Refused over there under the first permit; here it is asked anew meanwhile, and its time passes.
+    waits(&world, 20);
+    let brief = world.with_permits_of_no_time();
+    let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
+    let first = Arc::new(first);
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    lay(&world.store, first.permit.permit_id).await;
+    assert!(matches!(ticket.decision().await, Decision::PermitExpired));
+    other.answer(first.permit.permit_id, &no(), "process 2", 1).await.unwrap();
+    let second = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = second.permit.permit_id;
+    ticket.replace(second);
+    // The first is no longer asked; its answer has not been heard.
+    shared.lay(&[]).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(30)).await;
+    let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
+    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await.err().unwrap();
+    assert_eq!(refused.code, ErrorCode::ApprovalRefused);
+    assert!(refused.why().to_string().contains("wait for gas"), "{}", refused.why());
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+    let heard = shared.heard().unwrap();
+    assert_eq!((heard.len(), heard[0].permit_id, &heard[0].answer), (1, first.permit.permit_id, &no()));
+    shared.forget(vec![first.permit.permit_id]).await.unwrap();
+    assert!(shared.heard().unwrap().is_empty());
+
+    // An answer that cannot be read is a no, and keeps no other back.
+    waits(&world, 0);
+    let odd = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = odd.permit.permit_id;
+    lay(&world.store, permit).await;
+    lay(&world.store, first.permit.permit_id).await;
+    let garbled = world.store.write(move |transaction| {
+        let row = [permit.to_string(), r#"{"answer":"tomorrow"}"#.to_owned()];
+        transaction.execute("INSERT INTO shared_answer VALUES (?1, ?2, 'process 3')", row)?;
+        Ok::<_, StoreError>(())
+    });
+    garbled.await.unwrap();
+    other.answer(first.permit.permit_id, &no(), "process 2", 1).await.unwrap();
+    assert_eq!(shared.heard().unwrap().len(), 2);
+    let Decision::Approved(yes) = world.desk.ask(odd).decision().await else { panic!("it did not pass") };
+    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRefused));
+    shared.forget(vec![permit, first.permit.permit_id]).await.unwrap();
+
+    // Once it is being signed, whoever refuses is told that it is over. A question that cannot be read hides no other.
+    let third = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = third.permit.permit_id;
+    lay(&world.store, permit).await;
+    assert!(other.others().unwrap().is_empty());
+    let Decision::Approved(yes) = world.desk.ask(third).decision().await else { panic!("it did not pass") };
+    assert_eq!(world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap().state, State::Done);
+    let late = other.answer(permit, &no(), "process 2", 1).await;
+    assert!(matches!(late, Err(ShareError::Over)), "{late:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standing_yes_that_cannot_be_put_on_record_does_not_stand() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let similar = Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+    let answers = async {
+        while !world.trail().iter().any(|(kind, _)| kind == "approval:requested") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let lost = world.store.write(|transaction| {
+            transaction.execute("ALTER TABLE audit_entry RENAME TO audit_lost", [])?;
+            Ok::<_, StoreError>(())
+        });
+        lost.await.unwrap();
+        world.desk.answer(first.permit.permit_id, similar).unwrap();
+    };
+    let (decision, ()) = tokio::join!(ticket.decision(), answers);
+    assert!(matches!(decision, Decision::Withdrawn { .. }), "{decision:?}");
+    assert!(world.desk.grants().is_empty());
+    assert!(world.desk.granted(&first).is_none());
 }

@@ -116,6 +116,15 @@ impl Console {
         self.until("a reply", of).await
     }
 
+    /// Waits until the question is there again, or still is, for as long as it takes to be told twice.
+    async fn laid_again(&self, key: QuestionKey) {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        self.until("the question is there", |seen| {
+            seen.questions.iter().any(|question| question.key == key).then_some(())
+        })
+        .await;
+    }
+
     async fn nothing_asked(&self) {
         self.until("nothing is asked", |seen| seen.questions.is_empty().then_some(())).await;
     }
@@ -135,6 +144,13 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
     assert_eq!((shown.key, &shown.title, shown.value), (question.key, &question.title, question.value));
     assert!(shown.reasons.iter().any(|reason| reason.as_str().contains("another program")), "{:?}", shown.reasons);
     let usdc = devnet.balance("USDC");
+    // An answer that the desk does not take leaves the question open, and where it can be answered.
+    let total = "1".parse().unwrap();
+    other.answer(shown.key, OperatorAnswer::Similar { millis: 60_000, total }).await;
+    asks.until("it is not taken", |seen| seen.told.iter().any(|(_, words)| words.contains("not taken")).then_some(()))
+        .await;
+    third.question(None).await;
+    other.laid_again(shown.key).await;
     other.answer(shown.key, OperatorAnswer::Once).await;
     let reply = asks.reply(1).await;
     assert_eq!(reply.status, Status::Success, "{reply:?}");

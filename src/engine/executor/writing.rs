@@ -395,36 +395,50 @@ impl Act {
         self.leave.advance(Stage::Asking)?;
         let mut ticket = desk.ask(Arc::clone(&previewed.preview));
         loop {
-            match ticket.decision().await {
-                Decision::Approved(yes) => return Ok(Answered::Consent(Consent::Yes(yes))),
-                Decision::Edit { amount } => return Ok(Answered::Edit(amount)),
-                Decision::PermitExpired => {
-                    *previewed = self.preview(acting, self.bind(params)?).await?;
+            if let Some(concluded) = self.concluded(ticket.decision().await) {
+                return concluded;
+            }
+            let again = match self.bind(params) {
+                Ok(job) => self.preview(acting, job).await,
+                Err(refusal) => Err(refusal),
+            };
+            match again {
+                Ok(again) => {
+                    *previewed = again;
                     ticket.replace(Arc::clone(&previewed.preview));
                 }
-                decided @ (Decision::Refused { .. } | Decision::RefusedAndHalted { .. }) => {
-                    if let Decision::RefusedAndHalted { reason } = &decided {
-                        self.halt(reason);
-                    }
-                    let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
-                    let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
-                    let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused{said}"));
-                    return Err(rejected(error));
-                }
-                Decision::Lapsed => {
-                    let error =
-                        ToolError::new(ErrorCode::ApprovalLapsed, "nobody answered in time; nothing was signed");
-                    return Err(rejected(error));
-                }
-                Decision::Withdrawn { reason } => {
-                    let error = ToolError::new(
-                        ErrorCode::Halted,
-                        format_args!("the question to the operator was taken back: {reason}"),
-                    );
-                    return Err(refused(error));
+                Err(refusal) => {
+                    let said = ticket.refused_meanwhile().await.and_then(|said| self.concluded(said));
+                    return said.unwrap_or(Err(refusal));
                 }
             }
         }
+    }
+
+    /// What a decision comes to; nothing where it is to be asked anew.
+    fn concluded(&self, decision: Decision) -> Option<Result<Answered, Refusal>> {
+        Some(match decision {
+            Decision::PermitExpired => return None,
+            Decision::Approved(yes) => Ok(Answered::Consent(Consent::Yes(yes))),
+            Decision::Edit { amount } => Ok(Answered::Edit(amount)),
+            decided @ (Decision::Refused { .. } | Decision::RefusedAndHalted { .. }) => {
+                if let Decision::RefusedAndHalted { reason } = &decided {
+                    self.halt(reason);
+                }
+                let reason = decided.reason().map(SafeText::as_str).unwrap_or_default();
+                let said = if reason.is_empty() { String::new() } else { format!(": {reason}") };
+                let error = ToolError::new(ErrorCode::ApprovalRefused, format_args!("the operator refused{said}"));
+                Err(rejected(error))
+            }
+            Decision::Lapsed => {
+                let error = ToolError::new(ErrorCode::ApprovalLapsed, "nobody answered in time; nothing was signed");
+                Err(rejected(error))
+            }
+            Decision::Withdrawn { reason } => {
+                let said = format_args!("the question to the operator was taken back: {reason}");
+                Err(refused(ToolError::new(ErrorCode::Halted, said)))
+            }
+        })
     }
 
     /// Stops everything by the operator's word. Where that fails, nothing says that it is stopped.
@@ -489,6 +503,9 @@ enum Answered {
 /// A rule, or a doubt of the pipeline, stands against it: blocked. What broke on the way is an error.
 fn refused(error: ToolError) -> Refusal {
     let code = error.code();
+    if code == ErrorCode::ApprovalRefused {
+        return rejected(error);
+    }
     // Whatever a check of the pipeline says no with is a denial, of whichever category the caller's own affair is.
     let blocked = code.category() == ErrorCategory::RiskBlocked
         || code.group() == ErrorGroup::Safety

@@ -5,11 +5,12 @@
 //! Only questions about actions are shared. A looser policy is asked by every program that follows its file, and the
 //! operator's own wishes are asked where they were made.
 
-use rusqlite::{Connection, OptionalExtension as _, params};
+use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::{OperatorAnswer, Question, QuestionKey};
 use crate::base::id::{GolemId, PermitId};
 use crate::base::text::SafeText;
+use crate::safety::approval::Elsewhere;
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::store::{Migrations, Store, StoreError};
 
@@ -103,9 +104,17 @@ impl Shared {
                     .collect::<Result<_, _>>()?;
                 for (permit_id, session) in standing {
                     let asked = rows.iter().any(|(still, _)| *still == permit_id);
-                    // What an ended program asked, nobody waits for.
-                    if (session == store.session() && !asked) || !store.session_lives(&session) {
+                    if !store.session_lives(&session) {
+                        // What an ended program asked, nobody waits for.
                         transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [permit_id])?;
+                    } else if session == store.session() && !asked {
+                        // An answer that has not been heard yet stays until it is: what was asked may be asked anew
+                        // under another permit by now, and a no is one to that as well.
+                        transaction.execute(
+                            "DELETE FROM shared_question WHERE permit_id = ?1
+                             AND permit_id NOT IN (SELECT permit_id FROM shared_answer)",
+                            [permit_id],
+                        )?;
                     }
                 }
                 for (permit_id, text) in &rows {
@@ -134,14 +143,15 @@ impl Shared {
             Ok(rows.collect::<Result<_, _>>()?)
         })?;
         let living = found.into_iter().filter(|(session, _)| self.store.session_lives(session));
-        living
-            .map(|(_, text)| {
-                let read: Result<Question, _> = serde_json::from_str(&text);
-                let mut question = read.map_err(|error| ShareError::Form(error.to_string()))?;
-                question.reasons.push(SafeText::clean(ELSEWHERE, 80));
-                Ok(question)
-            })
-            .collect()
+        let read = living.filter_map(|(_, text)| {
+            let read: Result<Question, _> = serde_json::from_str(&text);
+            // One of another version of this program hides none of the others.
+            let read = read.map_err(|error| tracing::warn!(%error, "a question of another program cannot be read"));
+            let mut question = read.ok()?;
+            question.reasons.push(SafeText::clean(ELSEWHERE, 80));
+            Some(question)
+        });
+        Ok(read.collect())
     }
 
     /// Answers a question of another program, if nobody has. That it was answered, and where, goes on the trail.
@@ -180,33 +190,62 @@ impl Shared {
             .await
     }
 
-    /// Takes the answers that were given elsewhere to what is asked here; each is taken once.
+    /// The answers that were given elsewhere to what is asked here. They stay until [`Self::forget`]: so one that has not
+    /// come to the desk yet still stands in the ledger. One that cannot be read counts as a no, and hides no other.
     ///
     /// # Errors
-    /// [`ShareError`]: none was taken.
-    pub async fn take(&self) -> Result<Vec<Heard>, ShareError> {
-        let waits = self.store.read(|connection| answers_to(connection, self.store.session()))?;
-        if waits.is_empty() {
-            return Ok(Vec::new());
-        }
-        let session = self.store.session().to_owned();
-        let taken = self.store.write(move |transaction| {
-            let answers = answers_to(transaction, &session)?;
-            for (permit_id, _, _) in &answers {
-                transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [permit_id])?;
-            }
-            Ok::<_, ShareError>(answers)
+    /// [`ShareError`]: the ledger cannot be read.
+    pub fn heard(&self) -> Result<Vec<Heard>, ShareError> {
+        let answers = self.store.read(|connection| answers_to(connection, self.store.session()))?;
+        let read = answers.into_iter().filter_map(|(permit_id, answer, by)| {
+            let answer = serde_json::from_str(&answer);
+            let answer = answer.unwrap_or_else(|_| OperatorAnswer::Refuse { reason: unreadable() });
+            Some(Heard { permit_id: permit_id.parse().ok()?, answer, by: SafeText::clean(&by, 80) })
         });
-        let garbled = |what: String| ShareError::Form(what);
-        let heard = taken.await?.into_iter().map(|(permit_id, answer, by)| {
-            Ok(Heard {
-                permit_id: permit_id.parse().map_err(|_| garbled(format!("{permit_id} is no permit")))?,
-                answer: serde_json::from_str(&answer).map_err(|error| garbled(error.to_string()))?,
-                by: SafeText::clean(&by, 80),
-            })
-        });
-        heard.collect()
+        Ok(read.collect())
     }
+
+    /// Ends questions whose answers have been taken to the desk. What is still asked is to be laid down again.
+    ///
+    /// # Errors
+    /// [`ShareError`]: they are heard once more.
+    pub async fn forget(&self, heard: Vec<PermitId>) -> Result<(), ShareError> {
+        self.store
+            .write(move |transaction| {
+                for permit_id in heard {
+                    let id = permit_id.to_string();
+                    transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [id])?;
+                }
+                Ok(())
+            })
+            .await
+    }
+}
+
+impl Elsewhere for Shared {
+    fn close(&self, transaction: &Transaction<'_>, permit_id: PermitId) -> Result<Option<SafeText>, StoreError> {
+        let id = permit_id.to_string();
+        let answer: Option<String> = transaction
+            .prepare_cached("SELECT answer FROM shared_answer WHERE permit_id = ?1")?
+            .query_row([&id], |row| row.get(0))
+            .optional()?;
+        transaction.execute("DELETE FROM shared_question WHERE permit_id = ?1", [&id])?;
+        let Some(answer) = answer else { return Ok(None) };
+        Ok(match serde_json::from_str(&answer) {
+            Ok(OperatorAnswer::Once | OperatorAnswer::Similar { .. }) => None,
+            Ok(OperatorAnswer::Smaller { amount }) => Some(amount_wanted(&amount)),
+            Ok(OperatorAnswer::Refuse { reason } | OperatorAnswer::RefuseAndStop { reason }) => Some(reason),
+            Err(_) => Some(unreadable()),
+        })
+    }
+}
+
+fn unreadable() -> SafeText {
+    SafeText::clean("what was answered in another program cannot be read", 80)
+}
+
+fn amount_wanted(amount: &str) -> SafeText {
+    SafeText::clean(&format!("a smaller amount is wanted: {amount}"), 120)
 }
 
 fn asked_in(connection: &Connection, permit_id: &str) -> Result<Option<String>, StoreError> {

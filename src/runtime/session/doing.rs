@@ -205,11 +205,13 @@ impl Stage {
     }
 
     /// Takes to the desk what was answered in other programs on this ledger.
-    pub(super) async fn hear_answers(&self) {
-        let heard = match self.shared.take().await {
+    pub(super) async fn hear_answers(&self, watched: &mut Watched) {
+        let heard = match self.shared.heard() {
+            Ok(heard) if heard.is_empty() => return,
             Ok(heard) => heard,
             Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
         };
+        let answered = heard.iter().map(|heard| heard.permit_id).collect();
         for Heard { permit_id, answer, by } in heard {
             let (done, words) = match self.answer_action(permit_id, answer) {
                 Ok(said) => (true, format!("{said}, in another program ({by})")),
@@ -217,13 +219,18 @@ impl Stage {
             };
             tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
+        // Only now: until the desk has them the ledger does.
+        match self.shared.forget(answered).await {
+            // What the desk did not take is still asked, and the others must see it again.
+            Ok(()) => watched.laid.clear(),
+            Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
+        }
     }
 
     /// An edited amount may only be smaller: the operator agrees to less, never to more.
     fn is_smaller(&self, permit: PermitId, amount: &str) -> Result<(), String> {
-        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
-        let request = pending.iter().find(|request| request.preview.permit.permit_id == permit);
-        let preview = &request.ok_or("this question is over, or has changed: look at it again")?.preview;
+        // What is over already the desk refuses itself, and remembers that somebody wanted less.
+        let Some(preview) = self.desk.as_ref().and_then(|desk| desk.asked(permit)) else { return Ok(()) };
         let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
         let trade = trade.ok_or("this action has no amount to make smaller")?;
         let wanted = TokenAmount::parse(amount, trade.token_in.decimals).map_err(|error| error.to_string())?;

@@ -234,7 +234,7 @@ impl Stage {
     pub(super) async fn look_around(self: &Arc<Self>, watched: &mut Watched) {
         self.look_at_stop(watched);
         self.look_at_policy(watched);
-        self.hear_answers().await;
+        self.hear_answers(watched).await;
         self.tell_questions(watched).await;
         if watched.ticks.is_multiple_of(TICKS_PER_ALLOWANCES) {
             // A chain that does not answer leaves what was known; the next reading mends it.

@@ -1,13 +1,16 @@
 //! Where questions lie until somebody answers, first come first served.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, U256};
+use rusqlite::Transaction;
 use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
 use tokio::time::{Instant, sleep_until};
 
+use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Scope, never_granted};
 use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Decision, Said, Yes};
 use crate::base::clock::Clock;
@@ -20,9 +23,12 @@ use crate::fabric::{ApprovalOutcome, ApprovalRequested, ApprovalResolved, EventK
 use crate::safety::audit::{AuditError, Note, Trail};
 use crate::safety::pipeline::Preview;
 use crate::safety::proposal::Flow;
+use crate::store::StoreError;
 
 /// Characters kept of a reason.
 const MAX_REASON: usize = 400;
+/// So many permits are remembered that somebody said no to when their question was over already.
+const MAX_LATE: usize = 64;
 
 /// The desk of one program. Cheap to clone; clones are the same desk.
 #[derive(Clone)]
@@ -37,18 +43,25 @@ struct Inner {
     state: Mutex<State>,
     changed: watch::Sender<u64>,
     trail: Option<Trail>,
+    elsewhere: OnceLock<Arc<dyn Elsewhere>>,
 }
 
 #[derive(Default)]
 struct State {
     open: Vec<Open>,
     grants: Vec<Grant>,
+    /// Given with a yes that is not on record yet: these do not stand before it is.
+    unrecorded: Vec<Grant>,
+    /// Permits that somebody said no to when their question was over already.
+    late: VecDeque<PermitId>,
     next: u64,
 }
 
 struct Open {
     number: u64,
     preview: Arc<Preview>,
+    /// The permits under which the same was asked before.
+    earlier: Vec<PermitId>,
     reasons: Vec<SafeText>,
     changed: Vec<SafeText>,
     passes_by_itself: bool,
@@ -58,8 +71,26 @@ struct Open {
 }
 
 enum Answered {
-    Answer(Answer),
+    /// With the number of the standing approval that it gives, where it gives one.
+    Answer(Answer, Option<u64>),
     Withdrawn(SafeText),
+}
+
+impl Answered {
+    /// Whether it lets the action pass: then it is worth as much as the permit it was said to.
+    fn says_yes(&self) -> bool {
+        match self {
+            Self::Answer(answer, _) => says_yes(answer),
+            Self::Withdrawn(_) => false,
+        }
+    }
+}
+
+fn says_yes(answer: &Answer) -> bool {
+    match answer {
+        Answer::Once | Answer::Similar { .. } => true,
+        Answer::Edit { .. } | Answer::Refuse { .. } | Answer::RefuseAndHalt { .. } => false,
+    }
 }
 
 impl std::fmt::Debug for ApprovalDesk {
@@ -80,8 +111,14 @@ impl ApprovalDesk {
     }
 
     fn made(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, trail: Option<Trail>) -> Self {
-        let state = Mutex::default();
-        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed: watch::Sender::new(0), trail }) }
+        let (state, elsewhere) = (Mutex::default(), OnceLock::new());
+        let changed = watch::Sender::new(0);
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, trail, elsewhere }) }
+    }
+
+    /// Counts from now on what is answered in other programs, before it has been heard here. Said once.
+    pub fn listen(&self, elsewhere: Arc<dyn Elsewhere>) {
+        let _said_before = self.inner.elsewhere.set(elsewhere);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -114,6 +151,14 @@ impl ApprovalDesk {
         state.open.iter().enumerate().map(request).collect()
     }
 
+    /// The open question that waits for this permit, or did before it was asked anew.
+    pub fn asked(&self, permit_id: PermitId) -> Option<Arc<Preview>> {
+        let state = self.state();
+        let mut open = state.open.iter();
+        let found = open.find(|open| open.preview.permit.permit_id == permit_id || open.earlier.contains(&permit_id));
+        found.map(|open| Arc::clone(&open.preview))
+    }
+
     /// The standing approvals that still hold.
     pub fn grants(&self) -> Vec<Grant> {
         self.state().grants.clone()
@@ -129,13 +174,15 @@ impl ApprovalDesk {
 
     /// Takes every standing approval back: after a halt, or a change of rules or phase.
     pub fn drop_grants(&self) {
-        self.state().grants.clear();
+        self.state().drop_grants();
     }
 
     /// Drops the standing approvals that were given under other rules or in another phase.
     pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
         let now = Instant::now();
-        self.state().grants.retain(|grant| grant.lives(now, policy, phase));
+        let mut state = self.state();
+        state.grants.retain(|grant| grant.lives(now, policy, phase));
+        state.unrecorded.retain(|grant| grant.lives(now, policy, phase));
     }
 
     /// Why an action can never be covered by a standing approval; `None` if it can.
@@ -155,14 +202,29 @@ impl ApprovalDesk {
             let taken = grant.take(&scope, preview.values.spent, now);
             taken.then(|| grant.number())
         });
-        covers.map(|number| Yes { permit_id: preview.permit.permit_id, said: Said::Grant, grant: Some(number) })
+        let permit_id = preview.permit.permit_id;
+        covers.map(|number| Yes { permit_id, said: Said::Grant, grant: Some(number), earlier: Vec::new() })
     }
 
-    /// Whether what a yes rests on still stands: a standing approval may have been taken back since it said yes.
+    /// Whether what a yes rests on still stands: a standing approval may have been taken back since it said yes, and
+    /// somebody may have said no when the question had just passed.
     pub(crate) fn stands(&self, yes: &Yes) -> bool {
         let now = Instant::now();
-        yes.grant
-            .is_none_or(|number| self.state().grants.iter().any(|grant| grant.number() == number && grant.stands(now)))
+        let state = self.state();
+        let granted = |number| state.grants.iter().any(|grant| grant.number() == number && grant.stands(now));
+        yes.grant.is_none_or(granted) && !yes.asked_as().any(|permit| state.late.contains(&permit))
+    }
+
+    /// Ends a question for the other programs, in the transaction that uses its permit up: whoever answers later is told
+    /// that it is over. What somebody there has said against it before is answered here.
+    pub(crate) fn close(&self, transaction: &Transaction<'_>, yes: &Yes) -> Result<Option<SafeText>, StoreError> {
+        let Some(elsewhere) = self.inner.elsewhere.get() else { return Ok(None) };
+        for permit_id in yes.asked_as() {
+            if let Some(said) = elsewhere.close(transaction, permit_id)? {
+                return Ok(Some(said));
+            }
+        }
+        Ok(None)
     }
 
     /// Lays a question on the desk. `Delay` passes by itself when its time is over, all else lapses.
@@ -182,6 +244,7 @@ impl ApprovalDesk {
             state.open.push(Open {
                 number,
                 preview: Arc::clone(&preview),
+                earlier: Vec::new(),
                 reasons: reasons.clone(),
                 changed: Vec::new(),
                 passes_by_itself,
@@ -203,6 +266,8 @@ impl ApprovalDesk {
             over: false,
             told: false,
             similar: None,
+            earlier: Vec::new(),
+            heard: None,
         }
     }
 
@@ -219,48 +284,32 @@ impl ApprovalDesk {
         self.tell_watchers();
     }
 
-    /// Answers the question that waits for `permit_id`.
+    /// Answers the question that waits for `permit_id`. A no also counts where the same is asked under another permit by
+    /// now: what was shown with it makes no difference to it.
     ///
     /// # Errors
-    /// [`AnswerError`]: the answer does not count, the question stays as it is.
+    /// [`AnswerError`]: the answer does not count, the question stays as it is. A no to what is over already still keeps
+    /// it from being signed, if it has not been.
     pub fn answer(&self, permit_id: PermitId, answer: Answer) -> Result<(), AnswerError> {
-        let now = self.inner.clock.now_millis();
         let mut state = self.state();
-        let at = state.open.iter().position(|open| open.preview.permit.permit_id == permit_id);
-        let at = at.ok_or(AnswerError::NotAsked)?;
-        let preview = state.open.get(at).map(|open| Arc::clone(&open.preview)).ok_or(AnswerError::NotAsked)?;
-        let says_yes = matches!(answer, Answer::Once | Answer::Similar { .. });
-        if says_yes && preview.permit.expired(now, Instant::now()) {
-            return Err(AnswerError::Expired);
-        }
-        let mut grant = None;
-        if let Answer::Similar { millis, total } = &answer {
-            if let Some(why) = never_granted(&preview) {
-                return Err(AnswerError::NoGrant(why));
+        let yes = says_yes(&answer);
+        let answered = state.answer(permit_id, answer, self.inner.clock.now_millis());
+        if !yes && answered == Err(AnswerError::NotAsked) {
+            state.late.push_back(permit_id);
+            if state.late.len() > MAX_LATE {
+                state.late.pop_front();
             }
-            let spent = preview.values.spent;
-            let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
-            let lasts = Duration::from_millis(*millis);
-            state.next += 1;
-            grant = Some(Grant::new(state.next, &preview, left, lasts, Instant::now()));
         }
-        let open = state.open.get_mut(at).ok_or(AnswerError::NotAsked)?;
-        let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
-        // Whoever asked may have gone; then nobody acts on it, and no grant may stay behind.
-        sender.send(Answered::Answer(answer)).map_err(|_| AnswerError::NotAsked)?;
-        state.grants.extend(grant);
-        Ok(())
+        answered
     }
 
     /// Takes every open question back, as at a halt, and every standing approval.
     pub fn withdraw_all(&self, reason: &str) {
         let reason = SafeText::clean(reason, MAX_REASON);
-        let senders: Vec<_> = {
-            let mut state = self.state();
-            state.grants.clear();
-            state.open.iter_mut().filter_map(|open| open.answer.take()).collect()
-        };
-        for sender in senders {
+        let mut state = self.state();
+        state.drop_grants();
+        // Said before the state is let go of: a question without its sender has been answered.
+        for sender in state.open.iter_mut().filter_map(|open| open.answer.take()) {
             // Whoever asked may have gone meanwhile.
             let _gone = sender.send(Answered::Withdrawn(reason.clone()));
         }
@@ -269,6 +318,50 @@ impl ApprovalDesk {
     fn remove(&self, number: u64) {
         self.state().open.retain(|open| open.number != number);
         self.tell_watchers();
+    }
+}
+
+impl State {
+    fn answer(&mut self, permit_id: PermitId, answer: Answer, now: u64) -> Result<(), AnswerError> {
+        let yes = says_yes(&answer);
+        let asks =
+            |open: &Open| open.preview.permit.permit_id == permit_id || (!yes && open.earlier.contains(&permit_id));
+        let open = self.open.iter_mut().find(|open| asks(open)).ok_or(AnswerError::NotAsked)?;
+        if yes && open.preview.permit.expired(now, Instant::now()) {
+            return Err(AnswerError::Expired);
+        }
+        let mut grant = None;
+        if let Answer::Similar { millis, total } = &answer {
+            if let Some(why) = never_granted(&open.preview) {
+                return Err(AnswerError::NoGrant(why));
+            }
+            let spent = open.preview.values.spent;
+            let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
+            let lasts = Duration::from_millis(*millis);
+            self.next += 1;
+            grant = Some(Grant::new(self.next, &open.preview, left, lasts, Instant::now()));
+        }
+        let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
+        // Whoever asked may have gone; then nobody acts on it, and no grant may stay behind.
+        let number = grant.as_ref().map(Grant::number);
+        sender.send(Answered::Answer(answer, number)).map_err(|_| AnswerError::NotAsked)?;
+        self.unrecorded.extend(grant);
+        Ok(())
+    }
+
+    fn drop_grants(&mut self) {
+        self.grants.clear();
+        self.unrecorded.clear();
+    }
+
+    /// Lets the standing approval of a yes stand, or forgets it.
+    fn settle_grant(&mut self, number: u64, stands: bool) {
+        let found = self.unrecorded.iter().position(|grant| grant.number() == number);
+        // Taken back before it was on record, it is gone.
+        let Some(grant) = found.map(|at| self.unrecorded.swap_remove(at)) else { return };
+        if stands {
+            self.grants.push(grant);
+        }
     }
 }
 
@@ -293,8 +386,12 @@ pub struct Ticket {
     over: bool,
     /// Whether the question is on the trail.
     told: bool,
-    /// For how long and up to how much the yes stands, where it does.
-    similar: Option<(u64, Usd)>,
+    /// For how long and up to how much the yes stands, where it does, and the number of what stands.
+    similar: Option<(u64, Usd, Option<u64>)>,
+    /// The permits under which the same was asked before.
+    earlier: Vec<PermitId>,
+    /// What was said while it was being simulated again.
+    heard: Option<Answered>,
 }
 
 impl Ticket {
@@ -311,9 +408,13 @@ impl Ticket {
         }
         let expires = self.preview.permit.expires;
         let expires_at = self.preview.permit.expires_at;
+        if let Some(heard) = self.heard.take() {
+            let decision = self.taken(Some(heard));
+            return self.conclude(decision).await;
+        }
         let decision = tokio::select! {
             biased;
-            answered = &mut self.answered => self.taken(answered),
+            answered = &mut self.answered => self.taken(answered.ok()),
             () = reaches(&*self.desk.inner.clock, self.ends_at.min(expires_at)) => {
                 match self.ends_at <= expires_at {
                     true => self.timed_out(),
@@ -323,6 +424,18 @@ impl Ticket {
             () = sleep_until(self.ends) => self.timed_out(),
             () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
         };
+        self.conclude(decision).await
+    }
+
+    /// What was said against it since its permit ran out, for whoever cannot ask it anew. That ends the question.
+    pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
+        let said = self.hear().filter(|said| !said.says_yes())?;
+        let decision = self.taken(Some(said));
+        Some(self.conclude(decision).await)
+    }
+
+    /// Puts a decision on record and ends the question with it.
+    async fn conclude(&mut self, decision: Decision) -> Decision {
         let Some(outcome) = self.outcome(&decision) else { return decision };
         // On disk before anybody acts on it.
         let recorded = self.record(self.answer(outcome, &decision)).await;
@@ -330,8 +443,24 @@ impl Ticket {
             Ok(()) => (outcome, decision),
             Err(error) => (ApprovalOutcome::Withdrawn, unrecorded(&error)),
         };
+        if let (Decision::Approved(_), Some((_, _, Some(number)))) = (&decision, self.similar) {
+            self.desk.state().settle_grant(number, true);
+        }
         self.finish(outcome, decision.reason().cloned());
         decision
+    }
+
+    /// What has been said, if anything has; from then on nobody can say anything to this permit.
+    fn hear(&mut self) -> Option<Answered> {
+        if let Some(heard) = self.heard.take() {
+            return Some(heard);
+        }
+        let mut state = self.desk.state();
+        if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
+            open.answer = None;
+        }
+        // Whatever was said was said under this lock.
+        self.answered.try_recv().ok()
     }
 
     /// How the question ended; `None` where it goes on.
@@ -380,43 +509,56 @@ impl Ticket {
         };
         let body = json!({
             "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
-            "amount": amount, "stands_for_ms": self.similar.map(|(millis, _)| millis),
-            "stands_up_to_usd": self.similar.map(|(_, total)| total),
+            "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
+            "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
         });
         self.note("approval:resolved", body)
     }
 
-    fn taken(&mut self, answered: Result<Answered, oneshot::error::RecvError>) -> Decision {
-        let permit_id = self.preview.permit.permit_id;
+    fn taken(&mut self, answered: Option<Answered>) -> Decision {
         match answered {
-            Ok(Answered::Answer(Answer::Similar { millis, total })) => {
-                self.similar = Some((millis, total));
-                Decision::Approved(Yes { permit_id, said: Said::Operator, grant: None })
+            Some(Answered::Answer(Answer::Similar { millis, total }, number)) => {
+                self.similar = Some((millis, total, number));
+                Decision::Approved(self.yes(Said::Operator))
             }
-            Ok(Answered::Answer(Answer::Once)) => {
-                Decision::Approved(Yes { permit_id, said: Said::Operator, grant: None })
-            }
-            Ok(Answered::Answer(Answer::Edit { amount })) => Decision::Edit { amount },
-            Ok(Answered::Answer(Answer::Refuse { reason })) => Decision::Refused { reason },
-            Ok(Answered::Answer(Answer::RefuseAndHalt { reason })) => Decision::RefusedAndHalted { reason },
-            Ok(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
-            Err(_) => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
+            Some(Answered::Answer(Answer::Once, _)) => Decision::Approved(self.yes(Said::Operator)),
+            Some(Answered::Answer(Answer::Edit { amount }, _)) => Decision::Edit { amount },
+            Some(Answered::Answer(Answer::Refuse { reason }, _)) => Decision::Refused { reason },
+            Some(Answered::Answer(Answer::RefuseAndHalt { reason }, _)) => Decision::RefusedAndHalted { reason },
+            Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
+            None => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
         }
     }
 
-    fn timed_out(&self) -> Decision {
+    fn yes(&self, said: Said) -> Yes {
+        Yes { permit_id: self.preview.permit.permit_id, said, grant: None, earlier: self.earlier.clone() }
+    }
+
+    fn timed_out(&mut self) -> Decision {
+        let passes = self.passes_by_itself;
         let permit = &self.preview.permit;
-        if !self.passes_by_itself {
-            return Decision::Lapsed;
-        }
-        if permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
+        if passes && permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
             return Decision::PermitExpired;
         }
-        Decision::Approved(Yes { permit_id: permit.permit_id, said: Said::Waited, grant: None })
+        // Said in the same moment: it was said before the time was over.
+        if let Some(said) = self.hear() {
+            return self.taken(Some(said));
+        }
+        if passes { Decision::Approved(self.yes(Said::Waited)) } else { Decision::Lapsed }
     }
 
-    /// Asks the same anew under a new permit, with what has changed. How long is waited stays.
+    /// Asks the same anew under a new permit, with what has changed. How long is waited stays. A no that was said since
+    /// the old permit ran out is what [`Self::decision`] answers next; then nothing is asked anew.
     pub fn replace(&mut self, preview: Arc<Preview>) {
+        match self.hear() {
+            Some(said) if !said.says_yes() => {
+                self.heard = Some(said);
+                return;
+            }
+            // A yes was to the old permit, and to figures that are no longer these.
+            Some(said) => self.forget(&said),
+            None => {}
+        }
         let changed = differences(&self.preview, &preview);
         let reasons = match &preview.needs {
             ApprovalNeed::Approval { reasons } => reasons.clone(),
@@ -428,12 +570,14 @@ impl Ticket {
         }
         let (sender, answered) = oneshot::channel();
         self.answered = answered;
+        self.earlier.push(self.preview.permit.permit_id);
         self.preview = Arc::clone(&preview);
         let mut ends_at = 0;
         {
             let mut state = self.desk.state();
             if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
                 open.preview = Arc::clone(&preview);
+                open.earlier.clone_from(&self.earlier);
                 open.reasons = reasons.clone();
                 open.changed = changed;
                 open.passes_by_itself = self.passes_by_itself;
@@ -444,8 +588,19 @@ impl Ticket {
         self.desk.announce(&preview, reasons, ends_at);
     }
 
+    /// Forgets the standing approval of a yes that comes to nothing.
+    fn forget(&self, said: &Answered) {
+        if let Answered::Answer(_, Some(number)) = said {
+            self.desk.state().settle_grant(*number, false);
+        }
+    }
+
     fn finish(&mut self, outcome: ApprovalOutcome, reason: Option<SafeText>) {
         self.over = true;
+        if let Some((_, _, Some(number))) = self.similar {
+            // Where its yes is on record it stands by now.
+            self.desk.state().settle_grant(number, false);
+        }
         self.desk.remove(self.number);
         let proposal = self.preview.framed.proposal();
         let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
@@ -458,6 +613,9 @@ impl Drop for Ticket {
     fn drop(&mut self) {
         if self.over {
             return;
+        }
+        if let Some(said) = self.hear() {
+            self.forget(&said);
         }
         self.finish(ApprovalOutcome::Withdrawn, None);
         if let (true, Some(trail)) = (self.told, &self.desk.inner.trail) {

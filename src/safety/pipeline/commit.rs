@@ -21,6 +21,7 @@ use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
 use crate::base::model::CapabilityTier;
+use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::chain::network::{Contract, NetworkKind};
 use crate::chain::sender::{self, ChainNonces, Kept, LaneError, NonceTicket, RecordError, Route, Sender};
@@ -141,8 +142,10 @@ enum GateError {
     Stopped,
     #[error("the phase has become worse meanwhile")]
     Worsened,
-    #[error("the standing approval was taken back, or has ended, meanwhile")]
+    #[error("the yes that it rests on was taken back, or has ended, meanwhile")]
     TakenBack,
+    #[error("it was refused in another program meanwhile: {0}")]
+    RefusedElsewhere(SafeText),
     #[error(
         "order {0} for the same pair can still be filled, and both would be settled: wait for its end, or cancel it first"
     )]
@@ -179,6 +182,7 @@ impl From<GateError> for Refusal {
             GateError::Stopped => Self::new(ErrorCode::Halted, error),
             GateError::Worsened => Self::new(ErrorCode::PermitMismatch, error),
             GateError::TakenBack => Self::new(ErrorCode::ApprovalRequired, error),
+            GateError::RefusedElsewhere(_) => Self::new(ErrorCode::ApprovalRefused, error),
             GateError::Replaces(_) => Self::new(ErrorCode::ValidationFailed, error),
             GateError::Store(_) | GateError::Lane(_) | GateError::Reserve(_) | GateError::Audit(_) => {
                 Self::new(ErrorCode::StoreUnavailable, error)
@@ -434,10 +438,14 @@ impl Pipeline {
             if prepared.worsened(&facts) {
                 return Err(GateError::Worsened);
             }
-            if let Consent::Yes(yes) = &consent
-                && !desk.stands(yes)
-            {
-                return Err(GateError::TakenBack);
+            if let Consent::Yes(yes) = &consent {
+                // First what has not been heard here: what has been heard is at the desk before it leaves the ledger.
+                if let Some(said) = desk.close(transaction, yes)? {
+                    return Err(GateError::RefusedElsewhere(said));
+                }
+                if !desk.stands(yes) {
+                    return Err(GateError::TakenBack);
+                }
             }
             if !permit::consume(transaction, &used, reservation.0, now)? {
                 return Err(PermitFault::Consumed.into());
