@@ -3,7 +3,7 @@
 //! when somebody is in front. So the least that must come in and the most that may go out are taken
 //! from the calldata, and a call that cannot be read is not signed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
@@ -184,6 +184,30 @@ fn sold_next(next: Option<&Command>, token: Address, pair: Address, book: &Addre
         [first, second, ..] => *first == token && v2_pair(factory, *first, *second, V2_PAIR_INIT_CODE_HASH) == pair,
         _ => false,
     }
+}
+
+/// Every token that the calls to a router go through, by their bytes.
+pub fn passed_through(proposal: &Proposal, book: &AddressBook) -> BTreeSet<Address> {
+    let routers = proposal.legs.iter().filter_map(|leg| {
+        let (role, _) = book.contracts().find(|(_, address)| *address == leg.to)?;
+        Execution::decode(&leg.data, Version::of(role)?).ok()
+    });
+    let mut tokens = BTreeSet::new();
+    for command in routers.flat_map(|execution| execution.commands) {
+        match command {
+            Command::Swap(Swap { path: Path::V2(path), .. }) => tokens.extend(path),
+            Command::Swap(Swap { path: Path::V3(path), .. }) => {
+                tokens.insert(path.first());
+                tokens.extend(path.steps().iter().map(|(_, token)| *token));
+            }
+            Command::Permit2Permit { .. }
+            | Command::WrapEth { .. }
+            | Command::UnwrapWeth { .. }
+            | Command::Sweep { .. }
+            | Command::PayPortion { .. } => {}
+        }
+    }
+    tokens
 }
 
 fn ends(path: &Path) -> Option<(Address, Address)> {

@@ -101,6 +101,10 @@ impl OperatorRules {
         let before = self.keeper.current();
         let changes = match self.keeper.follow() {
             Followed::Unchanged | Followed::Broken(_) => Vec::new(),
+            Followed::Restated => {
+                self.restate_soon(before.policy.clone());
+                Vec::new()
+            }
             Followed::Tightened(changes) => changes,
             // What is tighter in it holds already.
             Followed::Waits(_) => before.policy.changes(&self.keeper.current().policy),
@@ -224,6 +228,37 @@ impl OperatorRules {
             });
             if let Err(error) = kept.await {
                 tracing::warn!(%error, "a tighter policy holds and is not on record");
+            }
+        });
+    }
+
+    /// Keeps a policy that the operator has put back, where another program was told meanwhile that a looser one holds.
+    fn restate_soon(&self, policy: Arc<Policy>) {
+        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
+        let store = self.store.clone();
+        runtime.spawn(async move {
+            let kept = store.write(move |transaction| -> Result<(), AcceptError> {
+                let Some((hash, sources)) = policy::held(transaction)?.filter(|(hash, _)| *hash != policy.hash())
+                else {
+                    return Ok(());
+                };
+                // What cannot be read is weighed when the next program starts.
+                let held = Policy::from_sources(sources.iter().map(String::as_str)).ok().flatten();
+                let Some(held) = held.filter(|held| held.hash() == hash) else { return Ok(()) };
+                let both = held.stricter(&policy);
+                if both.hash() == hash {
+                    return Ok(());
+                }
+                policy::hold(transaction, &both, ledger::clock(transaction)?)?;
+                let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
+                let body = json!({ "policy": both.hash(), "name": both.name(), "changes": changes });
+                let golem_id = GolemId::operator();
+                let entry = Entry { kind: "policy:tightened", call_id: None, golem_id: &golem_id, body: &body };
+                audit::append(transaction, ledger::clock(transaction)?, &entry)?;
+                Ok(())
+            });
+            if let Err(error) = kept.await {
+                tracing::warn!(%error, "a policy that was put back is not kept as what holds");
             }
         });
     }

@@ -87,6 +87,12 @@ pub const MIGRATIONS: Migrations = Migrations {
     CREATE INDEX safety_permit_call ON safety_permit (call_id);
     ALTER TABLE safety_leg ADD COLUMN main INTEGER NOT NULL DEFAULT 1;
 ",
+        // Since when an order waits to be handed in, and whether anybody may have seen it since. Of those that were
+        // there before nobody knows.
+        "
+    ALTER TABLE safety_order ADD COLUMN signed_at INTEGER;
+    ALTER TABLE safety_order ADD COLUMN shown INTEGER NOT NULL DEFAULT 1;
+",
     ],
 };
 

@@ -4,6 +4,7 @@
 //! Not here: the services themselves (a devnet's in `sandbox`, those over HTTP in `service`), and signing.
 
 use std::fmt;
+use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use futures::future::BoxFuture;
@@ -94,6 +95,12 @@ pub trait OrderGateway: fmt::Debug + Send + Sync {
 
     /// Hands in a signed order; answers the hash it keeps it under. Never asks twice by itself.
     fn submit<'a>(&'a self, order: &'a Order, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>>;
+
+    /// How long whoever asks of an order lets pass before asking again: a service may count its callers' questions, and
+    /// what it says of an order is only shown.
+    fn pause(&self) -> Duration {
+        Duration::ZERO
+    }
 
     /// What it says of the order with this hash; nothing where it knows none.
     fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>>;

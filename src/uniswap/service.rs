@@ -2,6 +2,7 @@
 //! tells of it. What it returns is decoded and compared by whoever asked; nothing of it is ever signed.
 
 use std::str::FromStr as _;
+use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256, hex};
 use futures::future::BoxFuture;
@@ -13,6 +14,8 @@ use crate::base::service::ServiceError;
 use crate::base::text::SafeText;
 use crate::chain::service::JsonService;
 
+/// How long is let pass before an order is asked about again.
+const PAUSE: Duration = Duration::from_secs(10);
 /// The most names that are read.
 const MOST_NAMES: usize = 32;
 
@@ -105,6 +108,10 @@ impl OrderGateway for HttpOrders {
             let id = answer.get("orderId").and_then(Value::as_str).and_then(|id| B256::from_str(id).ok());
             id.ok_or_else(|| ServiceError::Nonsense(SafeText::clean("an answer without an order id", 60)))
         })
+    }
+
+    fn pause(&self) -> Duration {
+        PAUSE
     }
 
     fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {

@@ -255,6 +255,54 @@ async fn a_tightening_first_seen_inside_the_gate_is_kept() {
     panic!("what holds was not kept");
 }
 
+/// The operator accepts a looser policy in another program, thinks again and puts the file back: then the looser one has
+/// not been agreed to any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+    let path = folder.path().join("policy.toml");
+    let (tight, loose) = ("preset = \"demo\"\nmax_gas_usd = \"5\"\n", "preset = \"demo\"\nmax_gas_usd = \"50\"\n");
+    std::fs::write(&path, tight).unwrap();
+    let rules = async |store: Store| {
+        let keeper = Arc::new(Keeper::open(path.clone(), Preset::ReadOnly).unwrap());
+        let rules = OperatorRules::new(keeper, StopFile::in_folder(folder.path()), store, []);
+        rules.resume(SystemClock.now_millis()).await.unwrap();
+        rules
+    };
+    let (here, there) = (open(), open());
+    let console = rules(here.clone()).await;
+    let agreed = console.policy().hash();
+    let held = || {
+        here.read(|connection| {
+            let hash: Result<Vec<u8>, _> = connection.query_row("SELECT hash FROM policy_held", [], |row| row.get(0));
+            hash.map_err(bardo::store::StoreError::from)
+        })
+        .unwrap()
+    };
+    assert_eq!(held(), agreed.as_slice());
+    // Files with one length and one moment look alike; these differ in length.
+    std::fs::write(&path, loose).unwrap();
+    assert_eq!(console.policy().hash(), agreed, "the looser one waits");
+    let other = rules(there).await;
+    let waits = other.pending().unwrap().policy.hash();
+    other.accept(waits, "operator", SystemClock.now_millis()).await.unwrap().unwrap();
+    assert_eq!(held(), waits.as_slice());
+    // The console never took it. The file is put back.
+    std::fs::write(&path, tight).unwrap();
+    assert_eq!(console.policy().hash(), agreed);
+    for _ in 0..100 {
+        if held() != waits.as_slice() {
+            // And where the looser one is written once more, it waits for a decision.
+            std::fs::write(&path, loose).unwrap();
+            assert!(rules(open()).await.pending().is_some());
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    }
+    panic!("the looser policy holds without anybody's word");
+}
+
 /// A standing approval ends with a stop, even one that was lifted before anybody looked.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_short_halt_ends_standing_approvals() {

@@ -19,10 +19,11 @@ use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, Reservati
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::pipeline::{Asked, Pipeline, Refusal, State};
 use bardo::safety::policy::{Keeper, parse};
-use bardo::safety::proposal::Proposal;
+use bardo::safety::proposal::{Proposal, Purpose};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
+use bardo::uniswap::router::{Command, Execution, Path as RoutePath, V3Path, Version};
 use serde_json::json;
 
 use crate::world::{ASKED, World, cents};
@@ -124,6 +125,52 @@ async fn the_stop_file_stops() {
     assert_eq!(desk.refused(desk.world.swap(HUNDRED).await, ASKED).await.code, ErrorCode::Halted);
     std::fs::remove_file(desk.folder.path().join("STOP")).unwrap();
     desk.swaps().await;
+}
+
+/// A swap whose calldata goes through this token between the two that are traded, as a source of quotes may name it.
+fn by_way_of(world: &World, mut proposal: Proposal, between: Address) -> Proposal {
+    let leg = proposal.legs.iter_mut().find(|leg| leg.purpose == Purpose::Main).unwrap();
+    let router = world.client.network().book.contracts().find(|(_, address)| *address == leg.to).unwrap().0;
+    let version = Version::of(router).unwrap();
+    let mut execution = Execution::decode(&leg.data, version).unwrap();
+    for command in &mut execution.commands {
+        if let Command::Swap(swap) = command {
+            let (first, last) = match &swap.path {
+                RoutePath::V2(path) => (path[0], *path.last().unwrap()),
+                RoutePath::V3(path) => (path.first(), path.steps().last().unwrap().1),
+            };
+            swap.path = RoutePath::V3(V3Path::new(first, vec![(3_000, between), (3_000, last)]).unwrap());
+        }
+    }
+    leg.data = execution.encode(version);
+    proposal
+}
+
+/// What a trade only passes through never moves in the account, and can keep it from getting what it should.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_route_goes_through_known_tokens_only() {
+    let found = |refusal: &Refusal| {
+        let hops = refusal.violations.iter().filter(|one| one.value.contains("on the way"));
+        hops.map(|one| one.rule.clone()).collect::<Vec<_>>()
+    };
+    let trap = Address::repeat_byte(0x77);
+    let desk = Desk::new(2, "").await;
+    let refusal = desk.refused(by_way_of(&desk.world, desk.world.swap(HUNDRED).await, trap), ASKED).await;
+    assert_eq!(found(&refusal), ["allowed_tokens"], "{refusal:#?}");
+    // One of the address book is known, whatever else stands against the trade.
+    let book = &desk.world.client.network().book;
+    let known = book.tokens().iter().find(|token| token.symbol == "UNI").unwrap().address;
+    let looked = desk.pipeline.preview(
+        by_way_of(&desk.world, desk.world.swap(HUNDRED).await, known),
+        desk.world.wallet.clone(),
+        ASKED,
+    );
+    assert!(looked.await.err().is_none_or(|refusal| found(&refusal).is_empty()));
+    drop(desk);
+    // And so is one that the operator names.
+    let named = Desk::new(2, &format!("allowed_tokens = [\"31337:{trap}\"]")).await;
+    let refusal = named.refused(by_way_of(&named.world, named.world.swap(HUNDRED).await, trap), ASKED).await;
+    assert!(found(&refusal).is_empty(), "{refusal:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

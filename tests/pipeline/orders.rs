@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::providers::Provider as _;
-use alloy::sol_types::SolValue as _;
+use alloy::rpc::types::Filter;
+use alloy::sol_types::{SolEvent as _, SolValue as _};
 use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
@@ -15,7 +16,7 @@ use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::service::ServiceError;
-use bardo::base::units::TokenAmount;
+use bardo::base::units::{TokenAmount, Usd};
 use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::permit2::{nonce_position, nonce_used};
 use bardo::chain::price::PriceChain;
@@ -45,7 +46,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{Hook, World, devnet};
+use crate::world::{Hook, Shifted, World, devnet};
 
 /// What a service does in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,6 +63,10 @@ enum Manner {
     Mumbles,
     /// Cannot be reached.
     Away,
+    /// Asks to be left alone.
+    Busy,
+    /// Takes orders, and counts who asks about them.
+    Counts,
 }
 
 #[derive(Debug)]
@@ -69,6 +74,7 @@ struct Service {
     inner: LocalOrders,
     manner: Manner,
     handed_in: std::sync::Mutex<Vec<B256>>,
+    asked: std::sync::atomic::AtomicUsize,
 }
 
 impl OrderGateway for Service {
@@ -81,7 +87,8 @@ impl OrderGateway for Service {
         Box::pin(async move {
             match self.manner {
                 Manner::Honest => self.inner.submit(order, signature).await,
-                Manner::Lies(_) => Ok(order.hash()),
+                Manner::Lies(_) | Manner::Counts => Ok(order.hash()),
+                Manner::Busy => Err(ServiceError::Busy { after: Duration::from_secs(1) }),
                 Manner::Swaps => Ok(B256::repeat_byte(0xee)),
                 Manner::Refuses => Err(ServiceError::Refused(bardo::base::text::SafeText::clean("no", 10))),
                 Manner::Away => Err(ServiceError::Unreachable(bardo::base::text::SafeText::clean("gone", 10))),
@@ -93,7 +100,12 @@ impl OrderGateway for Service {
         })
     }
 
+    fn pause(&self) -> Duration {
+        if self.manner == Manner::Counts { Duration::from_secs(10) } else { Duration::ZERO }
+    }
+
     fn look(&self, hash: B256) -> BoxFuture<'_, Result<Option<Hearsay>, ServiceError>> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
         Box::pin(async move {
             match self.manner {
                 Manner::Swaps => {
@@ -128,7 +140,9 @@ impl OrderGateway for Service {
                     best_bid: None,
                     names: vec![],
                 })),
-                Manner::Honest | Manner::Refuses | Manner::Mumbles | Manner::Away => self.inner.look(hash).await,
+                Manner::Honest | Manner::Refuses | Manner::Mumbles | Manner::Away | Manner::Busy | Manner::Counts => {
+                    self.inner.look(hash).await
+                }
             }
         })
     }
@@ -145,7 +159,10 @@ struct Desk {
 
 impl Desk {
     async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
-        let world = World::new(account).await;
+        Self::of(World::new(account).await, kind, manner).await
+    }
+
+    async fn of(world: World, kind: OrderKind, manner: Manner) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
         let chains = vec![WorldChain::new(world.client.clone(), prices)];
@@ -155,7 +172,7 @@ impl Desk {
         let (phase, own) = watch::channel(Phase::Thriving);
         let chain = devnet();
         let inner = LocalOrders::new(chain.devnet.clone(), chain.residents.clone());
-        let service = Arc::new(Service { inner, manner, handed_in: Default::default() });
+        let service = Arc::new(Service { inner, manner, handed_in: Default::default(), asked: Default::default() });
         let orders = Orders::new(OrdersConfig {
             chains: vec![OrderChain {
                 client: world.client.clone(),
@@ -189,6 +206,29 @@ impl Desk {
             acting: Some(acting),
         });
         Self { world, executor, orders, service, _phase: phase, _folder: folder }
+    }
+
+    /// The orders of the same ledger as a program sees them whose clock is so far ahead.
+    fn later(&self, millis: i64) -> Orders {
+        let clock = Arc::<Shifted>::default();
+        clock.shift(millis);
+        self.by(clock)
+    }
+
+    /// The same for a program that goes by this clock.
+    fn by(&self, clock: Arc<Shifted>) -> Orders {
+        Orders::new(OrdersConfig {
+            chains: vec![OrderChain {
+                client: self.world.client.clone(),
+                kind: OrderKind::DutchV2,
+                auctions: Some(self.service.clone()),
+                bridges: None,
+            }],
+            store: self.world.store.clone(),
+            rules: self.world.book.clone(),
+            fabric: Fabric::in_memory(100, clock.clone()),
+            clock,
+        })
     }
 
     async fn call(&self, tool: &str, params: Value) -> ToolResponse {
@@ -661,6 +701,16 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     assert!(found);
     let record = desk.orders.look(hash).await.unwrap();
     assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
+    // Made void on top of that, as by a cancellation that came after a fill: Permit2 says so in an event all the same.
+    let wallet = desk.world.account();
+    desk.world.send(permit2, Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: bits }).await;
+    let head = desk.world.client.provider().get_block_number().await.unwrap();
+    let event = Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH;
+    let filter = Filter::new().address(permit2).event_signature(event).topic1(wallet.into_word());
+    let said = desk.world.client.provider().get_logs(&filter.from_block(head.saturating_sub(20))).await.unwrap();
+    assert!(!said.is_empty(), "the event is there");
+    let record = desk.orders.look(hash).await.unwrap();
+    assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
     desk.clear().await;
 }
 
@@ -741,5 +791,86 @@ async fn under_a_stop_a_signed_order_is_not_handed_in() {
     *desk.world.book.stop.lock().unwrap() = None;
     desk.orders.submit(hash).await.unwrap();
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1, "and is once the stop is lifted");
+    // A halt ends it for good, since nobody has seen it: whatever lifts the halt lets nothing old out.
+    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    assert_eq!(desk.orders.hand_in_stored().await.unwrap(), 0);
+    *desk.world.book.stop.lock().unwrap() = None;
+    desk.orders.hand_in_stored().await.unwrap();
+    let record = desk.orders.record(hash).unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1);
+    let paid = if record.gas == Usd::ZERO { End::Withdrawn } else { End::Done { spent: record.gas } };
+    assert_eq!(desk.world.book.ends.lock().unwrap().last(), Some(&paid));
+    desk.clear().await;
+}
+
+/// What was looked at before it was signed says nothing of an hour later.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_was_not_handed_in_soon_is_not_handed_in_any_more() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Away).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let handed_in = || desk.service.handed_in.lock().unwrap().len();
+    assert_eq!(handed_in(), 1);
+    // Soon after it is tried again.
+    desk.orders.hand_in_stored().await.unwrap();
+    assert_eq!(handed_in(), 2);
+    // After it not even if somebody asks for it by name; and nobody has seen it, so that its money is free.
+    let later = desk.later(200_000);
+    later.submit(hash).await.unwrap();
+    later.hand_in_stored().await.unwrap();
+    assert_eq!(handed_in(), 2);
+    let record = later.record(hash).unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    desk.clear().await;
+    drop(desk);
+
+    // A busy service may have seen it: then it can still take what it takes, and is counted so.
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Busy).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let handed_in = desk.service.handed_in.lock().unwrap().len();
+    let later = desk.later(200_000);
+    later.hand_in_stored().await.unwrap();
+    *desk.world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    desk.orders.hand_in_stored().await.unwrap();
+    assert_eq!(desk.orders.record(hash).unwrap().stage, Stage::Signed);
+    assert_eq!(desk.service.handed_in.lock().unwrap().len(), handed_in);
+    assert!(desk.world.book.ends.lock().unwrap().is_empty());
+    desk.clear().await;
+}
+
+/// A service counts its callers' questions, and quotes need them more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_service_is_asked_of_an_order_no_more_often_than_it_wants() {
+    let desk = Desk::new(6, OrderKind::DutchV2, Manner::Counts).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let clock = Arc::<Shifted>::default();
+    let orders = desk.by(clock.clone());
+    let before = desk.service.asked.load(Ordering::SeqCst);
+    let asked = || desk.service.asked.load(Ordering::SeqCst) - before;
+    // The clock is set back so far before each look that the test may take what time it likes.
+    for _ in 0..5 {
+        orders.look(hash).await.unwrap();
+        clock.shift(-1_000);
+    }
+    assert_eq!(asked(), 1, "five times in ten seconds");
+    clock.shift(60_000);
+    orders.look(hash).await.unwrap();
+    assert_eq!(asked(), 2, "and after them anew");
+    desk.clear().await;
+}
+
+/// What a rollup asks beside gas counts for the transactions before an order as for any others.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
+    let mut world = World::new(7).await;
+    // PUSH7 10^15, PUSH0, MSTORE, PUSH1 32, PUSH0, RETURN: a thousandth of a coin for every transaction.
+    let code = alloy::primitives::bytes!("66038d7ea4c680005f5260205ff3");
+    world.pipeline = world.as_rollup(Address::repeat_byte(0x0f), code).await;
+    let desk = Desk::of(world, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    let record = desk.orders.record(hash).unwrap();
+    // The devnet's receipts do not tell it: then all that was held counts, twice a thousandth of a coin at about 3,400
+    // dollars for each transaction, and gas.
+    assert!(record.gas >= "6".parse().unwrap(), "{}", record.gas);
     desk.clear().await;
 }

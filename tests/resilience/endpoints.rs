@@ -69,7 +69,7 @@ async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
     let world = World::new(Mining::OnTransaction);
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let lies = Arc::new(AtomicBool::new(true));
-    for forged in ["none", "failed", "elsewhere"] {
+    for forged in ["none", "failed", "elsewhere", "events", "fee"] {
         lies.store(true, Ordering::SeqCst);
         let (told, target) = (Arc::clone(&lies), served.url());
         let real: Arc<std::sync::Mutex<Value>> = Arc::default();
@@ -80,6 +80,10 @@ async fn a_receipt_that_only_one_endpoint_has_settles_nothing() {
                 match forged {
                     "none" => receipt = Value::Null,
                     "failed" => receipt["status"] = json!("0x0"),
+                    "events" => {
+                        receipt["logs"] = json!([{"address": Address::repeat_byte(1), "topics": [], "data": "0x"}])
+                    }
+                    "fee" => receipt["l1Fee"] = json!("0x1"),
                     _ => receipt["blockHash"] = json!(format!("0x{}", "7".repeat(64))),
                 }
                 Fate::Claim(receipt)

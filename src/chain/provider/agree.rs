@@ -13,9 +13,10 @@ use super::answer;
 /// How often endpoints that differ are asked again.
 pub(super) const ROUNDS: u32 = 5;
 
-/// Fields of a receipt that decide: what, whose, where, how it ended, what it cost.
+/// Fields of a receipt that decide beside its events: what, whose, where, how it ended, what it cost, on a rollup with
+/// what was paid for the chain below.
 const RECEIPT: &[&str] =
-    &["transactionHash", "from", "blockHash", "blockNumber", "status", "gasUsed", "effectiveGasPrice"];
+    &["transactionHash", "from", "blockHash", "blockNumber", "status", "gasUsed", "effectiveGasPrice", "l1Fee"];
 
 /// Fields of an event that decide: whose, what, and where it stands.
 const LOG: &[&str] = &["address", "topics", "data", "blockHash", "transactionHash", "logIndex"];
@@ -64,17 +65,19 @@ fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
     match (request.method(), said) {
         ("eth_getTransactionReceipt", Value::Object(receipt)) => {
             let field = |name: &&str| receipt.get(*name).map(lower).unwrap_or_default();
-            RECEIPT.iter().map(field).collect()
+            let logs = receipt.get("logs").and_then(Value::as_array).map(|logs| events(logs));
+            RECEIPT.iter().map(field).chain([logs.unwrap_or_default()]).collect()
         }
-        // Whatever else an endpoint tells of an event, such as the time of its block, others may leave out.
-        ("eth_getLogs", Value::Array(logs)) => {
-            let fields = |log: &Value| -> Value {
-                LOG.iter().map(|name| log.get(*name).map(lower).unwrap_or_default()).collect()
-            };
-            logs.iter().map(fields).collect()
-        }
+        ("eth_getLogs", Value::Array(logs)) => events(&logs),
         (_, said) => lower(&said),
     }
+}
+
+/// Whatever else an endpoint tells of an event, such as the time of its block, others may leave out.
+fn events(logs: &[Value]) -> Value {
+    let fields =
+        |log: &Value| -> Value { LOG.iter().map(|name| log.get(*name).map(lower).unwrap_or_default()).collect() };
+    logs.iter().map(fields).collect()
 }
 
 /// Hexadecimal digits are the same in either case.

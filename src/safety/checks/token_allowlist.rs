@@ -15,6 +15,7 @@ use crate::base::model::Check;
 use crate::chain::network::Contract;
 use crate::chain::token::TokenId;
 use crate::safety::account::AccountKind;
+use crate::safety::calldata;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::policy::{ChainId, ContractRef, Recipient, Rules, Scope, Spender, TokenRef, Wallet, Word};
@@ -116,6 +117,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     who_and_what(framed, rules, &mut found);
     if !facts.takes_back() {
         tokens(framed, facts, rules, &mut found);
+        hops(framed, standing, &mut found);
         contracts(framed, facts, standing, &mut found);
         parties(framed, standing, &mut found);
     }
@@ -188,6 +190,23 @@ fn tokens(framed: &Framed, facts: &Facts, rules: &Rules, found: &mut Found) {
             found.tokens = true;
             let value = format!("{token}{symbol}");
             found.add("allowed_tokens", rules.allowed_tokens.words(), value, "a token of the list");
+        }
+    }
+}
+
+/// What a trade only goes through leaves no trace in the account; whoever issues it decides all the same what comes out,
+/// or that nothing does. A quote's source names it, so that it must be known here.
+fn hops(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
+    let (Some(network), proposal) = (standing.network, framed.proposal()) else { return };
+    let allowed = &standing.policy.rules().allowed_tokens;
+    for address in calldata::passed_through(proposal, &network.book) {
+        let listed = network.book.tokens().iter().any(|token| token.address == address);
+        let wraps = network.book.contract(Contract::WrappedNative) == Some(address);
+        let token = TokenRef { chain: ChainId(proposal.chain_id), token: TokenId::Erc20(address) };
+        if !listed && !wraps && !allowed.allows(&token, false) {
+            found.tokens = true;
+            let value = format!("{token}, on the way");
+            found.add("allowed_tokens", allowed.words(), value, "a route through tokens that are known");
         }
     }
 }

@@ -5,15 +5,15 @@
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::{Provider as _, bindings::IMulticall3};
-use alloy::rpc::types::Filter;
-use alloy::sol_types::SolEvent as _;
+use alloy::rpc::types::{Filter, TransactionInput, TransactionRequest};
+use alloy::sol_types::{SolCall as _, SolEvent as _};
 
 use super::depth::{Depth, events, witness};
 use super::record::{Record, Stage};
 use super::{Card, Ending, OrderError, Orders, Seen, line};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
-use crate::abi::uniswapx::Reactor;
+use crate::abi::uniswapx::{OrderInfo, Reactor};
 use crate::base::format::time_of_day;
 use crate::base::service::ServiceError;
 use crate::base::units::TokenAmount;
@@ -27,6 +27,9 @@ use crate::uniswap::order::{At, Order};
 
 /// How far above its least a priority order's curve is drawn, in hundredths of a percent.
 const PRIORITY_SPAN_BPS: u64 = 200;
+
+/// The state of so many of the newest blocks every endpoint keeps: go-ethereum's 128, and some to spare.
+const STATES_KEPT: u64 = 100;
 
 /// Ten-millionths are what a priority order scales by.
 const MPS: u64 = 10_000_000;
@@ -61,7 +64,9 @@ impl Orders {
         let standing = standing(&chain.client, record, order).await?;
         let heard = match &chain.auctions {
             // Of a filled one too: what the cosigner said is needed to tell its price.
-            Some(service) if record.stage != Stage::Refused => service.look(record.hash).await,
+            Some(service) if record.stage != Stage::Refused => {
+                self.hearsay(service.as_ref(), record.hash, standing.fill.is_some()).await
+            }
             _ => Ok(None),
         };
         Ok(seen(record, order, &standing, heard, remark))
@@ -113,7 +118,8 @@ async fn spent(
     let filter = Filter::new().from_block(record.figures.from_block).to_block(head);
     let filled =
         filter.clone().address(info.reactor).event_signature(Reactor::Fill::SIGNATURE_HASH).topic1(record.hash);
-    let logs = events(client, &filled).await?;
+    // While they differ about the fill, nothing else may explain the nonce.
+    let Some(logs) = events(client, &filled).await? else { return Ok((None, None)) };
     let place = |log: &alloy::rpc::types::Log| {
         let hash = log.transaction_hash?;
         Some(TxPlace { chain_id: record.chain_id, hash, block: log.block_number })
@@ -150,12 +156,39 @@ async fn spent(
         .address(record.message.verifier())
         .event_signature(Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH)
         .topic1(info.swapper.into_word());
-    let logs = events(client, &voided).await?;
-    let void = logs.iter().rev().find(|log| {
+    let Some(logs) = events(client, &voided).await? else { return Ok((None, None)) };
+    // The first of them, for only that one can have used it up.
+    let void = logs.iter().find(|log| {
         let event = Permit2::UnorderedNonceInvalidation::decode_log(&log.inner).ok();
         event.is_some_and(|event| event.word == word && nonce_used(info.nonce, event.mask))
     });
-    Ok((None, void.and_then(place)))
+    let Some(void) = void.and_then(place) else { return Ok((None, None)) };
+    let voids = match void.block.and_then(|block| block.checked_sub(1)) {
+        Some(before) => was_free(client, record.message.verifier(), info, (before, head)).await?,
+        None => false,
+    };
+    Ok((None, voids.then_some(void)))
+}
+
+/// Whether the order's nonce was free at the end of that block. Permit2 says that it makes one void whether or not it
+/// was used up before: what was used already was used by a fill, which an endpoint may not have told. Where nobody
+/// knows the state of so long ago, nothing is known of it.
+async fn was_free(
+    client: &ChainClient,
+    permit2: Address,
+    info: &OrderInfo,
+    (block, head): (u64, u64),
+) -> Result<bool, OrderError> {
+    let (word, _) = nonce_position(info.nonce);
+    let question = Permit2::nonceBitmapCall { owner: info.swapper, word }.abi_encode();
+    let request = TransactionRequest::default().to(permit2).input(TransactionInput::new(question.into()));
+    let answer = match witness(client).call(request).block(BlockId::number(block)).await.map_err(ProviderError::from) {
+        Ok(answer) => answer,
+        Err(error) if head.saturating_sub(block) < STATES_KEPT => return Err(error.into()),
+        Err(_) => return Ok(false),
+    };
+    let bits = Permit2::nonceBitmapCall::abi_decode_returns(&answer);
+    Ok(bits.is_ok_and(|bits| !nonce_used(info.nonce, bits)))
 }
 
 fn seen(

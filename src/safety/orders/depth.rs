@@ -43,12 +43,12 @@ pub(super) fn witness(client: &ChainClient) -> &DynProvider {
     client.witnessed().unwrap_or_else(|| client.provider())
 }
 
-/// Events that several endpoints tell alike. Where they do not, nothing was seen: one of them may lack what it has
-/// pruned, or not have indexed it yet.
-pub(super) async fn events(client: &ChainClient, filter: &Filter) -> Result<Vec<Log>, OrderError> {
+/// Events that several endpoints tell alike. Where they do not, `None`: nothing was seen, and nothing was seen not to
+/// be there either, for one of them may lack what it has pruned, or not have indexed it yet.
+pub(super) async fn events(client: &ChainClient, filter: &Filter) -> Result<Option<Vec<Log>>, OrderError> {
     match witness(client).get_logs(filter).await.map_err(ProviderError::from) {
-        Ok(logs) => Ok(logs),
-        Err(ProviderError::Disagreement { .. }) => Ok(Vec::new()),
+        Ok(logs) => Ok(Some(logs)),
+        Err(ProviderError::Disagreement { .. }) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -27,24 +27,29 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::failpoint::{self, Failpoint};
+use crate::base::model::StopLevel;
 use crate::base::service::ServiceError;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::chain::network::Network;
 use crate::chain::provider::{ChainClient, ProviderError};
-use crate::fabric::{EventKind, Fabric, IntentUpdate, OrderUpdate};
+use crate::fabric::{EventKind, Fabric, IntentStatus, IntentUpdate, OrderStatus, OrderUpdate};
 use crate::intents::gateway::IntentGateway;
 use crate::safety::permit;
 use crate::safety::rulebook::{End, ReserveError, Rulebook};
 use crate::safety::typed::TypedMessage;
 use crate::store::{Store, StoreError};
-use crate::uniswap::gateway::OrderGateway;
+use crate::uniswap::gateway::{Hearsay, OrderGateway};
 use crate::uniswap::order::OrderKind;
 
 pub use record::{Record, Stage};
 
 /// How often live orders are looked at.
 const ROUND: Duration = Duration::from_millis(500);
+
+/// A signed order is handed in so long after its signature at most, in milliseconds: as long as a permit serves. What
+/// was looked at before it was signed says nothing of later.
+const FRESH: u64 = 60_000;
 
 /// A service has so long to answer before the answer counts as unclear.
 const SERVICE_PATIENCE: Duration = Duration::from_secs(20);
@@ -91,7 +96,12 @@ struct Inner {
     fabric: Fabric,
     /// What was told last of each order, so that nothing is told twice.
     told: Mutex<BTreeMap<B256, String>>,
+    /// What its service said last of each order, and when that was, in milliseconds since the Unix epoch.
+    heard: Mutex<BTreeMap<B256, (u64, Heard)>>,
 }
+
+/// What a service says of an order.
+type Heard = Result<Option<Hearsay>, ServiceError>;
 
 impl fmt::Debug for Orders {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -183,13 +193,25 @@ pub(super) enum Ending {
     Took,
     /// It took nothing, and never will.
     TookNothing,
+    /// Nobody has seen it, and nobody will: if that still holds when it is written down.
+    Withdrawn,
 }
 
 impl Orders {
     /// Orders on these chains.
     pub fn new(config: OrdersConfig) -> Self {
         let OrdersConfig { chains, store, rules, clock, fabric } = config;
-        Self { inner: Arc::new(Inner { chains, store, rules, clock, fabric, told: Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner {
+                chains,
+                store,
+                rules,
+                clock,
+                fabric,
+                told: Mutex::default(),
+                heard: Mutex::default(),
+            }),
+        }
     }
 
     /// The chain with this id.
@@ -255,6 +277,10 @@ impl Orders {
             return self.look_with(hash, "a stop is in force: it is not handed in").await;
         }
         let now = self.inner.clock.now_millis();
+        let waits = self.record(hash)?;
+        if waits.stage == Stage::Signed && is_old(&waits, now) {
+            return self.look_with(hash, OLD).await;
+        }
         let stages = (Stage::Signed, Stage::Submitting);
         let ours = self
             .inner
@@ -269,6 +295,8 @@ impl Orders {
         let answer = tokio::time::timeout(SERVICE_PATIENCE, self.hand_in(&record, &signature)).await;
         let answer = answer.unwrap_or_else(|_| Err(ServiceError::Unclear(line("it did not answer in time"))));
         failpoint::reach(Failpoint::OrderAnswered);
+        // A busy service has taken nothing, and has been given it all the same.
+        let shown = matches!(answer, Err(ServiceError::Busy { .. }));
         let (stage, remark) = match answer {
             Ok(found) if found == hash => (Stage::Submitted, String::new()),
             Ok(found) => (Stage::Submitting, format!("the service keeps it as {found}, which is another order")),
@@ -291,6 +319,9 @@ impl Orders {
         self.inner
             .store
             .write(move |transaction| -> Result<bool, StoreError> {
+                if shown {
+                    record::note_shown(transaction, hash)?;
+                }
                 record::advance(transaction, hash, (Stage::Submitting, stage), status, now)
             })
             .await?;
@@ -325,15 +356,55 @@ impl Orders {
         if !record.is_live() || record.stage == Stage::Reserved {
             return Ok(record);
         }
-        let seen = match &record.message {
-            TypedMessage::UniswapxOrder { order, .. } => self.auction(&record, order, remark).await?,
-            TypedMessage::CrossChainOrder { intent, .. } => self.bridge(&record, intent, remark).await?,
-            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
-                return Err(OrderError::Nonsense("what is kept as an order is none".to_owned()));
-            }
-        };
+        let seen = self.seen(&record, remark).await?;
         self.write_down(&record, seen).await?;
         self.record(hash)
+    }
+
+    /// What the service says of an order: anew, if it has not been asked for a while. Of one that the chain has ended it
+    /// is asked until it has said what its cosigner did.
+    async fn hearsay(&self, service: &dyn OrderGateway, hash: B256, ended: bool) -> Heard {
+        let now = self.inner.clock.now_millis();
+        let pause = u64::try_from(service.pause().as_millis()).unwrap_or(u64::MAX);
+        let lock = || self.inner.heard.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = lock().get(&hash).cloned();
+        if let Some((at, said)) = known {
+            let lacks = ended && !matches!(&said, Ok(Some(said)) if said.cosigned.is_some());
+            if now < at.saturating_add(pause) && !lacks {
+                return said;
+            }
+        }
+        let said = service.look(hash).await;
+        let mut heard = lock();
+        // Of what has ended nobody asks again.
+        heard.retain(|other, (at, _)| *other != hash && now < at.saturating_add(pause));
+        if pause > 0 {
+            heard.insert(hash, (now, said.clone()));
+        }
+        said
+    }
+
+    async fn seen(&self, record: &Record, remark: &str) -> Result<Seen, OrderError> {
+        match &record.message {
+            TypedMessage::UniswapxOrder { order, .. } => self.auction(record, order, remark).await,
+            TypedMessage::CrossChainOrder { intent, .. } => self.bridge(record, intent, remark).await,
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
+                Err(OrderError::Nonsense("what is kept as an order is none".to_owned()))
+            }
+        }
+    }
+
+    /// Ends a signed order that nobody has seen, and frees its money. What somebody has seen by then stays as it is.
+    async fn withdraw(&self, record: &Record, why: &str) -> Result<(), OrderError> {
+        let mut seen = self.seen(record, why).await?;
+        if seen.end.is_none() {
+            seen.end = Some(Ending::Withdrawn);
+            match &mut seen.card {
+                Card::Order(update) => update.status = OrderStatus::Cancelled,
+                Card::Intent(update) => update.status = IntentStatus::Expired,
+            }
+        }
+        self.write_down(record, seen).await
     }
 
     async fn write_down(&self, record: &Record, seen: Seen) -> Result<(), OrderError> {
@@ -358,13 +429,19 @@ impl Orders {
             .store
             .write(move |transaction| -> Result<bool, ReserveError> {
                 if let Some(end) = end {
-                    if !record::end(transaction, hash, status, now)? {
+                    let ended = match end {
+                        Ending::Took | Ending::TookNothing => record::end(transaction, hash, status, now)?,
+                        Ending::Withdrawn => record::withdraw(transaction, hash, status, now)?,
+                    };
+                    if !ended {
                         return Ok(false);
                     }
                     let (end, word) = match end {
                         Ending::Took => (End::Done { spent: kept.spent }, "done"),
-                        Ending::TookNothing if kept.gas == Usd::ZERO => (End::Withdrawn, "withdrawn"),
-                        Ending::TookNothing => (End::Done { spent: kept.gas }, "done"),
+                        Ending::TookNothing | Ending::Withdrawn if kept.gas == Usd::ZERO => {
+                            (End::Withdrawn, "withdrawn")
+                        }
+                        Ending::TookNothing | Ending::Withdrawn => (End::Done { spent: kept.gas }, "done"),
                     };
                     rules.settle(transaction, now, kept.reservation, end)?;
                     permit::note_end(transaction, kept.permit_id, word)?;
@@ -395,20 +472,32 @@ impl Orders {
     }
 
     /// Hands in what was signed and stored and not handed in, by this program or one that was killed; unless a stop is
-    /// in force, or its time is over. Answers how many there were.
+    /// in force, its time is over, or it was signed too long ago. What nobody has seen is withdrawn then, under a stop
+    /// that halts and after that time: whatever lifts the stop, what was signed before it is not handed to anybody.
+    /// Answers how many were to be handed in.
     ///
     /// # Errors
     /// The database's failure; what a service does not take is tried again by whoever calls this again.
     pub async fn hand_in_stored(&self) -> Result<usize, OrderError> {
-        let (now, stopped) = (self.inner.clock.now_seconds(), self.inner.rules.stop().is_some());
-        let waits = |record: &Record| record.stage == Stage::Signed && record.usable_until() > now && !stopped;
-        let waiting: Vec<B256> = self.live()?.iter().filter(|record| waits(record)).map(|record| record.hash).collect();
-        for hash in &waiting {
-            if let Err(error) = self.submit(*hash).await {
-                tracing::warn!(order = %hash, %error, "an order could not be handed in");
+        let (now, stop) = (self.inner.clock.now_millis(), self.inner.rules.stop());
+        let mut handed = 0;
+        for record in self.live()?.into_iter().filter(|record| record.stage == Stage::Signed) {
+            let hash = record.hash;
+            let old = is_old(&record, now);
+            let done = if !record.shown && (old || stop >= Some(StopLevel::Halt)) {
+                let why = if old { OLD } else { "a stop came before anybody had seen it: it is withdrawn" };
+                self.withdraw(&record, why).await
+            } else if stop.is_none() && !old && record.usable_until() > now / 1_000 {
+                handed += 1;
+                self.submit(hash).await.map(drop)
+            } else {
+                Ok(())
+            };
+            if let Err(error) = done {
+                tracing::warn!(order = %hash, %error, "an order could not be handed in, or withdrawn");
             }
         }
-        Ok(waiting.len())
+        Ok(handed)
     }
 
     async fn look_at_all(&self) -> Result<usize, OrderError> {
@@ -469,6 +558,14 @@ impl Orders {
     fn network(&self, chain_id: u64) -> Option<&Network> {
         self.chain(chain_id).ok().map(|chain| chain.client.network())
     }
+}
+
+/// Said of an order that was not handed in in time.
+const OLD: &str = "it was not handed in within a minute of its signature, and is not any more";
+
+/// Whether its signature is so old that nobody is to see it any more.
+fn is_old(record: &Record, now: u64) -> bool {
+    record.signed_at.is_none_or(|signed| now > signed.saturating_add(FRESH))
 }
 
 /// Text for a card, cleaned.

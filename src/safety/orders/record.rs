@@ -108,6 +108,10 @@ pub struct Record {
     pub gas: Usd,
     /// When it was written down, in milliseconds since the Unix epoch.
     pub created_at: u64,
+    /// When its signature was, in milliseconds since the Unix epoch.
+    pub signed_at: Option<u64>,
+    /// Whether a service may have seen it that did not take it.
+    pub shown: bool,
 }
 
 impl Record {
@@ -171,8 +175,9 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(
     transaction.execute(
         "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, token_in,
          token_out, destination, encoded, signature, stage, status, facts, card, reservation, spent_usd, gas_usd,
-         created_at, changed_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, NULL, ?13, ?14, ?15, NULL, ?16, ?17, ?18, ?19, ?19)",
+         created_at, changed_at, shown)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, NULL, ?13, ?14, ?15, NULL, ?16, ?17, ?18, ?19, ?19,
+                 0)",
         params![
             hash.as_slice(),
             record.permit_id.to_string(),
@@ -273,9 +278,25 @@ pub(crate) fn keep_signature(
     now: u64,
 ) -> Result<bool, StoreError> {
     let rows = transaction.execute(
-        "UPDATE safety_order SET stage = 'signed', signature = ?2, gas_usd = ?3, changed_at = ?4
+        "UPDATE safety_order SET stage = 'signed', signature = ?2, gas_usd = ?3, changed_at = ?4, signed_at = ?4
          WHERE hash = ?1 AND stage = 'reserved'",
         params![hash.as_slice(), signature.as_ref(), gas.to_string(), number(now)?],
+    )?;
+    Ok(rows == 1)
+}
+
+/// Notes that somebody may have seen an order who did not take it.
+pub(crate) fn note_shown(transaction: &Transaction<'_>, hash: B256) -> Result<(), StoreError> {
+    transaction.execute("UPDATE safety_order SET shown = 1 WHERE hash = ?1", [hash.as_slice()])?;
+    Ok(())
+}
+
+/// Ends an order that nobody has seen: what was signed is never handed to anybody. False where somebody may have.
+pub(crate) fn withdraw(transaction: &Transaction<'_>, hash: B256, status: &str, now: u64) -> Result<bool, StoreError> {
+    let rows = transaction.execute(
+        "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3
+         WHERE hash = ?1 AND stage = 'signed' AND shown = 0",
+        params![hash.as_slice(), status, number(now)?],
     )?;
     Ok(rows == 1)
 }
@@ -306,7 +327,7 @@ pub(crate) fn note_card(
 }
 
 const COLUMNS: &str = "hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, encoded, signature, stage,
-    status, facts, card, reservation, spent_usd, gas_usd, created_at";
+    status, facts, card, reservation, spent_usd, gas_usd, created_at, signed_at, shown";
 
 /// The order with this hash.
 pub(crate) fn find(connection: &Connection, hash: B256) -> Result<Option<Record>, StoreError> {
@@ -378,6 +399,8 @@ struct Raw {
     card: Option<String>,
     reservation: i64,
     created_at: i64,
+    signed_at: Option<i64>,
+    shown: bool,
 }
 
 fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
@@ -402,6 +425,8 @@ fn raw(row: &Row<'_>) -> rusqlite::Result<Raw> {
         card: row.get(13)?,
         reservation: row.get(14)?,
         created_at: row.get(17)?,
+        signed_at: row.get(18)?,
+        shown: row.get(19)?,
     })
 }
 
@@ -435,6 +460,8 @@ impl Raw {
             spent: spent.parse().map_err(|_| garbled("value"))?,
             gas: gas.parse().map_err(|_| garbled("gas"))?,
             created_at: unsigned(self.created_at)?,
+            signed_at: self.signed_at.map(unsigned).transpose()?,
+            shown: self.shown,
         })
     }
 }

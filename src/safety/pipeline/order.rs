@@ -224,6 +224,8 @@ impl Pipeline {
             spent: held.spent,
             gas: Usd::ZERO,
             created_at: now,
+            signed_at: None,
+            shown: false,
         })
     }
 }

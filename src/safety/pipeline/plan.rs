@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
 use super::order::NotPlaced;
-use super::settle::main_is_done;
+use super::settle::{cost_of, main_is_done};
 use super::turn::ByTurn;
 use super::{AtWork, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;
@@ -124,8 +124,9 @@ impl Pipeline {
         if let Ended::Done = ended
             && framed.order().is_some()
         {
-            let gas = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
-            let gas = gas_usd(&first.spreads, gas).unwrap_or(held.gas).min(held.gas);
+            // Where it cannot be told, all that was held for it counts.
+            let gas = cost_of(&prepared.ground, &legs).await.ok();
+            let gas = gas.and_then(|gas| gas_usd(&first.spreads, gas)).unwrap_or(held.gas).min(held.gas);
             // What was looked at before the transactions is looked at again after them.
             let looked = match legs.len() {
                 0 => Ok(current),

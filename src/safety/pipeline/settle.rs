@@ -20,6 +20,7 @@ use crate::chain::sender::{Sender, Standing, TxState as Stage, WaitRules};
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::framed::Framed;
+use crate::safety::ground::Ground;
 use crate::safety::permit::note_received;
 use crate::safety::proposal::Purpose;
 use crate::safety::rulebook::End;
@@ -190,11 +191,7 @@ impl Pipeline {
         let at = |block: u64| ground.balances(framed.account(), &tokens, BlockId::number(block));
         let (before, after) = futures::join!(at(first.saturating_sub(1)), at(last));
         let (before, after) = (before.map_err(|doubt| doubt.to_string())?, after.map_err(|doubt| doubt.to_string())?);
-        let mut gas_cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
-        for leg in legs.iter().filter(|leg| leg.block.is_some()) {
-            let paid = ground.data_fee_paid(leg.hash).await.map_err(|doubt| doubt.to_string())?;
-            gas_cost = gas_cost.saturating_add(paid);
-        }
+        let gas_cost = cost_of(ground, legs).await?;
         let pays = framed.payer() == framed.account();
         let moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
         let all_done = legs.len() == framed.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
@@ -366,4 +363,17 @@ fn describe(moved: &Move) -> String {
         TokenId::Erc20(address) => address.to_string(),
     };
     format!("{name} {} → {}", moved.before, moved.after)
+}
+
+/// What transactions have cost in all, in wei: their gas, and on a rollup what is paid beside it.
+///
+/// # Errors
+/// Why it cannot be told.
+pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256, String> {
+    let mut cost = legs.iter().filter_map(|leg| leg.gas_cost).fold(U256::ZERO, U256::saturating_add);
+    for leg in legs.iter().filter(|leg| leg.block.is_some()) {
+        let paid = ground.data_fee_paid(leg.hash).await.map_err(|doubt| doubt.to_string())?;
+        cost = cost.saturating_add(paid);
+    }
+    Ok(cost)
 }

@@ -32,6 +32,8 @@ pub struct Pending {
 pub enum Followed {
     /// The file is as it was.
     Unchanged,
+    /// It was written anew, and says what holds here already.
+    Restated,
     /// It is tighter, and holds.
     Tightened(Vec<Change>),
     /// Some of it is looser. What is tighter holds; the rest waits.
@@ -122,7 +124,8 @@ impl Keeper {
         state.stamp = stamp;
         state.broken = None;
         if next.hash() == state.written.hash() {
-            return Followed::Unchanged;
+            let holds = next.hash() == state.adopted.policy.hash();
+            return if holds { Followed::Restated } else { Followed::Unchanged };
         }
         state.refused = None;
         state.weigh(next)
@@ -185,7 +188,7 @@ impl State {
         let now = self.adopted.policy.clone();
         let changes = now.changes(&next);
         if changes.is_empty() {
-            return Followed::Unchanged;
+            return Followed::Restated;
         }
         if changes.iter().all(|change| change.tighter) {
             self.adopt(next);

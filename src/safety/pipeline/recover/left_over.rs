@@ -125,12 +125,13 @@ fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
     Ok(found)
 }
 
-/// Whether an order was signed under this permit.
+/// Whether the order that was signed under this permit has used what it was allowed, or still may.
 fn was_ordered(connection: &Connection, permit_id: &str) -> rusqlite::Result<bool> {
     connection
         .prepare_cached(
             "SELECT EXISTS (SELECT 1 FROM safety_order
-             WHERE permit_id = ?1 AND stage <> 'reserved' AND status IS NOT 'error')",
+             WHERE permit_id = ?1 AND stage <> 'reserved' AND status IS NOT 'error'
+             AND (stage <> 'ended' OR status IN ('filled', 'refunded')))",
         )?
         .query_row([permit_id], |row| row.get(0))
 }
@@ -143,4 +144,44 @@ fn given(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transactio
     }
     let approve = Permit2::approveCall::abi_decode(call.input()).ok()?;
     Some(Given { chain_id, owner, token: approve.token, spender: approve.spender, inside: Some(to) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safety::permit;
+    use crate::store::{Store, StoreConfig, StoreError};
+
+    #[tokio::test]
+    async fn an_order_that_took_nothing_has_served_nobody() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &[permit::MIGRATIONS]).unwrap();
+        // Stage, status, and whether what was allowed for it was used or may still be.
+        let cases = [
+            ("reserved", "pending", false),
+            ("signed", "pending", true),
+            ("submitted", "open", true),
+            ("submitted", "expired", true),
+            ("refused", "error", false),
+            ("ended", "filled", true),
+            ("ended", "refunded", true),
+            ("ended", "expired", false),
+            ("ended", "cancelled", false),
+            ("ended", "error", false),
+        ];
+        for (at, (stage, status, serves)) in cases.into_iter().enumerate() {
+            let permit = format!("permit {at}");
+            let named = permit.clone();
+            let found = store.write(move |transaction| {
+                transaction.execute(
+                    "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2,
+                     token_in, token_out, encoded, stage, status, facts, reservation, spent_usd, gas_usd, created_at,
+                     changed_at) VALUES (?1, ?2, '', '', '', 1, '', '', '', '', x'', ?3, ?4, '', 1, '', '', 1, 1)",
+                    params![vec![u8::try_from(at).unwrap(); 32], named, stage, status],
+                )?;
+                Ok::<_, StoreError>(was_ordered(transaction, &named)?)
+            });
+            assert_eq!(found.await.unwrap(), serves, "{stage} {status}");
+        }
+    }
 }
