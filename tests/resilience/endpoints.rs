@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use alloy::primitives::U256;
+use alloy::primitives::{Address, U256};
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Mining, server};
