@@ -58,6 +58,10 @@ const ENTRIES: &[(&str, &str)] = &[
     ("quit", "leave"),
 ];
 
+/// What stops. A line that begins with one of these, or nearly, is never said to the Golem: whoever types it believes
+/// that something stops.
+const LADDER: &[&str] = &["stop", "hold", "halt", "pause", "exit-only", "flatten", "revoke"];
+
 /// Every command's first word, once, and what it does.
 pub fn names() -> impl Iterator<Item = (&'static str, &'static str)> {
     let mut last = "";
@@ -74,17 +78,20 @@ pub fn meant(line: &str) -> Meant {
     let mut words = line.split_whitespace();
     let Some(first) = words.next() else { return Meant::Nothing };
     let rest: Vec<&str> = words.collect();
+    // "STOP!" is a stop.
+    let verb = first.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
     let send = |command| Meant::Send(Box::new(command));
     let raise = |level| {
         let reason = if rest.is_empty() { "typed by the operator".to_owned() } else { rest.join(" ") };
         send(Command::Raise { level, reason: SafeText::clean(&reason, 300) })
     };
-    match (first, rest.as_slice()) {
+    match (verb.as_str(), rest.as_slice()) {
+        ("stop" | "hold", _) => Meant::Act(Action::Hold),
         ("halt", _) => raise(StopLevel::Halt),
         ("pause", _) => raise(StopLevel::Pause),
         ("exit-only", _) => raise(StopLevel::ExitOnly),
         ("flatten", _) => raise(StopLevel::Flatten),
-        ("revoke", []) => raise(StopLevel::Revoke),
+        ("revoke", _) => raise(StopLevel::Revoke),
         ("resume", []) => send(Command::AskToLower { level: None }),
         ("paper", [] | ["on"]) => send(Command::EnterPaper),
         ("paper", ["off"]) => send(Command::AskToLeavePaper),
@@ -108,7 +115,6 @@ pub fn meant(line: &str) -> Meant {
         ("export", [] | ["trades"]) => Meant::Act(Action::Export),
         ("help", []) => Meant::Act(Action::Help),
         ("quit" | "q", []) => Meant::Act(Action::AskToQuit),
-        ("stop" | "hold", []) => Meant::Act(Action::Hold),
         (word, []) => match ScreenId::ALL.into_iter().find(|screen| screen.name().eq_ignore_ascii_case(word)) {
             Some(screen) => Meant::GoTo(screen),
             None => match near_miss(word) {
@@ -118,7 +124,12 @@ pub fn meant(line: &str) -> Meant {
                 None => say(line),
             },
         },
-        _ => say(line),
+        (word, _) => match nearest(word, LADDER.iter().copied()) {
+            Some(near) => Meant::Wrong(format!(
+                "`{word}` is nearly `{near}`, and nothing is stopped; begin with another word to tell the Golem"
+            )),
+            None => say(line),
+        },
     }
 }
 
@@ -129,6 +140,7 @@ fn say(line: &str) -> Meant {
 /// A single word that is nearly a command is no word for the Golem: a stop that was mistyped must not become a remark.
 fn near_miss(word: &str) -> Option<&'static str> {
     let names = ENTRIES.iter().filter_map(|(name, _)| name.split_whitespace().next());
+    let names = names.chain(LADDER.iter().copied());
     nearest(word, names)
 }
 
@@ -197,6 +209,35 @@ mod tests {
     fn a_mistyped_stop_is_not_said_to_the_golem() {
         assert!(matches!(meant("hatl"), Meant::Wrong(_)));
         assert!(matches!(meant("puase"), Meant::Wrong(_)));
+    }
+
+    #[test]
+    fn a_stop_with_words_behind_it_stops() {
+        let raised = |line: &str| match meant(line) {
+            Meant::Send(command) => match *command {
+                Command::Raise { level, reason } => Some((level, reason.to_string())),
+                _ => None,
+            },
+            _ => None,
+        };
+        for line in ["stop everything now", "Stop!", "STOP, the key is stolen", "hold on", "hold"] {
+            assert_eq!(meant(line), Meant::Act(Action::Hold), "{line}");
+        }
+        assert_eq!(raised("revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
+        assert_eq!(raised("Halt: price is wrong"), Some((StopLevel::Halt, "price is wrong".to_owned())));
+        assert_eq!(raised("exit-only now").map(|(level, _)| level), Some(StopLevel::ExitOnly));
+    }
+
+    #[test]
+    fn a_line_that_begins_with_a_mistyped_stop_is_no_remark() {
+        for line in ["hlat price is wrong", "sotp everything", "revok the key", "Puase until noon", "flaten all", "stp"]
+        {
+            assert!(matches!(meant(line), Meant::Wrong(_)), "{line}: {:?}", meant(line));
+        }
+        for line in ["wait for gas, please", "sell half of the UNI", "why did you stop?"] {
+            let said = matches!(meant(line), Meant::Send(command) if matches!(*command, Command::Say { .. }));
+            assert!(said, "{line}");
+        }
     }
 
     #[test]
