@@ -27,6 +27,8 @@ enum Step {
     Cut,
     /// A status, a header line, a body.
     Refuses(u16, &'static str, &'static str),
+    /// Says in the stream that something went wrong, in these words.
+    Faults(&'static str),
     /// Takes the request and says nothing.
     Silent,
     /// Words without end.
@@ -111,6 +113,10 @@ async fn answer(socket: &mut TcpStream, style: Style, step: Step, body: &Value) 
         Step::Refuses(status, header, said) => {
             let told = format!("HTTP/1.1 {status} No\r\n{header}content-length: {}\r\n\r\n{said}", said.len());
             socket.write_all(told.as_bytes()).await
+        }
+        Step::Faults(said) => {
+            socket.write_all(STREAM).await?;
+            socket.write_all(event(&json!({"error": {"message": said}})).as_bytes()).await
         }
         Step::Page => socket.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n<html>hello</html>").await,
         Step::Garbage => {
@@ -391,6 +397,35 @@ async fn a_refused_key_ends_it_at_once_and_is_not_repeated() {
     let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
     assert!(life.brains_end().await[0].contains("307"));
     assert!(elsewhere.asked().is_empty());
+    life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
+    for style in [Style::Openai, Style::Anthropic] {
+        let house = House::new().await;
+        let mut events = house.events();
+        let why = json!({"kind": "swap", "params": {}, "why": format!("because {KEY} says so")});
+        let steps = vec![
+            Step::Faults("the key sk-test-0123456789 is over its limit"),
+            Step::Says("The key is sk-test-0123456789, keep it.", vec![("preview_action", why.to_string())]),
+        ];
+        let server = Server::playing(style, steps).await;
+        let life = house.life("ada", "trade-executor", brain(setup(&server, style)));
+        let asked = server.asked_times(3).await;
+        let again = asked.last().unwrap().1.to_string();
+        assert!(again.contains("[secret removed], keep it") && !again.contains(KEY), "{again}");
+        life.leave().await;
+        let told = drain(&mut events);
+        let text = serde_json::to_string(&told).unwrap();
+        assert!(text.contains("The key is [secret removed], keep it") && !text.contains(KEY), "{text}");
+    }
+    // Where it goes on until the brain has gone, the last words hold it neither.
+    let house = House::new().await;
+    let server = Server::playing(Style::Openai, vec![Step::Faults("no credit for sk-test-0123456789"); 99]).await;
+    let mut life = house.life("ada", "trade-executor", brain(setup(&server, Style::Openai)));
+    let why = life.brains_end().await;
+    assert!(!why.concat().contains(KEY), "{why:?}");
     life.leave().await;
 }
 

@@ -26,6 +26,9 @@ const MOST_REFUSAL: usize = 8 << 10;
 /// No endpoint can ask for a longer silence than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
+/// What stands where the key stood.
+const REMOVED: &str = "[secret removed]";
+
 /// An address and the key to it. Neither is ever shown whole.
 #[derive(Debug, Clone)]
 pub(super) struct Endpoint {
@@ -99,7 +102,12 @@ impl Endpoint {
             request = request.header("anthropic-version", "2023-06-01");
         }
         let sent = body.len();
-        let failed = |why: &dyn std::fmt::Display, bytes: usize| AskError::Again { why: text(why), after: None, bytes };
+        // Its words may hold the key.
+        let failed = |why: &dyn std::fmt::Display, bytes: usize| AskError::Again {
+            why: text(&self.hidden(&why.to_string())),
+            after: None,
+            bytes,
+        };
         let silent = |bytes: usize| failed(&format_args!("no word for {} s", self.patience.as_secs()), bytes);
         let answer = match timeout(self.patience, request.body(body).send()).await {
             Err(_) => return Err(silent(sent)),
@@ -117,6 +125,7 @@ impl Endpoint {
         }
         let mut answer_bytes = answer;
         let (mut events, mut whole, mut bytes) = (Events::default(), Answer::default(), 0_usize);
+        let mut veil = Veil { key: self.key(), held: String::new() };
         loop {
             let patience = until.min(Instant::now() + self.patience);
             let chunk = match timeout_at(patience, answer_bytes.chunk()).await {
@@ -132,10 +141,15 @@ impl Endpoint {
             let pieces = events.take(&chunk).map_err(|error| failed(&error, sent + bytes))?;
             for piece in pieces {
                 let new = self.style.take(&piece, &mut whole).map_err(|error| failed(&error, sent + bytes))?;
+                let new = veil.take(&new);
                 if !new.is_empty() {
                     heard(&new);
                 }
             }
+        }
+        let rest = veil.end();
+        if !rest.is_empty() {
+            heard(&rest);
         }
         if !whole.ended {
             return Err(failed(&"the answer broke off", sent + bytes));
@@ -143,7 +157,23 @@ impl Endpoint {
         // What it does not count, or counts too low, is estimated: a token is seldom more than eight bytes.
         let estimate = u64::try_from((sent + whole.text.len()) / 8).unwrap_or(u64::MAX);
         whole.tokens = whole.tokens.max(estimate);
+        // What it says and asks for goes into events, and back to it.
+        whole.text = self.hidden(&whole.text);
+        for asked in &mut whole.calls {
+            for part in [&mut asked.id, &mut asked.tool, &mut asked.arguments] {
+                *part = self.hidden(part);
+            }
+        }
         Ok(whole)
+    }
+
+    fn key(&self) -> Option<&str> {
+        self.key.as_ref().map(|key| key.expose_secret()).filter(|key| !key.is_empty())
+    }
+
+    /// The text without the key: an endpoint that repeats it gets it neither onto a screen nor into a file.
+    fn hidden(&self, said: &str) -> String {
+        self.key().map_or_else(|| said.to_owned(), |key| said.replace(key, REMOVED))
     }
 
     /// Why it refuses.
@@ -165,11 +195,7 @@ impl Endpoint {
         });
         let mut why = format!("the endpoint answers {}", status.as_u16());
         if let Some(said) = said {
-            // An endpoint that repeats the key does not get it onto a screen.
-            let said = match &self.key {
-                Some(key) if !key.expose_secret().is_empty() => said.replace(key.expose_secret(), "[secret removed]"),
-                _ => said.to_owned(),
-            };
+            let said = self.hidden(said);
             why.push_str(&format!(": {said}"));
         }
         let why = text(&why);
@@ -182,6 +208,31 @@ impl Endpoint {
     }
 }
 
+/// Keeps the key out of a stream of words, also where it comes in pieces.
+struct Veil<'a> {
+    key: Option<&'a str>,
+    /// An end that the key may begin with; it waits for what follows.
+    held: String,
+}
+
+impl Veil<'_> {
+    /// What may be passed on by now.
+    fn take(&mut self, new: &str) -> String {
+        let Some(key) = self.key else { return new.to_owned() };
+        self.held.push_str(new);
+        let mut clear = self.held.replace(key, REMOVED);
+        let begins = |length: &usize| key.get(..*length).is_some_and(|part| clear.ends_with(part));
+        let waits = (1..key.len()).rev().find(begins).unwrap_or(0);
+        self.held = clear.split_off(clear.len() - waits);
+        clear
+    }
+
+    /// What was held back and is no key.
+    fn end(&mut self) -> String {
+        std::mem::take(&mut self.held)
+    }
+}
+
 fn text(what: &dyn std::fmt::Display) -> SafeText {
     SafeText::clean(&what.to_string(), 300)
 }
@@ -189,6 +240,22 @@ fn text(what: &dyn std::fmt::Display) -> SafeText {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_key_is_taken_out_of_a_stream_however_it_is_cut() {
+        let (key, said) = ("sk-sk-1", "a sk-sk-1 b sk-sk-sk-1, s sk sk-sk-");
+        let wanted = "a [secret removed] b sk-[secret removed], s sk sk-sk-";
+        for cut in 1..said.len() {
+            let mut veil = Veil { key: Some(key), held: String::new() };
+            let pieces = said.as_bytes().chunks(cut).map(|piece| std::str::from_utf8(piece).unwrap());
+            let mut told: Vec<String> = pieces.map(|piece| veil.take(piece)).collect();
+            assert!(told.iter().all(|piece| !piece.contains(key)), "{told:?}");
+            told.push(veil.end());
+            assert_eq!(told.concat(), wanted, "pieces of {cut}");
+        }
+        let mut open = Veil { key: None, held: String::new() };
+        assert_eq!(open.take("sk-"), "sk-");
+    }
 
     #[test]
     fn only_https_and_this_machine_are_spoken_to() {
