@@ -2,7 +2,8 @@
 //!
 //! What is emitted has reached the operating system as soon as the writer comes round, so that a
 //! killed process loses at most the events it had not yet handed over; `flush`, and closing, also
-//! tell the disk to keep it. The journal is for reading and replaying: money depends on the ledger.
+//! tell the disk to keep it. The journal is for reading and replaying: money depends on the ledger, and so that it never
+//! takes the ledger's room on the disk, it ends at a size.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
@@ -16,6 +17,8 @@ use crate::base::text::SafeText;
 const CHUNK: usize = 1 << 20;
 /// Bytes between two entries of the index.
 const INDEX_STEP: u64 = 1 << 20;
+/// Bytes at which a journal ends: weeks of a Golem that says as much as it can.
+const MOST: u64 = 4 << 30;
 
 /// What can go wrong with the journal.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -67,6 +70,7 @@ pub(super) struct Journal {
     file: File,
     buffer: Vec<u8>,
     written: u64,
+    most: u64,
     /// Sequence number and offset of a line now and then, for reading from the middle.
     index: Vec<(u64, u64)>,
 }
@@ -84,7 +88,15 @@ impl Journal {
 
     /// Writes to a file that is open already, from its beginning.
     pub(super) fn over(path: &Path, file: File) -> Self {
-        Self { path: path.to_owned(), file, buffer: Vec::with_capacity(CHUNK), written: 0, index: Vec::new() }
+        let buffer = Vec::with_capacity(CHUNK);
+        Self { path: path.to_owned(), file, buffer, written: 0, most: MOST, index: Vec::new() }
+    }
+
+    /// The same, ending at so many bytes.
+    #[cfg(test)]
+    pub(super) fn at_most(mut self, bytes: u64) -> Self {
+        self.most = bytes;
+        self
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -116,6 +128,9 @@ impl Journal {
     }
 
     fn hand_over(&mut self) -> io::Result<()> {
+        if self.written.saturating_add(self.buffer.len() as u64) > self.most {
+            return Err(io::Error::other(format!("it has {} bytes, and is to have no more", self.written)));
+        }
         self.file.write_all(&self.buffer)?;
         self.written += self.buffer.len() as u64;
         self.buffer.clear();

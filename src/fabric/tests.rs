@@ -291,3 +291,21 @@ fn a_full_disk_is_said_and_stops_nobody() {
     );
     assert!(matches!(delivered.last().unwrap().kind, EventKind::ToolEnd(_)));
 }
+
+#[test]
+fn a_journal_ends_at_its_size_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("run.jsonl");
+    let file = OpenOptions::new().write(true).create_new(true).open(&path).unwrap();
+    let fabric = Fabric::journaled(1_000, Arc::new(Fixed), Journal::over(&path, file).at_most(2_000)).unwrap();
+    for _ in 0..100 {
+        fabric.emit(&GolemId::operator(), None, start());
+        // One batch each, so that it ends between two of them. It ends with an error, which is what is looked for.
+        let _ended = fabric.flush();
+    }
+    let fault = fabric.fault().unwrap().to_string();
+    assert!(fault.contains("is to have no more"), "{fault}");
+    let length = std::fs::metadata(&path).unwrap().len();
+    assert!(length > 1_000 && length <= 2_000, "{length}");
+    assert!(read_journal(&path).unwrap().all(|event| event.is_ok()), "what it has is whole");
+}

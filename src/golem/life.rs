@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
-use super::brain::{Brain, End, Nerves, operator};
+use super::brain::{Brain, Breath, End, Nerves, operator};
 use super::memory::Memory;
 use super::phase::{PhaseMachine, PhaseRules};
 use super::pi::{ActionKind, PiSession};
@@ -190,6 +190,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         words: config.words,
         phase: config.phase.subscribe(),
         thought: 0,
+        breath: Breath::default(),
     };
     let brain = config.brain;
     let (mut shows, played, clock, attendance) = (config.shows, config.played.clone(), config.clock, config.attendance);
@@ -209,7 +210,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 (Some(if well { Vec::new() } else { vec![words.clone()] }), Scenario::quiet(&words))
             }
         };
-        let Nerves { pi, voice, stop, leaving, words, thought, phase: _ } = nerves;
+        let Nerves { pi, voice, stop, leaving, words, thought, phase: _, breath: _ } = nerves;
         if let Some(missed) = ended {
             played.send_modify(|played| {
                 played.missed.extend(missed);

@@ -243,6 +243,32 @@ async fn what_a_program_may_use_up_is_held() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_talks_without_end_is_not_kept_word_for_word() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let mut events = house.events();
+    // Fewer lines than would end it, and longer ones than are worth keeping.
+    let text = "hello = hear('hello')\nhear('tick')\n\
+        for n in range(180): say(type='think', text='%03d ' % n + 'blah ' * 199)\n\
+        say(type='done')\n";
+    let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    assert_eq!(life.brains_end().await, Vec::<String>::new());
+    let thoughts = drain(&mut events).into_iter().filter_map(|event| match &event.kind {
+        EventKind::GolemThought(thought) => Some(thought.text.to_string()),
+        _ => None,
+    });
+    let thoughts: Vec<String> = thoughts.filter(|text| text.contains("blah") || text.contains("too much")).collect();
+    let kept: usize = thoughts.iter().map(String::len).sum();
+    assert!(kept > 50_000 && kept < 131_072, "{kept} of 180,000 bytes");
+    assert_eq!(thoughts.iter().filter(|text| text.contains("it says too much")).count(), 1);
+    // What is kept for the operator's own words is not used up by it.
+    hears(&life, &mut events).await;
+    life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
     if !python() {
         return;

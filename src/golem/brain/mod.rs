@@ -16,6 +16,7 @@ pub mod process;
 
 use std::fmt;
 use std::future::Future;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -39,6 +40,11 @@ use crate::safety::checks::phase_gate::allows;
 const PIECE: usize = 1_000;
 /// Characters of what it does now, and will do next.
 const SENTENCE: usize = 200;
+/// Bytes of words that a brain may have told in a minute: some 180 MB a day, where it says as much as it can.
+const WORDS_A_MINUTE: usize = 128 << 10;
+const MINUTE: Duration = Duration::from_secs(60);
+/// What an event takes beside its words.
+const BESIDE: usize = 300;
 /// Wait before a model is asked again the first time.
 const BACKOFF: Duration = Duration::from_secs(1);
 /// How often it looks whether a stop was lifted.
@@ -116,6 +122,11 @@ impl Choice {
         }
     }
 
+    /// Whether the settings name a program of its own, which runs as the operator's user.
+    pub fn is_program(settings: &GolemSettings) -> bool {
+        settings.brain.value.trim().starts_with("process:")
+    }
+
     /// The brain; none where a scenario is played.
     pub fn make(self) -> Option<Box<dyn Brain>> {
         match self {
@@ -156,6 +167,42 @@ pub struct Nerves {
     pub(super) words: mpsc::Receiver<SafeText>,
     pub(super) phase: watch::Receiver<Phase>,
     pub(super) thought: u64,
+    pub(super) breath: Breath,
+}
+
+/// How much a brain may still say. Everything that is said is kept, on the disk that the ledger lies on.
+#[derive(Debug, Default)]
+pub struct Breath {
+    /// Since when, and what has been said since.
+    spent: Mutex<Option<(Instant, usize)>>,
+}
+
+/// What becomes of words.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Breathes {
+    Says,
+    /// These are not said, and the next neither: time to say so.
+    Stops,
+    Silent,
+}
+
+impl Breath {
+    fn take(&self, words: usize) -> Breathes {
+        // Nothing panics while it holds this lock.
+        let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let (since, before) = match *spent {
+            Some((since, before)) if now.duration_since(since) < MINUTE => (since, before),
+            _ => (now, 0),
+        };
+        let after = before.saturating_add(words).saturating_add(BESIDE);
+        *spent = Some((since, after));
+        match (before > WORDS_A_MINUTE, after > WORDS_A_MINUTE) {
+            (false, false) => Breathes::Says,
+            (false, true) => Breathes::Stops,
+            (true, _) => Breathes::Silent,
+        }
+    }
 }
 
 /// Why a brain is woken.
@@ -215,14 +262,22 @@ impl Nerves {
 
     /// The next piece of the same thought.
     pub fn think_on(&self, text: &str, more: bool) {
-        let thought = GolemThought { thought: self.thought, text: SafeText::clean(text, PIECE), more };
-        self.voice.say(EventKind::GolemThought(thought));
+        let said = SafeText::clean(text, PIECE);
+        let text = match self.breath.take(said.as_str().len()) {
+            Breathes::Says => said,
+            Breathes::Stops => SafeText::clean("… (it says too much: the rest of this minute is not kept)", PIECE),
+            Breathes::Silent => return,
+        };
+        self.voice.say(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));
     }
 
     /// Says what it does now and will do next.
     pub fn now(&self, now: &str, next: &str, kind: Option<&ActionKind>) {
         let delegation = kind.map(|kind| self.pi.delegation(kind.acts)).unwrap_or_default();
         let (now, next) = (SafeText::clean(now, SENTENCE), SafeText::clean(next, SENTENCE));
+        if self.breath.take(now.as_str().len() + next.as_str().len()) != Breathes::Says {
+            return;
+        }
         self.voice.say(EventKind::GolemNow(GolemNow { now, next, step: None, delegation }));
     }
 
