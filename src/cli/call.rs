@@ -107,7 +107,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
                 }
                 orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
             } else if catalog.get(tool).is_some_and(|entry| follows(entry)) {
-                orders = Some(runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), false).await);
+                orders = Some(runtime::orders(config, &opened, ledger, rules, &fabric, clock.clone(), || false).await);
             }
         }
         if ledger.is_none() && catalog.get(tool).is_some_and(|entry| quotes(entry)) {
@@ -167,7 +167,7 @@ pub(super) async fn hands(
         let password = Password::new(password.as_str().to_owned());
         account = account::unlock(config, entry, password, ledger).await.map_err(NoHands::Answer)?;
     }
-    Ok(Some(Hands { paper: wishes.paper, wait: wishes.wait, ..Hands::of(account) }))
+    Ok(Some(Hands { paper: wishes.paper, looks_only: wishes.dry_run, wait: wishes.wait, ..Hands::of(account) }))
 }
 
 /// Reads that are not kept touch no disk: they work where nothing can be written, and leave nothing behind.

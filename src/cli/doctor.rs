@@ -14,7 +14,7 @@ use std::{
 use alloy::{primitives::B256, providers::Provider};
 use serde::Serialize;
 
-use super::{Exit, Failure, devnet::sandbox, print, print_json};
+use super::{Exit, Failure, devnet::sandbox, print, print_json, privacy};
 use crate::{
     base::{
         clock::{Clock, SystemClock},
@@ -78,7 +78,7 @@ impl Finding {
 
 pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut findings = vec![terminal(), colours(), letters(), devnet()];
+    let mut findings = vec![terminal(), colours(), letters(), memory(), devnet()];
     match Config::load(environment, flags) {
         Ok(config) => {
             findings.push(config_file(&config));
@@ -143,6 +143,18 @@ fn terminal() -> Finding {
             Finding::fail(CHECK, format!("its size cannot be read: {error}"), "use another terminal emulator")
         }
     }
+}
+
+fn memory() -> Finding {
+    const CHECK: &str = "memory";
+    if privacy::is_memory_private() {
+        return Finding::ok(CHECK, "other programs of this user cannot read this one's, and no core is dumped");
+    }
+    Finding::note(
+        CHECK,
+        "other programs of this user can read this one's, keys among it",
+        "run no program that you do not trust as this user; on Linux the system keeps them apart",
+    )
 }
 
 fn colours() -> Finding {

@@ -41,9 +41,10 @@ pub(super) fn run(
         let ledger = DataFolder::of(&config).open_ledger(&opened).await?;
         let picked = account::pick(&config, &opened.world)?.ok_or_else(no_account)?;
         let address = picked.address();
-        // Whatever can come to its end by itself does so first.
-        let hands = Hands::of(account::locked(&picked, &opened, &ledger)?);
+        // What has come to its end is written down first; nothing is sent before there is a yes to it.
+        let hands = Hands { looks_only: true, ..Hands::of(account::locked(&picked, &opened, &ledger)?) };
         let looking = acting(&config, &opened, &ledger, &clock, hands).await?;
+        looking.pipeline.recover_unsent().await.map_err(|refusal| refusal.error())?;
         let left_over = looking.pipeline.left_over().await.map_err(|refusal| refusal.error())?;
         let standings = reconcile::standings(&opened, &ledger, &clock, address, &left_over).await?;
         if json {

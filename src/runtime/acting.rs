@@ -45,6 +45,9 @@ pub struct Hands {
     pub approve: ApprovalMode,
     /// Whether everything is only rehearsed: nothing is signed, nothing left by an earlier run is touched.
     pub paper: bool,
+    /// Whether it is only looked, whatever the paper switch says later: nothing left by an earlier run is touched, no
+    /// bytes are sent again and no order is handed in.
+    pub looks_only: bool,
     /// Whether a call waits until its transactions have reached their end, rather than as long as the configuration
     /// says.
     pub wait: bool,
@@ -54,7 +57,15 @@ impl Hands {
     /// The operator's own: no Golem whose phase could change, Bardo's guardian, and what needs a yes is blocked.
     pub fn of(account: Arc<dyn Account>) -> Self {
         let (_, phase) = watch::channel(Phase::Thriving);
-        Self { account, phase, guardian: None, approve: ApprovalMode::Never, paper: false, wait: false }
+        Self {
+            account,
+            phase,
+            guardian: None,
+            approve: ApprovalMode::Never,
+            paper: false,
+            looks_only: false,
+            wait: false,
+        }
     }
 }
 
@@ -76,7 +87,8 @@ pub async fn rules(config: &Config, opened: &OpenWorld, ledger: &Ledger) -> Resu
     Ok(Arc::new(rules))
 }
 
-/// Makes what writes go through, and ends what an earlier run on this ledger left half-way.
+/// Makes what writes go through, and, unless it is only looked or rehearsed, ends what an earlier run on this ledger left
+/// half-way.
 ///
 /// # Errors
 /// A relay that cannot be used, or a ledger that cannot be brought to its end.
@@ -92,7 +104,13 @@ pub async fn acting(
     let settings = &config.safety;
     let seconds = |setting: &crate::base::config::Setting<u64>| Duration::from_secs(setting.value);
     let chains = opened.world.chains().iter().map(|chain| pipeline_chain(config, chain, ledger, &clock));
-    let Hands { account, phase, guardian, approve, paper, wait } = hands;
+    let Hands { account, phase, guardian, approve, paper, looks_only, wait } = hands;
+    let paper = Paper::new(paper);
+    // Asked anew in each round: paper mode can be left, and entered.
+    let acts = {
+        let paper = paper.clone();
+        move || !looks_only && !paper.on()
+    };
     let guardian = guardian.unwrap_or_else(|| own_guardian(config, opened));
     let pipeline = Pipeline::new(PipelineConfig {
         chains: chains.collect::<Result<_, _>>()?,
@@ -110,15 +128,15 @@ pub async fn acting(
         permit_ttl: seconds(&settings.permit_seconds),
         patience: if wait { TO_THE_END } else { seconds(&settings.receipt_patience_seconds) },
     });
-    let orders = orders(config, opened, ledger, rules, fabric, clock, !paper).await;
+    let orders = orders(config, opened, ledger, rules, fabric, clock, acts.clone()).await;
     pipeline.connect_orders(orders.clone());
-    if !paper {
+    if acts() {
         pipeline.recover().await.map_err(|refusal| refusal.error())?;
         // What a program that was killed had signed and not handed in: here, since a short call is over before a round.
         orders.hand_in_stored().await?;
-        pipeline.keep_recovering(RECOVER_EVERY);
     }
-    Ok(Acting { pipeline, account, phase, approve, paper: Paper::new(paper) })
+    pipeline.keep_recovering(RECOVER_EVERY, acts);
+    Ok(Acting { pipeline, account, phase, approve, paper })
 }
 
 /// Bardo's own safety-guardian: it reads chains, prices and the policy's file by itself.

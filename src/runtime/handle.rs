@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::market::model::Update;
 use super::questions::{OperatorAnswer, Question, QuestionKey};
-use crate::base::id::{CallId, GolemId};
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{
     ActionClass, CapabilityTier, Category, Check, Phase, Profile, RiskTier, StopLevel, TickBudget,
 };
@@ -61,6 +61,25 @@ pub enum Command {
         /// Makes the call once, however often it is sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         idempotency_key: Option<String>,
+    },
+    /// Preview a write by hand and hold it: the answer is the simulated offer, with its permit. It lapses with that, or
+    /// when another is asked for.
+    Offer {
+        /// Finds the answer among the news; chosen by whoever asks.
+        ticket: u64,
+        /// Which tool.
+        tool: String,
+        /// Its parameters.
+        params: Value,
+    },
+    /// Do exactly what an offer said, or nothing.
+    Commit {
+        /// Finds the answer among the news.
+        ticket: u64,
+        /// The offer's permit.
+        permit_id: PermitId,
+        /// The hash that it was given with: of what was shown.
+        simulation_hash: B256,
     },
     /// Cancel a call, as long as nothing is being signed.
     Cancel {

@@ -36,7 +36,7 @@ pub async fn auctions(config: &Config, opened: &OpenWorld) -> BTreeMap<u64, Orde
 }
 
 /// Connects the chains of `opened` with those who settle orders there, and begins to follow what was signed. Whoever
-/// only looks or rehearses hands nothing in (`hands_in`).
+/// only looks or rehearses hands nothing in (`hands_in`, asked in each round).
 pub async fn orders(
     config: &Config,
     opened: &OpenWorld,
@@ -44,7 +44,7 @@ pub async fn orders(
     rules: Arc<dyn Rulebook>,
     fabric: &Fabric,
     clock: Arc<dyn Clock>,
-    hands_in: bool,
+    hands_in: impl Fn() -> bool + Send + 'static,
 ) -> Orders {
     let orders = Orders::new(OrdersConfig {
         chains: order_chains(config, opened).await,

@@ -76,6 +76,9 @@ fn a_fresh_machine_is_healthy() {
         assert!(of(&found, "devnet").1.contains(chain), "{out}");
     }
     assert_eq!(of(&found, "config").0, "ok");
+    // What it holds is closed to other programs of the same user.
+    #[cfg(target_os = "linux")]
+    assert_eq!(of(&found, "memory").0, "ok", "{out}");
     assert_eq!(of(&found, "data").0, "ok");
     assert_eq!(of(&found, "network"), ("ok".into(), "devnet (default)".into()));
     let (out, _, _) = run(bardo(home.path()).arg("doctor"));

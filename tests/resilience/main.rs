@@ -28,3 +28,4 @@ mod proxy;
 mod queue;
 mod reorg;
 mod soak;
+mod steering;

@@ -31,25 +31,31 @@ impl Actor for Nobody {
 }
 
 #[derive(Default)]
-struct Seen {
+pub struct Seen {
     ready: bool,
-    questions: Arc<Vec<Question>>,
+    pub questions: Arc<Vec<Question>>,
     replies: Vec<(u64, ToolResponse)>,
-    told: Vec<(bool, String)>,
+    pub told: Vec<(bool, String)>,
 }
 
 /// A session with its own store on the folder's ledger, as a process of its own would have it.
-struct Console {
+pub struct Console {
     commands: mpsc::Sender<Sent>,
-    seen: Arc<Mutex<Seen>>,
+    pub seen: Arc<Mutex<Seen>>,
 }
 
 impl Console {
-    async fn open(home: &Home, devnet: &Devnet) -> Self {
+    pub async fn open(home: &Home, devnet: &Devnet) -> Self {
+        Self::open_as(home, devnet, None, SessionOptions::default()).await
+    }
+
+    /// With this brain in its configuration.
+    pub async fn open_as(home: &Home, devnet: &Devnet, brain: Option<&str>, options: SessionOptions) -> Self {
         let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
-        let flags = Flags { rpc: vec![format!("ethereum={}", devnet.url())], ..Flags::default() };
+        let brain = brain.map(ToOwned::to_owned);
+        let flags = Flags { rpc: vec![format!("ethereum={}", devnet.url())], brain, ..Flags::default() };
         let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
-        let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(Nobody));
+        let Handle { commands, mut news } = Session::open_with(config, options, Box::new(Nobody));
         let seen: Arc<Mutex<Seen>> = Arc::default();
         let keeps = seen.clone();
         tokio::spawn(async move {
@@ -74,12 +80,12 @@ impl Console {
         console
     }
 
-    async fn send(&self, command: Command) {
+    pub async fn send(&self, command: Command) {
         self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
     }
 
     /// Asks for a swap that needs a yes.
-    async fn swap(&self, ticket: u64) {
+    pub async fn swap(&self, ticket: u64) {
         let params = json!({
             "token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum", "prefer_uniswapx": false,
         });
@@ -87,11 +93,11 @@ impl Console {
         self.send(Command::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
     }
 
-    async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {
+    pub async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {
         self.send(Command::Answer { key, answer }).await;
     }
 
-    async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
+    pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
         for _ in 0..6_000 {
             if let Some(found) = look(&self.seen.lock().unwrap()) {
                 return found;
@@ -103,7 +109,7 @@ impl Console {
     }
 
     /// The one open question, once there is one that is not `before`.
-    async fn question(&self, before: Option<QuestionKey>) -> Question {
+    pub async fn question(&self, before: Option<QuestionKey>) -> Question {
         let new = |seen: &Seen| match seen.questions.as_slice() {
             [one] if Some(one.key) != before => Some(one.clone()),
             _ => None,
@@ -111,7 +117,7 @@ impl Console {
         self.until("a question", new).await
     }
 
-    async fn reply(&self, ticket: u64) -> ToolResponse {
+    pub async fn reply(&self, ticket: u64) -> ToolResponse {
         let of = |seen: &Seen| seen.replies.iter().find(|(found, _)| *found == ticket).map(|(_, reply)| reply.clone());
         self.until("a reply", of).await
     }

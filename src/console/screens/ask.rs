@@ -1,5 +1,8 @@
 //! A question of a screen before it does something: what it is about, the ways to go, nothing picked. A letter picks,
-//! Enter does it, Esc goes back. It sends nothing by itself.
+//! Enter does it, Esc goes back. What does not fit scrolls, and nothing is done before every line was on the screen. It
+//! sends nothing by itself.
+
+use std::cell::Cell;
 
 use crossterm::event::KeyCode;
 use ratatui::layout::{Position, Rect};
@@ -34,6 +37,24 @@ pub struct Ask<T> {
     /// The ways to go.
     pub ways: Vec<Way<T>>,
     picked: Option<usize>,
+    /// The first line of the facts that is wanted on the screen.
+    first: usize,
+    /// What was on the screen so far; drawing alone knows it.
+    shown: Cell<Option<Shown>>,
+}
+
+/// What of the facts was on the screen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shown {
+    /// Lines of all facts, at the width they were drawn in.
+    of: usize,
+    width: u16,
+    /// Lines that there is room for.
+    room: usize,
+    /// The first line that stands there now.
+    first: usize,
+    /// All lines before this one have stood there.
+    seen: usize,
 }
 
 /// What came of a key or a click.
@@ -50,7 +71,7 @@ pub enum Asked<T> {
 impl<T: Clone> Ask<T> {
     /// A question with nothing picked.
     pub fn new(title: impl Into<String>, facts: Vec<Row>, ways: Vec<Way<T>>) -> Self {
-        Self { title: title.into(), facts, ways, picked: None }
+        Self { title: title.into(), facts, ways, picked: None, first: 0, shown: Cell::new(None) }
     }
 
     /// What a key comes to.
@@ -58,6 +79,11 @@ impl<T: Clone> Ask<T> {
         match key.code {
             KeyCode::Esc => Asked::Closed,
             KeyCode::Enter => self.done(),
+            KeyCode::Down | KeyCode::PageDown | KeyCode::Up | KeyCode::PageUp => {
+                let step = if matches!(key.code, KeyCode::Down | KeyCode::Up) { 1 } else { self.page() };
+                self.scroll(step, matches!(key.code, KeyCode::Down | KeyCode::PageDown));
+                Asked::Open
+            }
             KeyCode::Char(letter) if key.modifiers.is_empty() => {
                 if let Some(at) = self.ways.iter().position(|way| way.letter == letter) {
                     self.picked = Some(at);
@@ -85,11 +111,49 @@ impl<T: Clone> Ask<T> {
         Asked::Open
     }
 
-    fn done(&self) -> Asked<T> {
-        match self.picked.and_then(|at| self.ways.get(at)) {
+    fn done(&mut self) -> Asked<T> {
+        let way = self.picked.and_then(|at| self.ways.get(at));
+        match way.filter(|_| self.is_read()) {
             Some(way) => Asked::Do(way.then.clone()),
-            None => Asked::Open,
+            None => {
+                // What was not on the screen yet is what comes next.
+                if !self.is_read() {
+                    self.scroll(self.page(), true);
+                }
+                Asked::Open
+            }
         }
+    }
+
+    /// Whether every line of the facts has been on the screen.
+    fn is_read(&self) -> bool {
+        self.shown.get().is_some_and(|shown| shown.seen >= shown.of)
+    }
+
+    fn page(&self) -> usize {
+        self.shown.get().map_or(1, |shown| shown.room.max(1))
+    }
+
+    fn scroll(&mut self, lines: usize, down: bool) {
+        let Some(shown) = self.shown.get() else { return };
+        let last = shown.of.saturating_sub(shown.room);
+        let first = if down { shown.first.saturating_add(lines) } else { shown.first.saturating_sub(lines) };
+        self.first = first.min(last);
+    }
+
+    /// Notes what is drawn now: from which line, and for how many lines there is room.
+    fn show(&self, of: usize, width: u16, height: u16) -> Shown {
+        let height = usize::from(height);
+        // Where they do not all fit, a line says so.
+        let room = if of > height { height.saturating_sub(1) } else { height };
+        let first = self.first.min(of.saturating_sub(room));
+        // Broken into other lines than before, they are read anew.
+        let before = self.shown.get().filter(|shown| (shown.of, shown.width) == (of, width));
+        let before = before.map_or(0, |shown| shown.seen);
+        let seen = if first <= before { before.max((first + room).min(of)) } else { before };
+        let shown = Shown { of, width, room, first, seen };
+        self.shown.set(Some(shown));
+        shown
     }
 
     fn place(&self, area: Rect) -> Rect {
@@ -115,7 +179,16 @@ impl<T: Clone> Ask<T> {
         let inner = self.inside(area);
         let below = u16::try_from(self.ways.len() + 1).unwrap_or(u16::MAX).min(inner.height);
         let facts = Rect { height: inner.height - below, ..inner };
-        rows(pen, facts, &wrapped(self.facts.clone(), usize::from(inner.width)));
+        let lines = wrapped(self.facts.clone(), usize::from(inner.width));
+        let shown = self.show(lines.len(), inner.width, facts.height);
+        let standing: Vec<Row> = lines.into_iter().skip(shown.first).take(shown.room).collect();
+        rows(pen, facts, &standing);
+        if shown.of > shown.room && facts.height > 0 {
+            let (above, below) = (shown.first, shown.of - shown.room - shown.first);
+            let words = format!("▼ {below} more lines, ▲ {above} above: the arrows scroll");
+            let role = if self.is_read() { Role::TextDim } else { Role::StateCare };
+            pen.text(line(facts, facts.height - 1), facts.x, &words, role);
+        }
         let ways = Rect { y: inner.y + facts.height, height: below, ..inner };
         for (at, way) in self.ways.iter().enumerate() {
             let picked = self.picked == Some(at);
@@ -125,6 +198,7 @@ impl<T: Clone> Ask<T> {
             pen.pieces(line(ways, u16::try_from(at).unwrap_or(u16::MAX)), &pieces);
         }
         let (enter, role) = match self.picked {
+            _ if !self.is_read() => (" shows the rest; nothing is done before", Role::StateCare),
             Some(_) => (" does it", Role::Dialog),
             None => (" does what is picked; nothing is picked", Role::TextDim),
         };
@@ -154,9 +228,51 @@ mod tests {
         Ask::new("Sure?", vec![Row::new("one fact", Role::Text)], vec![way('r', 1), way('s', 2)])
     }
 
+    fn drawn(ask: &Ask<u8>, area: Rect) -> String {
+        let theme = crate::console::theme::Theme::load("dark", None).unwrap().0;
+        let mut buffer = ratatui::buffer::Buffer::empty(area);
+        ask.draw(&mut Pen { buffer: &mut buffer, theme: &theme }, area);
+        buffer.content.iter().map(ratatui::buffer::Cell::symbol).collect()
+    }
+
+    #[test]
+    fn nothing_is_done_before_every_fact_was_on_the_screen() {
+        let facts = (0..20).map(|at| Row::new(format!("fact {at:02}"), Role::Text)).collect();
+        let mut ask = Ask::new("Sure?", facts, vec![Way { letter: 's', words: "do it".to_owned(), then: 2 }]);
+        assert_eq!(ask.key(key(KeyCode::Char('s'))), Asked::Open);
+        assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open, "nobody has seen any of it");
+        // Twelve lines: six of the facts, one that says so, the way, the last line, the edges.
+        let area = Rect::new(0, 0, 60, 11);
+        let mut on_screen = std::collections::BTreeSet::new();
+        let mut enters = 0;
+        loop {
+            let text = drawn(&ask, area);
+            on_screen.extend((0..20).filter(|at| text.contains(&format!("fact {at:02}"))));
+            assert!(text.contains("more lines"), "{text}");
+            match ask.key(key(KeyCode::Enter)) {
+                Asked::Open => enters += 1,
+                done => break assert_eq!(done, Asked::Do(2)),
+            }
+            assert!(enters < 20, "it can be read to its end");
+        }
+        assert_eq!(on_screen.len(), 20, "{on_screen:?}");
+        assert!(enters > 1);
+    }
+
+    #[test]
+    fn what_has_no_room_at_all_is_not_done() {
+        let mut ask = ask();
+        for _ in 0..5 {
+            drawn(&ask, Rect::new(0, 0, 60, 4));
+            ask.key(key(KeyCode::Char('r')));
+            assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open);
+        }
+    }
+
     #[test]
     fn nothing_is_done_that_was_not_picked() {
         let mut ask = ask();
+        drawn(&ask, Rect::new(0, 0, 80, 24));
         assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open);
         assert_eq!(ask.key(key(KeyCode::Char('q'))), Asked::Open);
         assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open);
@@ -169,6 +285,7 @@ mod tests {
     fn a_mouse_picks_and_does_too() {
         let area = Rect::new(0, 0, 80, 24);
         let mut ask = ask();
+        drawn(&ask, area);
         let inner = ask.inside(area);
         let at = |x, y| Position { x, y };
         assert_eq!(ask.click(at(inner.x + 1, inner.bottom() - 1), area), Asked::Open, "nothing is picked");

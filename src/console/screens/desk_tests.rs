@@ -14,7 +14,7 @@ use super::portfolio::Portfolio;
 use super::tools::Tools;
 use super::trade::Trade;
 use super::{Heard, Known, ScreenView, Wish, holder};
-use crate::base::id::{CallId, GolemId};
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{CapabilityTier, Category, Phase};
 use crate::base::text::{SafeText, corpus};
 use crate::base::units::TokenAmount;
@@ -220,6 +220,22 @@ fn calls(wishes: &[Wish]) -> Vec<(u32, String, Value, bool)> {
             Command::Call { ticket, tool, params, dry_run, .. } => {
                 Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), *dry_run))
             }
+            // A write of the trade screen signs nothing before it is committed.
+            Command::Offer { ticket, tool, params } => {
+                Some((holder(*ticket).unwrap().1, tool.clone(), params.clone(), true))
+            }
+            _ => None,
+        },
+        _ => None,
+    };
+    wishes.iter().filter_map(of).collect()
+}
+
+/// What is committed by these wishes: permit and hash.
+fn commits(wishes: &[Wish]) -> Vec<(String, B256)> {
+    let of = |wish: &Wish| match wish {
+        Wish::Send(command) => match command.as_ref() {
+            Command::Commit { permit_id, simulation_hash, .. } => Some((permit_id.to_string(), *simulation_hash)),
             _ => None,
         },
         _ => None,
@@ -287,6 +303,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     assert!(notice(&said) && !screen.takes_text());
     world.feed.intents[0].1.status = IntentStatus::Expired;
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
+    drawn(&screen, &world, AREA);
     let done = calls(&typed(&mut screen, &world, "r\n"));
     let id = samples::intent().intent_id.to_string();
     assert!(
@@ -295,6 +312,7 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     );
     screen.act(Action::Down, &world.known(), AREA);
     screen.act(Action::CancelSelected, &world.known(), AREA);
+    drawn(&screen, &world, AREA);
     let done = calls(&typed(&mut screen, &world, "c\n"));
     let hash = samples::order(DecayUnit::Seconds).order_hash.to_string();
     assert!(

@@ -5,6 +5,7 @@
 mod answer;
 mod choices;
 
+use alloy::primitives::B256;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
@@ -14,7 +15,7 @@ use answer::{events_of, offer_rows, permit};
 
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
-use crate::base::id::CallId;
+use crate::base::id::{CallId, PermitId};
 use crate::base::model::{CapabilityTier, Category};
 use crate::base::text::{SafeText, width};
 use crate::console::keymap::{Action, Key};
@@ -53,6 +54,25 @@ struct Preview {
     response: Box<ToolResponse>,
 }
 
+impl Preview {
+    /// What this preview, and nothing else, is committed by.
+    fn bound(&self) -> Option<Bound> {
+        let permit = permit(&self.response)?;
+        let field = |name: &str| permit.get(name).and_then(Value::as_str);
+        Some(Bound {
+            permit_id: field("permit_id")?.parse().ok()?,
+            simulation_hash: field("simulation_hash")?.parse().ok()?,
+        })
+    }
+}
+
+/// Names exactly one preview: its bytes, its bounds, its rules.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Bound {
+    permit_id: PermitId,
+    simulation_hash: B256,
+}
+
 /// The screen.
 #[derive(Debug, Default)]
 pub struct Trade {
@@ -72,7 +92,7 @@ pub struct Trade {
     previewing: Option<(u32, Value)>,
     deed: Option<CallId>,
     deed_response: Option<Box<ToolResponse>>,
-    ask: Option<Ask<Value>>,
+    ask: Option<Ask<Bound>>,
     sent: u32,
     purposes: Vec<(u32, Purpose)>,
     remark: Option<String>,
@@ -139,22 +159,21 @@ impl Trade {
         }
     }
 
-    fn call(&mut self, purpose: Purpose, tool: &str, params: Value, dry_run: bool) -> Wish {
+    /// The ticket of what is sent next, for this purpose.
+    fn next_ticket(&mut self, purpose: Purpose) -> u64 {
         self.sent = self.sent.wrapping_add(1);
         // Old answers that never came are forgotten.
         if self.purposes.len() > 64 {
             self.purposes.remove(0);
         }
         self.purposes.push((self.sent, purpose));
-        Wish::Send(Box::new(Command::Call {
-            ticket: ticket(ScreenId::Trade, self.sent),
-            tool: tool.to_owned(),
-            params,
-            dry_run,
-            // A deed is asked for once, whatever happens to the message that asks.
-            idempotency_key: (purpose == Purpose::Deed)
-                .then(|| format!("trade-{:016x}-{}", self.last_quote_millis, self.sent)),
-        }))
+        ticket(ScreenId::Trade, self.sent)
+    }
+
+    /// Calls a tool that signs nothing.
+    fn call(&mut self, purpose: Purpose, tool: &str, params: Value) -> Wish {
+        let (ticket, tool) = (self.next_ticket(purpose), tool.to_owned());
+        Wish::Send(Box::new(Command::Call { ticket, tool, params, dry_run: true, idempotency_key: None }))
     }
 
     /// The quote that fits what is typed, where the tool trades one token for another.
@@ -188,7 +207,7 @@ impl Trade {
         self.last_quote_millis = now_millis;
         self.quoted = params.clone();
         self.quote = Some(QuoteModel::asked(now_millis, QUOTE_TOOL, params.clone()));
-        Some(self.call(Purpose::Quote, QUOTE_TOOL, params, false))
+        Some(self.call(Purpose::Quote, QUOTE_TOOL, params))
     }
 
     /// Goes on: a read is called, a write is previewed, a preview that fits what is typed is asked about.
@@ -213,24 +232,30 @@ impl Trade {
         let name = tool.name.to_string();
         if tool.capability == CapabilityTier::Read {
             self.preview = None;
-            return vec![self.ask_preview(&name, params, false)];
+            return vec![self.ask_preview(&name, params, true)];
         }
         if known.watch_only {
             return notice("nothing can be done from here: this console only watches");
         }
         if self.offered(&params, known) {
-            self.ask_to_do(known, params);
+            self.ask_to_do(known);
             return Vec::new();
         }
         self.preview = None;
         self.deed = None;
         self.deed_response = None;
-        vec![self.ask_preview(&name, params, true)]
+        vec![self.ask_preview(&name, params, false)]
     }
 
-    /// Asks for a preview and remembers of what: an answer counts for exactly that.
-    fn ask_preview(&mut self, tool: &str, params: Value, dry_run: bool) -> Wish {
-        let wish = self.call(Purpose::Preview, tool, params.clone(), dry_run);
+    /// Asks for a read's answer, or for a write's preview, which is held until it is committed or its time is over; and
+    /// remembers of what: an answer counts for exactly that.
+    fn ask_preview(&mut self, tool: &str, params: Value, reads: bool) -> Wish {
+        let wish = if reads {
+            self.call(Purpose::Preview, tool, params.clone())
+        } else {
+            let (ticket, tool) = (self.next_ticket(Purpose::Preview), tool.to_owned());
+            Wish::Send(Box::new(Command::Offer { ticket, tool, params: params.clone() }))
+        };
         self.previewing = Some((self.sent, params));
         wish
     }
@@ -246,36 +271,38 @@ impl Trade {
         let Some(preview) = &self.preview else { return false };
         let holds = permit(&preview.response).and_then(|permit| permit.get("expires_at")).and_then(Value::as_u64);
         preview.params == *params
+            && preview.bound().is_some()
             && preview.response.status == Status::Simulated
             && holds.is_some_and(|until| until > known.now_millis)
     }
 
-    fn ask_to_do(&mut self, known: &Known<'_>, params: Value) {
+    fn ask_to_do(&mut self, known: &Known<'_>) {
         let Some(preview) = &self.preview else { return };
+        let Some(bound) = preview.bound() else { return };
         let mut facts = offer_rows(&preview.response, Moment { millis: known.now_millis, motion: known.motion });
         let money = known.page.network.as_ref().map_or("", |network| network.money.words());
         facts.insert(0, Row::new(format!("▐ {money} ▌"), Role::StateCare).kept());
         facts.push(Row::new(
-            "It is simulated again before it is signed; outside its bounds nothing is signed.",
+            "Exactly this is signed, or nothing: it is simulated again first, and must keep these bounds.",
             Role::TextDim,
         ));
         let words = "do it: check again, sign, send".to_owned();
-        self.ask = Some(Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: params }]));
+        self.ask = Some(Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: bound }]));
     }
 
-    fn settle(&mut self, asked: Asked<Value>) -> Vec<Wish> {
+    fn settle(&mut self, asked: Asked<Bound>) -> Vec<Wish> {
         match asked {
             Asked::Open => Vec::new(),
             Asked::Closed => {
                 self.ask = None;
                 Vec::new()
             }
-            Asked::Do(params) => {
+            Asked::Do(Bound { permit_id, simulation_hash }) => {
                 self.ask = None;
                 // One preview, one deed: what was done must be previewed again before it is done again.
                 self.preview = None;
-                let Some(tool) = self.tools.get(self.chosen).cloned() else { return Vec::new() };
-                vec![self.call(Purpose::Deed, &tool, params, false)]
+                let ticket = self.next_ticket(Purpose::Deed);
+                vec![Wish::Send(Box::new(Command::Commit { ticket, permit_id, simulation_hash }))]
             }
         }
     }

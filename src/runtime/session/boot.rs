@@ -7,6 +7,7 @@ use std::sync::atomic::AtomicU64;
 use tokio::sync::{mpsc, watch};
 
 use super::asking::OwnQuestions;
+use super::offers::Offers;
 use super::stage::Stage;
 use super::tally::Tally;
 use super::time::UNHURRIED;
@@ -23,6 +24,7 @@ use crate::custody::RevocableAccount;
 use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
 use crate::golem::archetype::Archetypes;
+use crate::golem::brain::Choice;
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::News;
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
@@ -92,7 +94,8 @@ pub(super) async fn boot(
             }
             let (guardian, paper) = (options.guardian.clone(), options.paper);
             let phase = phase_now.clone();
-            let hands = Hands { phase, approve: ApprovalMode::Ask, guardian, paper, ..Hands::of(account) };
+            let looks_only = options.watch;
+            let hands = Hands { phase, approve: ApprovalMode::Ask, guardian, paper, looks_only, ..Hands::of(account) };
             let made = runtime::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
             Some(made.await.map_err(told)?)
         }
@@ -138,9 +141,12 @@ pub(super) async fn boot(
         keeper: acting.as_ref().map(|_| Arc::clone(rules.keeper())),
         rules: acting.as_ref().map(|_| rules),
         own: OwnQuestions::default(),
+        offers: Offers::default(),
         tally: Arc::new(std::sync::Mutex::new(Tally::default())),
         holdings: watch::Sender::new(Vec::new()),
         stop: watch::Sender::new(None),
+        in_force: watch::Sender::new(None),
+        allowances: watch::Sender::new(Vec::new()),
         revocation,
         on_death: config.on_death.value,
         has_own_time: options.time.is_some(),
@@ -156,6 +162,7 @@ pub(super) async fn boot(
         fabric,
         world,
         sandbox,
+        led_by_program: Choice::is_program(&config.golem),
         shared: Shared::new(ledger.store.clone()),
         ledger,
         network,

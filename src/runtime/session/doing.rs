@@ -37,6 +37,9 @@ const SHOCK_BLOCKS: u64 = 10;
 /// The longest that a standing approval may last, in milliseconds: a day.
 const MOST_GRANT: u64 = 86_400_000;
 
+/// Said to whatever would begin anew.
+const ENDS: &str = "nothing new begins: the session ends";
+
 /// What there is to say of a command: it was carried out, or not. `None`: other news says it.
 type Outcome = Option<Result<String, String>>;
 
@@ -75,10 +78,18 @@ impl Stage {
         match command {
             Command::Call { ticket, tool, params, dry_run, idempotency_key } => {
                 if *self.leaving.borrow() {
-                    return Some(Err("nothing new begins: the session ends".to_owned()));
+                    return Some(Err(ENDS.to_owned()));
                 }
                 self.call(ticket, Call { idempotency_key, dry_run, ..Call::new(tool, Input::Json(params)) }).await;
                 None
+            }
+            Command::Offer { .. } | Command::Commit { .. } if *self.leaving.borrow() => Some(Err(ENDS.to_owned())),
+            Command::Offer { ticket, tool, params } => {
+                self.offer(ticket, Call::new(tool, Input::Json(params))).await;
+                None
+            }
+            Command::Commit { ticket, permit_id, simulation_hash } => {
+                self.commit(ticket, permit_id, simulation_hash).await.err().map(Err)
             }
             Command::Cancel { call_id } => {
                 let cancelled = self.operator.cancel(call_id) || self.golem.cancel(call_id);
@@ -89,12 +100,8 @@ impl Stage {
                 })
             }
             Command::Answer { key, answer } => Some(self.answer(key, answer).await),
-            Command::Hold => Some(self.brake.hold().map(|()| "held: nothing new is signed".to_owned())),
-            Command::ReleaseHold => Some(self.release()),
-            Command::Raise { level, reason } => {
-                let raised = self.brake.choose(level, reason.as_str());
-                Some(raised.map(|now| format!("the stop ladder is at {}", now.level().map_or("nothing", name))))
-            }
+            // Carried out before it comes here; see `brake`.
+            stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.brake.obey(&stop),
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
             Command::AskToLeavePaper => {
                 let on = self.paper.as_ref().is_some_and(crate::engine::Paper::on);
@@ -173,9 +180,8 @@ impl Stage {
     async fn answer(self: &Arc<Self>, key: QuestionKey, answer: OperatorAnswer) -> Result<String, String> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
-            // The stop comes first: whatever becomes of the answer, nothing is signed after it.
-            let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
-            self.brake.raise(StopLevel::Halt, reason)?;
+            // It has come before the answer already; what failed there is said here.
+            self.brake.refuse_all(reason)?;
         }
         let told = match key {
             QuestionKey::Action(permit) if self.is_asked_here(permit) => self.answer_action(permit, answer),
@@ -205,18 +211,35 @@ impl Stage {
     }
 
     /// Takes to the desk what was answered in other programs on this ledger.
-    pub(super) async fn hear_answers(&self) {
+    pub(super) async fn hear_answers(&self, watched: &mut Watched) {
         let heard = match self.shared.take().await {
             Ok(heard) => heard,
             Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
         };
         for Heard { permit_id, answer, by } in heard {
-            let (done, words) = match self.answer_action(permit_id, answer) {
+            let taken = match self.only_here(answer.kind()) {
+                Some(why) => Err(why.to_owned()),
+                None => self.answer_action(permit_id, answer),
+            };
+            // Where it was not taken the question is still open, and the others have to see it again.
+            watched.laid.clear();
+            let (done, words) = match taken {
                 Ok(said) => (true, format!("{said}, in another program ({by})")),
                 Err(why) => (false, format!("answered in another program ({by}), and not taken: {why}")),
             };
             tell(&self.news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
         }
+    }
+
+    /// Why an answer of this kind counts only where the question is asked. A program that leads here runs as the operator's
+    /// user and can write to the ledger: what lets something through could be its own word. A refusal is heard from
+    /// anywhere.
+    pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
+        let lets_through = match kind {
+            AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
+        };
+        (self.led_by_program && lets_through).then_some("a program leads there: say yes in the console that asks")
     }
 
     /// An edited amount may only be smaller: the operator agrees to less, never to more.
@@ -267,6 +290,10 @@ impl Stage {
             }
             Own::LeavePaper => {
                 let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
+                // What an earlier run has left was not touched so far; it is looked after before anything new is signed.
+                if let Some(pipeline) = &self.pipeline {
+                    pipeline.recover().await.map_err(|refusal| format!("paper mode stays on: {}", refusal.message))?;
+                }
                 paper.turn(false);
                 Ok("paper mode is off: from now on things are signed".to_owned())
             }
@@ -286,20 +313,6 @@ impl Stage {
                 Ok("the failure breaker is closed".to_owned())
             }
         }
-    }
-
-    /// Takes back one's own hold, and no other stop.
-    fn release(&self) -> Result<String, String> {
-        let own = self.brake.own.borrow().clone().ok_or("there is no hold of this console")?;
-        let now = self.brake.file.release(&own).map_err(|error| error.to_string())?;
-        self.brake.own.send_replace(None);
-        Ok(match now {
-            InForce::None => "the hold is released".to_owned(),
-            InForce::Stop(stop) => {
-                format!("the hold is released; the stop before it, {}, is in force again", stop.level)
-            }
-            InForce::Garbled { why } => why,
-        })
     }
 
     fn ask_to_lower(&self, to: Option<StopLevel>) -> Result<String, String> {
@@ -419,10 +432,6 @@ impl Stage {
         }
         left
     }
-}
-
-fn name(level: StopLevel) -> &'static str {
-    level.as_str()
 }
 
 fn answered(answer: &OperatorAnswer) -> String {

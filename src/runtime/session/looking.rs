@@ -55,7 +55,7 @@ impl Stage {
             Err(why) => (None, Some(SafeText::clean(&why, 300))),
         };
         let own = self.brake.own.borrow().clone();
-        let stop = match &watched.stop {
+        let stop = match self.in_force.borrow().as_ref() {
             None | Some(InForce::None) => None,
             Some(InForce::Stop(stop)) => Some(StopNow {
                 level: stop.level,
@@ -87,7 +87,7 @@ impl Stage {
             holdings,
             equity: equity.or_else(|| self.tally().equity()),
             all_priced,
-            allowances: watched.allowances.clone(),
+            allowances: self.allowances.borrow().clone(),
             grants: self.grants(),
             running: u32::try_from(self.running.load(Ordering::SeqCst)).unwrap_or(u32::MAX),
         }

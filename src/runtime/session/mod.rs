@@ -8,7 +8,9 @@
 //! | `stage` | everything that stands while the session runs |
 //! | `watching` | what is followed: events, blocks, health, stop file, policy, questions |
 //! | `looking` | the snapshot, and queries |
+//! | `brake` | stops, which wait for nothing: commands pass by it first |
 //! | `doing` | commands |
+//! | `offers` | writes by hand: previewed, held, committed |
 //! | `dying` | what is done when the Golem has died |
 //! | `asking` | questions that are no action's: looser rules, lower stops |
 //! | `cues` | what happens around the Golem in a show |
@@ -17,10 +19,12 @@
 
 mod asking;
 mod boot;
+mod brake;
 mod cues;
 mod doing;
 mod dying;
 mod looking;
+mod offers;
 mod stage;
 mod tally;
 mod time;
@@ -28,23 +32,23 @@ mod watching;
 
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 
 use super::actor::{Actor, Living};
-use super::handle::{Command, Handle, LeaveMode, News, Sent, SessionEnd};
+use super::handle::{COMMANDS_WAITING, Command, Handle, LeaveMode, News, Sent, SessionEnd};
 use super::market::model::Update;
 use crate::base::clock::{Clock, SimulatedClock, SystemClock};
 use crate::base::config::Config;
 use crate::base::id::GolemId;
-use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::custody::Password;
 use crate::golem::{archetype, brain, scenario, scenario::Scenario};
-use crate::runtime::data::DataFolder;
 use crate::safety::guardian::Guardian;
-use crate::safety::stop::{InForce, Stop, StopFile};
 
+pub use brake::HOLD_REASON;
 pub use time::{Pace, TimeOptions};
+
+use brake::Brake;
 
 /// How a session is opened.
 #[derive(Debug, Clone)]
@@ -123,60 +127,18 @@ impl Session {
     }
 }
 
-/// What can be done about a stop before anything else stands, and from everywhere afterwards.
-#[derive(Debug, Clone)]
-struct Brake {
-    file: StopFile,
-    clock: Arc<dyn Clock>,
-    /// The hold this session set, so that it can take back exactly that one.
-    own: watch::Sender<Option<Stop>>,
-}
-
-impl Brake {
-    fn of(config: &Config, clock: Arc<dyn Clock>) -> Self {
-        Self { file: StopFile::in_folder(DataFolder::of(config).root()), clock, own: watch::Sender::new(None) }
-    }
-
-    /// Raises the ladder; the answer says what is in force now.
-    fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
-        self.file.raise(level, reason, "operator", self.clock.now_millis()).map_err(|error| error.to_string())
-    }
-
-    /// Makes a choice of one's own hold, or raises the ladder where there is none. From a hold down to a lower level in
-    /// one write: between the two nothing is let through. What was in force before the hold stays where it is higher.
-    fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
-        let held = self.own.send_replace(None).filter(|own| self.file.read() == InForce::Stop(own.clone()));
-        let Some(own) = held.filter(|own| level < own.level) else { return self.raise(level, reason) };
-        let done = if own.over.as_ref().map(|over| over.level) >= Some(level) {
-            self.file.release(&own)
-        } else {
-            self.file.lower(&InForce::Stop(own), Some(level), reason, "operator", self.clock.now_millis())
-        };
-        done.map_err(|error| error.to_string())
-    }
-
-    /// Stops new signatures at once, and remembers the stop as one's own.
-    fn hold(&self) -> Result<(), String> {
-        let before = self.file.read();
-        let now = self.raise(StopLevel::Halt, HOLD_REASON)?;
-        if let (InForce::Stop(stop), true) = (&now, now != before) {
-            self.own.send_replace(Some(stop.clone()));
-        }
-        Ok(())
-    }
-}
-
-/// The reason that a hold carries.
-pub const HOLD_REASON: &str = "held by the operator: no choice made yet";
-
 async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end: SessionEnd) {
-    let SessionEnd { mut commands, news } = end;
+    let SessionEnd { commands: arriving, news } = end;
     let simulated = options.time.map(|_| SimulatedClock::at(time::BEGINS_AT));
     let clock: Arc<dyn Clock> = match &simulated {
         Some(simulated) => Arc::new(simulated.clone()),
         None => Arc::new(SystemClock),
     };
     let brake = Brake::of(&config, clock.clone());
+    // Stops are carried out as they arrive; everything else waits its turn behind them.
+    let (passed_on, mut commands) = mpsc::channel(COMMANDS_WAITING);
+    let front = brake::Front { brake: brake.clone(), watch_only: options.watch, golem_id: options.golem_id.clone() };
+    tokio::spawn(front.stand(arriving, passed_on, news.clone()));
     let mut booting = Box::pin(boot::boot(&config, &options, clock, brake.clone(), news.clone()));
     let stage = loop {
         tokio::select! {
@@ -187,7 +149,7 @@ async fn run(config: Config, options: SessionOptions, actor: Box<dyn Actor>, end
                     return wait_for_leave(&mut commands, &news).await;
                 }
             },
-            sent = commands.recv() => if while_booting(sent, &options, &brake, &news).await {
+            sent = commands.recv() => if while_booting(sent, &options, &news).await {
                 return;
             },
         }
@@ -209,25 +171,17 @@ async fn wait_for_leave(commands: &mut mpsc::Receiver<Sent>, news: &mpsc::Sender
 }
 
 /// A command that comes while the network boots; true: leave.
-async fn while_booting(sent: Option<Sent>, options: &SessionOptions, brake: &Brake, news: &mpsc::Sender<News>) -> bool {
+async fn while_booting(sent: Option<Sent>, options: &SessionOptions, news: &mpsc::Sender<News>) -> bool {
     let Some(sent) = sent else { return true };
-    let told = match sent.command {
+    let words = match sent.command {
         Command::Leave(LeaveMode::Finish | LeaveMode::CancelOrders | LeaveMode::Now) => {
             tell(news, News::Left(Box::default())).await;
             return true;
         }
-        _ if options.watch => Err("this console only watches".to_owned()),
-        Command::Hold => brake.hold().map(|()| "held: nothing new is signed".to_owned()),
-        Command::Raise { level, reason } => {
-            brake.raise(level, reason.as_str()).map(|_| format!("the stop ladder is at {level}"))
-        }
-        _ => Err("the network is still coming up".to_owned()),
+        _ if options.watch => "this console only watches",
+        _ => "the network is still coming up",
     };
-    let (done, words) = match told {
-        Ok(words) => (true, words),
-        Err(words) => (false, words),
-    };
-    tell(news, News::Told { done, words: SafeText::clean(&words, 400) }).await;
+    tell(news, News::Told { done: false, words: SafeText::clean(words, 400) }).await;
     false
 }
 
@@ -235,6 +189,3 @@ async fn while_booting(sent: Option<Sent>, options: &SessionOptions, brake: &Bra
 async fn tell(news: &mpsc::Sender<News>, what: News) {
     let _gone = news.send(what).await;
 }
-
-#[cfg(test)]
-mod tests;

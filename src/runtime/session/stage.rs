@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, interval, timeout};
 
 use super::asking::OwnQuestions;
+use super::offers::Offers;
 use super::tally::Tally;
 use super::{Brake, SessionOptions, tell};
 use crate::base::clock::{Clock, SimulatedClock};
@@ -24,16 +25,17 @@ use crate::golem::archetype::Archetypes;
 use crate::golem::scenario::Scenario;
 use crate::runtime::actor::{Actor, Script, Seat};
 use crate::runtime::data::Ledger;
-use crate::runtime::handle::{ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
+use crate::runtime::handle::{AllowanceNow, ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
 use crate::runtime::market::model::Network;
 use crate::runtime::questions::shared::Shared;
 use crate::safety::approval::ApprovalDesk;
 use crate::safety::operator::OperatorRules;
 use crate::safety::pipeline::Pipeline;
 use crate::safety::policy::Keeper;
+use crate::safety::stop::InForce;
 use crate::sandbox::Sandbox;
 
-/// How often stop file and policy are looked at, and the snapshot is made.
+/// How often policy and questions are looked at, and the snapshot is made.
 const LOOK: Duration = Duration::from_millis(200);
 /// How long what is signed is waited for on leaving.
 const SETTLING: Duration = Duration::from_secs(90);
@@ -57,9 +59,15 @@ pub(super) struct Stage {
     pub keeper: Option<Arc<Keeper>>,
     pub rules: Option<Arc<OperatorRules>>,
     pub own: OwnQuestions,
+    /// Previews that wait for the operator's word.
+    pub offers: Offers,
     pub tally: Arc<Mutex<Tally>>,
     pub holdings: watch::Sender<Vec<ChainHoldings>>,
     pub stop: watch::Sender<Option<StopLevel>>,
+    /// What the stop file said when it was looked at last.
+    pub in_force: watch::Sender<Option<InForce>>,
+    /// What others may take, as it was read last.
+    pub allowances: watch::Sender<Vec<AllowanceNow>>,
     /// Takes the Golem's hands away.
     pub revocation: Option<Revocation>,
     /// What becomes of its holdings when it dies.
@@ -84,6 +92,8 @@ pub(super) struct Stage {
     pub world: Arc<World>,
     pub sandbox: Option<Sandbox>,
     pub ledger: Ledger,
+    /// Whether a program of its own leads here: one that can write to the ledger like any program of this user.
+    pub led_by_program: bool,
     /// What all programs on this ledger ask.
     pub shared: Shared,
     pub network: Network,
@@ -121,6 +131,10 @@ impl Stage {
         let telling = tokio::spawn(super::watching::events(Arc::clone(&stage), events, closing));
         super::watching::chains(&stage, &mut tasks);
         tell(&stage.news, News::Ready(Box::new(stage.ready(&options)))).await;
+        // Whoever lives here finds the stop in force.
+        stage.look_at_stop();
+        tasks.spawn(super::watching::stop(Arc::clone(&stage)));
+        tasks.spawn(super::watching::allowances(Arc::clone(&stage)));
         let seat = Seat {
             golem_id: stage.golem_id.clone(),
             executor: stage.golem.clone(),
@@ -149,6 +163,7 @@ impl Stage {
         let mut look = interval(LOOK);
         look.set_missed_tick_behavior(MissedTickBehavior::Skip);
         let mut desk = stage.desk.as_ref().map(ApprovalDesk::watch);
+        let mut stopped = stage.in_force.subscribe();
         let mode = loop {
             tokio::select! {
                 sent = commands.recv() => match sent {
@@ -159,6 +174,8 @@ impl Stage {
                     },
                 },
                 () = changed(desk.as_mut()) => stage.tell_questions(&mut watched).await,
+                // Its sender is the stage's own.
+                Ok(()) = stopped.changed() => stage.look_around(&mut watched).await,
                 _ = look.tick() => stage.look_around(&mut watched).await,
             }
         };
@@ -204,20 +221,30 @@ impl Stage {
             desk.withdraw_all("the operator leaves");
         }
         self.own.clear();
+        self.offers.clear();
         if mode == LeaveMode::Now {
             if let Some(life) = life {
                 life.abort();
             }
             return;
         }
-        if mode == LeaveMode::CancelOrders {
-            self.cancel_orders(None).await;
-        }
-        let ends = Instant::now() + SETTLING;
+        let mut cancelling = (mode == LeaveMode::CancelOrders).then(|| {
+            let stage = Arc::clone(self);
+            tokio::spawn(async move {
+                // How many could not be is in the farewell's remarks.
+                let _left = stage.cancel_orders(None).await;
+            })
+        });
+        let mut ends = Instant::now() + SETTLING;
         let mut life = life;
         loop {
             let alive = life.as_ref().is_some_and(|life| !life.is_finished());
-            if !alive && self.running.load(Ordering::SeqCst) == 0 {
+            let cancels = cancelling.as_ref().is_some_and(|cancelling| !cancelling.is_finished());
+            if cancels {
+                // Each cancellation has an end of its own; what is signed has its time after the last.
+                ends = Instant::now() + SETTLING;
+            }
+            if !alive && !cancels && self.running.load(Ordering::SeqCst) == 0 {
                 return;
             }
             if Instant::now() >= ends {
@@ -237,8 +264,8 @@ impl Stage {
                 Err(_) => {}
             }
         }
-        if let Some(life) = life.take() {
-            life.abort();
+        for unfinished in [life.take(), cancelling.take()].into_iter().flatten() {
+            unfinished.abort();
         }
     }
 }

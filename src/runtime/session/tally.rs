@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::B256;
 
-use crate::base::error::ErrorCategory;
+use crate::base::error::{ErrorCategory, ErrorCode};
 use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
@@ -45,7 +45,9 @@ impl Tally {
             EventKind::ToolError(failed) => {
                 let blocked = failed.error_code.category() == ErrorCategory::RiskBlocked;
                 self.counts.blocked += u64::from(blocked);
-                if let (true, Some(call)) = (blocked, event.call_id) {
+                // An offer that was looked at and not wanted has failed nobody.
+                let taken_back = failed.error_code == ErrorCode::ToolCancelled;
+                if let (true, Some(call)) = (blocked || taken_back, event.call_id) {
                     self.held_back.insert(call);
                 }
             }

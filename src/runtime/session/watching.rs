@@ -7,6 +7,7 @@ use std::time::Duration;
 use alloy::primitives::Address;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
+use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::asking::policy_question;
 use super::stage::Stage;
@@ -32,14 +33,15 @@ use crate::sandbox::SandboxChain;
 pub(super) const WINDOW: usize = 65_536;
 /// Events told at once.
 const AT_ONCE: usize = 512;
-/// Ticks between two readings of what others may take.
-const TICKS_PER_ALLOWANCES: u64 = 20;
+/// How often the stop file is looked at, where nobody rings.
+const LOOK_AT_STOP: Duration = Duration::from_millis(200);
+/// Between two readings of what others may take.
+const ALLOWANCES_EVERY: Duration = Duration::from_secs(4);
 /// How often a chain that is reached over the network is read.
 const REMOTE_READ: Duration = Duration::from_secs(2);
 
 /// What was told last, so that only changes are told.
 pub(super) struct Watched {
-    pub stop: Option<InForce>,
     pub adopted: Option<Adopted>,
     pub policy_fault: Option<SafeText>,
     pub policy_since: Option<(alloy::primitives::B256, u64)>,
@@ -49,14 +51,11 @@ pub(super) struct Watched {
     /// What was laid down for the other programs on this ledger.
     pub laid: Vec<Question>,
     pub snapshot: Option<Snapshot>,
-    pub allowances: Vec<crate::runtime::handle::AllowanceNow>,
-    ticks: u64,
 }
 
 impl Watched {
     pub(super) fn new(stage: &Stage) -> Self {
         Self {
-            stop: None,
             adopted: stage.keeper.as_ref().map(|keeper| keeper.current()),
             policy_fault: None,
             policy_since: None,
@@ -65,8 +64,6 @@ impl Watched {
             questions: Arc::default(),
             laid: Vec::new(),
             snapshot: None,
-            allowances: Vec::new(),
-            ticks: 0,
         }
     }
 }
@@ -109,6 +106,30 @@ pub(super) fn chains(stage: &Arc<Stage>, tasks: &mut JoinSet<()>) {
         let sandbox = stage.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
         tasks.spawn(chain_blocks(Arc::clone(stage), place, sandbox));
         tasks.spawn(chain_health(Arc::clone(stage), chain.network().chain_id, chain.client.health_handle()));
+    }
+}
+
+/// Follows the stop file, beside everything that may take long.
+pub(super) async fn stop(stage: Arc<Stage>) {
+    let mut look = interval(LOOK_AT_STOP);
+    look.set_missed_tick_behavior(MissedTickBehavior::Skip);
+    loop {
+        tokio::select! {
+            _ = look.tick() => {}
+            () = stage.brake.rung.notified() => {}
+        }
+        stage.look_at_stop();
+    }
+}
+
+/// Reads what others may take, over the network and so on a task of its own.
+pub(super) async fn allowances(stage: Arc<Stage>) {
+    loop {
+        // A chain that does not answer leaves what was known; the next reading mends it.
+        if let Some(allowances) = stage.read_allowances().await {
+            stage.allowances.send_replace(allowances);
+        }
+        sleep(ALLOWANCES_EVERY).await;
     }
 }
 
@@ -191,7 +212,7 @@ impl NextHead {
                     *known = now;
                     return now;
                 }
-                tokio::time::sleep(REMOTE_READ).await;
+                sleep(REMOTE_READ).await;
             },
         }
     }
@@ -232,17 +253,9 @@ impl Stage {
 
     /// One look at everything that no channel tells of.
     pub(super) async fn look_around(self: &Arc<Self>, watched: &mut Watched) {
-        self.look_at_stop(watched);
         self.look_at_policy(watched);
-        self.hear_answers().await;
+        self.hear_answers(watched).await;
         self.tell_questions(watched).await;
-        if watched.ticks.is_multiple_of(TICKS_PER_ALLOWANCES) {
-            // A chain that does not answer leaves what was known; the next reading mends it.
-            if let Some(allowances) = self.read_allowances().await {
-                watched.allowances = allowances;
-            }
-        }
-        watched.ticks = watched.ticks.wrapping_add(1);
         let snapshot = self.snapshot(watched);
         let same = watched.snapshot.as_ref().is_some_and(|known| known.says_the_same(&snapshot));
         if !same {
@@ -251,13 +264,15 @@ impl Stage {
         }
     }
 
-    fn look_at_stop(&self, watched: &mut Watched) {
+    /// Reads the stop file, and has everybody know where it says something new.
+    pub(super) fn look_at_stop(&self) {
         let found = self.brake.file.read();
-        if watched.stop.as_ref() == Some(&found) {
+        let known = self.in_force.borrow().clone();
+        if known.as_ref() == Some(&found) {
             return;
         }
-        let before = watched.stop.as_ref().and_then(InForce::level);
-        let first = watched.stop.is_none();
+        let before = known.as_ref().and_then(InForce::level);
+        let first = known.is_none();
         let level = found.level();
         let (by, reason) = match &found {
             InForce::None => (SafeText::default(), SafeText::default()),
@@ -265,8 +280,8 @@ impl Stage {
             InForce::Garbled { why } => (SafeText::clean("an unreadable stop file", 60), SafeText::clean(why, 200)),
         };
         self.own.keep_for(&found);
-        watched.stop = Some(found);
         self.stop.send_replace(level);
+        self.in_force.send_replace(Some(found));
         if let Some(desk) = &self.desk {
             if level.is_some() {
                 desk.drop_grants();
@@ -313,9 +328,10 @@ impl Stage {
     /// Tells the open questions, where they are not what was told last: to the console, and to the other programs.
     pub(super) async fn tell_questions(&self, watched: &mut Watched) {
         let asked = self.asked_here();
-        if asked != watched.laid {
-            match self.shared.lay(&asked).await {
-                Ok(()) => watched.laid.clone_from(&asked),
+        let told = self.for_others(&asked);
+        if told != watched.laid {
+            match self.shared.lay(&told).await {
+                Ok(()) => watched.laid = told,
                 // Tried again at the next look; here they are shown all the same.
                 Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
             }
@@ -325,6 +341,17 @@ impl Stage {
             watched.questions = Arc::new(questions);
             tell(&self.news, News::Questions(Arc::clone(&watched.questions))).await;
         }
+    }
+
+    /// The questions as other programs show them: with what can be answered there.
+    fn for_others(&self, asked: &[Question]) -> Vec<Question> {
+        let mut told = asked.to_vec();
+        for offered in told.iter_mut().flat_map(|question| &mut question.answers) {
+            if let Some(why) = self.only_here(offered.kind) {
+                offered.why_not = Some(SafeText::clean(why, 80));
+            }
+        }
+        told
     }
 
     /// What the desk of this program asks, without places.

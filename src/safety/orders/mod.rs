@@ -421,9 +421,9 @@ impl Orders {
         Ok(live.len())
     }
 
-    /// Follows every live order until all clones of this are gone. Whoever only looks, or rehearses, hands nothing in.
-    /// Must be called on a tokio runtime.
-    pub fn follow(&self, hands_in: bool) {
+    /// Follows every live order until all clones of this are gone. Whoever only looks, or rehearses, hands nothing in:
+    /// `hands_in` is asked in each round. Must be called on a tokio runtime.
+    pub fn follow(&self, hands_in: impl Fn() -> bool + Send + 'static) {
         let inner: Weak<Inner> = Arc::downgrade(&self.inner);
         let clock = Arc::clone(&self.inner.clock);
         let attendance = clock.attend();
@@ -433,7 +433,7 @@ impl Orders {
                 clock.pause(ROUND).await;
                 let Some(inner) = inner.upgrade() else { return };
                 let orders = Self { inner };
-                let round = if hands_in { orders.round().await } else { orders.look_at_all().await };
+                let round = if hands_in() { orders.round().await } else { orders.look_at_all().await };
                 if let Err(error) = round {
                     tracing::warn!(%error, "orders cannot be followed");
                 }

@@ -110,6 +110,19 @@ impl Pipeline {
     /// # Errors
     /// [`Refusal`]: the ledger cannot be read or written. A chain that does not answer leaves open what is on it.
     pub async fn recover(&self) -> Result<Vec<Recovered>, Refusal> {
+        self.recover_as(true).await
+    }
+
+    /// The same for whoever only wants to know: what the chain says is written down, and nothing is sent again, as under
+    /// a stop.
+    ///
+    /// # Errors
+    /// As [`Self::recover`].
+    pub async fn recover_unsent(&self) -> Result<Vec<Recovered>, Refusal> {
+        self.recover_as(false).await
+    }
+
+    async fn recover_as(&self, sends: bool) -> Result<Vec<Recovered>, Refusal> {
         let now = self.inner.clock.now_millis();
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
@@ -125,19 +138,22 @@ impl Pipeline {
             if self.is_owned(&one, now) {
                 continue;
             }
-            recovered.push(self.bring_on(one, deadline).await.map_err(unavailable)?);
+            recovered.push(self.bring_on(one, sends, deadline).await.map_err(unavailable)?);
         }
         Ok(recovered)
     }
 
-    /// Calls [`Self::recover`] every so often, until the last handle to this pipeline is gone. What it meets is told
-    /// on the fabric and on the audit trail; a ledger that cannot be read is tried again.
-    pub fn keep_recovering(&self, every: Duration) {
+    /// Calls [`Self::recover`] every so often, while `acts` says so, until the last handle to this pipeline is gone. What
+    /// it meets is told on the fabric and on the audit trail; a ledger that cannot be read is tried again.
+    pub fn keep_recovering(&self, every: Duration, acts: impl Fn() -> bool + Send + 'static) {
         let inner = std::sync::Arc::downgrade(&self.inner);
         tokio::spawn(async move {
             loop {
                 tokio::time::sleep(every).await;
                 let Some(inner) = inner.upgrade() else { return };
+                if !acts() {
+                    continue;
+                }
                 if let Err(refusal) = (Self { inner }).recover().await {
                     tracing::warn!("what is left open on the ledger cannot be looked at: {}", refusal.message);
                 }
@@ -189,11 +205,11 @@ impl Pipeline {
     }
 
     /// One thing left open, one step of the table after the other, until a step has to wait or there is an end.
-    async fn bring_on(&self, one: Left, deadline: Instant) -> Result<Recovered, ReserveError> {
+    async fn bring_on(&self, one: Left, sends: bool, deadline: Instant) -> Result<Recovered, ReserveError> {
         let hash = one.last.map(|leg| leg.hash);
         let mut found = self.find(&one).await?;
         failpoint::reach(Failpoint::RecoveryFound);
-        let mut step = found.step(self.inner.rules.stop().is_some());
+        let mut step = found.step(!sends || self.inner.rules.stop().is_some());
         if let (Step::SendAgain, Some(hash), Ok(sender)) = (step, hash, self.sender(one.chain_id)) {
             self.note_found(&one, found, step).await?;
             failpoint::reach(Failpoint::RecoveryResending);
@@ -205,7 +221,7 @@ impl Pipeline {
                 Ok(standing) => of_standing(&standing, one.last),
                 Err(error) => untold(error)?,
             };
-            step = match found.step(self.inner.rules.stop().is_some()) {
+            step = match found.step(!sends || self.inner.rules.stop().is_some()) {
                 // Sent a moment ago: the next round sends it again.
                 Step::SendAgain => Step::Watch,
                 step => step,

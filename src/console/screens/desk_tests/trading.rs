@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// The permit of [`offer`].
+fn permit_id() -> PermitId {
+    "0123456789abcdef0123456789abcdef".parse().unwrap()
+}
+
 fn offer(expires_at: u64) -> Box<ToolResponse> {
     let checks = json!([{"check": "halt", "outcome": "passed", "detail": "no stop"}, {"check": "slippage_guard", "outcome": "warned", "detail": "close"}]);
     Box::new(ToolResponse {
@@ -10,6 +15,7 @@ fn offer(expires_at: u64) -> Box<ToolResponse> {
         data: Some(json!({"amount_in": "0.25", "amount_out": "852.5"})),
         error: None,
         decision_hints: Some(json!({"permit": {
+            "permit_id": permit_id(), "simulation_hash": B256::repeat_byte(0x51),
             "expected_outcome": "Swap 0.25 WETH for >= 848.283372 USDC", "expires_at": expires_at, "gas_usd": "5.04",
             "bounds": {"pays_at_most": [{"token": "WETH", "amount": "0.25", "usd": "853.14"}],
                        "receives_at_least": [{"token": "USDC", "amount": "848.283372", "usd": "848.28"}], "still_takeable": []},
@@ -44,9 +50,9 @@ fn a_swap_by_keyboard_alone_is_previewed_then_asked_about_then_done() {
     // Enter opens a question; Enter alone never answers it; a letter that picks nothing neither.
     assert!(typed(&mut trade, &world, "\n\n\nq\n").is_empty());
     assert!(drawn(&trade, &world, AREA).contains("PLAY MONEY"));
-    let done = calls(&typed(&mut trade, &world, "s\n"));
-    let [(_, tool, again, false)] = &done[..] else { panic!("{done:?}") };
-    assert_eq!((tool.as_str(), again), ("uniswap_execute_swap", params));
+    let done = typed(&mut trade, &world, "s\n");
+    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))], "what was shown, by its permit");
+    assert!(calls(&done).is_empty(), "nothing is proposed anew");
     // What was done once must be previewed again before it can be done again.
     let more = calls(&typed(&mut trade, &world, "\n"));
     assert!(matches!(&more[..], [(.., true)]), "{more:?}");
@@ -69,8 +75,8 @@ fn a_swap_by_mouse_alone() {
     assert!(click(&mut trade, &world, "[ Do it… ]").is_empty());
     assert!(click(&mut trade, &world, "Enter does what is picked").is_empty());
     assert!(click(&mut trade, &world, "s do it").is_empty());
-    let done = calls(&click(&mut trade, &world, "Enter does it"));
-    assert!(matches!(&done[..], [(_, tool, _, false)] if tool == "uniswap_execute_swap"), "{done:?}");
+    let done = click(&mut trade, &world, "Enter does it");
+    assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))]);
 }
 
 #[test]

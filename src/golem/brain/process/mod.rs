@@ -1,5 +1,11 @@
 //! A brain that is a program of its own, in whatever language: it is started as a child and speaks JSON lines on its
-//! stdin and stdout, as `protocol` says. It has the eight tools and no other way to do anything.
+//! stdin and stdout, as `protocol` says. Of Bardo it has the eight tools and nothing else.
+//!
+//! It runs as the operator's own user all the same: what it could do to the data folder, the stop file and the ledger as
+//! that user, no pipe keeps it from. Three things stand against the worst of it. The program's memory and environment are
+//! closed to it (`cli::privacy`), off devnets nothing is signed without a key that is under a password, and no yes to
+//! what a session with such a brain asks counts unless it is given in that session. Whoever does not trust the program
+//! gives it another user, or a container.
 //!
 //! | what it does | what becomes of it |
 //! |---|---|

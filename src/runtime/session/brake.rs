@@ -1,0 +1,190 @@
+//! Stops, which wait for nothing. Every command passes by here first: what stops is carried out as it arrives, however
+//! long the session is busy with the network, the ledger or a slow console; the rest goes on in its order.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc::error::TrySendError;
+use tokio::sync::{Notify, mpsc, watch};
+
+use super::tell;
+use crate::base::clock::Clock;
+use crate::base::config::Config;
+use crate::base::id::GolemId;
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::runtime::data::DataFolder;
+use crate::runtime::handle::{Command, News, Sent};
+use crate::runtime::questions::OperatorAnswer;
+use crate::safety::stop::{InForce, Stop, StopFile};
+
+/// What can be done about a stop before anything else stands, and from everywhere afterwards.
+#[derive(Debug, Clone)]
+pub(super) struct Brake {
+    pub file: StopFile,
+    pub clock: Arc<dyn Clock>,
+    /// The hold this session set, so that it can take back exactly that one.
+    pub own: watch::Sender<Option<Stop>>,
+    /// Rung when something was done here, so that everybody looks at the stop file now and not at the next look.
+    pub rung: Arc<Notify>,
+}
+
+impl Brake {
+    pub(super) fn of(config: &Config, clock: Arc<dyn Clock>) -> Self {
+        Self::over(StopFile::in_folder(DataFolder::of(config).root()), clock)
+    }
+
+    /// Over this stop file.
+    pub(super) fn over(file: StopFile, clock: Arc<dyn Clock>) -> Self {
+        Self { file, clock, own: watch::Sender::new(None), rung: Arc::default() }
+    }
+
+    /// Raises the ladder; the answer says what is in force now.
+    pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
+        self.file.raise(level, reason, "operator", self.clock.now_millis()).map_err(|error| error.to_string())
+    }
+
+    /// Makes a choice of one's own hold, or raises the ladder where there is none. From a hold down to a lower level in
+    /// one write: between the two nothing is let through. What was in force before the hold stays where it is higher.
+    pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
+        let held = self.own.send_replace(None).filter(|own| self.file.read() == InForce::Stop(own.clone()));
+        let Some(own) = held.filter(|own| level < own.level) else { return self.raise(level, reason) };
+        let done = if own.over.as_ref().map(|over| over.level) >= Some(level) {
+            self.file.release(&own)
+        } else {
+            self.file.lower(&InForce::Stop(own), Some(level), reason, "operator", self.clock.now_millis())
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    /// Stops new signatures at once, and remembers the stop as one's own.
+    pub(super) fn hold(&self) -> Result<(), String> {
+        let before = self.file.read();
+        let now = self.raise(StopLevel::Halt, HOLD_REASON)?;
+        if let (InForce::Stop(stop), true) = (&now, now != before) {
+            self.own.send_replace(Some(stop.clone()));
+        }
+        Ok(())
+    }
+
+    /// Takes back one's own hold, and no other stop.
+    pub(super) fn release(&self) -> Result<String, String> {
+        let own = self.own.borrow().clone().ok_or("there is no hold of this console")?;
+        let now = self.file.release(&own).map_err(|error| error.to_string())?;
+        self.own.send_replace(None);
+        Ok(match now {
+            InForce::None => "the hold is released".to_owned(),
+            InForce::Stop(stop) => {
+                format!("the hold is released; the stop before it, {}, is in force again", stop.level)
+            }
+            InForce::Garbled { why } => why,
+        })
+    }
+
+    /// Carries a command out that is about the stop ladder and needs no decision; `None`: it is another.
+    pub(super) fn obey(&self, command: &Command) -> Option<Result<String, String>> {
+        let done = match command {
+            Command::Hold => self.hold().map(|()| "held: nothing new is signed".to_owned()),
+            Command::ReleaseHold => self.release(),
+            Command::Raise { level, reason } => {
+                let raised = self.choose(*level, reason.as_str());
+                raised.map(|now| format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str)))
+            }
+            Command::Call { .. }
+            | Command::Offer { .. }
+            | Command::Commit { .. }
+            | Command::Cancel { .. }
+            | Command::Answer { .. }
+            | Command::AskToLower { .. }
+            | Command::AskToLeavePaper
+            | Command::EnterPaper
+            | Command::AskToResetBreaker
+            | Command::Say { .. }
+            | Command::RevokeGrant { .. }
+            | Command::Look { .. }
+            | Command::Devnet(_)
+            | Command::Replay(_)
+            | Command::Scenario { .. }
+            | Command::Step
+            | Command::Leave(_) => return None,
+        };
+        self.rung.notify_one();
+        Some(done)
+    }
+
+    /// The stop that comes with a refusal: whatever becomes of the answer, nothing is signed after it.
+    pub(super) fn refuse_all(&self, reason: &SafeText) -> Result<InForce, String> {
+        let reason = if reason.is_empty() { "refused, and everything stopped" } else { reason.as_str() };
+        let raised = self.raise(StopLevel::Halt, reason);
+        self.rung.notify_one();
+        raised
+    }
+}
+
+/// The reason that a hold carries.
+pub const HOLD_REASON: &str = "held by the operator: no choice made yet";
+
+/// Stands before the session's queue.
+pub(super) struct Front {
+    pub brake: Brake,
+    /// This console changes nothing, and so stops nothing.
+    pub watch_only: bool,
+    pub golem_id: GolemId,
+}
+
+impl Front {
+    /// Takes every command off as it arrives, until nobody sends any or the session has ended.
+    pub(super) async fn stand(
+        self,
+        mut arriving: mpsc::Receiver<Sent>,
+        on: mpsc::Sender<Sent>,
+        news: mpsc::Sender<News>,
+    ) {
+        loop {
+            let sent = tokio::select! {
+                sent = arriving.recv() => sent,
+                () = on.closed() => None,
+            };
+            let Some(sent) = sent else { return };
+            if let Some(told) = self.stops(&sent) {
+                say(&news, told);
+                continue;
+            }
+            match on.try_send(sent) {
+                Ok(()) => {}
+                Err(TrySendError::Full(_)) => say(&news, Err("not done: too much waits already".to_owned())),
+                Err(TrySendError::Closed(_)) => return,
+            }
+        }
+    }
+
+    /// What came of a stop; `None` where the command is for the queue. One that both refuses and stops has stopped here,
+    /// and goes on for its answer.
+    fn stops(&self, sent: &Sent) -> Option<Result<String, String>> {
+        let ours = sent.golem_id == self.golem_id || sent.golem_id == GolemId::operator();
+        if !ours || self.watch_only {
+            return None;
+        }
+        if let Command::Answer { answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
+            // Where it fails, it fails again where the answer is given, and that says so.
+            let _tried_again = self.brake.refuse_all(reason);
+            return None;
+        }
+        self.brake.obey(&sent.command)
+    }
+}
+
+/// Tells the console, and does not wait for it.
+fn say(news: &mpsc::Sender<News>, told: Result<String, String>) {
+    let (done, words) = match told {
+        Ok(words) => (true, words),
+        Err(words) => (false, words),
+    };
+    let told = News::Told { done, words: SafeText::clean(&words, 400) };
+    if let Err(TrySendError::Full(told)) = news.try_send(told) {
+        let news = news.clone();
+        tokio::spawn(async move { tell(&news, told).await });
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! What a hold may become, and what it may not; and that a stop waits for nothing.
+
+use super::*;
+use crate::base::clock::SystemClock;
+use crate::base::id::PermitId;
+use crate::runtime::questions::QuestionKey;
+
+fn brake(folder: &std::path::Path) -> Brake {
+    Brake::over(StopFile::in_folder(folder), Arc::new(SystemClock))
+}
+
+#[test]
+fn a_hold_becomes_exits_only_in_one_step() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    brake.hold().unwrap();
+    assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));
+    assert_eq!(brake.choose(StopLevel::ExitOnly, "exits").unwrap().level(), Some(StopLevel::ExitOnly));
+    assert!(brake.own.borrow().is_none(), "it is no hold any more");
+}
+
+#[test]
+fn what_was_higher_before_the_hold_stays() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    brake.raise(StopLevel::Flatten, "before").unwrap();
+    brake.hold().unwrap();
+    assert_eq!(brake.choose(StopLevel::ExitOnly, "exits").unwrap().level(), Some(StopLevel::Flatten));
+}
+
+#[test]
+fn a_hold_that_became_a_halt_is_not_released_any_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    brake.hold().unwrap();
+    brake.choose(StopLevel::Halt, "halt").unwrap();
+    assert!(brake.own.borrow().is_none());
+    assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));
+}
+
+#[test]
+fn somebody_elses_halt_is_not_lowered_by_a_choice() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    brake.hold().unwrap();
+    brake.file.raise(StopLevel::Revoke, "another terminal", "somebody", 1).unwrap();
+    assert_eq!(brake.choose(StopLevel::ExitOnly, "exits").unwrap().level(), Some(StopLevel::Revoke));
+}
+
+/// A front over a queue that nobody reads, and news that nobody hears.
+fn deaf(folder: &std::path::Path, watch_only: bool) -> (mpsc::Sender<Sent>, mpsc::Receiver<Sent>, StopFile) {
+    let (commands, arriving) = mpsc::channel(8);
+    let (on, queue) = mpsc::channel(1);
+    let (news, unheard) = mpsc::channel(1);
+    // Kept open and never read: a console that hangs.
+    std::mem::forget(unheard);
+    let front = Front { brake: brake(folder), watch_only, golem_id: "ada".parse().unwrap() };
+    tokio::spawn(front.stand(arriving, on, news));
+    (commands, queue, StopFile::in_folder(folder))
+}
+
+fn sent(command: Command) -> Sent {
+    Sent { golem_id: GolemId::operator(), command }
+}
+
+async fn level_within(file: &StopFile, wanted: Option<StopLevel>) -> bool {
+    for _ in 0..1_000 {
+        if file.read().level() == wanted {
+            return true;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
+    }
+    false
+}
+
+#[tokio::test]
+async fn a_stop_waits_neither_for_the_session_nor_for_the_console() {
+    let folder = tempfile::tempdir().unwrap();
+    let (commands, mut queue, file) = deaf(folder.path(), false);
+    for _ in 0..4 {
+        commands.send(sent(Command::Step)).await.unwrap();
+    }
+    commands.send(sent(Command::Hold)).await.unwrap();
+    assert!(level_within(&file, Some(StopLevel::Halt)).await, "nobody reads the queue, and it is held all the same");
+    commands.send(sent(Command::ReleaseHold)).await.unwrap();
+    assert!(level_within(&file, None).await);
+    let reason = SafeText::clean("no", 10);
+    let answer = OperatorAnswer::RefuseAndStop { reason };
+    let key = QuestionKey::Action(PermitId::random());
+    commands.send(sent(Command::Answer { key, answer })).await.unwrap();
+    assert!(level_within(&file, Some(StopLevel::Halt)).await, "the stop in a refusal does not wait either");
+    assert_eq!(queue.recv().await, Some(sent(Command::Step)), "what does not stop is carried out in its order");
+}
+
+#[tokio::test]
+async fn a_console_that_only_watches_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (commands, mut queue, file) = deaf(folder.path(), true);
+    commands.send(sent(Command::Hold)).await.unwrap();
+    assert_eq!(queue.recv().await, Some(sent(Command::Hold)), "the session says why not");
+    assert_eq!(file.read(), InForce::None);
+}

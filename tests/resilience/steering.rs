@@ -1,0 +1,181 @@
+//! What the operator's hand does to a running session: a stop passes everything that takes long, and what was looked at
+//! is what is signed.
+
+use std::time::Duration;
+
+use bardo::base::failpoint::Failpoint;
+use bardo::base::id::PermitId;
+use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
+use bardo::engine::Status;
+use bardo::runtime::handle::{Command, LeaveMode};
+use bardo::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey};
+use bardo::runtime::session::SessionOptions;
+use bardo::safety::stop::StopFile;
+use serde_json::{Value, json};
+
+use crate::host::{Devnet, Home, ROOMY, run};
+use crate::queue::Console;
+
+/// A trade of these, by hand.
+fn trade(from: &str, to: &str, amount: &str) -> (String, Value) {
+    let params = json!({
+        "token_in": from, "token_out": to, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
+    });
+    ("uniswap_execute_swap".to_owned(), params)
+}
+
+async fn bought(console: &Console, ticket: u64) {
+    let (tool, params) = trade("USDC", "UNI", "100");
+    console.send(Command::Call { ticket, tool, params, dry_run: false, idempotency_key: None }).await;
+    let reply = console.reply(ticket).await;
+    assert_eq!(reply.status, Status::Success, "{reply:?}");
+}
+
+/// Asks for an offer to sell all UNI; how it is committed.
+async fn offered(console: &Console, ticket: u64) -> Command {
+    let (tool, params) = trade("UNI", "USDC", "max");
+    console.send(Command::Offer { ticket, tool, params }).await;
+    let reply = console.reply(ticket).await;
+    assert_eq!(reply.status, Status::Simulated, "{reply:?}");
+    let permit = &reply.decision_hints.as_ref().unwrap()["permit"];
+    let read = |field: &str| permit[field].as_str().unwrap();
+    Command::Commit {
+        ticket: ticket + 1,
+        permit_id: read("permit_id").parse().unwrap(),
+        simulation_hash: read("simulation_hash").parse().unwrap(),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_the_operator_looked_at_is_what_is_signed() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let console = Console::open(&home, &devnet).await;
+    bought(&console, 1).await;
+    let shown = devnet.balance("UNI");
+    assert!(shown > 0);
+    let commit = offered(&console, 10).await;
+    // More comes in before the yes; it is not what was looked at.
+    bought(&console, 2).await;
+    let more = devnet.balance("UNI") - shown;
+    assert!(more > 0);
+
+    // Another hash than the one that was shown is no yes to it, and does not use it up.
+    let Command::Commit { ticket, permit_id, .. } = commit.clone() else { panic!() };
+    console.send(Command::Commit { ticket, permit_id, simulation_hash: Default::default() }).await;
+    let refused = |words: &'static str| {
+        move |seen: &crate::queue::Seen| {
+            seen.told.iter().any(|(done, told)| !done && told.contains(words)).then_some(())
+        }
+    };
+    console.until("another hash is refused", refused("not what this permit was given for")).await;
+    assert_eq!(devnet.balance("UNI"), shown + more);
+
+    console.send(commit.clone()).await;
+    let reply = console.reply(11).await;
+    assert_eq!(reply.status, Status::Success, "{reply:?}");
+    assert_eq!(devnet.balance("UNI"), more, "what was shown was sold, and nothing beside it");
+    console.send(commit).await;
+    console.until("one offer, one deed", refused("this offer is over")).await;
+
+    // A newer offer takes the place of the older.
+    let older = offered(&console, 20).await;
+    let newer = offered(&console, 30).await;
+    let over = console.seen.lock().unwrap().told.len();
+    console.send(older).await;
+    console.until("the older is over", |seen| (seen.told.len() > over).then_some(())).await;
+    assert_eq!(devnet.balance("UNI"), more);
+    console.send(newer).await;
+    assert_eq!(console.reply(31).await.status, Status::Success);
+    assert_eq!(devnet.balance("UNI"), 0);
+    console.send(Command::Leave(LeaveMode::Now)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_passes_whatever_the_session_waits_for() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let console = Console::open(&home, &devnet).await;
+    // Somebody holds the ledger: whatever the session writes down now, it waits for.
+    let ledger = rusqlite::Connection::open(home.database()).unwrap();
+    ledger.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let reason = SafeText::clean("no", 10);
+    let key = QuestionKey::Action(PermitId::random());
+    console.answer(key, OperatorAnswer::Refuse { reason }).await;
+    console.send(Command::Hold).await;
+    let first = console.until("something is told", |seen| seen.told.first().cloned()).await;
+    assert!(first.0 && first.1.starts_with("held"), "{first:?}");
+    assert_eq!(StopFile::in_folder(&home.path().join("data")).read().level(), Some(StopLevel::Halt));
+    console.send(Command::ReleaseHold).await;
+    let second = console.until("the next", |seen| seen.told.get(1).cloned()).await;
+    assert!(second.0 && second.1.contains("released"), "{second:?}");
+    assert_eq!(StopFile::in_folder(&home.path().join("data")).read().level(), None);
+    ledger.execute_batch("ROLLBACK").unwrap();
+    console.until("the answer comes to its end", |seen| (seen.told.len() > 2).then_some(())).await;
+    console.send(Command::Leave(LeaveMode::Now)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    // Signed and stored, and killed before it was sent.
+    let killed = run(home.swap(devnet.url(), "left").env("BARDO_FAILPOINT", Failpoint::Stored.name()));
+    assert!(killed.killed(), "{killed:?}");
+    let nonce = devnet.nonce();
+    let given = format!("ethereum={}", devnet.url());
+    let params = r#"{"token_in":"WETH","token_out":"USDC","amount":"0.001","chain":"ethereum"}"#;
+    for arguments in [&["call", "--dry-run", "uniswap_execute_swap", params][..], &["reconcile", "--json"]] {
+        let ran = run(&mut home.command(&[&["--rpc", &given], arguments].concat()));
+        assert!(ran.answer.is_some(), "{arguments:?} says nothing: {ran:?}");
+        assert_eq!(devnet.nonce(), nonce, "{arguments:?} sends: {ran:?}");
+    }
+    let watching =
+        Console::open_as(&home, &devnet, None, SessionOptions { watch: true, ..SessionOptions::default() }).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(devnet.nonce(), nonce, "a console that watches sends");
+    watching.send(Command::Leave(LeaveMode::Now)).await;
+
+    // One that rehearses does not either; when it is to sign again, what was left comes first.
+    let paper =
+        Console::open_as(&home, &devnet, None, SessionOptions { paper: true, ..SessionOptions::default() }).await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert_eq!(devnet.nonce(), nonce, "a rehearsal sends");
+    paper.send(Command::AskToLeavePaper).await;
+    let question = paper.question(None).await;
+    paper.answer(question.key, OperatorAnswer::Once).await;
+    let off =
+        |seen: &crate::queue::Seen| seen.told.iter().any(|(done, told)| *done && told.contains("off")).then_some(());
+    paper.until("paper mode is left", off).await;
+    assert!(devnet.nonce() > nonce, "what was left is brought to its end before anything new is signed");
+    paper.send(Command::Leave(LeaveMode::Now)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_program_that_leads_cannot_say_yes_to_itself_through_the_ledger() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let led = Console::open_as(&home, &devnet, Some("process:true"), SessionOptions::default()).await;
+    let other = Console::open(&home, &devnet).await;
+    let usdc = devnet.balance("USDC");
+    led.swap(1).await;
+    led.question(None).await;
+    let question = other.question(None).await;
+    let why_not = |kind| question.answers.iter().find(|offered| offered.kind == kind).unwrap().why_not.clone();
+    assert!(why_not(AnswerKind::Once).is_some_and(|why| why.as_str().contains("in the console that asks")));
+    assert_eq!(why_not(AnswerKind::Refuse), None);
+
+    // A yes that somebody lays into the ledger, as a program of this user can.
+    other.answer(question.key, OperatorAnswer::Once).await;
+    let refused = |seen: &crate::queue::Seen| {
+        seen.told.iter().any(|(done, words)| !done && words.contains("not taken")).then_some(())
+    };
+    led.until("the yes is not taken", refused).await;
+    assert_eq!(devnet.balance("USDC"), usdc, "nothing was signed by it");
+    assert_eq!(led.seen.lock().unwrap().questions.len(), 1, "it is still asked where it was asked");
+    // The others see it again, and a refusal is heard from anywhere.
+    let open = "SELECT count(*) FROM shared_question WHERE permit_id NOT IN (SELECT permit_id FROM shared_answer)";
+    other.until("it is laid again", |_| (home.count(open) == 1).then_some(())).await;
+    other.answer(question.key, OperatorAnswer::Refuse { reason: SafeText::clean("no", 10) }).await;
+    assert_eq!(led.reply(1).await.status, Status::Rejected);
+    for console in [led, other] {
+        console.send(Command::Leave(LeaveMode::Now)).await;
+    }
+}
