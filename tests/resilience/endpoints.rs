@@ -1,20 +1,23 @@
 //! Endpoints that lie, lag, or fall silent: where several are asked, they must agree, and while they do not, nothing is
 //! signed; where a send goes wrong, in whatever way and at whatever point, it is one transaction in the end.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use alloy::primitives::U256;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Mining, server};
-use bardo::chain::network::{AddressBook, ChainPlan, Network};
+use bardo::chain::network::{AddressBook, ChainPlan, Contract, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
 use bardo::chain::sender::{SenderError, TxState, WaitRules};
+use bardo::engine::Status;
 use serde_json::{Value, json};
 
 use crate::chain::{CHAIN_ID, PLENTY, World};
+use crate::fellow::Bench;
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
 use crate::proxy::{Fate, Proxy};
 
 const SEND: &str = "eth_sendRawTransaction";
@@ -128,7 +131,37 @@ async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
     assert!(late.count(RECEIPT) >= 3, "it was asked until it had caught up");
 }
 
-/// Every way in which a send can go wrong at an endpoint.
+/// Answers that fail, each once or twice, before the endpoint is well again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
+    let devnet = Devnet::start();
+    for wrong in [Fate::LoseAnswer, Fate::LoseRequest, Fate::Status(502), Fate::Refuse(-32_603, "internal error")] {
+        for method in ["eth_chainId", "bardo_describe"] {
+            let (told, asked) = (wrong.clone(), method);
+            let proxy = Proxy::start(devnet.url().to_owned(), move |method, before| {
+                if method == asked && before < 2 { told.clone() } else { Fate::Pass }
+            })
+            .await;
+            let what = format!("{wrong:?} to {method}");
+            let plan = ChainPlan {
+                name: "ethereum".into(),
+                network: None,
+                chain_id: None,
+                endpoints: vec![RpcUrl::parse(&proxy.url).unwrap()],
+            };
+            let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await;
+            let client = client.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(client.chain_id(), CHAIN_ID, "{what}");
+            assert!(
+                client.network().book.contract(Contract::UniversalRouter).is_some(),
+                "{what}: it knows its contracts"
+            );
+        }
+    }
+}
+
+/// Every way in which a send can go wrong at an endpoint. Two classes are not an endpoint's: that nothing was reached, and
+/// that it is one of another chain; those stand in `tests/sending` and in the provider's own tests.
 fn wrongs() -> Vec<Fate> {
     vec![
         Fate::LoseAnswer,
@@ -195,4 +228,108 @@ async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
             assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, wished, "{what}: the lane has drained");
         }
     }
+}
+
+/// A proxy that lets so many sends pass, does one of them wrong, and lets the rest pass again.
+struct Once {
+    proxy: Proxy,
+    next: Arc<Mutex<Option<(u64, Fate)>>>,
+}
+
+impl Once {
+    async fn before(devnet: &Devnet) -> Self {
+        let next: Arc<Mutex<Option<(u64, Fate)>>> = Arc::default();
+        let armed = next.clone();
+        let proxy = Proxy::forgetting(devnet.url().to_owned(), move |method, _| {
+            let mut armed = armed.lock().unwrap();
+            match (method, armed.take()) {
+                (SEND, Some((0, wrong))) => return wrong,
+                (SEND, Some((passes, wrong))) => *armed = Some((passes - 1, wrong)),
+                (_, waits) => *armed = waits,
+            }
+            Fate::Pass
+        })
+        .await;
+        Self { proxy, next }
+    }
+
+    fn arm(&self, passes: u64, wrong: &Fate) {
+        *self.next.lock().unwrap() = Some((passes, wrong.clone()));
+    }
+
+    /// Whether it has happened.
+    fn happened(&self) -> bool {
+        self.next.lock().unwrap().is_none()
+    }
+}
+
+/// Asks for a swap until it is done, as whoever wants it would: what is on its way under the same key; what was answered
+/// not to have happened is wished anew.
+async fn until_done(home: &Home, bench: &Bench, key: &str, is_done: impl Fn() -> bool) {
+    let mut anew = 0;
+    for _ in 0..200 {
+        let (status, code) = bench.swap(format!("{key}.{anew}")).await;
+        match status {
+            Status::Success => return,
+            // By an earlier program, and by now over; or still on its way.
+            Status::Partial if home.count("SELECT count(*) FROM safety_permit WHERE ended IS NULL") == 0 => {
+                if is_done() {
+                    return;
+                }
+                anew += 1;
+            }
+            Status::Partial => {}
+            Status::Error | Status::Blocked => anew += 1,
+            Status::Simulated | Status::Rejected => panic!("{key}: {status:?} {code}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{key} is never done");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_wrong_at_each_send_of_a_swap_ends_in_one_swap() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let once = Once::before(&devnet).await;
+    let (before, mut swaps) = (devnet.balance("WETH"), 0);
+    let bench = Bench::open(home.path(), Some(&once.proxy.url)).await;
+    // At its approval, and at the swap itself.
+    for passes in [0, 1] {
+        for wrong in wrongs() {
+            let what = format!("{wrong:?} at send {passes}");
+            once.arm(passes, &wrong);
+            let sold = AMOUNT * (swaps + 1);
+            let is_done = || before - devnet.balance("WETH") == sold;
+            until_done(&home, &bench, &format!("wish-{swaps}"), is_done).await;
+            assert!(once.happened(), "{what}");
+            swaps += 1;
+            assert_eq!(before - devnet.balance("WETH"), AMOUNT * swaps, "{what}: sold once");
+        }
+    }
+    drop(bench);
+    assert_eq!(u128::from(settled(&home, &devnet)), swaps);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_wrong_at_the_send_that_recovery_makes_ends_in_one_swap() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let once = Once::before(&devnet).await;
+    let (before, mut swaps) = (devnet.balance("WETH"), 0);
+    for wrong in wrongs() {
+        let what = format!("{wrong:?}");
+        // Its bytes are on disk, and nobody has them.
+        let key = format!("wish-{swaps}");
+        let mut left = home.swap(devnet.url(), &format!("{key}.0"));
+        let ran = run(left.env("BARDO_FAILPOINT", "send.sending:2"));
+        assert!(ran.killed(), "{what}: {ran:?}");
+        once.arm(0, &wrong);
+        let bench = Bench::open(home.path(), Some(&once.proxy.url)).await;
+        let sold = AMOUNT * (swaps + 1);
+        until_done(&home, &bench, &key, || before - devnet.balance("WETH") == sold).await;
+        drop(bench);
+        assert!(once.happened(), "{what}");
+        swaps += 1;
+        assert_eq!(before - devnet.balance("WETH"), AMOUNT * swaps, "{what}: sold once");
+    }
+    assert_eq!(u128::from(settled(&home, &devnet)), swaps);
 }
