@@ -29,6 +29,7 @@ fn four(home: &Home, devnet: &Devnet) -> BTreeMap<String, usize> {
         }
         assert_eq!(calls, wanted(), "every call has an answer: {said}");
     }
+    println!("{ended:?}");
     ended
 }
 
