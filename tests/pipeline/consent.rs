@@ -9,7 +9,7 @@ use bardo::base::error::ErrorCode;
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::fabric::Fabric;
-use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision};
+use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, Reason};
 use bardo::safety::pipeline::{Asked, State};
 use tokio::sync::watch;
 
@@ -18,7 +18,7 @@ use crate::world::{ASKED, Hook, World};
 const HUNDRED: u64 = 100_000_000;
 
 fn needs_a_yes(world: &World) {
-    let reasons = vec![SafeText::clean("the policy says so", 100)];
+    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
 }
 
