@@ -44,7 +44,7 @@ fn quiet() -> SandboxConfig {
 }
 
 pub struct Bridge {
-    executor: Executor,
+    pub executor: Executor,
     pub world: Arc<World>,
     pub orders: Orders,
     sandbox: Sandbox,

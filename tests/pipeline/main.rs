@@ -33,6 +33,7 @@ mod engine;
 mod forged;
 mod frames;
 mod gates;
+mod guardian;
 mod operator;
 mod orders;
 mod properties;
