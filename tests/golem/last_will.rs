@@ -21,7 +21,6 @@ use tokio::sync::mpsc;
 const SHORT_LIFE: &str = r#"
 name = "short-life"
 about = "It buys, it allows, it dies."
-phases = ["Survival", "Terminal"]
 
 [[beat]]
 at = 2
@@ -37,10 +36,10 @@ expect = ["success"]
 
 [[cue]]
 at = 30
-do = { market = { bps = -2200, blocks = 1 } }
+do = { market = { bps = -2200, blocks = 8 } }
 
 [[cue]]
-at = 60
+at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
