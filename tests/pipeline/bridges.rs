@@ -10,21 +10,17 @@ use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
 use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::OriginSettler;
-use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::config::Flags;
 use bardo::base::error::{ErrorCode, ToolError};
-use bardo::base::id::GolemId;
 use bardo::chain::devnet::{Chain, Mining};
-use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
-use bardo::fabric::Fabric;
-use bardo::runtime::data::DataFolder;
-use bardo::runtime::{self, Hands};
+use bardo::engine::{ApprovalMode, Call, Executor, Input, Status, ToolResponse, World};
 use bardo::safety::orders::{Orders, Record, Stage};
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::plan::Token;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
-use bardo::tools::ALL_TOOL_DEFS;
+use bardo::sandbox::{Sandbox, SandboxChain, SandboxConfig};
 use serde_json::{Value, json};
+
+use crate::engine::{Engine, still};
 
 /// What is sent: 100 USDC.
 const AMOUNT: u64 = 100_000_000;
@@ -34,15 +30,8 @@ const REFUND_DELAY: u64 = 30;
 const POLICY: &str = "preset = \"demo\"\nmax_trades_per_hour = 1000\nmax_tool_calls_per_minute = 10000\n";
 
 fn quiet() -> SandboxConfig {
-    SandboxConfig {
-        seed: 21,
-        start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
-        clock: Some(Arc::new(SystemClock)),
-        market: MarketMode::Off,
-        // Time is moved far here: a feed that is written meanwhile would be from the future.
-        keeper: false,
-    }
+    // Time is moved far here: a feed that is written meanwhile would be from the future.
+    still(21, false)
 }
 
 struct Bridge {
@@ -59,30 +48,8 @@ impl Bridge {
     async fn open() -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
-        let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
-        let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let mut opened = runtime::open(&config, quiet, clock.clone()).await.unwrap();
-        let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
-        let fabric = Fabric::in_memory(1_000, clock.clone());
-        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
-        opened.world = opened.world.under(rules.clone());
-        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
-        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await.unwrap();
-        let orders = acting.pipeline.orders().unwrap().clone();
-        let world = Arc::new(opened.world.with_orders(Some(orders.clone())));
-        let executor = Executor::new(ExecutorConfig {
-            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
-            world: world.clone(),
-            fabric,
-            golem_id: GolemId::operator(),
-            calls_per_minute: 1_000_000,
-            hooks: Vec::new(),
-            store: Some(ledger.store.clone()),
-            acting: Some(acting),
-        });
-        let sandbox = opened.sandbox.unwrap();
+        let Engine { executor, world, orders, sandbox } = Engine::open(home.path(), &Flags::default(), quiet).await;
+        let (orders, sandbox) = (orders.unwrap(), sandbox.unwrap());
         Self { executor, world, orders, account: sandbox.accounts()[0], sandbox, _home: home }
     }
 
@@ -322,6 +289,11 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
         let response = bridge.call("uniswap_submit_cross_chain_intent", params).await;
         assert_eq!((response.status, code(&response)), (Status::Error, Some(wanted)), "{change}: {response:#?}");
         assert!(message(&response).contains(words), "{change}: {response:#?}");
+    }
+    for garbled in ["", "0x12", "no id"] {
+        let response = bridge.call("intent_refund", json!({"intent_id": garbled})).await;
+        assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ValidationFailed)), "{garbled}");
+        assert!(message(&response).contains("intent_id"), "{garbled}: {response:#?}");
     }
     // And where what is wrong is the chain's: the settler over there is not the known one.
     let settler = bridge.chain("base").deployment.contracts["destinationSettler"];

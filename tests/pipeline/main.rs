@@ -27,6 +27,8 @@ mod calldata;
 mod consent;
 mod crowd;
 mod delegated;
+#[path = "../support/engine.rs"]
+mod engine;
 mod forged;
 mod operator;
 mod orders;
