@@ -111,7 +111,7 @@ fn only_the_pipeline_makes_a_capability() {
         }
     }
     makers.sort();
-    let pipeline = ["commit.rs", "order.rs", "outbid.rs"].map(|file| format!("safety/pipeline/{file}"));
+    let pipeline = ["sign.rs", "order.rs", "outbid.rs"].map(|file| format!("safety/pipeline/{file}"));
     assert_eq!(makers, pipeline);
 }
 

@@ -7,17 +7,19 @@
 mod desk;
 mod elsewhere;
 mod grant;
+mod reason;
 
 use std::sync::Arc;
 
 use crate::base::id::PermitId;
 use crate::base::text::SafeText;
-use crate::base::units::{Rounding, Usd};
+use crate::base::units::Usd;
 use crate::safety::pipeline::Preview;
 
 pub use desk::{ApprovalDesk, Ticket};
 pub use elsewhere::Elsewhere;
 pub use grant::{Grant, Scope};
+pub use reason::Reason;
 
 /// How much consent an action takes, from the least to the most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,7 +36,7 @@ pub enum ApprovalNeed {
     /// It waits for a yes.
     Approval {
         /// Why.
-        reasons: Vec<SafeText>,
+        reasons: Vec<Reason>,
     },
 }
 
@@ -50,7 +52,7 @@ impl ApprovalNeed {
     }
 
     /// Why a yes is needed; nothing where none is.
-    pub fn reasons(&self) -> &[SafeText] {
+    pub fn reasons(&self) -> &[Reason] {
         match self {
             Self::Approval { reasons } => reasons,
             Self::Instant | Self::Notify | Self::Delay { .. } => &[],
@@ -59,7 +61,7 @@ impl ApprovalNeed {
 
     /// The same, but with a yes for this reason too.
     #[must_use]
-    pub fn and_asking(self, reason: SafeText) -> Self {
+    pub fn and_asking(self, reason: Reason) -> Self {
         let mut reasons = match self {
             Self::Approval { reasons } => reasons,
             Self::Instant | Self::Notify | Self::Delay { .. } => Vec::new(),
@@ -74,38 +76,13 @@ impl ApprovalNeed {
             (_, Self::Instant | Self::Notify) | (Self::Approval { .. }, Self::Delay { .. }) => true,
             (Self::Delay { millis: waited }, Self::Delay { millis }) => waited >= millis,
             (Self::Approval { reasons: known }, Self::Approval { reasons }) => {
-                reasons.iter().all(|reason| known.iter().any(|known| same_reason(known, reason)))
+                reasons.iter().all(|reason| known.iter().any(|known| known.covers(reason)))
             }
             (Self::Instant | Self::Notify, Self::Delay { .. } | Self::Approval { .. })
             | (Self::Delay { .. }, Self::Approval { .. }) => false,
         }
     }
 }
-
-/// What stands between a figure and the limit it is above, in a reason.
-const ABOVE: &str = " is above ";
-/// How much a value may have risen since it was shown, in basis points of it: what a price does while somebody reads.
-const RISEN_BPS: u128 = 200;
-
-/// Whether a reason is one that was shown. Where it is a limit's, the same limit of the same rule is the same reason,
-/// while the value in front of it is no more than [`RISEN_BPS`] above the one that was shown; amounts are bound by the
-/// permit, and only their price moves. Anything that cannot be compared is another reason.
-fn same_reason(known: &SafeText, now: &SafeText) -> bool {
-    if known == now {
-        return true;
-    }
-    let parts = |reason: &SafeText| {
-        let (figure, limit) = reason.as_str().split_once(ABOVE)?;
-        let usd: Usd = figure.strip_prefix('$')?.replace(',', "").parse().ok()?;
-        Some((usd.scaled(DIGITS, Rounding::Up)?, limit.to_owned()))
-    };
-    let (Some((shown, limit)), Some((value, now_limit))) = (parts(known), parts(now)) else { return false };
-    let most = shown.checked_mul(10_000 + RISEN_BPS).map(|most| most / 10_000);
-    limit == now_limit && most.is_some_and(|most| value <= most)
-}
-
-/// Digits after the point that figures of reasons have.
-const DIGITS: u8 = 6;
 
 /// What the operator can answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -289,35 +266,6 @@ impl Consent {
             Self::None => "none",
             Self::Yes(yes) => yes.said.as_str(),
             Self::Always => "always",
-        }
-    }
-}
-
-#[cfg(test)]
-mod covering {
-    use super::*;
-
-    fn asked(reasons: &[&str]) -> ApprovalNeed {
-        ApprovalNeed::Approval { reasons: reasons.iter().map(|reason| SafeText::clean(reason, 200)).collect() }
-    }
-
-    #[test]
-    fn a_price_that_moves_while_somebody_reads_is_no_new_reason() {
-        let shown = asked(&["$1,224.056983 is above $1,000.00 (limit)", "first payment to somebody"]);
-        for covered in ["$1,224.056984 is above $1,000.00 (limit)", "$1,001 is above $1,000.00 (limit)"] {
-            assert!(shown.covers(&asked(&[covered])), "{covered}");
-        }
-        // 2 % of 1,224.056983 are 24.48: up to 1,248.538122.
-        assert!(shown.covers(&asked(&["$1,248.538122 is above $1,000.00 (limit)"])));
-        for new in [
-            "$1,248.538123 is above $1,000.00 (limit)",
-            "$1,224.056983 is above $900.00 (limit)",
-            "$1,224.056983 is above $1,000.00 (another)",
-            "$x is above $1,000.00 (limit)",
-            "1,000 is above $1,000.00 (limit)",
-            "first payment to somebody else",
-        ] {
-            assert!(!shown.covers(&asked(&[new])), "{new}");
         }
     }
 }

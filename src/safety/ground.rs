@@ -334,3 +334,6 @@ impl PriceSource for Known {
         Box::pin(async move { answers })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -48,6 +48,8 @@ pub mod pipeline;
 pub mod policy;
 pub mod proposal;
 pub mod rulebook;
+#[cfg(test)]
+mod sample;
 pub mod simulate;
 pub mod status;
 pub mod stop;

@@ -8,7 +8,7 @@ use rusqlite::Transaction;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use super::approval::ApprovalNeed;
+use super::approval::{ApprovalNeed, Reason};
 use super::audit::{self, Anchor, AuditError, Entry, Head};
 use super::checks::operators;
 use super::checks::slippage::SlippageLimits;
@@ -417,7 +417,7 @@ impl Rulebook for OperatorRules {
         match spent(facts) {
             Some(spent) => self.policy().consent(framed.proposal().tool.name, spent),
             // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
-            None => ApprovalNeed::Approval { reasons: vec![SafeText::clean("its value cannot be told", 60)] },
+            None => ApprovalNeed::Approval { reasons: vec![Reason::Untold] },
         }
     }
 

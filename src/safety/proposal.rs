@@ -49,6 +49,14 @@ pub struct Proposal {
     pub expected_outcome: SafeText,
 }
 
+impl Proposal {
+    /// Whether it gives something for something once, now or through an order that others settle: nobody is left
+    /// anything to take by it but what orders that were signed before may still take.
+    pub fn is_trade(&self) -> bool {
+        self.trade.is_some() || self.order.is_some()
+    }
+}
+
 /// A message that others settle: no transaction of the account's own carries it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedOrder {

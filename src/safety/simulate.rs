@@ -4,7 +4,7 @@
 //! | file | holds |
 //! |---|---|
 //! | here | what is asked of the fork, and what an answer is |
-//! | `judge` | every change against the declaration |
+//! | `judge` | every change against the declaration; `judge::allowances` what others may take |
 //! | `class` | what a set of moves is |
 //! | `declared` | what shows before anything is run |
 //! | `order` | the same for an order that others settle, and its worst settlement |
@@ -84,6 +84,18 @@ pub struct Surroundings {
     pub stables: BTreeSet<Address>,
     /// What signed orders of the account may still take through Permit2, by token, in raw units.
     pub promised: BTreeMap<Address, U256>,
+}
+
+impl Surroundings {
+    /// What signed orders may still take of a token by the allowance that `spender` has of it: Permit2's alone.
+    pub fn promised_to(&self, token: TokenId, spender: Address) -> U256 {
+        match token {
+            TokenId::Erc20(token) if self.permit2 == Some(spender) => {
+                self.promised.get(&token).copied().unwrap_or_default()
+            }
+            TokenId::Erc20(_) | TokenId::Native => U256::ZERO,
+        }
+    }
 }
 
 /// Something that stands against an action.

@@ -9,7 +9,8 @@ use std::fmt;
 use alloy::primitives::{Address, U256, U512};
 
 use super::framed::Framed;
-use super::proposal::{AllowanceBound, Trade};
+use super::proposal::{AllowanceBound, AllowanceKind, Trade};
+use super::simulate::Surroundings;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::token::{Token, TokenId};
@@ -28,7 +29,8 @@ pub struct Values {
     pub outflows: Vec<Valued>,
     /// The least of each declared inflow to the account itself, at the lowest price.
     pub inflows: Vec<Valued>,
-    /// What can still be taken afterwards by the allowances that are left, at the highest price.
+    /// What can still be taken afterwards by the allowances that are left, at the highest price; without what signed
+    /// orders may take, which was counted with each of them.
     pub takeable: Vec<Valued>,
     /// Gas of every leg to its limit at the highest fee.
     pub gas: Usd,
@@ -124,7 +126,7 @@ impl Spreads {
 }
 
 /// What `framed` costs and brings. Tokens are taken from `tokens`, not from the proposal; `held` is
-/// what the account has of each, for allowances without a limit.
+/// what the account has of each, for allowances without a limit; `around` tells what signed orders may take.
 ///
 /// # Errors
 /// A [`Doubt`] with every figure that cannot be told.
@@ -133,6 +135,7 @@ pub fn values(
     tokens: &BTreeMap<TokenId, Token>,
     spreads: &Spreads,
     held: &BTreeMap<TokenId, U256>,
+    around: &Surroundings,
 ) -> Result<Values, Doubt> {
     let proposal = framed.proposal();
     let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref() };
@@ -155,8 +158,11 @@ pub fn values(
     let takeable: Vec<Valued> = proposal
         .allowances
         .iter()
-        .filter(|bound| !bound.at_most.is_zero())
-        .filter_map(|bound| keep(takeable(bound, held).and_then(|amount| pricing.outgoing(bound.token.id, amount))))
+        .filter_map(|bound| match takeable(bound, proposal.is_trade(), held, around) {
+            Ok(amount) if amount.is_zero() => None,
+            Ok(amount) => keep(pricing.outgoing(bound.token.id, amount)),
+            Err(doubt) => keep(Err(doubt)),
+        })
         .collect();
     let gas = keep(pricing.outgoing(TokenId::Native, framed.worst_gas()));
     let sums = sum(&outflows).and_then(|out| Ok((out, sum(&takeable)?, sum(&inflows)?)));
@@ -175,9 +181,21 @@ pub fn values(
 
 /// How much an allowance lets somebody take: what it says, or, where it has no limit, all that is
 /// held now. What comes later is not told by any figure; whether that may be is the policy's.
-fn takeable(bound: &AllowanceBound, held: &BTreeMap<TokenId, U256>) -> Result<U256, Doubt> {
+///
+/// A trade leaves Permit2 what signed orders may still take. Each of them was counted when it was signed, and is held
+/// until it has ended: of a trade's allowance only what goes beyond them counts. Whoever only allows is counted in full.
+fn takeable(
+    bound: &AllowanceBound,
+    is_trade: bool,
+    held: &BTreeMap<TokenId, U256>,
+    around: &Surroundings,
+) -> Result<U256, Doubt> {
     if !is_unlimited(bound.at_most) {
-        return Ok(bound.at_most);
+        let counted = match bound.kind {
+            AllowanceKind::Erc20 if is_trade => around.promised_to(bound.token.id, bound.spender),
+            AllowanceKind::Erc20 | AllowanceKind::Permit2 { .. } => U256::ZERO,
+        };
+        return Ok(bound.at_most.saturating_sub(counted));
     }
     held.get(&bound.token.id)
         .copied()
@@ -260,3 +278,6 @@ fn scaled(amount: U256, part: U256, whole: U256, rounding: Rounding) -> Result<U
     }
     Ok(U256::from(scaled))
 }
+
+#[cfg(test)]
+mod tests;

@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
-use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::primitives::{Address, U256};
-use alloy::providers::{DynProvider, Provider as _, bindings::IMulticall3};
+use alloy::providers::{DynProvider, bindings::IMulticall3};
 use futures::future::BoxFuture;
 use num_bigint::BigUint;
 
@@ -26,8 +25,7 @@ use crate::abi::uniswap_v3::UniswapV3Pool;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::multicall::{Call, Calls};
 use crate::chain::network::{Contract, Network};
-use crate::chain::price::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
-use crate::chain::provider::ProviderError;
+use crate::chain::price::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
 
 /// The shortest window a mean may be taken over, in seconds.
 pub const MIN_WINDOW: u32 = 1_800;
@@ -46,8 +44,7 @@ pub struct TwapRules {
 
 /// Time-weighted prices from the V3 pools of one chain.
 pub struct TwapPrices {
-    provider: DynProvider,
-    witness: Option<DynProvider>,
+    reader: PriceReader,
     multicall: Address,
     factory: Address,
     anchors: Vec<Address>,
@@ -78,8 +75,7 @@ impl TwapPrices {
         let missing = |missing| DiscoveryError::NotHere { network: network.name.clone(), missing };
         let listed = book.tokens().iter().filter(|token| BASE_SYMBOLS.contains(&token.symbol.as_str()));
         Ok(Self {
-            provider,
-            witness: None,
+            reader: PriceReader::new(provider),
             multicall: book.contract(Contract::Multicall3).ok_or_else(|| missing("Multicall3"))?,
             factory: book.contract(Contract::V3Factory).ok_or_else(|| missing("Uniswap V3 factory"))?,
             anchors: book
@@ -96,16 +92,7 @@ impl TwapPrices {
     /// The same, read through a provider whose endpoints must say the same, where there is one.
     #[must_use]
     pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
-        Self { witness, ..self }
-    }
-
-    /// The block to read: the latest, by its hash where several endpoints are asked about it.
-    async fn block(&self) -> Result<BlockId, NoPrice> {
-        if self.witness.is_none() {
-            return Ok(BlockId::latest());
-        }
-        let head = self.provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
-        head.map(|head| BlockId::hash(head.header.hash)).ok_or(NoPrice::NoAnswer)
+        Self { reader: self.reader.witnessed_by(witness), ..self }
     }
 
     /// The same without some pools: those a trade is about to move must not be its only witness.
@@ -146,8 +133,7 @@ impl TwapPrices {
             }
             asked.push((*token, pools));
         }
-        let provider = self.witness.as_ref().unwrap_or(&self.provider);
-        let answers = calls.send(provider, self.multicall, self.block().await?).await?;
+        let answers = self.reader.send(calls, self.multicall).await?;
         let now = time.take(&answers).and_then(|time| u64::try_from(time).ok()).ok_or(NoPrice::NoAnswer)?;
         let decimals: BTreeMap<Address, u8> =
             decimals.into_iter().filter_map(|(token, call)| Some((token, call.take(&answers)?))).collect();

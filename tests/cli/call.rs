@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::devnet::{Running, start};
+use crate::desk::Desk;
 use crate::{bardo, run};
 
 /// `001`'s error classes: category and whether the caller should try again.
@@ -76,25 +76,13 @@ fn expect(answer: (Value, i32), code: &str, says: &str, what: &str) -> Value {
     error.clone()
 }
 
-struct Desk {
-    devnet: Running,
-    home: tempfile::TempDir,
-    given: String,
-}
-
 impl Desk {
-    fn new() -> Self {
-        let devnet = start();
-        let given = format!("ethereum={}", devnet.url(0));
-        Self { devnet, home: tempfile::tempdir().unwrap(), given }
-    }
-
-    fn call(&self, tool: &str, params: &str) -> (Value, i32) {
+    fn reads(&self, tool: &str, params: &str) -> (Value, i32) {
         call(self.home.path(), &[tool, params, "--rpc", &self.given])
     }
 
     fn data(&self, tool: &str, params: Value) -> Value {
-        let (envelope, exit) = self.call(tool, &params.to_string());
+        let (envelope, exit) = self.reads(tool, &params.to_string());
         assert_eq!((&envelope["status"], exit), (&json!("success"), 0), "{tool}: {envelope}");
         assert_eq!(envelope["error"], Value::Null);
         envelope["data"].clone()
@@ -106,11 +94,7 @@ impl Desk {
         for (name, value) in changed.as_object().unwrap() {
             params[name] = value.clone();
         }
-        self.call("uniswap_get_quote", &params.to_string())
-    }
-
-    fn contract(&self, name: &str) -> &str {
-        self.devnet.described["chains"][0]["contracts"][name].as_str().unwrap()
+        self.reads("uniswap_get_quote", &params.to_string())
     }
 }
 
@@ -209,7 +193,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     bad(json!({"token_out": "ETH"}), "VALIDATION_FAILED", "swapped for itself");
 
     // Prices.
-    let answer = desk.call("get_token_price", &json!({"token": share, "chain": "ethereum"}).to_string());
+    let answer = desk.reads("get_token_price", &json!({"token": share, "chain": "ethereum"}).to_string());
     expect(answer, "PRICE_UNAVAILABLE", "no price for", "a token without a feed");
 
     // Chains.
@@ -271,18 +255,18 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
         ("{\"amount\": \"1\", \"amount\": \"2\"}", "given twice"),
         (&"[".repeat(100_000), "nested deeper"),
     ] {
-        let error = expect(desk.call("uniswap_get_quote", text), "VALIDATION_FAILED", says, text);
+        let error = expect(desk.reads("uniswap_get_quote", text), "VALIDATION_FAILED", says, text);
         assert!(error["suggestion"].as_str().unwrap().contains("\"token_in\":\"WETH\""), "shows what would pass");
     }
     for tool in ["get_balances", "get_pool_info", "get_token_price", "search_tokens", "get_chain_status"] {
-        expect(desk.call(tool, "{\"nonsense\": 1}"), "VALIDATION_FAILED", "unknown field `nonsense`", tool);
+        expect(desk.reads(tool, "{\"nonsense\": 1}"), "VALIDATION_FAILED", "unknown field `nonsense`", tool);
     }
 
     // Ten megabytes, from a file and through a pipe.
     let long = desk.home.path().join("long.json");
     std::fs::write(&long, json!({"token_in": "x".repeat(10_000_000)}).to_string()).unwrap();
     let from_file = format!("@{}", long.display());
-    expect(desk.call("uniswap_get_quote", &from_file), "VALIDATION_FAILED", "at most 1048576", "10 MB in a file");
+    expect(desk.reads("uniswap_get_quote", &from_file), "VALIDATION_FAILED", "at most 1048576", "10 MB in a file");
     let mut piped = bardo(desk.home.path());
     piped.args(["call", "uniswap_get_quote", "-", "--rpc", &desk.given]).pipe_stdin(&long).unwrap();
     let (out, err, code) = run(&mut piped);
@@ -291,7 +275,7 @@ fn every_error_of_the_read_side_is_told_as_the_documents_say() {
     expect((envelope, code), "VALIDATION_FAILED", "at most 1048576", "10 MB through a pipe");
 
     // Tools, and a source of quotes that is asked for and absent.
-    let error = expect(desk.call("uniswap_get_qoute", "{}"), "TOOL_UNKNOWN", "uniswap_get_qoute", "a slip");
+    let error = expect(desk.reads("uniswap_get_qoute", "{}"), "TOOL_UNKNOWN", "uniswap_get_qoute", "a slip");
     assert_eq!(error["details"]["nearest"], "uniswap_get_quote");
     let example = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "ethereum"}).to_string();
     let mut with_key = bardo(desk.home.path());
@@ -355,7 +339,7 @@ fn the_risk_of_a_sandwich_follows_size_and_slippage() {
 
     for (amount, code) in [("0", "VALIDATION_FAILED"), ("1e3", "VALIDATION_FAILED")] {
         let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum"});
-        expect(desk.call("intel_assess_mev_risk", &params.to_string()), code, "amount", amount);
+        expect(desk.reads("intel_assess_mev_risk", &params.to_string()), code, "amount", amount);
     }
 }
 
@@ -396,7 +380,7 @@ fn a_simulated_call_tells_what_it_would_change_and_changes_nothing() {
         (json!({"chain": "ethereum"}), "neither a target"),
         (json!({"chain": "ethereum", "to": usdc, "value": "-1"}), "without a sign"),
     ] {
-        expect(desk.call("simulate_transaction", &params.to_string()), "VALIDATION_FAILED", says, &params.to_string());
+        expect(desk.reads("simulate_transaction", &params.to_string()), "VALIDATION_FAILED", says, &params.to_string());
     }
 }
 
@@ -416,7 +400,7 @@ fn a_key_makes_a_call_once_for_as_long_as_the_devnet_lives() {
     assert_eq!((&conflict["error"]["code"], exit), (&json!("IDEMPOTENCY_CONFLICT"), 1), "{conflict}");
 
     // The next devnet may stand where the last one did, and is another one.
-    let next = start();
+    let next = crate::devnet::start();
     assert_ne!(next.described["instance"], desk.devnet.described["instance"]);
     let (anew, _) = keyed(&format!("ethereum={}", next.url(0)), "morning", "{}");
     assert_eq!(anew["status"], "success", "{anew}");

@@ -4,6 +4,8 @@
 mod call;
 mod config;
 #[cfg(unix)]
+mod desk;
+#[cfg(unix)]
 mod devnet;
 #[cfg(unix)]
 #[path = "../support/devnet.rs"]
@@ -15,6 +17,8 @@ mod halt;
 mod hands;
 #[cfg(unix)]
 mod keys;
+#[cfg(unix)]
+mod permits;
 mod policy;
 #[cfg(unix)]
 mod quotes;

@@ -14,24 +14,21 @@
 //! | `UNISWAPX_ORDER_EXPIRED` | no block comes until the order's time is over |
 //! | `CROSS_CHAIN_DESTINATION_DEGRADED` | the destination does not answer |
 //! | `IDEMPOTENCY_CONFLICT` | one key for two calls |
+//! | `PERMIT_EXPIRED`, `PERMIT_MISMATCH`, `PERMIT_CONSUMED`, `SAFETY_CAGE_VIOLATION` | `permits` has them |
 //! | `WALLET_NOT_CONFIGURED` | `hands` has it |
 //! | `ROUTING_INSUFFICIENT_LIQUIDITY` | `call` has it: a swap fixes what goes in, and that is always quoted |
 
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::TcpStream;
-use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
-use crate::devnet::{Running, start};
+use crate::desk::{Answer, Desk, ended, swap};
+use crate::devnet_process::ask;
 use crate::{bardo, run};
 
 /// The category by `001`, the group by `000`, the status and the exit code of the specification.
-const CODES: [(&str, &str, &str, &str, i32); 23] = [
+const CODES: [(&str, &str, &str, &str, i32); 27] = [
     ("TOKEN_NOT_FOUND", "validation_error", "data", "error", 1),
     ("TOKEN_LOOKALIKE", "risk_blocked", "data", "blocked", 3),
     ("ROUTING_NO_ROUTE", "validation_error", "routing", "error", 1),
@@ -50,6 +47,10 @@ const CODES: [(&str, &str, &str, &str, i32); 23] = [
     ("APPROVAL_REQUIRED", "permission_denied", "approval", "blocked", 3),
     ("APPROVAL_REFUSED", "permission_denied", "approval", "rejected", 4),
     ("APPROVAL_LAPSED", "permission_denied", "approval", "rejected", 4),
+    ("SAFETY_CAGE_VIOLATION", "risk_blocked", "safety", "blocked", 3),
+    ("PERMIT_EXPIRED", "risk_blocked", "permit", "blocked", 3),
+    ("PERMIT_MISMATCH", "risk_blocked", "permit", "blocked", 3),
+    ("PERMIT_CONSUMED", "risk_blocked", "permit", "blocked", 3),
     ("HALTED", "permission_denied", "safety", "blocked", 3),
     ("EXECUTION_TX_REVERTED", "execution_failed", "execution", "error", 1),
     ("EXECUTION_TX_TIMEOUT", "execution_failed", "execution", "partial", 0),
@@ -60,15 +61,19 @@ const CODES: [(&str, &str, &str, &str, i32); 23] = [
 /// `001`'s classes whose callers should try again.
 const RECOVERABLE: [&str; 4] = ["validation_error", "simulation_failed", "timeout", "upstream_unavailable"];
 
-/// An answer and the exit code.
-type Answer = (Value, i32);
-
 /// Holds an answer against the tables; the violated rules by name.
-fn expect((envelope, exit): &Answer, code: &str, what: &str) -> Vec<String> {
+pub fn expect((envelope, exit): &Answer, code: &str, what: &str) -> Vec<String> {
+    let (_, _, _, _, exits) = CODES.iter().find(|row| row.0 == code).unwrap();
+    assert_eq!(exit, exits, "{what}: {envelope}");
+    envelope_is(envelope, code, what)
+}
+
+/// The same of an envelope that no process ends with, such as a brain's.
+pub fn envelope_is(envelope: &Value, code: &str, what: &str) -> Vec<String> {
     let error = &envelope["error"];
     assert_eq!(error["code"], code, "{what}: {envelope}");
-    let (_, category, group, status, exits) = CODES.iter().find(|row| row.0 == code).unwrap();
-    assert_eq!((&envelope["status"], *exit), (&json!(status), *exits), "{what}: {envelope}");
+    let (_, category, group, status, _) = CODES.iter().find(|row| row.0 == code).unwrap();
+    assert_eq!(envelope["status"], *status, "{what}: {envelope}");
     assert_eq!((&error["category"], &error["details"]["group"]), (&json!(category), &json!(group)), "{what}");
     assert_eq!(error["recoverable"], RECOVERABLE.contains(category), "{what}");
     assert!(error["suggestion"].as_str().unwrap().len() > 20, "{what}: {error}");
@@ -84,110 +89,6 @@ fn expect((envelope, exit): &Answer, code: &str, what: &str) -> Vec<String> {
     let mut rules: Vec<String> = violations.iter().map(|one| one["rule"].as_str().unwrap().to_owned()).collect();
     rules.sort();
     rules
-}
-
-struct Desk {
-    devnet: Running,
-    home: tempfile::TempDir,
-    given: String,
-}
-
-impl Desk {
-    fn new() -> Self {
-        let devnet = start();
-        let given = format!("ethereum={}", devnet.url(0));
-        Self { devnet, home: tempfile::tempdir().unwrap(), given }
-    }
-
-    /// The policy from now on: the demo's with these lines over it. What is looser than before waits for the operator,
-    /// so a folder of its own goes with it.
-    fn under(&mut self, policy: &str) {
-        self.home = tempfile::tempdir().unwrap();
-        fs::write(self.home.path().join("policy-devnet.toml"), format!("preset = \"demo\"\n{policy}")).unwrap();
-    }
-
-    fn call(&self, tool: &str, params: &Value, more: &[&str]) -> Answer {
-        let params = params.to_string();
-        let fixed = ["call", tool, &params, "--rpc", &self.given];
-        let (out, err, code) = run(bardo(self.home.path()).args(fixed).args(more));
-        let envelope = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{params}: {error}: {out}{err}"));
-        (envelope, code)
-    }
-
-    fn swap(&self, changed: Value, more: &[&str]) -> Answer {
-        self.call("uniswap_execute_swap", &swap(changed), more)
-    }
-
-    /// The same as a process that goes on beside the test.
-    fn swapping(&self, changed: Value) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
-        command.env_clear().env("BARDO_HOME", self.home.path()).stdin(Stdio::null());
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        command.args(["call", "uniswap_execute_swap", &swap(changed).to_string(), "--rpc", &self.given]);
-        command.spawn().unwrap()
-    }
-
-    fn ask(&self, method: &str, params: Value) -> Value {
-        ask(self.devnet.url(0), method, &params)
-    }
-
-    fn contract(&self, name: &str) -> String {
-        self.devnet.described["chains"][0]["contracts"][name].as_str().unwrap().to_owned()
-    }
-
-    fn token(&self, symbol: &str) -> String {
-        self.devnet.described["chains"][0]["tokens"][symbol]["address"].as_str().unwrap().to_owned()
-    }
-
-    fn account(&self) -> String {
-        self.devnet.described["chains"][0]["accounts"][0].as_str().unwrap().to_owned()
-    }
-
-    fn nonce(&self, block: &str) -> u64 {
-        let count = self.ask("eth_getTransactionCount", json!([self.account(), block]));
-        u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
-    }
-
-    /// Waits until so many transactions of the account are known to the chain and in no block.
-    fn until_pending(&self, count: u64) {
-        let since = Instant::now();
-        while self.nonce("pending") - self.nonce("latest") < count {
-            assert!(since.elapsed() < Duration::from_secs(60), "nothing was sent");
-            std::thread::sleep(Duration::from_millis(30));
-        }
-    }
-}
-
-/// A swap of the coin, which takes one transaction.
-fn swap(changed: Value) -> Value {
-    let mut params = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
-                            "prefer_uniswapx": false});
-    params.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
-    params
-}
-
-fn ended(child: Child) -> Answer {
-    let output = child.wait_with_output().unwrap();
-    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
-}
-
-/// One JSON-RPC call by plain HTTP.
-fn ask(url: &str, method: &str, params: &Value) -> Value {
-    let address = url.strip_prefix("http://").unwrap();
-    let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).to_string();
-    let mut stream = TcpStream::connect(address).unwrap();
-    write!(
-        stream,
-        "POST / HTTP/1.1\r\nhost: {address}\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{body}",
-        body.len()
-    )
-    .unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (_, body) = answer.split_once("\r\n\r\n").unwrap();
-    let answer: Value = serde_json::from_str(body).unwrap();
-    assert!(answer.get("error").is_none(), "{method}: {answer}");
-    answer["result"].clone()
 }
 
 #[test]
@@ -285,40 +186,11 @@ fn what_fails_in_the_simulation_or_has_no_price_is_refused() {
     assert_eq!(desk.nonce("latest"), nonce);
 }
 
-/// Runs a call on a terminal of its own and types something once it asks; what it showed and the exit code.
-fn on_a_terminal(desk: &Desk, home: &Path, params: &Value, answer: Option<&str>) -> (String, u32) {
-    let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
-    let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
-    command.env_clear();
-    command.env("BARDO_HOME", home);
-    command.args(["call", "uniswap_execute_swap", &params.to_string(), "--approve", "ask", "--rpc", &desk.given]);
-    let mut child = pty.slave.spawn_command(command).unwrap();
-    drop(pty.slave);
-    let mut screen = pty.master.try_clone_reader().unwrap();
-    let mut keys = pty.master.take_writer().unwrap();
-    let mut shown = Vec::new();
-    let mut typed = false;
-    loop {
-        let mut some = [0; 4_096];
-        match screen.read(&mut some) {
-            Ok(0) | Err(_) => break,
-            Ok(read) => shown.extend_from_slice(&some[..read]),
-        }
-        if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains("yes")) {
-            // What was typed before the question is dropped.
-            std::thread::sleep(Duration::from_millis(700));
-            keys.write_all(answer.as_bytes()).unwrap();
-            typed = true;
-        }
-    }
-    (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())
-}
-
 #[test]
 fn what_needs_a_yes_is_blocked_refused_or_lapses() {
     let mut desk = Desk::new();
     desk.under("require_human_approval_above_usd = \"10\"\n");
-    fs::write(desk.home.path().join("config.toml"), "[safety]\napproval_timeout_seconds = 5\n").unwrap();
+    desk.configure("[safety]\napproval_timeout_seconds = 5\n");
     let blocked = desk.swap(json!({}), &[]);
     expect(&blocked, "APPROVAL_REQUIRED", "nobody to ask");
     let permit = &blocked.0["error"]["details"]["permit"];
@@ -326,7 +198,7 @@ fn what_needs_a_yes_is_blocked_refused_or_lapses() {
     assert!(permit["simulation_hash"].as_str().is_some_and(|hash| hash.len() == 66), "the full preview: {}", blocked.0);
 
     for (answer, code) in [(Some("no\n"), "APPROVAL_REFUSED"), (None, "APPROVAL_LAPSED")] {
-        let (shown, exit) = on_a_terminal(&desk, desk.home.path(), &swap(json!({})), answer);
+        let (shown, exit) = desk.on_a_terminal(&swap(json!({})), answer, || {});
         assert_eq!(exit, 4, "{shown}");
         assert!(shown.contains(code), "{shown}");
     }
@@ -352,7 +224,7 @@ fn a_transaction_that_reverts_in_its_block_is_told_so() {
 #[test]
 fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
     let desk = Desk::new();
-    fs::write(desk.home.path().join("config.toml"), "[safety]\nreceipt_patience_seconds = 1\n").unwrap();
+    desk.configure("[safety]\nreceipt_patience_seconds = 1\n");
     desk.ask("evm_setAutomine", json!([false]));
     let answer = desk.swap(json!({}), &["--idempotency-key", "slow"]);
     expect(&answer, "EXECUTION_TX_TIMEOUT", "no block");
@@ -420,7 +292,7 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
         // The next block comes when the order's time is over.
         std::thread::sleep(Duration::from_secs(14));
         for _ in 0..40 {
-            ask(&url, "evm_mine", &json!([]));
+            ask(&url, "evm_mine", json!([]));
             std::thread::sleep(Duration::from_millis(500));
         }
     });

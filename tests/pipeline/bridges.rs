@@ -15,15 +15,19 @@ use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::id::GolemId;
 use bardo::chain::devnet::{Chain, Mining};
+use bardo::chain::provider::ChainClient;
 use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
 use bardo::fabric::Fabric;
 use bardo::runtime::data::DataFolder;
 use bardo::runtime::{self, Hands};
-use bardo::safety::orders::{Orders, Record, Stage};
+use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
+use bardo::safety::rulebook::Rulebook;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxChain, SandboxConfig};
+use bardo::store::Store;
 use bardo::tools::ALL_TOOL_DEFS;
+use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
 
 /// What is sent: 100 USDC.
@@ -45,18 +49,20 @@ fn quiet() -> SandboxConfig {
     }
 }
 
-struct Bridge {
+pub struct Bridge {
     executor: Executor,
-    world: Arc<World>,
-    orders: Orders,
+    pub world: Arc<World>,
+    pub orders: Orders,
     sandbox: Sandbox,
-    account: Address,
+    pub account: Address,
+    store: Store,
+    rules: Arc<dyn Rulebook>,
     _home: tempfile::TempDir,
 }
 
 impl Bridge {
     /// Everything as `bardo call` has it, over chains that make blocks only here.
-    async fn open() -> Self {
+    pub async fn open() -> Self {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
         let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
@@ -69,7 +75,7 @@ impl Bridge {
         opened.world = opened.world.under(rules.clone());
         let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
         let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
-        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await.unwrap();
+        let acting = runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, hands).await.unwrap();
         let orders = acting.pipeline.orders().unwrap().clone();
         let world = Arc::new(opened.world.with_orders(Some(orders.clone())));
         let executor = Executor::new(ExecutorConfig {
@@ -83,10 +89,25 @@ impl Bridge {
             acting: Some(acting),
         });
         let sandbox = opened.sandbox.unwrap();
-        Self { executor, world, orders, account: sandbox.accounts()[0], sandbox, _home: home }
+        let (store, account) = (ledger.store.clone(), sandbox.accounts()[0]);
+        Self { executor, world, orders, account, sandbox, store, rules, _home: home }
     }
 
-    fn chain(&self, name: &str) -> &SandboxChain {
+    /// The same orders as somebody sees them whose way to the origin is this.
+    pub fn seen_over(&self, origin: ChainClient) -> Orders {
+        let destination = self.world.chain("base").unwrap().client.clone();
+        let chain = |client| OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None };
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Orders::new(OrdersConfig {
+            chains: vec![chain(origin), chain(destination)],
+            store: self.store.clone(),
+            rules: self.rules.clone(),
+            clock: clock.clone(),
+            fabric: Fabric::in_memory(100, clock),
+        })
+    }
+
+    pub fn chain(&self, name: &str) -> &SandboxChain {
         self.sandbox.chain(name).unwrap()
     }
 
@@ -126,7 +147,7 @@ impl Bridge {
     }
 
     /// An intent that a relayer has locked. What all of them overlook or drop is made void and sent anew.
-    async fn locked(&self, seconds: u64) -> (B256, Record) {
+    pub async fn locked(&self, seconds: u64) -> (B256, Record) {
         for _ in 0..4 {
             let id = self.sent(seconds).await;
             if let Some(record) = self.blocks_until(id, &["ethereum"], "filling").await {

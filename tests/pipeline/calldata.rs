@@ -1,8 +1,9 @@
 //! What calls bind the chain to, read back from their bytes, whatever a simulation shows today.
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::{Erc20, Weth9};
+use bardo::abi::erc7683::OriginSettler;
 use bardo::abi::uniswap_v2::UniswapV2Factory;
 use bardo::chain::network::Contract;
 use bardo::chain::token::{Token, TokenId};
@@ -126,4 +127,69 @@ async fn a_pair_may_be_paid_by_the_swap_before_it_and_nobody_else() {
     assert_eq!(route(pair, vec![weth, uni_token]), []);
     assert_eq!(route(STRANGER, vec![weth, uni_token]).len(), 1, "somebody else is paid");
     assert_eq!(route(pair, vec![weth, usdc, uni_token]).len(), 1, "a pair that is not asked next");
+}
+
+/// A call that this program does not make is not signed, however harmless it looks.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_not_known_is_a_fault() {
+    let world = World::new(3).await;
+    let book = &world.client.network().book;
+    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
+    let settler = world.contract(Contract::OriginSettler);
+    let found = |to: Address, data: Vec<u8>| {
+        let mut proposal = world.proposal(Intent::Swap, vec![leg(Purpose::Main, to, data.into())]);
+        proposal.outflows = vec![Flow { token: world.usdc.clone(), amount: U256::from(5) }];
+        read(&proposal, book).len()
+    };
+    let call = |function: &str, words: usize| [keccak256(function)[..4].to_vec(), vec![0u8; 32 * words]].concat();
+    let longer = |call: Vec<u8>| [call, vec![0u8; 32]].concat();
+    let approve = Erc20::approveCall { spender: permit2, value: U256::from(5) }.abi_encode();
+    let refund = OriginSettler::refundCall { orderId: Default::default() }.abi_encode();
+    assert_eq!((found(usdc, approve.clone()), found(settler, refund.clone())), (0, 0));
+    for (to, data) in [
+        (permit2, call("transferFrom(address,address,uint160,address)", 4)),
+        (permit2, call("permit(address,uint256)", 2)),
+        (settler, call("open((uint32,bytes32,bytes))", 4)),
+        (settler, longer(refund)),
+        (usdc, call("transferFrom(address,address,uint256)", 3)),
+        (usdc, call("increaseAllowance(address,uint256)", 2)),
+        (usdc, longer(approve)),
+        (usdc, vec![0x09, 0x5e]),
+    ] {
+        assert_eq!(found(to, data.clone()), 1, "{to} {data:?}");
+    }
+}
+
+/// Whatever a command of the router pays, it pays the account; and what is to be signed is what it carries.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_routers_commands_pay_nobody_else() {
+    let world = World::new(3).await;
+    let book = &world.client.network().book;
+    let router = world.contract(Contract::UniversalRouter);
+    let found = |command: Command| {
+        let execution = Execution { commands: vec![command], deadline: Some(U256::from(u32::MAX)) };
+        let proposal = world.proposal(Intent::Swap, vec![leg(Purpose::Main, router, execution.encode(Version::V2_0))]);
+        read(&proposal, book).len()
+    };
+    let (some, token) = (U256::from(5), world.contract_of(&world.usdc));
+    for (recipient, faults) in [(CALLER, 0), (world.account(), 0), (STRANGER, 1)] {
+        assert_eq!(found(Command::Sweep { token, recipient, amount_min: some }), faults, "{recipient}");
+        assert_eq!(found(Command::UnwrapWeth { recipient, amount_min: some }), faults, "{recipient}");
+        assert_eq!(found(Command::WrapEth { recipient, amount: some }), faults, "{recipient}");
+    }
+    assert_eq!(
+        found(Command::PayPortion { token, recipient: world.account(), bips: some }),
+        1,
+        "a share of somebody's"
+    );
+    // A signature that the calldata has no use for would be one to keep.
+    let mut swap = world.swap(HUNDRED).await;
+    let execution = Execution::decode(&swap.legs[1].data, Version::V2_0).unwrap();
+    let without = Execution { commands: execution.commands[1..].to_vec(), deadline: execution.deadline };
+    swap.legs[1].data = without.encode(Version::V2_0);
+    assert_eq!(read(&swap, book).len(), 1);
+    // And it is void no later than it says.
+    let mut late = world.swap(HUNDRED).await;
+    late.trade.as_mut().unwrap().deadline -= 1;
+    assert_eq!(read(&late, book).len(), 1);
 }

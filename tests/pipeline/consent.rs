@@ -12,7 +12,7 @@ use bardo::fabric::Fabric;
 use bardo::runtime::data::ROOMS;
 use bardo::runtime::questions::OperatorAnswer;
 use bardo::runtime::questions::shared::{ShareError, Shared};
-use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision};
+use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, Reason};
 use bardo::safety::pipeline::{Asked, State};
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
@@ -22,7 +22,7 @@ use crate::world::{ASKED, Hook, World};
 const HUNDRED: u64 = 100_000_000;
 
 fn needs_a_yes(world: &World) {
-    let reasons = vec![SafeText::clean("the policy says so", 100)];
+    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
 }
 

@@ -27,10 +27,16 @@ mod calldata;
 mod consent;
 mod crowd;
 mod delegated;
+mod endpoints;
 mod forged;
+mod frames;
+mod gates;
 mod operator;
 mod orders;
 mod properties;
+#[allow(dead_code)] // Not all that it can do is needed here.
+#[path = "../sending/proxy.rs"]
+mod proxy;
 mod recovery;
 mod refusals;
 mod reorgs;
@@ -38,6 +44,7 @@ mod stops;
 #[path = "../support/anvil.rs"]
 mod support;
 mod swap;
+mod tidying;
 mod tools;
 mod world;
 mod writes;

@@ -46,11 +46,11 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
-use crate::world::{Hook, Shifted, World, devnet};
+use crate::world::{Hook, Shifted, World, cents, devnet};
 
 /// What a service does in a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Manner {
+pub enum Manner {
     /// As the devnet's own.
     Honest,
     /// Takes orders and shows them to nobody, and says this of them.
@@ -148,17 +148,17 @@ impl OrderGateway for Service {
     }
 }
 
-struct Desk {
-    world: World,
-    executor: Executor,
-    orders: Orders,
+pub struct Desk {
+    pub world: World,
+    pub executor: Executor,
+    pub orders: Orders,
     service: Arc<Service>,
     _phase: watch::Sender<Phase>,
     _folder: tempfile::TempDir,
 }
 
 impl Desk {
-    async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
+    pub async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
         Self::of(World::new(account).await, kind, manner).await
     }
 
@@ -235,7 +235,7 @@ impl Desk {
         self.executor.call(Call::new(tool, Input::Json(params))).await
     }
 
-    async fn place(&self, params: Value) -> B256 {
+    pub async fn place(&self, params: Value) -> B256 {
         let response = self.call("uniswap_submit_uniswapx_order", params).await;
         assert_eq!(response.status, Status::Partial, "{response:#?}");
         response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
@@ -253,8 +253,40 @@ impl Desk {
         record
     }
 
+    /// The same orders as somebody sees them over `client`, with no service.
+    pub fn seen_over(&self, client: ChainClient) -> Orders {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Orders::new(OrdersConfig {
+            chains: vec![OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None }],
+            store: self.world.store.clone(),
+            rules: self.world.book.clone(),
+            clock: clock.clone(),
+            fabric: Fabric::in_memory(100, clock),
+        })
+    }
+
+    /// Marks the order's nonce as used on the chain, as nothing does that leaves no event.
+    /// Permit2 and the word and the bits of its bitmap that are used then.
+    pub async fn use_nonce(&self, hash: B256) -> (Address, U256, U256) {
+        let (word, bit) = nonce_position(signed(&self.orders.record(hash).unwrap()).info().nonce);
+        let permit2 = self.world.contract(Contract::Permit2);
+        // Permit2's nonceBitmap is its first mapping: owner, then word.
+        let owner = self.world.account();
+        let bits = U256::from(1) << bit;
+        for slot in 0u8..4 {
+            let inner = keccak256((owner, U256::from(slot)).abi_encode());
+            let place: U256 = keccak256((word, inner).abi_encode()).into();
+            devnet().devnet.run(move |chain| chain.set_storage_at(permit2, place, bits)).await.unwrap();
+            devnet().devnet.mine().await.unwrap();
+            if self.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await == bits {
+                return (permit2, word, bits);
+            }
+        }
+        panic!("the bitmap is somewhere else");
+    }
+
     /// Leaves no allowance to whoever has the account next.
-    async fn clear(&self) {
+    pub async fn clear(&self) {
         let nothing = Erc20::approveCall { spender: self.world.contract(Contract::Permit2), value: U256::ZERO };
         self.world.send(self.world.contract_of(&self.world.usdc), nothing).await;
     }
@@ -298,12 +330,12 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     offer.take_back().await;
 }
 
-fn order(amount: &str, seconds: u64) -> Value {
+pub fn order(amount: &str, seconds: u64) -> Value {
     json!({"token_in": "USDC", "token_out": "WETH", "amount": amount, "chain": "ethereum",
            "decay_start_time": 1, "decay_end_time": seconds})
 }
 
-fn signed(record: &Record) -> Order {
+pub fn signed(record: &Record) -> Order {
     match &record.message {
         TypedMessage::UniswapxOrder { order, .. } => order.as_ref().clone(),
         other => panic!("{other:?}"),
@@ -680,25 +712,7 @@ async fn falling_back_from_an_auction_never_settles_both() {
 async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    let record = desk.orders.look(hash).await.unwrap();
-    let (word, bit) = nonce_position(signed(&record).info().nonce);
-    let permit2 = desk.world.contract(Contract::Permit2);
-    // Permit2's nonceBitmap is its first mapping: owner, then word.
-    let owner = desk.world.account();
-    let bits = U256::from(1) << bit;
-    let mut found = false;
-    for slot in 0u8..4 {
-        let inner = keccak256((owner, U256::from(slot)).abi_encode());
-        let place: U256 = keccak256((word, inner).abi_encode()).into();
-        devnet().devnet.run(move |chain| chain.set_storage_at(permit2, place, bits)).await.unwrap();
-        devnet().devnet.mine().await.unwrap();
-        let told = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await;
-        if told == bits {
-            found = true;
-            break;
-        }
-    }
-    assert!(found);
+    let (permit2, word, bits) = desk.use_nonce(hash).await;
     let record = desk.orders.look(hash).await.unwrap();
     assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
     // Made void on top of that, as by a cancellation that came after a fill: Permit2 says so in an event all the same.
@@ -711,6 +725,43 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     assert!(!said.is_empty(), "the event is there");
     let record = desk.orders.look(hash).await.unwrap();
     assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
+    desk.clear().await;
+}
+
+/// Once nothing can come any more, what nobody explains counts as if it had taken all.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() {
+    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = desk.place(order("100", 8)).await;
+    let held = desk.orders.record(hash).unwrap().spent;
+    desk.use_nonce(hash).await;
+    let record = desk.end(hash).await;
+    assert_eq!(record.status, "error");
+    // 100 dollars, and not less than all that was held for them.
+    let ends = desk.world.book.ends.lock().unwrap().clone();
+    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    assert!(cents(*spent) >= 10_000 && spent <= &held, "{spent} of {held}");
+    desk.clear().await;
+}
+
+/// What an open order may take was counted with the order: a swap beside it counts for what it gives itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_beside_an_open_order_is_counted_once() {
+    let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let (world, permit2) = (&desk.world, desk.world.contract(Contract::Permit2));
+    let alone = world.preview(world.swap(50_000_000).await).await.unwrap().values;
+    desk.place(order("100", 3_000)).await;
+    let mut swap = world.swap(50_000_000).await;
+    swap.legs[0] = world.approve(Purpose::Approve, permit2, U256::from(150_000_000));
+    swap.allowances[0].at_most = U256::from(100_000_000);
+    let beside = world.preview(swap).await.unwrap().values;
+    assert_eq!((beside.takeable.len(), beside.outflows[0].amount), (0, alone.outflows[0].amount));
+    // 50 USDC at a dollar, or at what the quote makes of them, and gas: not the order's 100 beside them.
+    assert_eq!(beside.spent, beside.outflows[0].usd.checked_add(beside.gas).unwrap());
+    assert!(cents(beside.spent) < 5_500, "{}", beside.spent);
+    // Whoever only allows is counted in full, order or none: 100 dollars and gas.
+    let approval = world.preview(world.approval(100_000_000)).await.unwrap().values;
+    assert!(cents(approval.spent) >= 10_000, "{}", approval.spent);
     desk.clear().await;
 }
 
@@ -753,14 +804,7 @@ async fn an_order_ends_by_a_block_that_stays() {
     let mut network = desk.world.client.network().clone();
     network.kind = NetworkKind::Test;
     let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let orders = Orders::new(OrdersConfig {
-        chains: vec![OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None }],
-        store: desk.world.store.clone(),
-        rules: desk.world.book.clone(),
-        clock: clock.clone(),
-        fabric: Fabric::in_memory(100, clock),
-    });
+    let orders = desk.seen_over(client);
     let provider = desk.world.client.provider();
     for _ in 0..60 {
         let record = orders.look(hash).await.unwrap();

@@ -28,13 +28,13 @@ use tokio::time::Instant;
 
 use crate::world::TOOL;
 
-const ME: Address = Address::repeat_byte(0x11);
-const ROUTER: Address = Address::repeat_byte(0x22);
-const PERMIT2: Address = Address::repeat_byte(0x33);
-const POOL: Address = Address::repeat_byte(0x44);
-const GIVEN: Address = Address::repeat_byte(0xaa);
-const WANTED: Address = Address::repeat_byte(0xbb);
-const OTHER: Address = Address::repeat_byte(0xcc);
+pub const ME: Address = Address::repeat_byte(0x11);
+pub const ROUTER: Address = Address::repeat_byte(0x22);
+pub const PERMIT2: Address = Address::repeat_byte(0x33);
+pub const POOL: Address = Address::repeat_byte(0x44);
+pub const GIVEN: Address = Address::repeat_byte(0xaa);
+pub const WANTED: Address = Address::repeat_byte(0xbb);
+pub const OTHER: Address = Address::repeat_byte(0xcc);
 const NOW: u64 = 1_790_000_000_000;
 
 fn token(address: Address, symbol: &str) -> Token {
@@ -42,12 +42,12 @@ fn token(address: Address, symbol: &str) -> Token {
     Token { id: TokenId::Erc20(address), symbol: text.clone(), name: text, decimals: 18, listed: true }
 }
 
-fn number(value: u64) -> U256 {
+pub fn number(value: u64) -> U256 {
     U256::from(value)
 }
 
 /// A swap of 1,000 for at least 900, with a permit signed inside it.
-fn frame() -> Frame {
+pub fn frame() -> Frame {
     let permit = PermitSingle {
         details: PermitDetails {
             token: GIVEN,
@@ -125,7 +125,7 @@ fn frame() -> Frame {
     }
 }
 
-fn single(message: &mut TypedMessage) -> &mut PermitSingle {
+pub fn single(message: &mut TypedMessage) -> &mut PermitSingle {
     match message {
         TypedMessage::Permit2Allowance { permit, .. } => permit,
         TypedMessage::Permit2Transfer { .. }
@@ -141,7 +141,7 @@ fn both(frame: &mut Frame, change: impl Fn(&mut PermitSingle)) {
 }
 
 /// An order to be signed beside the transactions, in the proposal and in the frame.
-fn with_order(frame: &mut Frame, by: u64, holder: Address) {
+pub fn with_order(frame: &mut Frame, by: u64, holder: Address) {
     let intent = Intent7683 {
         origin_settler: ROUTER,
         user: ME,
@@ -307,12 +307,12 @@ proptest! {
     }
 }
 
-fn change<T>(before: T, after: T) -> Change<T> {
+pub fn change<T>(before: T, after: T) -> Change<T> {
     Change { before, after }
 }
 
 /// What the swap does when it does what it says: 100,000 gas at the bound of base 500 and tip 10.
-fn honest() -> Changes {
+pub fn honest() -> Changes {
     let account = |account, before: u64, after: u64, nonces: (u64, u64)| AccountChange {
         account,
         balance: change(number(before), number(after)),

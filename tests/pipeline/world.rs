@@ -2,7 +2,7 @@
 //! rulebook small enough to be right at sight.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
@@ -87,7 +87,7 @@ pub fn description() -> Description {
 static ALONE: LazyLock<Vec<Arc<tokio::sync::Mutex<()>>>> = LazyLock::new(|| (0..10).map(|_| Arc::default()).collect());
 
 /// The fee of the pool that tests trade in, in hundredths of a basis point.
-const FEE: u32 = 500;
+pub const FEE: u32 = 500;
 
 /// How long permits serve here.
 const TTL: Duration = Duration::from_secs(60);
@@ -194,7 +194,12 @@ impl Account for Wallet {
         capability: Capability<bardo::safety::pipeline::Order>,
     ) -> BoxFuture<'_, Result<Bytes, SignError>> {
         self.signatures.fetch_add(1, Ordering::SeqCst);
-        self.account.sign_order(capability)
+        Box::pin(async move {
+            let signature = self.account.sign_order(capability).await?;
+            Hook::run(&self.on_sign);
+            let of_nothing = self.falsify.lock().unwrap().is_some();
+            Ok(if of_nothing { self.party.sign_digest(31_337, B256::ZERO).unwrap() } else { signature })
+        })
     }
 }
 
@@ -235,6 +240,12 @@ pub struct Book {
     pub need: Mutex<ApprovalNeed>,
     pub hot_lane: Mutex<Usd>,
     pub on_reserve: Mutex<Option<Hook>>,
+    /// Done whenever the rules' version, or the stop, is asked for, before the answer.
+    pub on_version: Mutex<Option<Hook>>,
+    pub on_stop: Mutex<Option<Hook>>,
+    /// Whether everything goes by a private relay, and whether a standing word covers everything.
+    pub private: AtomicBool,
+    pub always: AtomicBool,
     pub ends: Mutex<Vec<End>>,
 }
 
@@ -266,10 +277,12 @@ impl Book {
 
 impl Rulebook for Book {
     fn version(&self) -> B256 {
+        Hook::run(&self.on_version);
         *self.version.lock().unwrap()
     }
 
     fn stop(&self) -> Option<StopLevel> {
+        Hook::run(&self.on_stop);
         *self.stop.lock().unwrap()
     }
 
@@ -300,11 +313,11 @@ impl Rulebook for Book {
     }
 
     fn always_covers(&self, _: &Framed, _: &Facts) -> bool {
-        false
+        self.always.load(Ordering::SeqCst)
     }
 
     fn goes_private(&self, _: &Framed, _: &Facts) -> bool {
-        false
+        self.private.load(Ordering::SeqCst)
     }
 
     fn reserve(
@@ -396,6 +409,10 @@ impl World {
             need: Mutex::new(ApprovalNeed::Instant),
             hot_lane: Mutex::new(dollars("100000")),
             on_reserve: Mutex::new(None),
+            on_version: Mutex::new(None),
+            on_stop: Mutex::new(None),
+            private: AtomicBool::new(false),
+            always: AtomicBool::new(false),
             ends: Mutex::default(),
         });
         let wallet = Arc::new(Wallet {
@@ -461,6 +478,16 @@ impl World {
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn pipeline_with(&self, rules: Arc<dyn Rulebook>, store: &Store, permits: Duration) -> Pipeline {
         pipeline(&self.client, store, rules, &self.fabric, &self.desk, (permits, self.sending), self.clock.clone())
+    }
+
+    /// The same chain, as one of this kind.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn as_kind(&self, kind: NetworkKind) -> Pipeline {
+        let mut network = self.client.network().clone();
+        network.kind = kind;
+        let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
+        let rules = self.book.clone();
+        pipeline(&client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.

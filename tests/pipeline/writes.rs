@@ -23,7 +23,7 @@ use bardo::engine::{
 };
 use bardo::fabric::{EventKind, Fabric, Receiver};
 use bardo::safety::Proposal;
-use bardo::safety::approval::{Answer, ApprovalNeed};
+use bardo::safety::approval::{Answer, ApprovalNeed, Reason};
 use bardo::safety::pipeline::Committed;
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Purpose};
 use bardo::store::{Store, StoreConfig};
@@ -195,7 +195,7 @@ impl Desk {
     }
 
     fn needs_a_yes(&self) {
-        let reasons = vec![SafeText::clean("the policy says so", 100)];
+        let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
         *self.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     }
 

@@ -3,19 +3,15 @@
 //! All feeds of one question are read in one `eth_call` through Multicall3, with the block's time,
 //! so that every answer is of one block and its age is by that block's own clock.
 
-use super::{NoPrice, Price, PriceOrigin, PriceSource, Quoted};
+use super::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
 use crate::{
     abi::feed::Aggregator,
     base::{clock::Clock, text::SafeText, units::Usd},
-    chain::{
-        multicall::{Answers, Call, Calls},
-        provider::ProviderError,
-    },
+    chain::multicall::{Answers, Call, Calls},
 };
 use alloy::{
-    eips::{BlockId, BlockNumberOrTag},
     primitives::{Address, I256, U256},
-    providers::{DynProvider, Provider as _, bindings::IMulticall3},
+    providers::{DynProvider, bindings::IMulticall3},
 };
 use futures::future::BoxFuture;
 use std::{
@@ -61,9 +57,7 @@ pub struct SequencerSpec {
 /// Prices from feed contracts of one chain.
 #[derive(Debug)]
 pub struct FeedPrices {
-    provider: DynProvider,
-    /// The same chain's endpoints, which must say the same; where there are several.
-    witness: Option<DynProvider>,
+    reader: PriceReader,
     multicall: Address,
     feeds: HashMap<Address, FeedSpec>,
     sequencer: Option<SequencerSpec>,
@@ -86,22 +80,21 @@ impl FeedPrices {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let feeds = feeds.into_iter().map(|feed| (feed.token, feed)).collect();
-        Self { provider, witness: None, multicall, feeds, sequencer, max_block_age, clock, proven: Mutex::default() }
+        Self {
+            reader: PriceReader::new(provider),
+            multicall,
+            feeds,
+            sequencer,
+            max_block_age,
+            clock,
+            proven: Mutex::default(),
+        }
     }
 
     /// The same, read through a provider whose endpoints must say the same, where there is one.
     #[must_use]
     pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
-        Self { witness, ..self }
-    }
-
-    /// The block to read: the latest, by its hash where several endpoints are asked about it.
-    async fn block(&self) -> Result<BlockId, NoPrice> {
-        if self.witness.is_none() {
-            return Ok(BlockId::latest());
-        }
-        let head = self.provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
-        head.map(|head| BlockId::hash(head.header.hash)).ok_or(NoPrice::NoAnswer)
+        Self { reader: self.reader.witnessed_by(witness), ..self }
     }
 
     async fn read(&self, tokens: &[Address]) -> Result<Vec<Quoted>, NoPrice> {
@@ -115,8 +108,7 @@ impl FeedPrices {
             return Ok(vec![Err(NoPrice::UnknownToken); tokens.len()]);
         }
 
-        let answers =
-            calls.send(self.witness.as_ref().unwrap_or(&self.provider), self.multicall, self.block().await?).await?;
+        let answers = self.reader.send(calls, self.multicall).await?;
         let now: u64 = time.take(&answers).and_then(|time| u64::try_from(time).ok()).ok_or(NoPrice::NoAnswer)?;
         self.check_block(now)?;
         if let Some((spec, call)) = sequencer {

@@ -11,12 +11,14 @@
 mod book;
 mod feed;
 mod fixed;
+mod reader;
 #[cfg(test)]
 mod tests;
 
 pub use book::{DEVNET_HEARTBEAT, feed_specs, fixed_prices};
 pub use feed::{FeedPrices, FeedSpec, SequencerSpec};
 pub use fixed::{FixedPriceError, FixedPrices};
+pub use reader::PriceReader;
 
 use super::provider::ProviderError;
 use crate::base::{text::SafeText, units::Usd};

@@ -67,6 +67,15 @@ impl Hold {
 }
 
 impl Executor {
+    /// Whether something was begun under this permit, in this run or an earlier one on the same ledger.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub fn permit_was_used(&self, permit_id: PermitId) -> Result<bool, ToolError> {
+        let Some(acting) = &self.shared.acting else { return Ok(false) };
+        acting.pipeline.was_used(permit_id).map_err(|refusal| refusal.error())
+    }
+
     /// Calls a write as far as its preview, and holds it there. Needs a tokio runtime.
     pub async fn offer(&self, mut call: Call) -> Offered {
         let (shown, seen) = oneshot::channel();

@@ -269,7 +269,7 @@ impl PiSession {
         let Held { offer, about } = {
             let mut offers = self.held();
             match offers.remove(&permit_id) {
-                None => return Err(no_offer(permit_id)),
+                None => return Err(self.no_offer(permit_id)),
                 Some(held) if held.offer.preview().permit.simulation_hash != hash => {
                     offers.insert(permit_id, held);
                     let what = "the simulation hash is not the one this permit was given with; the offer still stands";
@@ -298,7 +298,7 @@ impl PiSession {
                 Ok(success(call_id, json!({"cancelled": true}), "It was called off before anything was signed."))
             }
             Some(_) => Err(ToolError::new(ErrorCode::CallInProgress, "it is being signed, and cannot be taken back")),
-            None => Err(no_offer(permit_id)),
+            None => Err(self.no_offer(permit_id)),
         }
     }
 
@@ -412,6 +412,18 @@ impl PiSession {
         }
     }
 
+    /// Why nothing is open under a permit.
+    fn no_offer(&self, permit_id: PermitId) -> ToolError {
+        match self.inner.config.executor.permit_was_used(permit_id) {
+            Ok(true) => ToolError::new(ErrorCode::PermitConsumed, format_args!("permit {permit_id} has been used")),
+            Ok(false) => ToolError::new(
+                ErrorCode::PermitExpired,
+                format_args!("no offer is open under {permit_id}: it was taken back, has lapsed, or never was"),
+            ),
+            Err(error) => error,
+        }
+    }
+
     fn entry(&self, tool: &str) -> Result<&Arc<Entry>, ToolError> {
         let unknown = || ToolError::new(ErrorCode::ToolUnknown, format_args!("`{tool}` is not in this tool set"));
         self.catalog().get(tool).ok_or_else(unknown)
@@ -466,13 +478,6 @@ fn permit_id(text: &str) -> Result<PermitId, ToolError> {
         let what = format!("parameter `permit_id`: {error}");
         ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "permit_id")
     })
-}
-
-fn no_offer(permit_id: PermitId) -> ToolError {
-    ToolError::new(
-        ErrorCode::PermitExpired,
-        format_args!("no offer is open under {permit_id}: it was used, taken back, has lapsed, or never was"),
-    )
 }
 
 fn success(call_id: CallId, data: Value, explanation: &str) -> ToolResponse {

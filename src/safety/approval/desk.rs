@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Scope, never_granted};
-use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Decision, Said, Yes};
+use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Decision, Reason, Said, Yes};
 use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
@@ -231,7 +231,7 @@ impl ApprovalDesk {
     pub fn ask(&self, preview: Arc<Preview>) -> Ticket {
         let (passes_by_itself, wait, reasons) = match &preview.needs {
             ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), Vec::new()),
-            ApprovalNeed::Approval { reasons } => (false, self.inner.timeout, reasons.clone()),
+            ApprovalNeed::Approval { .. } => (false, self.inner.timeout, in_words(&preview.needs)),
             ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
         };
         let asked_at = self.inner.clock.now_millis();
@@ -560,10 +560,7 @@ impl Ticket {
             None => {}
         }
         let changed = differences(&self.preview, &preview);
-        let reasons = match &preview.needs {
-            ApprovalNeed::Approval { reasons } => reasons.clone(),
-            ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Delay { .. } => Vec::new(),
-        };
+        let reasons = in_words(&preview.needs);
         // A question that was a delay and now needs a yes no longer passes by itself.
         if !reasons.is_empty() {
             self.passes_by_itself = false;
@@ -629,6 +626,10 @@ impl Drop for Ticket {
 fn unrecorded(error: &AuditError) -> Decision {
     let reason = format!("it could not be put on the audit trail: {error}");
     Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
+}
+
+fn in_words(needs: &ApprovalNeed) -> Vec<SafeText> {
+    needs.reasons().iter().map(Reason::words).collect()
 }
 
 fn listed(addresses: &[Address]) -> String {

@@ -4,7 +4,7 @@
 pub mod balance_breaker;
 pub mod halt;
 #[cfg(test)]
-mod model;
+pub(super) mod model;
 pub mod phase_gate;
 pub mod policy_cage;
 pub mod rate_limit;

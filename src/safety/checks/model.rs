@@ -40,7 +40,7 @@ const EXECUTE: [u8; 4] = hex!("3593564c");
 const NOW: u64 = 1_800_000_000_000;
 const HOUR: u64 = 3_600_000;
 
-pub(super) const META: ToolMeta = ToolMeta {
+pub(in crate::safety) const META: ToolMeta = ToolMeta {
     name: "uniswap_execute_swap",
     description: "",
     category: Category::Trading,

@@ -43,3 +43,34 @@ pub fn check(framed: &Framed, facts: &Facts, cage: &Result<Option<Cage>, Doubt>)
     let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
     Verdict::blocked(Check::PolicyCage, ErrorCode::SafetyCageViolation, detail, violations)
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::{Address, Bytes};
+
+    use super::*;
+    use crate::base::model::Phase;
+    use crate::safety::proposal::Intent;
+    use crate::safety::sample;
+
+    #[test]
+    fn rules_that_cannot_be_read_let_nothing_through() {
+        let me = Address::repeat_byte(1);
+        let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
+        let framed = Framed::new(sample::frame(proposal)).unwrap();
+        let facts = Facts {
+            now_millis: 1,
+            block_time: 1,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: Ok(Default::default()),
+            portfolio: Ok(Default::default()),
+            simulation: None,
+        };
+        let verdict = check(&framed, &facts, &Err(Doubt::because("it does not tell its rules")));
+        assert_eq!(verdict.code, Some(ErrorCode::SafetyCageViolation));
+        assert_eq!((verdict.violations[0].rule.as_str(), verdict.blocks()), ("policy_cage", true));
+        assert!(!check(&framed, &facts, &Ok(None)).blocks(), "an account without rules is not caged");
+    }
+}

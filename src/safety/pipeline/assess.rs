@@ -87,9 +87,15 @@ impl Pipeline {
             ground.balances(framed.account(), &tokens, block),
             cage::read(ground, framed.account(), block, fork.next_block().timestamp)
         );
+        let around = Surroundings {
+            permit2: ground.network().book.contract(Contract::Permit2),
+            wrapped: ground.network().book.contract(Contract::WrappedNative),
+            stables: ground.stables(),
+            promised: self.promised(framed)?,
+        };
         let told = match (&unknown, &balances) {
             (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
-            (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances)),
+            (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances), &around),
         };
         let told = match (told, arrival) {
             (Ok(values), Ok(arrival)) => values.arriving(arrival),
@@ -97,12 +103,6 @@ impl Pipeline {
         };
         let told = told.and_then(|values| with_data_fee(values, data_fee?, &spreads));
         let held = balances.and_then(|balances| portfolio(&balances, &spreads));
-        let around = Surroundings {
-            permit2: ground.network().book.contract(Contract::Permit2),
-            wrapped: ground.network().book.contract(Contract::WrappedNative),
-            stables: ground.stables(),
-            promised: self.promised(framed)?,
-        };
         let mut faults = simulate::declared(framed, &around);
         faults.extend(calldata::read(framed.proposal(), &ground.network().book));
         let next = fork.next_block().timestamp;

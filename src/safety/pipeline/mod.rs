@@ -5,7 +5,8 @@
 //! | `capability` | leave to sign one thing |
 //! | `assess` | facts, verdicts and simulation on one block |
 //! | `preview` | from a proposal to a permit |
-//! | `commit` | from a permit to signed bytes on their way |
+//! | `commit` | from a permit to money held and a nonce taken |
+//! | `sign` | one leg signed, held against its frame, stored |
 //! | `turn` | one commit of an account at a time, among all programs on a ledger |
 //! | `plan` | the legs of a plan one after the other, and what is taken back if it stops half-way |
 //! | `order` | a message that others settle, signed and handed on |
@@ -24,6 +25,7 @@ mod preview;
 mod recover;
 mod refusal;
 mod settle;
+mod sign;
 mod turn;
 
 use std::collections::{HashMap, HashSet};

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::assess::Assessment;
 use super::capability::Capability;
-use super::commit::{KeepError, as_framed};
+use super::sign::{KeepError, as_framed};
 use super::{Pipeline, Prepared};
 use crate::chain::sender::{self, Fees, Kept, Sender};
 use crate::fabric::TxState;

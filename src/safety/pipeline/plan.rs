@@ -6,9 +6,10 @@ use alloy::sol_types::SolCall as _;
 use futures::future::BoxFuture;
 
 use super::assess::{Assessment, gas_usd};
-use super::commit::{Committed, Held, LegReport, NotStored, State, committed};
+use super::commit::{Committed, Held, LegReport, State, committed};
 use super::order::NotPlaced;
 use super::settle::{cost_of, main_is_done};
+use super::sign::NotStored;
 use super::turn::ByTurn;
 use super::{AtWork, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;

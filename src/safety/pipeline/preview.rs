@@ -16,7 +16,7 @@ use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::fabric::{EventKind, PermitIssued};
 use crate::safety::account::{Account, FrameContext};
-use crate::safety::approval::ApprovalNeed;
+use crate::safety::approval::{ApprovalNeed, Reason};
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
@@ -246,21 +246,21 @@ impl Pipeline {
         above_hot_lane: bool,
         first_seen: bool,
     ) -> ApprovalNeed {
-        let because = |why: &str| SafeText::clean(why, 200);
         // Taking back what others may take is never held up.
         if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
             return ApprovalNeed::Instant;
         }
         let mut needs = self.inner.rules.consent(framed, facts);
         if framed.proposal().tool.capability == CapabilityTier::Privileged {
-            needs = needs.and_asking(because("it changes who holds authority"));
+            needs = needs.and_asking(Reason::Authority);
         }
         if above_hot_lane {
-            needs = needs.and_asking(because("it is above the hot lane"));
+            needs = needs.and_asking(Reason::HotLane);
         }
         if first_seen {
-            needs = needs.and_asking(because("it pays somebody for the first time"));
+            needs = needs.and_asking(Reason::FirstPaid);
         }
-        verdicts.iter().flat_map(|verdict| &verdict.asks).fold(needs, |needs, why| needs.and_asking(why.clone()))
+        let asks = verdicts.iter().flat_map(|verdict| &verdict.asks);
+        asks.fold(needs, |needs, why| needs.and_asking(Reason::Found(why.clone())))
     }
 }

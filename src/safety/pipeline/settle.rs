@@ -9,7 +9,8 @@ use alloy::sol_types::SolEvent as _;
 use tokio::time::Instant;
 
 use super::assess::Assessment;
-use super::commit::{Held, LegReport, Stored};
+use super::commit::{Held, LegReport};
+use super::sign::Stored;
 use super::{AtWork, Pipeline, Prepared};
 use crate::abi::erc20::Erc20;
 use crate::base::failpoint::{self, Failpoint};

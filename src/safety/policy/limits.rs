@@ -3,13 +3,9 @@
 use super::rules::MaxUsd;
 use super::{Policy, Rules, ToolRule};
 use crate::base::model::Phase;
-use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, Rounding, Usd};
-use crate::safety::approval::ApprovalNeed;
+use crate::safety::approval::{ApprovalNeed, Reason};
 use crate::safety::ledger::{Caps, Micros, Span, SpendCap, TokenCaps};
-
-/// Characters kept of one reason.
-const MAX_REASON: usize = 200;
 
 impl Policy {
     /// What the ledger is to enforce in this phase. `whole` leaves the limits per action as they are:
@@ -50,8 +46,7 @@ impl Policy {
         let mut reasons = Vec::new();
         let mut ask = |threshold: MaxUsd, field: &str| {
             if let Some(most) = threshold.0.filter(|most| spent > *most) {
-                let text = format!("{} is above {} ({field})", up(spent), down(most));
-                reasons.push(SafeText::clean(&text, MAX_REASON));
+                reasons.push(Reason::above(up(spent), down(most), field));
             }
         };
         ask(rules.require_human_approval_above_usd, "require_human_approval_above_usd");

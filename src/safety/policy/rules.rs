@@ -44,6 +44,8 @@ impl<T> Visitor<'_> for NumberOrText<'_, T> {
         (self.read)(&number.to_string()).map_err(E::custom)
     }
 
+    /// A decimal without quotes has been read as a float by then: it is refused, and only shown. No figure of a policy
+    /// ever is one.
     fn visit_f64<E: Error>(self, number: f64) -> Result<T, E> {
         Err(E::custom(format!("put it in quotes, so that no digit is lost: \"{number}\"")))
     }

@@ -1,0 +1,155 @@
+//! Why a yes is needed: the fact itself, with its figures. What a person reads is made from it, so nothing that is
+//! decided later has to be read back from words.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::base::text::SafeText;
+use crate::safety::ledger::Micros;
+
+/// How much a value may have risen since it was shown, in basis points of it: what a price does while somebody reads.
+const RISEN_BPS: u128 = 200;
+
+/// Characters kept of one reason in words.
+const MAX_WORDS: usize = 200;
+
+/// Why a yes is needed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reason {
+    /// It counts for more dollars than one of the policy's limits lets pass unasked.
+    Above {
+        /// What it counts for, rounded up.
+        value: Micros,
+        /// What passes unasked, rounded down.
+        limit: Micros,
+        /// The policy's field.
+        field: SafeText,
+    },
+    /// It counts for more than the safety-guardian is not asked about.
+    HotLane,
+    /// What it counts for cannot be told.
+    Untold,
+    /// It changes who holds authority.
+    Authority,
+    /// It pays somebody who was never paid before.
+    FirstPaid,
+    /// A check wants the operator to look, and says why.
+    Found(SafeText),
+}
+
+impl Reason {
+    /// A limit of the policy's field `field` that the value is above.
+    pub fn above(value: Micros, limit: Micros, field: &str) -> Self {
+        Self::Above { value, limit, field: SafeText::clean(field, MAX_WORDS) }
+    }
+
+    /// In words.
+    pub fn words(&self) -> SafeText {
+        SafeText::clean(&self.to_string(), MAX_WORDS)
+    }
+
+    /// Whether this, shown to somebody who said yes, is enough for `now`. The same limit of the same field is the same
+    /// reason while the value is no more than [`RISEN_BPS`] above the one that was shown: amounts are bound by the
+    /// permit, and only their price moves. A value that is too large to be counted is never known.
+    pub(super) fn covers(&self, now: &Self) -> bool {
+        match (self, now) {
+            (Self::Above { value: shown, limit, field }, Self::Above { value, limit: now_limit, field: now_field }) => {
+                // Both are below 2^63.
+                let most = u128::from(shown.get()) * (10_000 + RISEN_BPS) / 10_000;
+                (limit, field) == (now_limit, now_field) && *value < Micros::MAX && u128::from(value.get()) <= most
+            }
+            (Self::HotLane, Self::HotLane)
+            | (Self::Untold, Self::Untold)
+            | (Self::Authority, Self::Authority)
+            | (Self::FirstPaid, Self::FirstPaid) => true,
+            (Self::Found(shown), Self::Found(now)) => shown == now,
+            (
+                Self::Above { .. } | Self::HotLane | Self::Untold | Self::Authority | Self::FirstPaid | Self::Found(_),
+                _,
+            ) => false,
+        }
+    }
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Above { value, limit, field } => write!(f, "{value} is above {limit} ({field})"),
+            Self::HotLane => f.write_str("it is above the hot lane"),
+            Self::Untold => f.write_str("its value cannot be told"),
+            Self::Authority => f.write_str("it changes who holds authority"),
+            Self::FirstPaid => f.write_str("it pays somebody for the first time"),
+            Self::Found(why) => f.write_str(why.as_str()),
+        }
+    }
+}
+
+/// In words.
+impl Serialize for Reason {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.words().serialize(serializer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safety::approval::ApprovalNeed;
+
+    /// So many millionths above a limit in whole dollars.
+    fn above(micros: u64, limit: u64, field: &str) -> Reason {
+        Reason::above(Micros::new(micros).unwrap(), Micros::new(limit * 1_000_000).unwrap(), field)
+    }
+
+    fn asked(reasons: &[Reason]) -> ApprovalNeed {
+        ApprovalNeed::Approval { reasons: reasons.to_vec() }
+    }
+
+    #[test]
+    fn a_price_that_moves_while_somebody_reads_is_no_new_reason() {
+        let shown = asked(&[above(1_224_056_983, 1_000, "limit"), Reason::FirstPaid]);
+        for covered in [above(1_224_056_984, 1_000, "limit"), above(1_001_000_000, 1_000, "limit"), Reason::FirstPaid] {
+            assert!(shown.covers(&asked(std::slice::from_ref(&covered))), "{covered}");
+        }
+        // 2 % of 1,224.056983 are 24.48113966: up to 1,248.538122, in whole millionths.
+        assert!(shown.covers(&asked(&[above(1_248_538_122, 1_000, "limit")])));
+        for new in [
+            above(1_248_538_123, 1_000, "limit"),
+            above(1_224_056_983, 900, "limit"),
+            above(1_224_056_983, 1_000, "another"),
+            Reason::HotLane,
+            Reason::Untold,
+            Reason::Authority,
+            Reason::Found(SafeText::clean("$1,224.056983 is above $1,000.00 (limit)", 200)),
+        ] {
+            assert!(!shown.covers(&asked(std::slice::from_ref(&new))), "{new}");
+            assert!(!shown.covers(&asked(&[Reason::FirstPaid, new.clone()])), "one that is known does not bring {new}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_counted_is_never_known() {
+        let most = || Reason::above(Micros::MAX, Micros::new(1).unwrap(), "limit");
+        assert!(!asked(&[most()]).covers(&asked(&[most()])));
+        assert!(!asked(&[above(5, 1, "limit")]).covers(&asked(&[most()])));
+    }
+
+    #[test]
+    fn a_check_says_the_same_only_by_the_same_words() {
+        let found = |why: &str| Reason::Found(SafeText::clean(why, 100));
+        let shown = asked(&[found("it is close to the stop-loss")]);
+        assert!(shown.covers(&asked(&[found("it is close to the stop-loss")])));
+        assert!(!shown.covers(&asked(&[found("it is closer to the stop-loss")])));
+    }
+
+    #[test]
+    fn the_words_come_from_the_figures() {
+        assert_eq!(
+            above(1_224_056_983, 1_000, "tools.x.requires_approval_above_usd").to_string(),
+            "$1,224.056983 is above $1,000.00 (tools.x.requires_approval_above_usd)"
+        );
+        let json = serde_json::to_value([above(1_000_010_000, 1_000, "a"), Reason::Authority]).unwrap();
+        assert_eq!(json, serde_json::json!(["$1,000.01 is above $1,000.00 (a)", "it changes who holds authority"]));
+    }
+}

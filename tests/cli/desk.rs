@@ -1,0 +1,144 @@
+//! A devnet in a process of its own, a home folder beside it, and the binary called against both.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::{Value, json};
+
+use crate::devnet::{Running, start};
+use crate::devnet_process::ask;
+use crate::{bardo, run};
+
+/// An envelope and the exit code.
+pub type Answer = (Value, i32);
+
+pub struct Desk {
+    pub devnet: Running,
+    pub home: tempfile::TempDir,
+    /// What `--rpc` gets.
+    pub given: String,
+}
+
+impl Desk {
+    pub fn new() -> Self {
+        let devnet = start();
+        let given = format!("ethereum={}", devnet.url(0));
+        Self { devnet, home: tempfile::tempdir().unwrap(), given }
+    }
+
+    /// The policy from now on: the demo's with these lines over it. What is looser than before waits for the operator,
+    /// so a folder of its own goes with it.
+    pub fn under(&mut self, policy: &str) {
+        self.home = tempfile::tempdir().unwrap();
+        self.tighten(policy);
+    }
+
+    /// The policy's file from now on, in the folder that there is.
+    pub fn tighten(&self, policy: &str) {
+        fs::write(self.home.path().join("policy-devnet.toml"), format!("preset = \"demo\"\n{policy}")).unwrap();
+    }
+
+    /// What stands in the configuration from now on.
+    pub fn configure(&self, text: &str) {
+        fs::write(self.home.path().join("config.toml"), text).unwrap();
+    }
+
+    pub fn call(&self, tool: &str, params: &Value, more: &[&str]) -> Answer {
+        let params = params.to_string();
+        let fixed = ["call", tool, &params, "--rpc", &self.given];
+        let (out, err, code) = run(bardo(self.home.path()).args(fixed).args(more));
+        let envelope = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{params}: {error}: {out}{err}"));
+        (envelope, code)
+    }
+
+    pub fn swap(&self, changed: Value, more: &[&str]) -> Answer {
+        self.call("uniswap_execute_swap", &swap(changed), more)
+    }
+
+    /// The same as a process that goes on beside the test.
+    pub fn swapping(&self, changed: Value) -> Child {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+        command.env_clear().env("BARDO_HOME", self.home.path()).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(["call", "uniswap_execute_swap", &swap(changed).to_string(), "--rpc", &self.given]);
+        command.spawn().unwrap()
+    }
+
+    /// Runs a call on a terminal of its own. Once it asks, `meanwhile` is done, and then something is typed; what it
+    /// showed, and the exit code.
+    pub fn on_a_terminal(&self, params: &Value, answer: Option<&str>, meanwhile: impl Fn()) -> (String, u32) {
+        let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
+        let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
+        command.env_clear();
+        command.env("BARDO_HOME", self.home.path());
+        command.args(["call", "uniswap_execute_swap", &params.to_string(), "--approve", "ask", "--rpc", &self.given]);
+        let mut child = pty.slave.spawn_command(command).unwrap();
+        drop(pty.slave);
+        let mut screen = pty.master.try_clone_reader().unwrap();
+        let mut keys = pty.master.take_writer().unwrap();
+        let mut shown = Vec::new();
+        let mut typed = false;
+        loop {
+            let mut some = [0; 4_096];
+            match screen.read(&mut some) {
+                Ok(0) | Err(_) => break,
+                Ok(read) => shown.extend_from_slice(&some[..read]),
+            }
+            if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains("yes")) {
+                meanwhile();
+                // What was typed before the question is dropped.
+                std::thread::sleep(Duration::from_millis(700));
+                keys.write_all(answer.as_bytes()).unwrap();
+                typed = true;
+            }
+        }
+        (String::from_utf8_lossy(&shown).into_owned(), child.wait().unwrap().exit_code())
+    }
+
+    pub fn ask(&self, method: &str, params: Value) -> Value {
+        ask(self.devnet.url(0), method, params)
+    }
+
+    pub fn contract(&self, name: &str) -> &str {
+        self.devnet.described["chains"][0]["contracts"][name].as_str().unwrap()
+    }
+
+    pub fn token(&self, symbol: &str) -> &str {
+        self.devnet.described["chains"][0]["tokens"][symbol]["address"].as_str().unwrap()
+    }
+
+    pub fn account(&self) -> &str {
+        self.devnet.described["chains"][0]["accounts"][0].as_str().unwrap()
+    }
+
+    pub fn nonce(&self, block: &str) -> u64 {
+        let count = self.ask("eth_getTransactionCount", json!([self.account(), block]));
+        u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    }
+
+    /// Waits until so many transactions of the account are known to the chain and in no block.
+    pub fn until_pending(&self, count: u64) {
+        let since = Instant::now();
+        while self.nonce("pending") - self.nonce("latest") < count {
+            assert!(since.elapsed() < Duration::from_secs(60), "nothing was sent");
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+}
+
+/// A swap of the coin, which takes one transaction.
+pub fn swap(changed: Value) -> Value {
+    let mut params = json!({"token_in": "ETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum",
+                            "prefer_uniswapx": false});
+    params.as_object_mut().unwrap().extend(changed.as_object().unwrap().clone());
+    params
+}
+
+/// What a process that goes on beside the test has answered, once it has.
+pub fn ended(child: Child) -> Answer {
+    let output = child.wait_with_output().unwrap();
+    (serde_json::from_slice(&output.stdout).unwrap(), output.status.code().unwrap())
+}

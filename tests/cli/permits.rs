@@ -1,0 +1,188 @@
+//! Permits that do not serve, and the owner's policy contract, through the binary: each from a real situation.
+//!
+//! | code | situation |
+//! |---|---|
+//! | `PERMIT_EXPIRED` | the account is busy for longer than the permit serves; nobody commits in time; one that never was |
+//! | `PERMIT_MISMATCH` | the rules change while the operator is asked; a hash that is not the permit's |
+//! | `PERMIT_CONSUMED` | committed a second time; by the next program |
+//! | `SAFETY_CAGE_VIOLATION` | the owner's contract allows less |
+
+use std::cell::Cell;
+
+use alloy::consensus::TxEip1559;
+use alloy::eips::eip2718::Encodable2718 as _;
+use alloy::primitives::{Address, FixedBytes, U256, hex};
+use alloy::sol_types::SolCall;
+use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall, configureCall};
+use bardo::sandbox::keys::Party;
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, ended, swap};
+use crate::writes::{envelope_is, expect};
+use crate::{bardo, run};
+
+#[test]
+fn a_permit_does_not_outlast_the_action_that_it_waits_for() {
+    let desk = Desk::new();
+    desk.configure("[safety]\npermit_seconds = 5\n");
+    desk.ask("evm_setAutomine", json!([false]));
+    let first = desk.swapping(json!({}));
+    desk.until_pending(1);
+    // The first has the account's turn until a block has it: the second can wait for as long as its permit serves.
+    let answer = desk.swap(json!({"amount": "0.02"}), &[]);
+    expect(&answer, "PERMIT_EXPIRED", "a busy account");
+    assert_eq!(desk.nonce("pending"), 1, "nothing more was signed");
+    desk.ask("evm_mine", json!([]));
+    let (answer, exit) = ended(first);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    assert_eq!(desk.nonce("latest"), 1);
+}
+
+#[test]
+fn rules_that_change_while_somebody_reads_break_the_permit() {
+    let desk = Desk::new();
+    let asks = "require_human_approval_above_usd = \"10\"\n";
+    desk.tighten(asks);
+    let asked = Cell::new(0);
+    let tighten = || {
+        asked.set(asked.get() + 1);
+        desk.tighten(&format!("{asks}max_trades_per_hour = 3\n"));
+    };
+    let (shown, exit) = desk.on_a_terminal(&swap(json!({})), Some("yes\n"), tighten);
+    assert_eq!((asked.get(), exit), (1, 3), "{shown}");
+    assert!(shown.contains("PERMIT_MISMATCH"), "{shown}");
+    assert_eq!(desk.nonce("pending"), 0);
+    // Under the rules of now it goes.
+    let (shown, exit) = desk.on_a_terminal(&swap(json!({})), Some("yes\n"), || {});
+    assert_eq!(exit, 0, "{shown}");
+    assert_eq!(desk.nonce("latest"), 1);
+}
+
+/// Sends something from the demo account, without Bardo.
+fn send(desk: &Desk, to: Address, call: impl SolCall) {
+    let party = Party::development_accounts().unwrap().swap_remove(0);
+    assert_eq!(party.address().to_string(), desk.account());
+    let transaction = TxEip1559 {
+        chain_id: 31_337,
+        nonce: desk.nonce("latest"),
+        gas_limit: 1_000_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        to: to.into(),
+        value: U256::ZERO,
+        access_list: Default::default(),
+        input: call.abi_encode().into(),
+    };
+    let raw = hex::encode_prefixed(party.sign(transaction).unwrap().encoded_2718());
+    let hash = desk.ask("eth_sendRawTransaction", json!([raw]));
+    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");
+}
+
+#[test]
+fn what_the_owners_contract_would_refuse_is_refused_before() {
+    let desk = Desk::new();
+    let at = |text: &str| text.parse::<Address>().unwrap();
+    let feed = |pair: &str| at(desk.devnet.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap());
+    let cage = at(desk.contract("policyCage"));
+    // `execute(bytes,bytes[],uint256)` of the router, by its published interface.
+    let execute = CallRule { target: at(desk.contract("universalRouter")), selector: FixedBytes(hex!("3593564c")) };
+    let configure = |calls: Vec<CallRule>, most: u128| {
+        let asset = |token, feed, exit, most| AssetRule {
+            token,
+            feed,
+            exit,
+            maxPerTransaction: most,
+            maxPerDay: u128::MAX,
+            maxPosition: u128::MAX,
+        };
+        let set = Rules {
+            assets: vec![
+                asset(Address::ZERO, feed("ETH / USD"), true, most),
+                asset(at(desk.token("USDC")), feed("USDC / USD"), true, u128::MAX),
+            ],
+            calls,
+            spenders: vec![],
+            maxDrawdownBps: 5_000,
+            maxLossBps: 500,
+            minInterval: 0,
+            maxPriceAge: 86_400,
+        };
+        send(&desk, cage, configureCall { set });
+    };
+    // The swap gives 0.01 coins: 10^16 wei.
+    configure(vec![execute.clone()], 9_999_999_999_999_999);
+    let answer = desk.swap(json!({}), &[]);
+    let rules = expect(&answer, "SAFETY_CAGE_VIOLATION", "more than the owner allows");
+    assert_eq!(rules, ["policy_cage.maxPerTransaction"]);
+    let violation = &answer.0["error"]["details"]["violations"][0];
+    assert_eq!(violation["value"], "10000000000000000");
+    assert_eq!(violation["would_pass"], "9999999999999999 or less");
+    configure(vec![CallRule { selector: FixedBytes([1, 2, 3, 4]), ..execute.clone() }], u128::MAX);
+    assert_eq!(expect(&desk.swap(json!({}), &[]), "SAFETY_CAGE_VIOLATION", "another function"), ["policy_cage.calls"]);
+    let before = desk.nonce("latest");
+    configure(vec![execute], 10_000_000_000_000_000);
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "inside the rules: {answer}");
+    assert_eq!(desk.nonce("latest"), before + 2, "the new rules and the swap");
+    send(&desk, cage, clearCall {});
+}
+
+/// What a brain that is these lines of Python was answered, by name, in a run of its own over the desk's devnet.
+/// `offer()` and `commit(permit, hash)` are given, `found` is what it says, `before` what an earlier one said.
+fn brain(desk: &Desk, lines: &str, before: &Value) -> Value {
+    const HEAD: &str = "import json, sys, time\n\
+        def say(**line): print(json.dumps(line), flush=True)\n\
+        def hear(wanted):\n    while True:\n        line = json.loads(sys.stdin.readline())\n        \
+        if line['type'] == wanted: return line\n\
+        def call(tool, **params):\n    say(type='call', id=tool, tool=tool, params=params)\n    \
+        return hear('result')['response']\n\
+        def offer():\n    params = dict(token_in='ETH', token_out='USDC', amount='0.01', chain='ethereum')\n    \
+        params['prefer_uniswapx'] = False\n    told = call('preview_action', kind='swap', params=params)\n    \
+        assert told['status'] == 'simulated', told\n    return told['data']\n\
+        def commit(one, digest): return call('commit_action', permit_id=one, simulation_hash=digest)\n\
+        found = {}\nhear('tick')\n";
+    let (script, said) = (desk.home.path().join("brain.py"), desk.home.path().join("said.json"));
+    let tail = format!(
+        "open({:?}, 'w').write(json.dumps(found))\nsay(type='done', why='told')\nhear('bye')\n",
+        said.to_str().unwrap()
+    );
+    let before = format!("before = json.loads({:?})\n", before.to_string());
+    std::fs::write(&script, format!("{HEAD}{before}{lines}{tail}")).unwrap();
+    let brain = format!("process:python3 '{}'", script.display());
+    let path = std::env::var_os("PATH").unwrap();
+    let arguments = ["golem", "run", "--headless", "--brain", &brain, "--rpc", &desk.given];
+    let (out, err, code) = run(bardo(desk.home.path()).env("PATH", path).args(arguments));
+    assert!(code == 0 && err.contains("the brain is done"), "{err}{out}");
+    let said = std::fs::read_to_string(said).unwrap();
+    serde_json::from_str(&said).unwrap()
+}
+
+#[test]
+fn a_brain_is_told_which_permit_does_not_serve_and_why() {
+    if !std::process::Command::new("python3").arg("--version").output().is_ok_and(|told| told.status.success()) {
+        eprintln!("skipped: no python3 on this machine");
+        return;
+    }
+    let desk = Desk::new();
+    desk.configure("[safety]\npermit_seconds = 8\n");
+    let lines = "one = offer()\npermit, digest = one['permit_id'], one['simulation_hash']\n\
+        found['permit'], found['digest'] = permit, digest\n\
+        found['other'] = commit(permit, '0x' + '11' * 32)\n\
+        found['done'] = commit(permit, digest)\n\
+        found['twice'] = commit(permit, digest)\n\
+        found['never'] = commit('5' * 32, digest)\n\
+        two = offer()\ntime.sleep(8.5)\n\
+        found['late'] = commit(two['permit_id'], two['simulation_hash'])\n";
+    let said = brain(&desk, lines, &Value::Null);
+    envelope_is(&said["other"], "PERMIT_MISMATCH", "another hash");
+    assert_eq!(said["done"]["status"], "success", "the offer stood: {}", said["done"]);
+    envelope_is(&said["twice"], "PERMIT_CONSUMED", "a second time");
+    envelope_is(&said["never"], "PERMIT_EXPIRED", "one that never was");
+    envelope_is(&said["late"], "PERMIT_EXPIRED", "nobody committed in time");
+    assert_eq!(desk.nonce("pending"), 1, "one swap, once");
+    // The next program knows it, too.
+    let again = "found['again'] = commit(before['permit'], before['digest'])\n";
+    let said = brain(&desk, again, &json!({"permit": said["permit"], "digest": said["digest"]}));
+    envelope_is(&said["again"], "PERMIT_CONSUMED", "after a restart");
+    assert_eq!(desk.nonce("pending"), 1);
+}

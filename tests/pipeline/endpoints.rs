@@ -1,0 +1,132 @@
+//! Ends of orders and intents where a chain has several endpoints, one of which lies: its word alone ends nothing.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::providers::bindings::IMulticall3;
+use alloy::sol_types::{SolCall as _, SolEvent as _, SolValue as _};
+use bardo::abi::erc7683::OriginSettler::{self, depositsReturn};
+use bardo::abi::permit2::Permit2;
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
+use bardo::chain::devnet::{Devnet, server};
+use bardo::chain::network::{ChainPlan, Contract, Network};
+use bardo::chain::permit2::nonce_position;
+use bardo::chain::provider::{ChainClient, ConnectRules};
+use bardo::safety::orders::Stage;
+use bardo::uniswap::gateway::ServiceStatus;
+use bardo::uniswap::order::OrderKind;
+use serde_json::{Value, json};
+
+use crate::bridges::Bridge;
+use crate::orders::{Desk, Manner, order, signed};
+use crate::proxy::{Fate, Proxy};
+use crate::world::devnet;
+
+/// An honest endpoint and one that answers `method` so.
+struct Endpoints {
+    honest: server::Server,
+    liar: Proxy,
+    network: Network,
+}
+
+impl Endpoints {
+    async fn new(devnet: Devnet, network: &Network, method: &'static str, lie: Value) -> Self {
+        let honest = server::serve(devnet, 0).await.unwrap();
+        let told = move |asked: &str, _| if asked == method { Fate::Claim(lie.clone()) } else { Fate::Pass };
+        let liar = Proxy::start(honest.url(), told).await;
+        Self { honest, liar, network: network.clone() }
+    }
+
+    async fn client(&self, urls: &[String]) -> ChainClient {
+        let plan = ChainPlan {
+            name: self.network.name.clone(),
+            network: Some(self.network.clone()),
+            chain_id: Some(self.network.chain_id),
+            endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+        };
+        ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap()
+    }
+
+    /// The chain over both.
+    async fn both(&self) -> ChainClient {
+        self.client(&[self.honest.url(), self.liar.url.clone()]).await
+    }
+
+    /// The chain by the liar's word alone.
+    async fn believed(&self) -> ChainClient {
+        self.client(std::slice::from_ref(&self.liar.url)).await
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_clock_expires_no_order() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    // As Multicall3 answers what is asked of an order: its nonce unused, a time long past its deadline, money enough.
+    let words = [U256::ZERO, U256::from(4_000_000_000u64), U256::MAX, U256::MAX];
+    let results: Vec<_> = words
+        .iter()
+        .map(|word| IMulticall3::Result { success: true, returnData: Bytes::from(word.abi_encode()) })
+        .collect();
+    let lie = json!(Bytes::from(IMulticall3::aggregate3Call::abi_encode_returns(&results)));
+    let network = desk.world.client.network();
+    let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_call", lie).await;
+    // They contradict each other: nothing is known, and nothing is freed.
+    assert!(desk.seen_over(endpoints.both().await).look(hash).await.is_err());
+    let orders = desk.seen_over(endpoints.believed().await);
+    assert_eq!(orders.record(hash).unwrap().stage, Stage::Submitted);
+    assert!(desk.world.book.ends.lock().unwrap().is_empty());
+    // The lie is one that would free the money where nobody else is asked.
+    assert_eq!(orders.look(hash).await.unwrap().status, "expired");
+    assert_eq!(desk.world.book.ends.lock().unwrap().len(), 1);
+    desk.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_event_cancels_no_order() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    desk.use_nonce(hash).await;
+    let permit2 = desk.world.contract(Contract::Permit2);
+    let believer = desk.seen_over(desk.world.client.clone());
+    let (word, bit) = nonce_position(signed(&believer.record(hash).unwrap()).info().nonce);
+    let owner = desk.world.account();
+    let void = Permit2::UnorderedNonceInvalidation { owner, word, mask: U256::from(1) << bit };
+    let data = void.encode_log_data();
+    let lie = json!([{
+        "address": permit2, "topics": data.topics(), "data": data.data, "blockNumber": "0x1",
+        "blockHash": B256::repeat_byte(1), "transactionHash": B256::repeat_byte(2), "transactionIndex": "0x0",
+        "logIndex": "0x0", "removed": false,
+    }]);
+    let network = desk.world.client.network();
+    let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
+    let record = desk.seen_over(endpoints.both().await).look(hash).await.unwrap();
+    assert_ne!(record.stage, Stage::Ended, "{}", record.status);
+    assert!(desk.world.book.ends.lock().unwrap().is_empty());
+    let record = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
+    desk.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_word_refunds_no_bridge() {
+    let bridge = Bridge::open().await;
+    let (id, _) = bridge.locked(600).await;
+    let deposit = depositsReturn {
+        user: bridge.account,
+        fillDeadline: 1,
+        // As the settler numbers them: refunded.
+        status: 3,
+        token: Address::ZERO,
+        amount: U256::ZERO,
+    };
+    let lie = json!(Bytes::from(OriginSettler::depositsCall::abi_encode_returns(&deposit)));
+    let origin = bridge.world.chain("ethereum").unwrap().client.clone();
+    let endpoints = Endpoints::new(bridge.chain("ethereum").devnet.clone(), origin.network(), "eth_call", lie).await;
+    assert!(bridge.seen_over(endpoints.both().await).look(id).await.is_err());
+    assert_ne!(bridge.orders.record(id).unwrap().stage, Stage::Ended);
+    assert_eq!(bridge.orders.look(id).await.unwrap().status, "filling", "by the chain's own word");
+    let believed = bridge.seen_over(endpoints.believed().await).look(id).await.unwrap();
+    assert_eq!((believed.stage, believed.status.as_str()), (Stage::Ended, "refunded"));
+}

@@ -1,0 +1,271 @@
+//! One wrong thing at a time: in a frame, in what it declares and signs, in what a simulation of it says. The frame is
+//! that of `properties`, sound as it is.
+
+use alloy::primitives::{Bytes, U256};
+use bardo::base::text::SafeText;
+use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
+use bardo::chain::fork::{AllowanceChange, BalanceChange, Changes, Outcome, Pinned, Simulation, Status};
+use bardo::chain::network::AddressBook;
+use bardo::chain::token::TokenId;
+use bardo::safety::permit::{ActionPermit, PermitFault};
+use bardo::safety::proposal::{AllowanceKind, Inflow, Purpose, SignedOrder};
+use bardo::safety::simulate::{Surroundings, declared, judge, order_faults};
+use bardo::safety::typed::TypedMessage;
+use bardo::safety::{Frame, FrameError, Framed, FramedOrder};
+use tokio::time::Instant;
+
+use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, WANTED, change, frame, honest, number, single, with_order};
+
+fn around() -> Surroundings {
+    Surroundings { permit2: Some(PERMIT2), ..Surroundings::default() }
+}
+
+#[test]
+fn the_parts_of_a_frame_fit_each_other() {
+    assert!(Framed::new(frame()).is_ok());
+    type Wrong = (fn(&mut Frame), fn(&FrameError) -> bool);
+    let wrong: &[Wrong] = &[
+        (|frame| frame.legs.clear(), |error| matches!(error, FrameError::Legs(0))),
+        (|frame| with_order(frame, 1, POOL), |_| true),
+        (
+            |frame| {
+                with_order(frame, 1, POOL);
+                frame.order = None;
+            },
+            |error| matches!(error, FrameError::Order),
+        ),
+        (|frame| frame.fees.max_fee_per_gas = 0, |error| matches!(error, FrameError::Fees)),
+        (|frame| frame.fees.max_priority_fee_per_gas = 1_001, |error| matches!(error, FrameError::Fees)),
+        (|frame| frame.legs[0].from = OTHER, |error| matches!(error, FrameError::Leg { .. })),
+        (|frame| frame.legs[0].purpose = Purpose::CleanUp, |error| matches!(error, FrameError::Leg { .. })),
+        (|frame| frame.legs[0].slots.clear(), |error| matches!(error, FrameError::Leg { .. })),
+        (|frame| frame.legs[0].gas_limit = 199_999, |error| matches!(error, FrameError::Leg { .. })),
+        (
+            |frame| single(&mut frame.legs[0].slots[0].message).spender = OTHER,
+            |error| matches!(error, FrameError::Slot { .. }),
+        ),
+        // 65 bytes from here reach past the 200 of the calldata.
+        (|frame| frame.legs[0].slots[0].offset = 136, |error| matches!(error, FrameError::Slot { .. })),
+        (
+            |frame| {
+                let (slot, proposed) = (frame.legs[0].slots[0].clone(), frame.proposal.legs[0].slots[0].clone());
+                frame.legs[0].slots.push(slot);
+                frame.proposal.legs[0].slots.push(proposed);
+            },
+            |error| matches!(error, FrameError::Slot { slot: 1, .. }),
+        ),
+    ];
+    for (at, (spoil, is)) in wrong.iter().enumerate() {
+        let mut one = frame();
+        spoil(&mut one);
+        match Framed::new(one) {
+            Err(error) => assert!(is(&error), "{at}: {error}"),
+            // An order beside the transactions is sound as such.
+            Ok(framed) => assert!(at == 1 && framed.order().is_some(), "{at} passes"),
+        }
+    }
+}
+
+/// A permit whose hash was made to fit other bounds is still not one for this frame.
+#[test]
+fn a_permit_with_bounds_of_its_own_does_not_serve() {
+    let framed = Framed::new(frame()).unwrap();
+    let policy = alloy::primitives::keccak256("policy");
+    let mut permit = ActionPermit::issue(&framed, policy, 1, 60_000);
+    permit.bounds.outflows[0].amount = number(5_000);
+    permit.simulation_hash = framed.binding_hash(policy, &permit.bounds);
+    assert_eq!(permit.verify(&framed, policy, 1, Instant::now()), Err(PermitFault::Mismatch));
+}
+
+/// The sound frame with the placeholder where its signature will stand.
+fn signable() -> Frame {
+    let mut frame = frame();
+    let mut data = frame.legs[0].data.to_vec();
+    data[100..165].copy_from_slice(&PLACEHOLDER_SIGNATURE);
+    frame.legs[0].data = Bytes::from(data.clone());
+    frame.proposal.legs[0].data = Bytes::from(data);
+    frame
+}
+
+fn signs(frame: &mut Frame, change: impl Fn(&mut TypedMessage)) {
+    change(&mut frame.proposal.legs[0].slots[0].message);
+    change(&mut frame.legs[0].slots[0].message);
+}
+
+#[test]
+fn what_is_declared_and_signed_is_looked_at_before_anything_is_run() {
+    let found = |spoil: &dyn Fn(&mut Frame)| -> Vec<(&'static str, String)> {
+        let mut frame = signable();
+        spoil(&mut frame);
+        let faults = declared(&Framed::new(frame).unwrap(), &around());
+        faults.into_iter().map(|fault| (fault.rule, fault.declared.to_string())).collect()
+    };
+    assert!(found(&|_| {}).is_empty());
+    type Wrong<'a> = (&'a str, &'a str, &'a dyn Fn(&mut Frame));
+    let wrong: &[Wrong<'_>] = &[
+        ("frame", "the proposed call", &|frame| frame.legs[0].value = number(1)),
+        ("frame", "the proposed call", &|frame| frame.legs[0].to = OTHER),
+        ("signature", "placeholder", &|frame| {
+            let data = crate::properties::frame().legs[0].data.clone();
+            frame.legs[0].data = data.clone();
+            frame.proposal.legs[0].data = data;
+        }),
+        ("signature", "a signature of the account", &|frame| frame.legs[0].slots[0].signer = OTHER),
+        ("signature", "the known Permit2", &|frame| {
+            signs(frame, |message| {
+                if let TypedMessage::Permit2Allowance { permit2, .. } = message {
+                    *permit2 = OTHER;
+                }
+            });
+        }),
+        ("signature", "nothing of", &|frame| signs(frame, |message| single(message).spender = OTHER)),
+        ("signature", "at most 1000", &|frame| {
+            signs(frame, |message| single(message).details.amount = alloy::primitives::aliases::U160::from(1_001u64));
+        }),
+        ("signature", "nothing after", &|frame| {
+            signs(frame, |message| single(message).sigDeadline = number(1_790_000_301));
+        }),
+        ("signature", "nothing after", &|frame| {
+            let later = alloy::primitives::aliases::U48::from(1_790_000_301u64);
+            signs(frame, |message| single(message).details.expiration = later);
+        }),
+        ("trade", "at least 900 comes in", &|frame| frame.proposal.inflows[0].at_least = number(899)),
+        ("trade", "at least 900 comes in", &|frame| frame.proposal.inflows[0].recipient = OTHER),
+        ("trade", "1000 goes out", &|frame| frame.proposal.outflows[0].amount = number(999)),
+    ];
+    for (rule, declared, spoil) in wrong {
+        let found = found(spoil);
+        assert!(found.iter().any(|one| one.0 == *rule && one.1.contains(declared)), "{rule} {declared}: {found:?}");
+    }
+}
+
+fn outcome(status: Status) -> Outcome {
+    Outcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
+}
+
+/// The rules broken by these outcomes and changes of this frame.
+fn judged(frame: Frame, outcomes: Vec<Outcome>, changes: Changes) -> Vec<(&'static str, String)> {
+    let simulation =
+        Simulation { pinned: Pinned { chain_id: 31_337, number: 1, hash: Default::default() }, outcomes, changes };
+    let faults = judge(&Framed::new(frame).unwrap(), 0, simulation, 500, &around()).1;
+    faults.into_iter().map(|fault| (fault.rule, format!("{}: {}", fault.declared, fault.found))).collect()
+}
+
+fn is(found: &[(&'static str, String)], rule: &str, words: &str) {
+    assert!(found.iter().any(|one| one.0 == rule && one.1.contains(words)), "no {rule} with {words}: {found:?}");
+}
+
+#[test]
+fn every_transaction_runs_and_nothing_is_left_unasked() {
+    let well = || vec![outcome(Status::Success)];
+    assert!(judged(frame(), well(), honest()).is_empty());
+    let halted = outcome(Status::Halted(SafeText::clean("out of gas", 20)));
+    is(&judged(frame(), vec![halted], honest()), "simulation", "transaction 1 breaks");
+    is(&judged(frame(), vec![], honest()), "simulation", "transaction 1 was not");
+    // An order's settlement is part of it: run, and run well.
+    let mut ordered = frame();
+    ordered.proposal.legs.clear();
+    ordered.legs.clear();
+    with_order(&mut ordered, 1_000, POOL);
+    is(&judged(ordered.clone(), vec![], honest()), "simulation", "it was not");
+    is(
+        &judged(ordered, vec![outcome(Status::Halted(SafeText::clean("stack", 20)))], honest()),
+        "simulation",
+        "it breaks",
+    );
+    // One main transaction: an order beside one is two.
+    let mut both = frame();
+    with_order(&mut both, 1_000, POOL);
+    is(&judged(both, vec![outcome(Status::Success); 2], honest()), "plan", "2 of them");
+}
+
+#[test]
+fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
+    // The same call, said to be one that only gives an allowance.
+    let mut helper = frame();
+    helper.proposal.legs[0].purpose = Purpose::Approve;
+    helper.legs[0].purpose = Purpose::Approve;
+    let moves = Changes {
+        balances: vec![BalanceChange { token: GIVEN, holder: ME, balance: change(number(5), number(4)) }],
+        ..Changes::default()
+    };
+    let step = Outcome { changes: Some(moves), ..outcome(Status::Success) };
+    is(&judged(helper, vec![step], honest()), "plan", "moves");
+    // On the way an allowance is what the action takes, and only for whom it was declared.
+    let allows = |spender, is: u64| Changes {
+        allowances: vec![AllowanceChange {
+            token: GIVEN,
+            owner: ME,
+            spender,
+            allowance: change(U256::ZERO, number(is)),
+        }],
+        ..Changes::default()
+    };
+    let after = |spender, is| vec![Outcome { changes: Some(allows(spender, is)), ..outcome(Status::Success) }];
+    assert!(judged(frame(), after(PERMIT2, 1_000), honest()).is_empty());
+    is(&judged(frame(), after(PERMIT2, 1_001), honest()), "allowance", "1001 after transaction 1");
+    is(&judged(frame(), after(POOL, 1), honest()), "allowance", "1 after transaction 1");
+}
+
+#[test]
+fn what_is_to_come_in_must_be_found_coming() {
+    let well = || vec![outcome(Status::Success)];
+    // Nothing of the token moved at all.
+    let mut none = honest();
+    none.balances.retain(|one| one.token != WANTED);
+    is(&judged(frame(), well(), none), "inflow", "nothing");
+    // Somebody else is to get something, and does not.
+    let mut pays = frame();
+    let inflow = Inflow { recipient: OTHER, at_least: number(5), ..pays.proposal.inflows[0].clone() };
+    pays.proposal.inflows.push(inflow);
+    is(&judged(pays, well(), honest()), "inflow", "at least 5");
+    // The coin is to come, and the account is not touched.
+    let mut coin = frame();
+    coin.proposal.inflows[0].token.id = TokenId::Native;
+    let mut untouched = honest();
+    untouched.accounts.clear();
+    is(&judged(coin, well(), untouched), "inflow", "wei");
+    // Nothing comes back, and somebody who is not named has it.
+    let mut gift = frame();
+    gift.proposal.inflows.clear();
+    gift.proposal.recipients = vec![OTHER];
+    is(&judged(gift, well(), honest()), "recipient", &POOL.to_string());
+    // An allowance inside Permit2 that was declared as one of the token.
+    let mut kept = frame();
+    kept.proposal.allowances[1].kind = AllowanceKind::Erc20;
+    let mut stays = honest();
+    stays.permit2_allowances[0].allowance.after.amount = number(1);
+    is(&judged(kept, well(), stays), "allowance", "none of");
+}
+
+#[test]
+fn an_order_is_looked_at_before_it_is_run() {
+    let found = |spoil: &dyn Fn(&mut Frame)| {
+        let mut frame = frame();
+        with_order(&mut frame, 1_000, POOL);
+        spoil(&mut frame);
+        let faults = order_faults(&Framed::new(frame).unwrap(), &AddressBook::default(), 1, None);
+        faults.into_iter().map(|fault| (fault.rule, format!("{}: {}", fault.declared, fault.found))).collect::<Vec<_>>()
+    };
+    // Of an empty book neither settler nor Permit2 nor code is known.
+    for words in
+        ["the known Permit2", "of the address book: none", "a contract whose code is known", "says what arrives"]
+    {
+        is(&found(&|_| {}), "order", words);
+    }
+    is(&found(&|frame| frame.order.as_mut().unwrap().signer = OTHER), "order", "a signature of the account");
+    is(&found(&|frame| frame.proposal.order.as_mut().unwrap().holder = ME), "order", "somebody else");
+    // It takes 1,000; one less may go out.
+    is(&found(&|frame| frame.proposal.outflows[0].amount = number(999)), "order", "at most 999");
+    // A message that nobody settles.
+    is(
+        &found(&|frame| {
+            let message = frame.legs[0].slots[0].message.clone();
+            frame.proposal.order =
+                Some(Box::new(SignedOrder { message: message.clone(), holder: POOL, arrival: None }));
+            frame.order = Some(FramedOrder { message, signer: ME });
+        }),
+        "order",
+        "a known contract settles",
+    );
+}

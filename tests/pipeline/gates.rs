@@ -1,0 +1,321 @@
+//! Between a permit and a signature: each of the looks that are taken again there, as the only one that can see it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use alloy::primitives::{Address, U256, keccak256};
+use alloy::sol_types::SolValue as _;
+use bardo::abi::erc20::Erc20;
+use bardo::base::error::ErrorCode;
+use bardo::base::model::{CapabilityTier, StopLevel, ToolMeta};
+use bardo::base::text::SafeText;
+use bardo::chain::devnet::Chain;
+use bardo::chain::network::{Contract, NetworkKind};
+use bardo::engine::{Call, Input, Offered};
+use bardo::safety::approval::{ApprovalNeed, Consent, Decision, Reason};
+use bardo::safety::orders::Stage;
+use bardo::safety::pipeline::State;
+use bardo::safety::proposal::Proposal;
+use bardo::safety::rulebook::End;
+use bardo::store::StoreError;
+use bardo::uniswap::gateway::ServiceStatus;
+use bardo::uniswap::order::OrderKind;
+
+use crate::orders::{Desk, Manner, order};
+use crate::world::{ASKED, Hook, TOOL, World, devnet};
+
+const HUNDRED: u64 = 100_000_000;
+
+/// Something that is done when it was asked for so often.
+fn at(count: usize, does: impl Fn() + Send + Sync + 'static) -> (Arc<AtomicUsize>, Option<Hook>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&asked);
+    let hook = Hook::new(move || {
+        if counted.fetch_add(1, Ordering::SeqCst) == count {
+            does();
+        }
+    });
+    (asked, hook.into_inner().unwrap())
+}
+
+/// How a commit ended: refused with nothing held, given back before a signature, given back after one, done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Ended {
+    Refused,
+    Unsigned,
+    Signed,
+    Done,
+}
+
+async fn ended(world: &World, proposal: Proposal, code: ErrorCode, set: impl FnOnce()) -> Ended {
+    let permit = world.preview(proposal).await.unwrap().permit.permit_id;
+    let (ends, signatures) = (world.book.ends.lock().unwrap().len(), world.wallet.signatures.load(Ordering::SeqCst));
+    set();
+    let committed = world.pipeline.commit(permit, Consent::None).await;
+    *world.book.on_stop.lock().unwrap() = None;
+    *world.book.on_version.lock().unwrap() = None;
+    let signed = world.wallet.signatures.load(Ordering::SeqCst) - signatures;
+    let new = world.book.ends.lock().unwrap()[ends..].to_vec();
+    match (committed, new.as_slice(), signed) {
+        (Ok(committed), [End::Done { .. }], 1) if committed.state == State::Done => Ended::Done,
+        (Err(refusal), [], 0) if refusal.code == code => Ended::Refused,
+        (Err(refusal), [End::Withdrawn], 0) if refusal.code == code => Ended::Unsigned,
+        (Err(refusal), [End::Withdrawn], 1) if refusal.code == code => Ended::Signed,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Whenever between two questions it is set, a stop is seen by the next one, and each of them is asked in its place.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
+    let world = World::new(3).await;
+    let nonce = world.nonce().await;
+    let mut found = Vec::new();
+    for count in 0..20 {
+        let book = Arc::clone(&world.book);
+        let (_, hook) = at(count, move || *book.stop.lock().unwrap() = Some(StopLevel::Halt));
+        let set = || *world.book.on_stop.lock().unwrap() = hook;
+        found.push(ended(&world, world.approval(HUNDRED + count as u64), ErrorCode::Halted, set).await);
+        *world.book.stop.lock().unwrap() = None;
+        if found.last() == Some(&Ended::Done) {
+            break;
+        }
+    }
+    // When it is looked at, in the transaction that holds the money, before the signature, before it is kept.
+    assert_eq!(found, [Ended::Refused, Ended::Refused, Ended::Unsigned, Ended::Signed, Ended::Done]);
+    assert_eq!(world.nonce().await, nonce + 1, "the last one alone was sent");
+}
+
+/// The same with other rules: once the money is held under the old ones, the action is theirs.
+#[tokio::test(flavor = "multi_thread")]
+async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_permit() {
+    let world = World::new(3).await;
+    let rules = *world.book.version.lock().unwrap();
+    let mut broken = 0;
+    loop {
+        let book = Arc::clone(&world.book);
+        let (asked, hook) = at(broken, move || *book.version.lock().unwrap() = keccak256("other rules"));
+        let set = || *world.book.on_version.lock().unwrap() = hook;
+        let end = ended(&world, world.approval(HUNDRED + broken as u64), ErrorCode::PermitMismatch, set).await;
+        *world.book.version.lock().unwrap() = rules;
+        if end == Ended::Done {
+            assert!(asked.load(Ordering::SeqCst) <= broken, "it was done under rules that nobody had looked at");
+            break;
+        }
+        assert_eq!(end, Ended::Refused);
+        broken += 1;
+    }
+    assert_eq!(broken, 3, "before the look, after it, and in the transaction that holds the money");
+    // A rehearsal holds no money: it looks before and after.
+    for count in 0..2 {
+        let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+        let book = Arc::clone(&world.book);
+        let (_, hook) = at(count, move || *book.version.lock().unwrap() = keccak256("other rules"));
+        *world.book.on_version.lock().unwrap() = hook;
+        let refused = world.pipeline.rehearse(permit).await;
+        *world.book.on_version.lock().unwrap() = None;
+        *world.book.version.lock().unwrap() = rules;
+        assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::PermitMismatch), "{count}");
+    }
+}
+
+/// What the database knows as used is used, whatever memory says.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
+    let world = World::new(3).await;
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    let used = world.store.write(move |transaction| -> Result<(), StoreError> {
+        transaction.execute(
+            "INSERT INTO safety_permit (permit_id, simulation_hash, call_id, chain_id, account, reservation, gas_usd,
+             spent_usd, consumed_at) VALUES (?1, x'00', 'c', 31337, 'a', 1, '0', '0', 1)",
+            [permit.to_string()],
+        )?;
+        Ok(())
+    });
+    used.await.unwrap();
+    let refused = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::PermitConsumed);
+    let held: i64 = world
+        .store
+        .read(|connection| -> Result<i64, StoreError> {
+            Ok(connection.query_row("SELECT count(*) FROM book_held", [], |row| row.get(0))?)
+        })
+        .unwrap();
+    assert_eq!((held, world.wallet.signatures.load(Ordering::SeqCst)), (0, 0));
+}
+
+/// What is to go by a private relay is not signed where there is none, at the preview as at the commit.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
+    let world = World::new(3).await;
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    world.book.private.store(true, Ordering::SeqCst);
+    let (code, rules) = world.refused(world.approval(HUNDRED)).await;
+    assert_eq!((code, rules), (ErrorCode::SafetyNotAllowed, ["private_rpc_above_usd".to_owned()].into()));
+    let refused = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::SafetyNotAllowed);
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+}
+
+/// What is above the hot lane only since it was looked at has had no guardian.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
+    let world = World::new(3).await;
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    *world.book.hot_lane.lock().unwrap() = "1".parse().unwrap();
+    let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:?}");
+    assert!(refused.message.contains("safety-guardian"), "{}", refused.message);
+}
+
+/// Nobody objected while it waited: that is no yes to what needs one by now.
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_is_not_enough_once_a_yes_is_needed() {
+    let world = World::new(3).await;
+    *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: 20 };
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = preview.permit.permit_id;
+    let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it passes by itself") };
+    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+    *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::ApprovalRequired, "{refused:?}");
+    assert!(refused.message.contains("waiting is not enough"), "{}", refused.message);
+}
+
+/// Where money is real the standing word is the policy's to limit, and never covers a change of authority.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_standing_word_is_limited_where_money_is_real() {
+    const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
+    let world = World::new(3).await;
+    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+    *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+    for kind in [NetworkKind::Test, NetworkKind::Real] {
+        let pipeline = world.as_kind(kind);
+        for (named, tool, code) in [
+            (false, TOOL, Some(ErrorCode::ApprovalRequired)),
+            (true, PRIVILEGED, Some(ErrorCode::ApprovalRequired)),
+            (true, TOOL, None),
+        ] {
+            world.book.always.store(named, Ordering::SeqCst);
+            let proposal = Proposal { tool, ..world.approval(HUNDRED) };
+            let preview = pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
+            let before = world.wallet.signatures.load(Ordering::SeqCst);
+            let committed = pipeline.commit(preview.permit.permit_id, Consent::Always).await;
+            let signed = world.wallet.signatures.load(Ordering::SeqCst) - before;
+            assert_eq!(
+                committed.err().map(|refusal| refusal.code),
+                code,
+                "{kind:?} {named} {}",
+                tool.capability.as_str()
+            );
+            assert_eq!(signed, usize::from(code.is_none()));
+        }
+    }
+}
+
+/// Other rules in the middle of a plan end it, and what it had allowed is taken back.
+#[tokio::test(flavor = "multi_thread")]
+async fn other_rules_in_the_middle_of_a_plan_end_it() {
+    let world = World::new(3).await;
+    let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
+    let (book, rules) = (Arc::clone(&world.book), *world.book.version.lock().unwrap());
+    let (_, hook) = at(0, move || *book.version.lock().unwrap() = keccak256("other rules"));
+    *world.wallet.on_sign.lock().unwrap() = hook;
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    let State::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
+    assert_eq!((code, committed.legs.len()), (ErrorCode::PermitMismatch, 1));
+    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    *world.book.version.lock().unwrap() = rules;
+}
+
+/// The account's USDC, gone between two blocks.
+fn lose(token: Address, owner: Address) {
+    let gone = devnet().devnet.run(move |chain: &mut Chain| {
+        for slot in 0u8..8 {
+            let place: U256 = keccak256((owner, U256::from(slot)).abi_encode()).into();
+            chain.set_storage_at(token, place, U256::ZERO);
+        }
+    });
+    tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(gone)).unwrap();
+}
+
+/// What is left of a plan is simulated again before each transaction: what fails by now is not signed.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_fails_in_the_middle_of_a_plan_ends_it() {
+    let world = World::new(3).await;
+    let (token, owner) = (world.contract_of(&world.usdc), world.account());
+    let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
+    let (_, hook) = at(0, move || lose(token, owner));
+    *world.wallet.on_sign.lock().unwrap() = hook;
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(world.ask(token, Erc20::balanceOfCall { owner }).await, U256::ZERO, "its balance is somewhere else");
+    let State::Stopped { code, .. } = committed.state else { panic!("{:?}", committed.state) };
+    assert_eq!((code, committed.legs.len()), (ErrorCode::PermitMismatch, 1), "{:?}", committed.remarks);
+    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+}
+
+/// An order's proposal, as its tool makes it, with the allowance that it needs already there.
+async fn proposed(desk: &Desk) -> Proposal {
+    let permit2 = desk.world.contract(Contract::Permit2);
+    let allow = Erc20::approveCall { spender: permit2, value: U256::from(HUNDRED) };
+    desk.world.send(desk.world.contract_of(&desk.world.usdc), allow).await;
+    let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("100", 3_000)));
+    let offer = match desk.executor.offer(call).await {
+        Offered::Held(offer) => offer,
+        Offered::Over(response) => panic!("{response:#?}"),
+    };
+    let proposal = offer.preview().framed.proposal().clone();
+    offer.take_back().await;
+    assert!(proposal.legs.is_empty(), "nothing but a signature");
+    proposal
+}
+
+/// A stop before an order is signed, and one after: no signature is kept, nothing is handed on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stop_around_an_orders_signature_keeps_it_from_everybody() {
+    for after in [false, true] {
+        let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+        let world = &desk.world;
+        let permit = world.preview(proposed(&desk).await).await.unwrap().permit.permit_id;
+        let book = Arc::clone(&world.book);
+        let (_, hook) = at(0, move || *book.stop.lock().unwrap() = Some(StopLevel::Halt));
+        let place = if after { &world.wallet.on_sign } else { &world.book.on_reserve };
+        *place.lock().unwrap() = hook;
+        let refused = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
+        assert_eq!(refused.code, ErrorCode::Halted);
+        assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), usize::from(after));
+        assert_eq!(world.book.ends.lock().unwrap().as_slice(), [End::Withdrawn]);
+        let orders = desk.orders.every().unwrap();
+        assert!(orders.iter().all(|one| one.signature.is_none() && one.stage == Stage::Ended), "{orders:#?}");
+        *world.book.stop.lock().unwrap() = None;
+        desk.clear().await;
+    }
+}
+
+/// What the account signed instead of the order is dropped.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_signature_over_something_else_is_no_order() {
+    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &desk.world;
+    let permit = world.preview(proposed(&desk).await).await.unwrap().permit.permit_id;
+    *world.wallet.falsify.lock().unwrap() = Some(|_| {});
+    let refused = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::PermitMismatch);
+    assert!(desk.orders.every().unwrap().iter().all(|one| one.signature.is_none()));
+    desk.clear().await;
+}
+
+/// Where nobody takes orders none is signed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_nobody_would_take_is_not_signed() {
+    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &desk.world;
+    let alone = world.with_permits_of(std::time::Duration::from_secs(60));
+    let preview = alone.preview(proposed(&desk).await, world.wallet.clone(), ASKED).await.unwrap();
+    let refused = alone.commit(preview.permit.permit_id, Consent::None).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::ChainUnsupported);
+    assert!(world.book.ends.lock().unwrap().is_empty() && desk.orders.every().unwrap().is_empty());
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
+    desk.clear().await;
+}

@@ -1,0 +1,150 @@
+//! Plans whose last legs only tidy up: what a trade of exact output counts for, and a last leg that fails.
+
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
+
+use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::{Bytes, U256};
+use alloy::sol_types::SolCall as _;
+use bardo::abi::permit2::Permit2;
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::base::error::ErrorCode;
+use bardo::chain::devnet::Chain;
+use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
+use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::permit2::{PermitDetails, PermitSingle};
+use bardo::chain::sender::SenderRules;
+use bardo::fabric::TxState;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::State;
+use bardo::safety::proposal::{Flow, Inflow, Leg, Proposal, Purpose, SignatureSlot, Trade};
+use bardo::safety::rulebook::End;
+use bardo::safety::typed::TypedMessage;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
+
+use crate::world::{FEE, Hook, World, cents, leg};
+
+const HUNDRED: u64 = 100_000_000;
+
+/// Permit2's allowance of the router for USDC, taken back.
+fn inside(world: &World) -> Leg {
+    let call = Permit2::approveCall {
+        token: world.contract_of(&world.usdc),
+        spender: world.contract(Contract::UniversalRouter),
+        amount: U160::ZERO,
+        expiration: U48::ZERO,
+    };
+    leg(Purpose::CleanUp, world.contract(Contract::Permit2), call.abi_encode().into())
+}
+
+/// So much WETH for at most `most` raw USDC: an allowance, the swap, and both allowances taken back.
+async fn exactly(world: &World, out: U256, most: u64) -> Proposal {
+    let like = world.swap(most).await;
+    let (router, permit2) = (world.contract(Contract::UniversalRouter), world.contract(Contract::Permit2));
+    let (from, to, in_max) = (world.contract_of(&world.usdc), world.contract_of(&world.weth), U256::from(most));
+    let made = like.trade.clone().unwrap();
+    let TypedMessage::Permit2Allowance { permit, .. } = &like.legs[1].slots[0].message else { panic!("{like:#?}") };
+    let permit = PermitSingle {
+        details: PermitDetails { amount: U160::from(most), ..permit.details.clone() },
+        ..permit.clone()
+    };
+    let commands = vec![
+        Command::Permit2Permit { permit: permit.clone(), signature: PLACEHOLDER_SIGNATURE.into() },
+        Command::Swap(Swap {
+            path: Path::V3(V3Path::new(from, vec![(FEE, to)]).unwrap()),
+            exact: Exactness::Out { amount: out, in_max },
+            recipient: CALLER,
+            payer_is_user: true,
+            min_hop_prices: vec![],
+        }),
+    ];
+    let execution = Execution { commands, deadline: Some(U256::from(made.deadline)) };
+    let message = TypedMessage::Permit2Allowance { permit2, permit };
+    let offset = execution.signature_offset(Version::V2_0).unwrap();
+    let main = Leg {
+        slots: vec![SignatureSlot { offset, message }],
+        ..leg(Purpose::Main, router, execution.encode(Version::V2_0))
+    };
+    Proposal {
+        legs: vec![
+            world.approve(Purpose::Approve, permit2, in_max),
+            main,
+            world.approve(Purpose::CleanUp, permit2, U256::ZERO),
+            inside(world),
+        ],
+        outflows: vec![Flow { token: world.usdc.clone(), amount: in_max }],
+        inflows: vec![Inflow { token: world.weth.clone(), at_least: out, expected: out, recipient: world.account() }],
+        trade: Some(Trade { amount_in: in_max, expected_out: out, min_out: out, exact_output: true, ..made }),
+        ..like
+    }
+}
+
+/// What went in is told by the token's own events in the plan's own transactions; the most that could have is not spent.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_exact_output_counts_for_what_went_in() {
+    let world = World::new(1).await;
+    let out = world.quote(U256::from(HUNDRED)).await;
+    let before = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
+    // Three and a half dollars more than it takes.
+    let preview = world.preview(exactly(&world, out, 103_500_000).await).await.unwrap();
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+    let after = [world.balance(&world.usdc).await, world.balance(&world.weth).await];
+    assert_eq!(after[1] - before[1], out);
+    let paid = i64::try_from(before[0] - after[0]).unwrap();
+    assert!(paid < 101_000_000, "{paid}");
+    // A coin is some 3,400 dollars.
+    let gas = committed.truth.unwrap().gas_cost * U256::from(340_000) / U256::from(10u64.pow(18));
+    let gas = i64::try_from(gas).unwrap();
+    let ends = world.book.ends.lock().unwrap().clone();
+    let [End::Done { spent }] = ends.as_slice() else { panic!("{ends:?}") };
+    let most = paid / 10_000 + gas + gas / 20 + 50;
+    assert!(cents(*spent) >= paid / 10_000 && cents(*spent) <= most, "{spent} for {paid} and {gas} of gas");
+    assert!(most < 10_350, "gas is too dear here for the test to tell anything: {gas}");
+}
+
+/// A devnet of this file's own: a contract is broken there.
+static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| {
+    let config = SandboxConfig {
+        seed: 6,
+        start_time: SystemClock.now_seconds(),
+        pace: Pace::OnTransaction,
+        clock: Some(Arc::new(SystemClock)),
+        market: MarketMode::Off,
+        keeper: true,
+    };
+    Sandbox::boot(&config, &|_| {}).unwrap()
+});
+
+/// What a plan is for has happened, whatever becomes of what tidies up after it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_last_leg_that_fails_uncounts_nothing() {
+    let world = World::over(&BROKEN, 3, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let permit2 = world.contract(Contract::Permit2);
+    let mut swap = world.swap(HUNDRED).await;
+    swap.legs.push(inside(&world));
+    let preview = world.preview(swap).await.unwrap();
+    let wallet = Arc::clone(&world.wallet);
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        if wallet.signatures.load(Ordering::SeqCst) == 3 {
+            // PUSH0 PUSH0 REVERT.
+            let breaks = BROKEN.chains()[0]
+                .devnet
+                .run(move |chain: &mut Chain| chain.set_code(permit2, Bytes::from_static(&[0x5f, 0x5f, 0xfd])));
+            tokio::task::block_in_place(|| {
+                tokio::runtime::Handle::current().block_on(breaks).unwrap().unwrap();
+            });
+        }
+    })
+    .into_inner()
+    .unwrap();
+    let committed = world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    let states: Vec<_> = committed.legs.iter().map(|leg| leg.state).collect();
+    assert_eq!(states, [TxState::Confirmed, TxState::Confirmed, TxState::Reverted], "{committed:#?}");
+    let State::Stopped { code, why } = &committed.state else { panic!("{:?}", committed.state) };
+    assert_eq!(*code, ErrorCode::ExecutionTxReverted, "{why}");
+    // The hundred dollars are spent.
+    let ends = world.book.ends.lock().unwrap().clone();
+    assert!(matches!(ends.first(), Some(End::Done { spent }) if cents(*spent) >= 10_000), "{ends:?}");
+}
