@@ -153,7 +153,9 @@ async fn a_call_that_is_not_known_is_a_fault() {
         (settler, longer(refund)),
         (usdc, call("transferFrom(address,address,uint256)", 3)),
         (usdc, call("increaseAllowance(address,uint256)", 2)),
-        (usdc, longer(approve)),
+        (usdc, longer(approve.clone())),
+        // An allowance that moves nothing, of a contract that is none of the tokens named.
+        (STRANGER, approve),
         (usdc, vec![0x09, 0x5e]),
     ] {
         assert_eq!(found(to, data.clone()), 1, "{to} {data:?}");

@@ -309,21 +309,4 @@ fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn selectors_are_those_of_the_contracts() {
-        // From the published interfaces of the Universal Router, Permit2 and ERC-20.
-        for (contract, selector) in [
-            (Contract::UniversalRouter, "0x3593564c"),
-            (Contract::UniversalRouter, "0x24856bc3"),
-            (Contract::Permit2, "0x87517c45"),
-            (Contract::Permit2, "0xcc53287f"),
-            (Contract::WrappedNative, "0xd0e30db0"),
-        ] {
-            assert!(SELECTORS[&contract].contains(&selector.parse().unwrap()), "{contract:?} {selector}");
-        }
-        assert_eq!(*TOKEN_SELECTORS, ["0x095ea7b3".parse::<FixedBytes<4>>().unwrap(), "0xa9059cbb".parse().unwrap()]);
-    }
-}
+mod tests;

@@ -104,3 +104,21 @@ fn only_a_trades_allowance_of_permit2_is_that_of_open_orders() {
     // Without limit it is all that is held: one WETH.
     assert_eq!(counted(&framed(true, PERMIT2, erc20, U256::MAX)).spent, usd("4630.8"));
 }
+
+#[test]
+fn what_the_quote_makes_of_an_amount_counts_where_it_is_worse_than_the_price() {
+    let quoted = |expected_out: u64| {
+        let sound = framed(true, PERMIT2, AllowanceKind::Erc20, U256::ZERO);
+        let mut proposal = sound.proposal().clone();
+        proposal.trade.as_mut().unwrap().expected_out = U256::from(expected_out);
+        let values = counted(&Framed::new(sample::frame(proposal)).unwrap());
+        (values.outflows[0].usd, values.received)
+    };
+    // 0.36 WETH are 1,224 dollars by the price. The quote gives 1,300 for them: they are worth that to somebody, and
+    // the 1,200 that are certain are 1,200 / 1,300 of the 1,224 given, 1,129.84….
+    let (out, certain) = quoted(1_300_000_000);
+    assert_eq!(out, usd("1300"));
+    assert!(certain > usd("1129.84") && certain < usd("1129.85"), "{certain}");
+    // It gives 1,210: the price counts on either side.
+    assert_eq!(quoted(1_210_000_000), (usd("1224"), usd("1200")));
+}
