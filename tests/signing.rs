@@ -103,6 +103,9 @@ fn only_the_pipeline_makes_a_capability() {
     let mut makers = Vec::new();
     for file in files {
         let relative = file.strip_prefix(&source).unwrap().display().to_string();
+        if is_test(&relative) {
+            continue;
+        }
         let text = fs::read_to_string(&file).unwrap();
         let code = text.lines().filter(|line| !line.trim_start().starts_with("//"));
         let makes = ["Capability::new(", "Capability::of_order(", "Capability {"];
@@ -111,7 +114,7 @@ fn only_the_pipeline_makes_a_capability() {
         }
     }
     makers.sort();
-    let pipeline = ["sign.rs", "order.rs", "outbid.rs"].map(|file| format!("safety/pipeline/{file}"));
+    let pipeline = ["order.rs", "outbid.rs", "sign.rs"].map(|file| format!("safety/pipeline/{file}"));
     assert_eq!(makers, pipeline);
 }
 

@@ -77,7 +77,7 @@ async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnO
 #[tokio::test(flavor = "multi_thread")]
 async fn it_values_by_itself_what_a_bridge_brings() {
     let house = House::new().await;
-    let executor = house.executor("ada", "trade-executor");
+    let executor = house.executor("ada", "cross-chain-executor");
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
                         "destination_chain": "base"});
     let call = Call::new("uniswap_submit_cross_chain_intent", Input::Json(params));
@@ -123,7 +123,7 @@ async fn it_values_by_itself_what_a_bridge_brings() {
 #[tokio::test(flavor = "multi_thread")]
 async fn it_holds_what_arrives_against_the_list_of_its_chain() {
     let house = House::new().await;
-    let executor = house.executor("ada", "trade-executor");
+    let executor = house.executor("ada", "cross-chain-executor");
     let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
                         "destination_chain": "base"});
     let call = Call::new("uniswap_submit_cross_chain_intent", Input::Json(params));

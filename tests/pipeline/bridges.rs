@@ -14,13 +14,18 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::id::GolemId;
+use bardo::base::model::Phase;
 use bardo::chain::devnet::{Chain, Mining};
 use bardo::chain::provider::ChainClient;
-use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, World};
+use bardo::engine::{
+    ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Offered, Status, ToolResponse, World,
+};
 use bardo::fabric::Fabric;
 use bardo::runtime::data::DataFolder;
 use bardo::runtime::{self, Hands};
+use bardo::safety::account::Account;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
+use bardo::safety::pipeline::{Asked, Pipeline};
 use bardo::safety::rulebook::Rulebook;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::plan::Token;
@@ -57,6 +62,8 @@ pub struct Bridge {
     pub account: Address,
     store: Store,
     rules: Arc<dyn Rulebook>,
+    pipeline: Pipeline,
+    signer: Arc<dyn Account>,
     _home: tempfile::TempDir,
 }
 
@@ -77,6 +84,7 @@ impl Bridge {
         let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
         let acting = runtime::acting(&config, &opened, &ledger, rules.clone(), &fabric, clock, hands).await.unwrap();
         let orders = acting.pipeline.orders().unwrap().clone();
+        let (pipeline, signer) = (acting.pipeline.clone(), acting.account.clone());
         let world = Arc::new(opened.world.with_orders(Some(orders.clone())));
         let executor = Executor::new(ExecutorConfig {
             catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
@@ -90,7 +98,7 @@ impl Bridge {
         });
         let sandbox = opened.sandbox.unwrap();
         let (store, account) = (ledger.store.clone(), sandbox.accounts()[0]);
-        Self { executor, world, orders, account, sandbox, store, rules, _home: home }
+        Self { executor, world, orders, account, sandbox, store, rules, pipeline, signer, _home: home }
     }
 
     /// The same orders as somebody sees them whose way to the origin is this.
@@ -367,4 +375,28 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
     assert!(matches!(response.status, Status::Error | Status::Blocked), "{response:#?}");
     assert_eq!(bridge.orders.every().unwrap(), []);
     assert_eq!(bridge.nonce().await, nonce);
+}
+
+/// What arrives is valued by the token that its chain knows, not by what a proposal says of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_arrives_is_described_as_its_chain_does() {
+    let bridge = Bridge::open().await;
+    let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
+                        "destination_chain": "base"});
+    let call = Call::new("uniswap_submit_cross_chain_intent", Input::Json(params));
+    let offer = match bridge.executor.offer(call).await {
+        Offered::Held(offer) => offer,
+        Offered::Over(response) => panic!("{response:#?}"),
+    };
+    let proposal = offer.preview().framed.proposal().clone();
+    offer.take_back().await;
+    let look = async |decimals: u8| {
+        let mut proposal = proposal.clone();
+        proposal.order.as_mut().unwrap().arrival.as_mut().unwrap().token.decimals = decimals;
+        let asked = Asked { phase: Phase::Thriving, own: None };
+        bridge.pipeline.preview(proposal, bridge.signer.clone(), asked).await.err().map(|refusal| refusal.code)
+    };
+    assert_eq!(look(6).await, None, "as it is");
+    // With two decimals the same number would be ten thousand times the dollars.
+    assert_eq!(look(2).await, Some(ErrorCode::SafetyPriceUnknown));
 }

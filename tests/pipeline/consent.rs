@@ -135,7 +135,7 @@ async fn silence_is_no_refusal_and_no_yes() {
     let Decision::Approved(yes) = world.desk.ask(preview).decision().await else { panic!("it did not pass") };
     needs_a_yes(&world);
     let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
-    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::PermitMismatch));
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired), "waiting is no yes");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -12,6 +12,7 @@ use bardo::safety::proposal::{AllowanceKind, Inflow, Purpose, SignedOrder};
 use bardo::safety::simulate::{Surroundings, declared, judge, order_faults};
 use bardo::safety::typed::TypedMessage;
 use bardo::safety::{Frame, FrameError, Framed, FramedOrder};
+use bardo::uniswap::order::{Auction, Draft, Legs};
 use tokio::time::Instant;
 
 use crate::properties::{GIVEN, ME, OTHER, PERMIT2, POOL, WANTED, change, frame, honest, number, single, with_order};
@@ -257,6 +258,29 @@ fn an_order_is_looked_at_before_it_is_run() {
     is(&found(&|frame| frame.proposal.order.as_mut().unwrap().holder = ME), "order", "somebody else");
     // It takes 1,000; one less may go out.
     is(&found(&|frame| frame.proposal.outflows[0].amount = number(999)), "order", "at most 999");
+    // An auction where the book names no cosigner.
+    let auction = Draft {
+        reactor: OTHER,
+        swapper: ME,
+        recipient: ME,
+        nonce: number(4),
+        deadline: 1_790_000_300,
+        cosigner: POOL,
+        token_in: GIVEN,
+        token_out: WANTED,
+        legs: Legs::ExactIn { amount_in: number(1_000), start_out: number(950), least_out: number(900) },
+        auction: Auction::CosignedTimes,
+    };
+    let message = TypedMessage::UniswapxOrder { permit2: PERMIT2, order: Box::new(auction.order().unwrap()) };
+    is(
+        &found(&|frame| {
+            frame.proposal.order =
+                Some(Box::new(SignedOrder { message: message.clone(), holder: POOL, arrival: None }));
+            frame.order = Some(FramedOrder { message: message.clone(), signer: ME });
+        }),
+        "order",
+        "a cosigner that is known",
+    );
     // A message that nobody settles.
     is(
         &found(&|frame| {
