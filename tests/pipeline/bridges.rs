@@ -55,7 +55,7 @@ fn quiet() -> SandboxConfig {
 }
 
 pub struct Bridge {
-    executor: Executor,
+    pub executor: Executor,
     pub world: Arc<World>,
     pub orders: Orders,
     sandbox: Sandbox,

@@ -187,6 +187,7 @@ async fn the_standing_word_is_limited_where_money_is_real() {
     let world = cleared().await;
     let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+    let mut amount = HUNDRED;
     for kind in [NetworkKind::Test, NetworkKind::Real] {
         let pipeline = world.as_kind(kind);
         for (named, tool, code) in [
@@ -195,9 +196,11 @@ async fn the_standing_word_is_limited_where_money_is_real() {
             (true, TOOL, None),
         ] {
             world.book.always.store(named, Ordering::SeqCst);
-            let proposal = Proposal { tool, ..world.approval(HUNDRED) };
-            // In a block of now: elsewhere than on a devnet a chain that stands still is not believed.
-            clear(&world).await;
+            // More than what stands: less would take back, which needs nobody's yes.
+            amount += 1;
+            let proposal = Proposal { tool, ..world.approval(amount) };
+            // Elsewhere than on a devnet a chain that stands still is not believed.
+            devnet().devnet.mine().await.unwrap();
             let preview = pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
             let before = world.wallet.signatures.load(Ordering::SeqCst);
             let committed = pipeline.commit(preview.permit.permit_id, Consent::Always).await;

@@ -31,6 +31,7 @@ mod endpoints;
 mod forged;
 mod frames;
 mod gates;
+mod guardian;
 mod operator;
 mod orders;
 mod properties;

@@ -50,8 +50,8 @@ pub(super) struct Hold {
 impl Hold {
     /// Shows the preview and waits for the word.
     pub(super) async fn wait(self, preview: &Arc<Preview>) -> Result<(), Refusal> {
-        let over = |code: ErrorCode, why: &str| Refusal { status: Status::Error, error: ToolError::new(code, why) };
-        let gone = || over(ErrorCode::ToolCancelled, "the offer was taken back; nothing was signed");
+        let over = |status, code: ErrorCode, why: &str| Refusal { status, error: ToolError::new(code, why) };
+        let gone = || over(Status::Error, ErrorCode::ToolCancelled, "the offer was taken back; nothing was signed");
         self.shown.send(Arc::clone(preview)).map_err(|_| gone())?;
         let ends: Instant = preview.permit.expires;
         tokio::select! {
@@ -60,7 +60,9 @@ impl Hold {
                 Ok(Word::TakeBack) | Err(_) => Err(gone()),
             },
             () = sleep_until(ends) => {
-                Err(over(ErrorCode::PermitExpired, "nobody committed it in time: the offer has lapsed, nothing was signed"))
+                let why = "nobody committed it in time: the offer has lapsed, nothing was signed";
+                // As every other commit of a permit whose time is over.
+                Err(over(Status::Blocked, ErrorCode::PermitExpired, why))
             }
         }
     }
