@@ -117,14 +117,15 @@ fn with_nothing_moving_not_one_byte_is_written_until_a_key() {
     pty.until_shown("#2 ");
     pty.until_written("the end of the update", |raw| raw.ends_with(END_OF_UPDATE));
     let raw = pty.raw();
-    // Whatever is written, it is in an update. The block was told a hundred times, and written once.
+    // Whatever is written, it is in an update. The block was told a hundred times, and written once at most.
     let mut replayed = vt100::Parser::new(24.try_into().unwrap(), 80.try_into().unwrap(), 0);
     let mut shows_first = Vec::new();
     for update in updates(&raw) {
         replayed.process(update);
         shows_first.push(replayed.screen().contents().contains("#1 "));
     }
-    assert_eq!(shows_first.iter().filter(|shows| **shows).count(), 1, "{shows_first:?}");
+    // On a busy machine the next block is there before the first is drawn; it is never drawn twice.
+    assert!(shows_first.iter().filter(|shows| **shows).count() <= 1, "{shows_first:?}");
     assert!(!shows_first[shows_first.len() - 1]);
     pty.type_keys("z");
     pty.until_gone("l full log");
