@@ -8,10 +8,11 @@ use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::error::ToolError;
 use bardo::base::id::GolemId;
 use bardo::base::model::{
-    ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+    ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, Profile, RiskTier, SpriteTrigger, TickBudget,
+    ToolMeta,
 };
 use bardo::base::text::SafeText;
-use bardo::engine::{CallContext, Catalog, ReadTool, Reply, ToolDef};
+use bardo::engine::{CallContext, Catalog, ReadTool, Reply, Selection, ToolDef};
 use bardo::golem::archetype::Archetypes;
 use bardo::golem::memory::{Episode, Memory, Outcome, Topic};
 use bardo::golem::phase::{PhaseMachine, PhaseRules};
@@ -188,6 +189,12 @@ fn resolution(criterion: &mut Criterion) {
     let roles = Archetypes::load(None).expect("the roles");
     criterion.bench_function("which of 190 tools a role can reach", |bencher| {
         bencher.iter(|| roles.reach("golem-instance", &catalog).expect("a reach"));
+    });
+    // All of them, declared by a profile, resolved, and said to a model for its phase.
+    let all = Selection { profile: Some(Profile::Dev), ..Selection::default() };
+    assert_eq!(catalog.select(&all).expect("a selection").len(), TOOLS);
+    criterion.bench_function("190 tools from profile to prompt", |bencher| {
+        bencher.iter(|| catalog.select(&all).expect("a selection").prompt(Phase::Cautious));
     });
 }
 

@@ -354,6 +354,22 @@ mod tests {
     }
 
     #[test]
+    fn after_the_first_tour_it_says_something_every_half_minute_and_trades_a_little() {
+        let tour = find(DEFAULT).unwrap();
+        assert!(tour.later.iter().all(|beat| (20..=40).contains(&beat.at) && beat.think.is_some()));
+        let trades = || tour.later.iter().filter(|beat| beat.does.as_deref() == Some(ACT));
+        let round: u64 = tour.later.iter().map(|beat| beat.at).sum();
+        let between = round / trades().count() as u64;
+        assert!((330..=390).contains(&between), "about every six minutes: {between} s");
+        for trade in trades() {
+            let params = &trade.params["params"];
+            let amount: f64 = params["amount"].as_str().unwrap().parse().unwrap();
+            let price = if params["token_in"] == "WETH" { 4_000.0 } else { 1.0 };
+            assert!(amount * price <= 250.0, "{params}");
+        }
+    }
+
+    #[test]
     fn what_cannot_be_played_is_told_with_its_place() {
         let beat = |text: &str| format!("name = \"a\"\nabout = \"b\"\n[[beat]]\n{text}\n");
         for (text, wanted) in [

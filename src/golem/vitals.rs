@@ -2,16 +2,21 @@
 //!
 //! Worth is told by prices of feeds and nothing else: what has no live feed is not guessed, and then there is no
 //! drawdown that could change a phase.
+//!
+//! Money on its way over a bridge is neither lost nor held: it counts for as long as the settler it was locked in has
+//! it and nobody has delivered. Each chain's balances and what its settlers say are read in one call, so that no money
+//! is counted twice, in whichever order the chains answer. What an open auction may take still lies in the wallet.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, B256, U256};
 use alloy::providers::bindings::IMulticall3;
 
 use super::phase::{PhaseMachine, Reading, Runway};
 use crate::abi::erc20::Erc20;
+use crate::abi::erc7683::{DestinationSettler, OriginSettler};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
@@ -21,6 +26,8 @@ use crate::chain::network::Contract;
 use crate::chain::price::PriceOrigin;
 use crate::engine::{World, WorldChain};
 use crate::fabric::Vitals;
+use crate::intents::Intent;
+use crate::safety::typed::TypedMessage;
 
 /// Gas use is taken over so many seconds at most.
 const GAS_WINDOW: u64 = 3_600;
@@ -95,20 +102,7 @@ impl Gauge {
 
     /// Takes the measure at `now` (milliseconds since the Unix epoch).
     pub async fn read(&mut self, now: u64) -> (Reading, Worth) {
-        let asked = self.world.chains().iter().map(|chain| held(chain, self.account));
-        let chains = futures::future::join_all(asked).await;
-        let mut worth = Worth { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
-        if !self.world.lost().is_empty() {
-            worth = Worth { equity: None, gas_wei: None };
-        }
-        for held in chains {
-            let Ok((value, coin)) = held else {
-                worth = Worth { equity: None, gas_wei: None };
-                break;
-            };
-            worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
-            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(coin));
-        }
+        let worth = self.worth().await.unwrap_or(Worth { equity: None, gas_wei: None });
         if let Some(equity) = worth.equity {
             self.high_water = Some(self.high_water.map_or(equity, |high| high.max(equity)));
         }
@@ -123,6 +117,26 @@ impl Gauge {
             lifespan_seconds: self.lifespan_seconds,
         };
         (reading, worth)
+    }
+
+    /// What is held on all chains and on its way between them; `None` where one of them, or the ledger, does not tell.
+    async fn worth(&self) -> Option<Worth> {
+        if !self.world.lost().is_empty() {
+            return None;
+        }
+        let bridges = bridges(&self.world, self.account)?;
+        let asked = self.world.chains().iter().map(|chain| held(chain, self.account, &bridges));
+        let chains = futures::future::try_join_all(asked).await.ok()?;
+        let delivered: BTreeSet<B256> = chains.iter().flat_map(|held| held.delivered.iter().copied()).collect();
+        let mut worth = Worth { equity: Some(Usd::ZERO), gas_wei: Some(U256::ZERO) };
+        for held in chains {
+            let locked = held.locked.iter().filter(|(id, _)| !delivered.contains(id)).map(|(_, value)| *value);
+            for value in std::iter::once(held.value).chain(locked) {
+                worth.equity = worth.equity.zip(value).and_then(|(sum, value)| sum.checked_add(value).ok());
+            }
+            worth.gas_wei = worth.gas_wei.map(|sum| sum.saturating_add(held.coin));
+        }
+        Some(worth)
     }
 
     /// How long the gas lasts if it goes on being used as over the last hour.
@@ -171,8 +185,36 @@ impl Gauge {
     }
 }
 
-/// What is held on one chain, by feeds, and the coin among it.
-async fn held(chain: &WorldChain, account: Address) -> Result<(Option<Usd>, U256), ToolError> {
+/// The account's bridge orders that have not ended, as far as this ledger knows; `None` where it does not tell.
+fn bridges(world: &World, account: Address) -> Option<Vec<(B256, Intent)>> {
+    let Some(orders) = &world.orders else { return Some(Vec::new()) };
+    let own = orders.live().ok()?.into_iter().filter(|record| record.account == account);
+    let bridge = own.filter_map(|record| match record.message {
+        TypedMessage::CrossChainOrder { intent, .. } => Some((record.hash, *intent)),
+        TypedMessage::UniswapxOrder { .. }
+        | TypedMessage::Permit2Allowance { .. }
+        | TypedMessage::Permit2Transfer { .. } => None,
+    });
+    Some(bridge.collect())
+}
+
+/// What is held on one chain, in dollars by feeds; `None` in place of dollars where one has no live feed.
+#[derive(Debug)]
+struct Held {
+    /// In the wallet.
+    value: Option<Usd>,
+    /// The chain's coin among it.
+    coin: U256,
+    /// What its settler has locked, by bridge order.
+    locked: Vec<(B256, Option<Usd>)>,
+    /// The bridge orders that were delivered here.
+    delivered: Vec<B256>,
+}
+
+/// What the settler says of a deposit that it holds.
+const LOCKED: u8 = 1;
+
+async fn held(chain: &WorldChain, account: Address, bridges: &[(B256, Intent)]) -> Result<Held, ToolError> {
     let network = chain.network();
     let multicall = chain.contract(Contract::Multicall3)?;
     let wrapped = chain.contract(Contract::WrappedNative)?;
@@ -186,25 +228,60 @@ async fn held(chain: &WorldChain, account: Address) -> Result<(Option<Usd>, U256
             (token.address, token.decimals, calls.push(token.address, &Erc20::balanceOfCall { owner: account }))
         })
         .collect();
+    let leaving = bridges.iter().filter(|(_, intent)| intent.origin_chain_id == network.chain_id);
+    let leaving: Vec<_> = leaving
+        .map(|(id, intent)| (*id, calls.push(intent.origin_settler, &OriginSettler::depositsCall { orderId: *id })))
+        .collect();
+    let settler = network.book.contract(Contract::DestinationSettler);
+    let arriving = bridges.iter().filter(|(_, intent)| intent.data.destinationChainId == U256::from(network.chain_id));
+    let arriving: Vec<_> = arriving
+        .filter_map(|(id, _)| Some((*id, calls.push(settler?, &DestinationSettler::filledForCall { orderId: *id }))))
+        .collect();
     let answers = chain.ask(calls, BlockId::latest()).await?;
-    let silent = || ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell balances"));
-    let coin = coin.take(&answers).ok_or_else(silent)?;
-    let mut holdings = vec![(wrapped, 18, coin)];
+    let silent =
+        |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
+    let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
+    let mut holdings = vec![(wrapped, 18, coin, None)];
+    let mut decimals_of = BTreeMap::new();
     for (token, decimals, call) in listed {
+        decimals_of.insert(token, decimals);
         // A listed token without a contract here holds nothing.
         if let Some(amount) = call.take(&answers) {
-            holdings.push((token, decimals, amount));
+            holdings.push((token, decimals, amount, None));
         }
     }
-    holdings.retain(|(_, _, amount)| !amount.is_zero());
+    let mut locked = Vec::new();
+    for (id, call) in leaving {
+        let deposit = call.take(&answers).ok_or_else(|| silent("deposits"))?;
+        if deposit.status != LOCKED || deposit.user != account {
+            continue;
+        }
+        match decimals_of.get(&deposit.token) {
+            Some(decimals) => holdings.push((deposit.token, *decimals, deposit.amount, Some(id))),
+            // Nothing is known of a token that is on no list.
+            None => locked.push((id, None)),
+        }
+    }
+    let mut delivered = Vec::new();
+    for (id, call) in arriving {
+        if !call.take(&answers).ok_or_else(|| silent("deliveries"))?.is_zero() {
+            delivered.push(id);
+        }
+    }
+    holdings.retain(|(_, _, amount, _)| !amount.is_zero());
     let tokens: Vec<Address> = holdings.iter().map(|(token, ..)| *token).collect();
     let reports = chain.prices.prices(&tokens).await;
-    let value = holdings.iter().zip(reports).try_fold(Usd::ZERO, |sum, ((_, decimals, amount), report)| {
-        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }))?;
-        let amount = TokenAmount::new(*amount, *decimals).ok()?;
-        sum.checked_add(Usd::value_of(amount, price.usd, Rounding::Down).ok()?).ok()
-    });
-    Ok((value, coin))
+    let mut value = Some(Usd::ZERO);
+    for ((_, decimals, amount, bridge), report) in holdings.iter().zip(reports) {
+        let price = report.price.filter(|price| matches!(price.source, PriceOrigin::Feed { .. }));
+        let worth = price.zip(TokenAmount::new(*amount, *decimals).ok());
+        let worth = worth.and_then(|(price, amount)| Usd::value_of(amount, price.usd, Rounding::Down).ok());
+        match bridge {
+            Some(id) => locked.push((*id, worth)),
+            None => value = value.zip(worth).and_then(|(sum, worth)| sum.checked_add(worth).ok()),
+        }
+    }
+    Ok(Held { value, coin, locked, delivered })
 }
 
 /// How far `equity` is below `high`, in basis points, rounded down; `None` where there was nothing to lose.

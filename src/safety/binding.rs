@@ -179,6 +179,7 @@ impl Binding {
             min_out,
             slippage,
             price_impact,
+            impact_reached,
             quoted_at,
             deadline,
             pools,
@@ -191,6 +192,7 @@ impl Binding {
         self.amount(*min_out);
         self.number(slippage.get().into());
         self.number(price_impact.get().into());
+        self.number(impact_reached.get().into());
         self.number(*quoted_at);
         self.number(*deadline);
         self.list(pools, |binding, pool| binding.address(*pool));

@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 
 use super::facts::{Holding, Portfolio};
 use super::framed::Framed;
-use super::value::{Doubt, Spread, Spreads};
+use super::value::{Band, Doubt, Spread, Spreads};
 use crate::abi::erc20::Erc20;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
@@ -24,7 +24,7 @@ use crate::chain::network::{Contract, DataFees, Network};
 use crate::chain::price::{NoPrice, Price, PriceChain, PriceReport, PriceSource, Quoted};
 use crate::chain::provider::ChainClient;
 use crate::chain::token::{self, Token, TokenId};
-use crate::uniswap::twap::{TwapPrices, TwapRules};
+use crate::uniswap::twap::{PoolPrice, TwapPrices, TwapRules};
 
 /// Dollar coins that one may leave to; a network's book says where they are.
 const STABLES: [&str; 3] = ["USDC", "USDT", "DAI"];
@@ -185,13 +185,18 @@ impl Ground {
         Spreads { of, wrapped }
     }
 
-    async fn means(&self, tokens: &[Address], traded: &[Address], reports: &[PriceReport]) -> Vec<Quoted> {
+    async fn means(
+        &self,
+        tokens: &[Address],
+        traded: &[Address],
+        reports: &[PriceReport],
+    ) -> Vec<Result<PoolPrice, NoPrice>> {
         let known = reports.iter().filter_map(|report| Some((report.token, report.price.as_ref()?.clone()))).collect();
         let anchors: Arc<dyn PriceSource> = Arc::new(Known(known));
         match TwapPrices::new(self.client.provider().clone(), self.network(), anchors, self.twap) {
             Ok(twap) => {
                 let twap = twap.witnessed_by(self.client.witnessed().cloned());
-                twap.without(traded.iter().copied()).prices(tokens).await
+                twap.without(traded.iter().copied()).means(tokens).await
             }
             // Without the contracts that means are read with there are none.
             Err(_) => vec![Err(NoPrice::UnknownToken); tokens.len()],
@@ -259,10 +264,10 @@ fn named_tokens(framed: &Framed) -> Vec<(TokenId, Token)> {
 
 /// What the witnesses of one token say together. A feed that knows the token must be well; a mean
 /// stands beside it, or alone where no feed knows the token.
-fn spread(report: &PriceReport, mean: &Quoted, is_stable: bool) -> Result<Spread, SafeText> {
+fn spread(report: &PriceReport, mean: &Result<PoolPrice, NoPrice>, is_stable: bool) -> Result<Spread, SafeText> {
     let refuse = |why: &dyn std::fmt::Display| SafeText::clean(&format!("{}: {why}", report.token), 300);
-    let mean = match mean {
-        Ok(price) => Some(price.usd),
+    let pool = match mean {
+        Ok(price) => Some(price),
         Err(NoPrice::UnknownToken | NoPrice::TooShallow { .. } | NoPrice::TooYoung { .. }) => None,
         Err(reason) => return Err(refuse(reason)),
     };
@@ -276,24 +281,33 @@ fn spread(report: &PriceReport, mean: &Quoted, is_stable: bool) -> Result<Spread
             None
         }
     };
-    let spread = match (feed, mean) {
+    let by_feed = |feed| {
+        let alone = Band::of(feed, None);
+        Spread { all: alone, present: Some(alone) }
+    };
+    let spread = match (feed, pool) {
         // The mean of a dollar coin is taken in a coin that moves: it would tell of that coin.
-        (Some(feed), _) if is_stable => Spread::of(feed, None),
-        (Some(feed), mean) => Spread::of(feed, mean),
-        (None, Some(mean)) => Spread::of(mean, None),
+        (Some(feed), _) if is_stable => by_feed(feed),
+        (Some(feed), Some(pool)) => Spread {
+            all: Band::of(feed, Some(pool.mean.usd)),
+            // Where a pool stands beside the feed, the feed alone is not enough.
+            present: pool.lately.map(|lately| Band::of(feed, Some(lately))),
+        },
+        (Some(feed), None) => by_feed(feed),
+        (None, Some(pool)) => Spread::lagging(Band::of(pool.mean.usd, None)),
         (None, None) => return Err(refuse(&"no feed and no deep enough pool prices it")),
     };
-    if is_stable && !near_a_dollar(spread) {
+    if is_stable && !near_a_dollar(spread.all) {
         return Err(refuse(&format_args!(
             "a dollar coin at {} to {} dollars has lost its peg",
-            spread.lowest, spread.highest
+            spread.all.lowest, spread.all.highest
         )));
     }
     Ok(spread)
 }
 
 /// Whether both ends are within [`PEG_TOLERANCE`] of a dollar.
-fn near_a_dollar(spread: Spread) -> bool {
+fn near_a_dollar(spread: Band) -> bool {
     let at = |parts: u32| Usd::from_scaled(U256::from(parts), 4);
     match (at(10_000 - PEG_TOLERANCE), at(10_000 + PEG_TOLERANCE)) {
         (Ok(low), Ok(high)) => spread.lowest >= low && spread.highest <= high,
@@ -313,7 +327,7 @@ pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads)
             continue;
         };
         let worth = TokenAmount::new(*amount, token.decimals).map_err(Doubt::because)?;
-        let value = Usd::value_of(worth, spread.lowest, Rounding::Down).map_err(Doubt::because)?;
+        let value = Usd::value_of(worth, spread.all.lowest, Rounding::Down).map_err(Doubt::because)?;
         portfolio.equity = portfolio.equity.checked_add(value).map_err(Doubt::because)?;
         portfolio.holdings.push(Holding { token: token.clone(), amount: *amount, value });
     }

@@ -398,7 +398,8 @@ impl Rulebook for OperatorRules {
         let policy = self.policy();
         SlippageLimits {
             max_slippage: policy.max_slippage(phase),
-            max_price_impact: policy.max_price_impact(phase),
+            max_price_impact: policy.max_price_impact(),
+            impact_below: policy.impact_below(phase),
             max_loss: policy.max_loss(),
             max_quote_age: policy.max_quote_age_seconds().saturating_mul(1_000),
         }

@@ -225,8 +225,10 @@ pub struct Trade {
     pub min_out: U256,
     /// The slippage asked for.
     pub slippage: BasisPoints,
-    /// How far the trade moves the price.
+    /// How far the trade moves the price, rounded up.
     pub price_impact: BasisPoints,
+    /// The same, rounded down: it is below a whole figure exactly if this is.
+    pub impact_reached: BasisPoints,
     /// When the quote was made, in milliseconds since the Unix epoch.
     pub quoted_at: u64,
     /// The last second in which it may be included, since the Unix epoch.

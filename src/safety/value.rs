@@ -1,7 +1,10 @@
 //! What an action costs and brings in dollars: what goes out at the highest, what comes in at the
 //! lowest of the prices that can be told. A figure that cannot be told is a [`Doubt`], never zero.
 //!
-//! Pure: prices are gathered in `gather`.
+//! Beside that stands what an exchange is worth by the witnesses that follow a fall, feeds and the last half minute
+//! of pools: what only leaves a position is held to these (`checks::slippage`).
+//!
+//! Pure: prices are gathered in `ground`.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,9 +39,28 @@ pub struct Values {
     pub spent: Usd,
     /// All inflows together.
     pub received: Usd,
+    /// What goes out and comes in by witnesses that do not lag; `None` where one of them is missing.
+    pub present: Option<Exchange>,
+}
+
+/// What is given for what.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exchange {
+    /// What goes out, at the highest price.
+    pub given: Usd,
+    /// The least that comes in, at the lowest.
+    pub received: Usd,
 }
 
 impl Values {
+    /// What goes out for what must come in, by every witness.
+    ///
+    /// # Errors
+    /// A [`Doubt`] where the sum is too large to be told.
+    pub fn exchange(&self) -> Result<Exchange, Doubt> {
+        Ok(Exchange { given: sum(&self.outflows)?, received: self.received })
+    }
+
     /// With what comes in on another chain.
     ///
     /// # Errors
@@ -47,6 +69,8 @@ impl Values {
         if let Some(arrival) = arrival {
             self.received = self.received.checked_add(arrival.usd).map_err(Doubt::because)?;
             self.inflows.push(arrival);
+            // What goes to another chain leaves no position: it is held to every witness.
+            self.present = None;
         }
         Ok(self)
     }
@@ -78,20 +102,53 @@ impl Doubt {
     }
 }
 
-/// The highest and the lowest dollars for one whole token that its witnesses name.
+/// The highest and the lowest dollars for one whole token that some witnesses name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spread {
+pub struct Band {
     /// For what goes out.
     pub highest: Usd,
     /// For what comes in.
     pub lowest: Usd,
 }
 
-impl Spread {
+impl Band {
     /// Of one or two witnesses.
     pub fn of(first: Usd, second: Option<Usd>) -> Self {
         let second = second.unwrap_or(first);
         Self { highest: first.max(second), lowest: first.min(second) }
+    }
+}
+
+/// What the witnesses of a token name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Spread {
+    /// Of all: the feed, and the mean of half an hour, which lags behind a fall.
+    pub all: Band,
+    /// Of those that do not lag: the feed, and the last half minute of the pool that the mean is from. `None` without
+    /// a feed, or where that pool has been too shallow since.
+    pub present: Option<Band>,
+}
+
+impl Spread {
+    /// Where nothing but these witnesses is known.
+    pub fn lagging(all: Band) -> Self {
+        Self { all, present: None }
+    }
+}
+
+/// Which witnesses are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Witnesses {
+    All,
+    Present,
+}
+
+impl Witnesses {
+    fn of(self, spread: Spread) -> Option<Band> {
+        match self {
+            Self::All => Some(spread.all),
+            Self::Present => spread.present,
+        }
     }
 }
 
@@ -135,7 +192,7 @@ pub fn values(
     held: &BTreeMap<TokenId, U256>,
 ) -> Result<Values, Doubt> {
     let proposal = framed.proposal();
-    let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref() };
+    let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref(), witnesses: Witnesses::All };
     let mut doubts: Vec<SafeText> = Vec::new();
     let mut keep = |result: Result<Valued, Doubt>| match result {
         Ok(valued) => Some(valued),
@@ -170,7 +227,20 @@ pub fn values(
         return Err(Doubt { reasons: doubts });
     }
     let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas.usd)).map_err(Doubt::because)?;
-    Ok(Values { outflows, inflows, takeable, gas: gas.usd, spent, received })
+    // Where these witnesses say nothing, nothing rests on them.
+    let present = exchanged(framed, &Pricing { witnesses: Witnesses::Present, ..pricing }).ok();
+    Ok(Values { outflows, inflows, takeable, gas: gas.usd, spent, received, present })
+}
+
+/// What the account gives for what it must get, by some witnesses.
+fn exchanged(framed: &Framed, pricing: &Pricing<'_>) -> Result<Exchange, Doubt> {
+    let proposal = framed.proposal();
+    let given = proposal.outflows.iter().map(|flow| pricing.outgoing(flow.token.id, flow.amount));
+    let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
+    let received = own.map(|inflow| pricing.incoming(inflow.token.id, inflow.at_least));
+    let given = given.collect::<Result<Vec<_>, _>>()?;
+    let received = received.collect::<Result<Vec<_>, _>>()?;
+    Ok(Exchange { given: sum(&given)?, received: sum(&received)? })
 }
 
 /// How much an allowance lets somebody take: what it says, or, where it has no limit, all that is
@@ -197,19 +267,20 @@ struct Pricing<'a> {
     tokens: &'a BTreeMap<TokenId, Token>,
     spreads: &'a Spreads,
     trade: Option<&'a Trade>,
+    witnesses: Witnesses,
 }
 
 impl Pricing<'_> {
     /// At the highest of its own prices and of what the quote makes of it.
     fn outgoing(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
         let token = self.token(id)?;
-        let own = self.own(&token, amount, |spread| spread.highest, Rounding::Up)?;
+        let own = self.own(&token, amount, |band| band.highest, Rounding::Up)?;
         let by_quote = match self.trade.filter(|trade| trade.token_in.id == id && !amount.is_zero()) {
             Some(trade) => {
                 let out = self.token(trade.token_out.id)?;
                 // The part of the trade that this amount is, or all of it where it is more.
                 let share = scaled(trade.expected_out, amount, trade.amount_in, Rounding::Up)?;
-                Some(self.own(&out, share, |spread| spread.highest, Rounding::Up)?)
+                Some(self.own(&out, share, |band| band.highest, Rounding::Up)?)
             }
             None => None,
         };
@@ -219,12 +290,12 @@ impl Pricing<'_> {
     /// At the lowest of its own prices and of what the quote makes of it.
     fn incoming(&self, id: TokenId, amount: U256) -> Result<Valued, Doubt> {
         let token = self.token(id)?;
-        let own = self.own(&token, amount, |spread| spread.lowest, Rounding::Down)?;
+        let own = self.own(&token, amount, |band| band.lowest, Rounding::Down)?;
         let by_quote = match self.trade.filter(|trade| trade.token_out.id == id && !amount.is_zero()) {
             Some(trade) => {
                 let paid = self.token(trade.token_in.id)?;
                 let share = scaled(trade.amount_in, amount, trade.expected_out, Rounding::Down)?;
-                Some(self.own(&paid, share, |spread| spread.lowest, Rounding::Down)?)
+                Some(self.own(&paid, share, |band| band.lowest, Rounding::Down)?)
             }
             None => None,
         };
@@ -235,13 +306,15 @@ impl Pricing<'_> {
         self.tokens.get(&id).cloned().ok_or_else(|| Doubt::because("a token could not be read on the chain"))
     }
 
-    fn own(&self, token: &Token, amount: U256, side: fn(Spread) -> Usd, rounding: Rounding) -> Result<Usd, Doubt> {
+    fn own(&self, token: &Token, amount: U256, side: fn(Band) -> Usd, rounding: Rounding) -> Result<Usd, Doubt> {
         let amount = TokenAmount::new(amount, token.decimals).map_err(Doubt::because)?;
         // Nothing is worth nothing at any price.
         if amount.raw().is_zero() {
             return Ok(Usd::ZERO);
         }
-        let price = side(self.spreads.get(token.id)?);
+        let band = self.witnesses.of(self.spreads.get(token.id)?);
+        let band = band.ok_or_else(|| Doubt::because(format_args!("{} has no price of just now", token.symbol)))?;
+        let price = side(band);
         Usd::value_of(amount, price, rounding)
             .map_err(|error| Doubt::because(format_args!("the value of {amount} {}: {error}", token.symbol)))
     }

@@ -32,6 +32,10 @@ use crate::chain::provider::ProviderError;
 /// The shortest window a mean may be taken over, in seconds.
 pub const MIN_WINDOW: u32 = 1_800;
 
+/// What a pool has been at lately is the mean of so many seconds: short enough to follow a fall, and longer than a
+/// block, so that it tells of no price that stood for a moment only.
+pub const LATELY: u32 = 30;
+
 /// Digits kept below an anchor's smallest unit, so that tokens worth little keep their digits.
 const EXTRA_DIGITS: u8 = 12;
 
@@ -42,6 +46,15 @@ pub struct TwapRules {
     pub window: u32,
     /// What the anchor's side must have been worth over the window, as a constant product has it.
     pub minimum_depth: Usd,
+}
+
+/// What a pool says of a token.
+#[derive(Debug, Clone)]
+pub struct PoolPrice {
+    /// The mean over the rules' window.
+    pub mean: Price,
+    /// Dollars by the same pool's mean over the last [`LATELY`] seconds; `None` where it has been too shallow since.
+    pub lately: Option<Usd>,
 }
 
 /// Time-weighted prices from the V3 pools of one chain.
@@ -114,7 +127,15 @@ impl TwapPrices {
         self
     }
 
-    async fn read(&self, tokens: &[Address]) -> Result<Vec<Quoted>, NoPrice> {
+    /// What the deepest pool of each token says, or why none does.
+    pub async fn means(&self, tokens: &[Address]) -> Vec<Result<PoolPrice, NoPrice>> {
+        match self.read(tokens).await {
+            Ok(prices) => prices,
+            Err(reason) => vec![Err(reason); tokens.len()],
+        }
+    }
+
+    async fn read(&self, tokens: &[Address]) -> Result<Vec<Result<PoolPrice, NoPrice>>, NoPrice> {
         let anchor_prices = self.anchor_prices.prices(&self.anchors).await;
         let anchors: Vec<(Address, Usd)> = self
             .anchors
@@ -139,7 +160,7 @@ impl TwapPrices {
                         continue;
                     }
                     let exists = calls.push(pool, &UniswapV3Pool::liquidityCall {});
-                    let seconds = vec![self.rules.window, 0];
+                    let seconds = vec![self.rules.window, LATELY, 0];
                     let observed = calls.push(pool, &UniswapV3Pool::observeCall { secondsAgos: seconds });
                     pools.push((pool, *anchor, *usd, exists, observed));
                 }
@@ -152,7 +173,7 @@ impl TwapPrices {
         let decimals: BTreeMap<Address, u8> =
             decimals.into_iter().filter_map(|(token, call)| Some((token, call.take(&answers)?))).collect();
         let answer = |(token, pools): (Address, Vec<_>)| {
-            let (mut young, mut best) = (false, None::<(Usd, Usd, Address)>);
+            let (mut young, mut best) = (false, None::<(Usd, Usd, Address, Option<Usd>)>);
             for (pool, anchor, anchor_usd, exists, observed) in pools {
                 let _: &Call<UniswapV3Pool::liquidityCall> = &exists;
                 let observed: Call<UniswapV3Pool::observeCall> = observed;
@@ -161,28 +182,25 @@ impl TwapPrices {
                     continue;
                 };
                 let (Some(own), Some(of_anchor)) = (decimals.get(&token), decimals.get(&anchor)) else { continue };
-                let mean = Mean::of(&observed, self.rules.window);
-                let valued = mean.and_then(|mean| {
-                    let token_is_first = sort_tokens(token, anchor).0 == token;
-                    mean.value(token_is_first, *own, *of_anchor, anchor_usd)
-                });
-                if let Some((usd, depth)) = valued
-                    && best.is_none_or(|(_, deepest, _)| depth > deepest)
+                let token_is_first = sort_tokens(token, anchor).0 == token;
+                let valued = |mean: Mean| mean.value(token_is_first, *own, *of_anchor, anchor_usd);
+                let mean = Mean::of(&observed, 0, self.rules.window).and_then(valued);
+                if let Some((usd, depth)) = mean
+                    && best.is_none_or(|(_, deepest, ..)| depth > deepest)
                 {
-                    best = Some((usd, depth, pool));
+                    let lately = Mean::of(&observed, 1, LATELY).and_then(valued);
+                    let lately = lately.filter(|(usd, depth)| *depth >= self.rules.minimum_depth && !usd.is_zero());
+                    best = Some((usd, depth, pool, lately.map(|(usd, _)| usd)));
                 }
             }
             match best {
-                Some((usd, depth, pool)) if depth >= self.rules.minimum_depth && !usd.is_zero() => Ok(Price {
-                    usd,
-                    source: PriceOrigin::Twap {
-                        pool,
-                        window: std::time::Duration::from_secs(self.rules.window.into()),
-                    },
-                    observed_at: Some(now),
-                    age: Some(std::time::Duration::ZERO),
-                }),
-                Some((_, depth, _)) => Err(NoPrice::TooShallow { depth, minimum: self.rules.minimum_depth }),
+                Some((usd, depth, pool, lately)) if depth >= self.rules.minimum_depth && !usd.is_zero() => {
+                    let window = std::time::Duration::from_secs(self.rules.window.into());
+                    let source = PriceOrigin::Twap { pool, window };
+                    let mean = Price { usd, source, observed_at: Some(now), age: Some(std::time::Duration::ZERO) };
+                    Ok(PoolPrice { mean, lately })
+                }
+                Some((_, depth, ..)) => Err(NoPrice::TooShallow { depth, minimum: self.rules.minimum_depth }),
                 None if young => {
                     Err(NoPrice::TooYoung { window: std::time::Duration::from_secs(self.rules.window.into()) })
                 }
@@ -200,10 +218,8 @@ impl PriceSource for TwapPrices {
 
     fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
         Box::pin(async move {
-            match self.read(tokens).await {
-                Ok(prices) => prices,
-                Err(reason) => vec![Err(reason); tokens.len()],
-            }
+            let prices = self.means(tokens).await;
+            prices.into_iter().map(|price| price.map(|price| price.mean)).collect()
         })
     }
 }
@@ -218,13 +234,13 @@ struct Mean {
 }
 
 impl Mean {
-    /// From the running totals at the start and the end of the window, as the periphery's
-    /// `OracleLibrary.consult` does it. Totals wrap, so only their differences mean anything.
-    fn of(observed: &UniswapV3Pool::observeReturn, window: u32) -> Option<Self> {
-        let [start, end] = observed.tickCumulatives.as_slice() else { return None };
+    /// From the running totals at number `from`, so many seconds ago, and at the last, which is now, as the
+    /// periphery's `OracleLibrary.consult` does it. Totals wrap, so only their differences mean anything.
+    fn of(observed: &UniswapV3Pool::observeReturn, from: usize, window: u32) -> Option<Self> {
+        let [start, .., end] = observed.tickCumulatives.get(from..)? else { return None };
         let moved = i64::try_from(end.wrapping_sub(*start)).ok()?;
         let tick = i32::try_from(moved.div_euclid(i64::from(window))).ok()?;
-        let [start, end] = observed.secondsPerLiquidityCumulativeX128s.as_slice() else { return None };
+        let [start, .., end] = observed.secondsPerLiquidityCumulativeX128s.get(from..)? else { return None };
         let seconds_per_liquidity = U256::from(end.wrapping_sub(*start));
         let scaled: U256 = U256::from(window) << 128;
         let liquidity = scaled.checked_div(seconds_per_liquidity)?;
@@ -267,16 +283,25 @@ mod tests {
         // 1800 s at a liquidity of 2^64 add 1800 · 2^64 to the total, here across its end.
         let step = U160::from(1800) << 64;
         let start = U160::MAX - U160::from(5);
-        let mean = Mean::of(&observed([10, 9], [start, start.wrapping_add(step)]), 1800).unwrap();
+        let mean = Mean::of(&observed([10, 9], [start, start.wrapping_add(step)]), 0, 1800).unwrap();
         assert_eq!(mean, Mean { tick: -1, liquidity: 1 << 64 });
-        let mean = Mean::of(&observed([0, 1800 * 7 + 1799], [U160::ZERO, step]), 1800).unwrap();
+        let mean = Mean::of(&observed([0, 1800 * 7 + 1799], [U160::ZERO, step]), 0, 1800).unwrap();
         assert_eq!(mean.tick, 7);
-        assert!(Mean::of(&observed([0, 0], [start, start]), 1800).is_none());
+        assert!(Mean::of(&observed([0, 0], [start, start]), 0, 1800).is_none());
+        // The last 30 of 1800 seconds by themselves: at tick 8, after 1770 at tick 2; liquidity 2^64 and then 2^60.
+        let total = U160::from(1770) << 64;
+        let both = UniswapV3Pool::observeReturn {
+            tickCumulatives: [0_i64, 1_770 * 2, 1_770 * 2 + 30 * 8].map(|tick| I56::try_from(tick).unwrap()).to_vec(),
+            secondsPerLiquidityCumulativeX128s: vec![U160::ZERO, total, total + (U160::from(30) << 68)],
+        };
+        assert_eq!(Mean::of(&both, 1, LATELY), Some(Mean { tick: 8, liquidity: 1 << 60 }));
+        assert_eq!(Mean::of(&both, 0, 1800).unwrap().tick, 2);
+        assert_eq!(Mean::of(&both, 2, LATELY), None);
         let one = UniswapV3Pool::observeReturn {
             tickCumulatives: vec![I56::ZERO],
             secondsPerLiquidityCumulativeX128s: vec![U160::ZERO],
         };
-        assert!(Mean::of(&one, 1800).is_none());
+        assert!(Mean::of(&one, 0, 1800).is_none());
     }
 
     #[test]

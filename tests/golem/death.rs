@@ -40,10 +40,12 @@ fn of_weth(pool: &Pool) -> bool {
     tokens.contains(&Token::Weth) && tokens.contains(&Token::Usdc)
 }
 
-/// Sells so much WETH into every pool of WETH and USDC on ethereum that its price there falls to about a third.
-async fn bend_the_pools(house: &House) {
+/// Sells so much WETH into every pool of WETH and USDC on ethereum that the root of its price there falls to so many
+/// thousandths.
+pub async fn bend_the_pools(house: &House, thousandths: u64) {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
+    let (part, whole) = (U256::from(thousandths), U256::from(1_000));
     let sell = move |chain: &mut bardo::chain::devnet::Chain| {
         let cast = Cast::new().unwrap();
         let amount = U256::from(5_000) * U256::from(10).pow(U256::from(18));
@@ -51,12 +53,8 @@ async fn bend_the_pools(house: &House) {
         for pool in deployment.pools.iter().filter(|pool| of_weth(pool)) {
             let price = market::standing(chain.state(), pool);
             let weth_first = pool.token0.token == Token::Weth;
-            // Six tenths of the root. Without an end to the fall a swap would walk to the last tick, out of gas.
-            let end = if weth_first {
-                price * U256::from(6) / U256::from(10)
-            } else {
-                price * U256::from(10) / U256::from(6)
-            };
+            // Without an end to the fall a swap would walk to the last tick, out of gas.
+            let end = if weth_first { price * part / whole } else { price * whole / part };
             let usdc = if pool.token0.token == Token::Usdc { &pool.token0 } else { &pool.token1 };
             let call = match pool.venue {
                 Venue::V3(fee) => SwapRouter02::exactInputSingleCall {
@@ -87,6 +85,24 @@ async fn bend_the_pools(house: &House) {
     chain.devnet.mine().await.unwrap();
 }
 
+/// Lets everything but the dollar coins fall on both chains, in feeds and pools alike, by so many millionths.
+pub async fn fall(house: &House, parts_per_million: i32) {
+    for chain in house.sandbox().chains() {
+        let residents = chain.residents.clone();
+        let fall = move |chain: &mut bardo::chain::devnet::Chain| {
+            let from_block = chain.next_context().number;
+            residents.shock(Shock { asset: None, parts_per_million, from_block, blocks: 1, passes: false });
+        };
+        chain.devnet.run(fall).await.unwrap();
+        // The market stands still in this house; the keeper writes what it is told.
+        let residents = chain.residents.clone();
+        chain.devnet.run(move |chain| residents.set_market(chain, bardo::sandbox::MarketMode::On)).await.unwrap();
+        for _ in 0..3 {
+            chain.devnet.mine().await.unwrap();
+        }
+    }
+}
+
 /// Where these pools stand: the square root of the price of WETH, whichever token is the first.
 async fn standing(house: &House) -> Vec<U256> {
     let chain = &house.sandbox().chains()[0];
@@ -111,7 +127,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
     let high = gauge.high_water().unwrap();
 
     let before = standing(&house).await;
-    bend_the_pools(&house).await;
+    bend_the_pools(&house, 600).await;
     let after = standing(&house).await;
     assert!(before.len() >= 3, "{before:?}");
     for (before, after) in before.iter().zip(&after) {
@@ -134,20 +150,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 
     // The feed itself, over a whole dwell, does.
     chain.residents.set_fault(Asset::Eth, FeedFault::None);
-    for chain in house.sandbox().chains() {
-        let residents = chain.residents.clone();
-        let fall = move |chain: &mut bardo::chain::devnet::Chain| {
-            let from_block = chain.next_context().number;
-            residents.shock(Shock { asset: None, parts_per_million: -400_000, from_block, blocks: 1, passes: false });
-        };
-        chain.devnet.run(fall).await.unwrap();
-        // The market stands still in this house; the keeper writes what it is told.
-        let residents = chain.residents.clone();
-        chain.devnet.run(move |chain| residents.set_market(chain, bardo::sandbox::MarketMode::On)).await.unwrap();
-        for _ in 0..3 {
-            chain.devnet.mine().await.unwrap();
-        }
-    }
+    fall(&house, -400_000).await;
     let (reading, _) = gauge.read(now).await;
     assert!(reading.feed_grade && reading.drawdown_bps >= Some(1_500), "{reading:?}");
     assert_eq!(lives_through(&mut gauge, &mut machine, &mut now).await, Phase::Terminal);

@@ -1,6 +1,11 @@
 //! The gates of a phase, through the whole pipeline: every phase against every class of action, and each figure that a
 //! phase has, shown to block and to let through. What is expected is written down here, from the documents.
 
+use alloy::network::TransactionBuilder as _;
+use alloy::providers::Provider as _;
+use alloy::rpc::types::TransactionRequest;
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::Erc20;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::Phase;
 use bardo::engine::{Status, ToolResponse};
@@ -196,6 +201,39 @@ async fn cautious_takes_30_bps_of_slippage_and_less_than_a_percent_of_impact() {
         assert!(!came.iter().any(|rule| rule == "max_price_impact_bps"), "{amount}: {impact} bps, {came:?}");
     }
     assert_eq!(seen, [true, true], "both sides of a percent were seen");
+}
+
+/// What the wallet holds of a token, in raw units.
+async fn held(house: &House, token: Token) -> u128 {
+    let call = Erc20::balanceOfCall { owner: house.world.account.unwrap() };
+    let request = TransactionRequest::default().with_to(house.address(token)).with_input(call.abi_encode());
+    let answer = house.world.chains()[0].client.provider().call(request).await.unwrap();
+    Erc20::balanceOfCall::abi_decode_returns(&answer).unwrap().to()
+}
+
+/// A quarter of a position at a time is four sales: the last of them closes it, and none of them is more than a quarter.
+#[tokio::test(flavor = "multi_thread")]
+async fn four_quarters_close_a_position_in_a_phase_of_exits() {
+    let (house, golem) = furnished(WIDE).await;
+    house.phase.send_replace(Phase::Defensive);
+    let whole = held(&house, Token::Uni).await;
+    let quarter = whole / 4;
+    let uni = |raw: u128| format!("{}.{:018}", raw / 10_u128.pow(18), raw % 10_u128.pow(18));
+    let wanted = ["phases.defensive.max_position_share_bps"];
+    for sold in 0..3 {
+        // Of what is left more than a quarter of the whole is too much, the rest of it included.
+        assert_eq!(rules(&tried(&golem, trade("UNI", "USDC", "max", 30)).await), wanted, "{sold}");
+        let more = quarter + quarter / 50;
+        assert_eq!(rules(&tried(&golem, trade("UNI", "USDC", &uni(more), 30)).await), wanted, "{sold}");
+        let previewed = golem.call("preview_action", trade("UNI", "USDC", &uni(quarter), 30)).await;
+        let done = golem.call("commit_action", permit(&previewed)).await;
+        assert_eq!(done.status, Status::Success, "{sold}: {done:#?}");
+    }
+    assert_eq!(held(&house, Token::Uni).await, whole - 3 * quarter);
+    let previewed = golem.call("preview_action", trade("UNI", "USDC", "max", 30)).await;
+    let done = golem.call("commit_action", permit(&previewed)).await;
+    assert_eq!(done.status, Status::Success, "{done:#?}");
+    assert_eq!(held(&house, Token::Uni).await, 0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,9 +1,11 @@
 //! The Golem's eight tools over the whole of what stands below: devnet, policy, ledger, pipeline, custody.
 
 mod death;
+mod exits;
 mod gates;
 mod guardian;
 mod leaving;
+mod last_will;
 mod model;
 mod pi;
 mod poison;

@@ -1,6 +1,6 @@
 //! Every show, played by the program itself without a screen and on its own time: what each expects is in its file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::process::{Command, Output};
 
 use serde_json::{Value, json};
@@ -50,6 +50,10 @@ fn the_first_tour_shows_every_card_and_a_decision() {
 fn a_price_that_moves_while_a_decision_waits_makes_the_old_offer_void() {
     let events = events("price-moved", &[]);
     assert_eq!(of_kind(&events, "approval:requested").count(), 2);
+    // The first offer was taken at its word, and did not hold any more.
+    let refused: Vec<_> = of_kind(&events, "permit:refused").map(|event| event["code"].clone()).collect();
+    assert_eq!(refused, ["PERMIT_MISMATCH"]);
+    assert_eq!(captions(&events), [0, 15, 20, 22, 36, 40, 50], "the beats come when the document says");
     let verified: Vec<_> = of_kind(&events, "tool:verified").collect();
     assert_eq!(verified.len(), 1, "only the smaller amount was signed: {verified:#?}");
     assert_eq!(verified[0]["matched"], true);
@@ -60,11 +64,43 @@ fn an_auction_is_filled_by_a_rival_and_another_expires() {
     let events = events("falling-price", &[]);
     assert!(says(&events, "order:update", "filled"));
     assert!(says(&events, "order:update", "expired"));
+    assert_eq!(captions(&events), [0, 10, 30, 45, 46, 48, 60]);
+    // No gas is spent on the second: from when it is offered on the wallet's coin stays what it is.
+    let offered = of_kind(&events, "show:caption").find(|event| event["at_seconds"] == 48).unwrap();
+    let since = offered["seq"].as_u64().unwrap();
+    let coins: BTreeSet<_> = of_kind(&events, "vitals")
+        .filter(|event| event["seq"].as_u64().unwrap() > since)
+        .map(|event| event["gas_wei"].to_string())
+        .collect();
+    assert_eq!(coins.len(), 1, "{coins:?}");
+}
+
+/// At which second each line for whoever watches came.
+fn captions(events: &[Value]) -> Vec<u64> {
+    of_kind(events, "show:caption").map(|event| event["at_seconds"].as_u64().unwrap()).collect()
+}
+
+/// The code with which each call of a tool ended; `None` where it ended well.
+fn ends(events: &[Value], tool: &str) -> Vec<Option<String>> {
+    let calls = of_kind(events, "tool:start").filter(|event| event["tool_name"] == tool);
+    let end = |call: &Value| {
+        let own = |event: &&Value| event["call_id"] == *call;
+        let failed =
+            of_kind(events, "tool:error").find(own).map(|event| event["error_code"].as_str().unwrap().to_owned());
+        assert!(failed.is_some() || of_kind(events, "tool:end").any(|event| own(&event)), "{call} has no end");
+        failed
+    };
+    calls.map(|event| end(&event["call_id"])).collect()
 }
 
 #[test]
 fn the_poisoned_note_signs_nothing() {
     let events = events("poisoned-note", &[]);
+    assert_eq!(captions(&events), [0, 20, 30, 38, 50, 55, 70, 80]);
+    assert_eq!(ends(&events, "token_approve"), [Some("SAFETY_NOT_ALLOWED".to_owned())]);
+    // The decision is refused with the stop, and the trail is whole: the last cue looks.
+    assert_eq!(of_kind(&events, "approval:requested").count(), 1);
+    assert!(of_kind(&events, "halt:raised").next().is_some(), "it is stopped");
     assert_eq!(of_kind(&events, "tool:verified").count(), 0);
     assert!(!says(&events, "safety:check", "\"sign\""));
 }
@@ -78,6 +114,12 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
     let phases: Vec<&str> = walked.iter().map(|(phase, _)| phase.as_str()).collect();
     assert_eq!(phases, ["Cautious", "Defensive", "Survival", "Terminal"]);
     assert!(walked.iter().all(|(_, why)| why.contains("below its best")), "{walked:?}");
+    // Half the size when cautious, exits only when defensive: too large, no exit, and a sale that passes.
+    let expected = [Some("SAFETY_SPENDING_LIMIT_EXCEEDED"), Some("SAFETY_PHASE_BLOCKED"), None];
+    assert_eq!(ends(&events, "uniswap_execute_swap"), expected.map(|code| code.map(str::to_owned)));
+    let sold: Vec<_> = of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).collect();
+    assert!(!sold.is_empty());
+    assert_eq!(captions(&events), [0, 11, 20, 26, 45, 54, 70, 95, 103, 104, 110, 112, 135]);
     assert!(says(&events, "intent:update", "refunded"), "the bridge's money came back");
     assert!(says(&events, "sprite:changed", "dead"), "the body shows it");
 }
@@ -97,6 +139,47 @@ fn holdings_are_rebalanced_over_both_chains() {
     let events = events("rebalancing", &[]);
     assert!(says(&events, "intent:update", "filled"));
     assert_eq!(of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).count(), 2);
+}
+
+/// Five hundred dollars go to base and arrive, while nothing else happens but the market's own breath.
+const CARRYING: &str = r#"
+name = "carrying"
+about = "A bridge and nothing else."
+
+[[beat]]
+at = 10
+do = "act"
+params = { kind = "bridge", params = { token_in = "USDC", token_out = "USDC", amount = "500", source_chain = "ethereum", destination_chain = "base" } }
+expect = ["success", "partial"]
+
+[[beat]]
+at = 70
+do = "query_state"
+params = { query = "balances" }
+expect = ["success"]
+"#;
+
+#[test]
+fn money_on_a_bridge_is_neither_lost_nor_counted_twice() {
+    let folder = tempfile::tempdir().unwrap();
+    let show = folder.path().join("carrying.toml");
+    std::fs::write(&show, CARRYING).unwrap();
+    let events = events(show.to_str().unwrap(), &[]);
+    for status in ["locked", "filled"] {
+        assert!(says(&events, "intent:update", status), "{status}");
+    }
+    // A cent is the smallest step here, and a breath of the market a few dollars; the bridge costs about ten. Left out
+    // while it is locked, or counted on both sides until the settler has paid the filler, it would be a step of 500.
+    let equity: Vec<i64> = of_kind(&events, "vitals")
+        .map(|event| event["equity"].as_str().unwrap().parse::<f64>().unwrap())
+        .map(|dollars| (dollars * 100.0) as i64)
+        .collect();
+    assert!(equity.len() > 20, "{equity:?}");
+    for pair in equity.windows(2) {
+        assert!((pair[1] - pair[0]).abs() < 10_000, "{pair:?} of {equity:?}");
+    }
+    let (first, last) = (equity[0], equity[equity.len() - 1]);
+    assert!((last - first).abs() < 25_000, "{equity:?}");
 }
 
 #[test]

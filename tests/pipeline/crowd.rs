@@ -109,6 +109,7 @@ async fn sale(world: &World) -> Proposal {
             min_out: least,
             slippage,
             price_impact: BasisPoints::new(1).unwrap(),
+            impact_reached: BasisPoints::new(1).unwrap(),
             quoted_at: now,
             deadline,
             pools: vec![],

@@ -67,6 +67,7 @@ async fn auction(world: &World) -> Proposal {
             min_out: least,
             slippage,
             price_impact: BasisPoints::new(1).unwrap(),
+            impact_reached: BasisPoints::new(1).unwrap(),
             quoted_at: SystemClock.now_millis(),
             deadline,
             pools: vec![],

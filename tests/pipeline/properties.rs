@@ -96,6 +96,7 @@ fn frame() -> Frame {
             min_out: number(900),
             slippage: BasisPoints::new(50).unwrap(),
             price_impact: BasisPoints::new(10).unwrap(),
+            impact_reached: BasisPoints::new(10).unwrap(),
             quoted_at: NOW,
             deadline: 1_790_000_300,
             pools: vec![POOL],

@@ -389,6 +389,7 @@ impl World {
             limits: Mutex::new(SlippageLimits {
                 max_slippage: BasisPoints::new(200).unwrap(),
                 max_price_impact: BasisPoints::new(200).unwrap(),
+                impact_below: None,
                 max_loss: BasisPoints::new(400).unwrap(),
                 max_quote_age: 60_000,
             }),
@@ -702,6 +703,7 @@ impl World {
                 min_out: least,
                 slippage,
                 price_impact: BasisPoints::new(1).unwrap(),
+                impact_reached: BasisPoints::new(1).unwrap(),
                 quoted_at: now,
                 deadline,
                 pools: vec![],

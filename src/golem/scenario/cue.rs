@@ -51,6 +51,11 @@ pub enum Deed {
         /// Whether they look.
         look: bool,
     },
+    /// The relayers of bridges take their time, or deliver again.
+    Relayers {
+        /// Whether they deliver.
+        deliver: bool,
+    },
     /// The operator answers the open question. Left to the person where there is one.
     Answer(Reply),
     /// The stop ladder is raised.

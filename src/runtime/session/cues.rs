@@ -107,6 +107,7 @@ impl Cues {
             }
             Deed::Chain { name, runs } => stage.run_chain(name, *runs).await,
             Deed::Fillers { look } => stage.fillers_look(*look),
+            Deed::Relayers { deliver } => stage.relayers_deliver(*deliver),
             Deed::Answer(reply) if self.operator => stage.reply(reply),
             // There is a person, whose answer it is.
             Deed::Answer(_) => Ok(()),
@@ -180,6 +181,14 @@ impl Stage {
     fn fillers_look(&self, look: bool) -> Result<(), String> {
         for chain in self.devnets()? {
             chain.residents.order_service().set_fillers_rest(!look);
+        }
+        Ok(())
+    }
+
+    fn relayers_deliver(&self, deliver: bool) -> Result<(), String> {
+        for chain in self.devnets()? {
+            let relayers = chain.residents.relayers().ok_or("no relayers act on this devnet")?;
+            relayers.set_rest(!deliver);
         }
         Ok(())
     }

@@ -11,6 +11,7 @@ use super::stage::Stage;
 use super::watching::Watched;
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
+use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::base::units::{TokenAmount, Usd};
 use crate::chain::multicall::Calls;
@@ -73,7 +74,10 @@ impl Stage {
             }),
         };
         let holdings = self.holdings.borrow().clone();
-        let (equity, all_priced) = worth(&holdings);
+        let (held, all_priced) = worth(&holdings);
+        // While a Golem lives its vitals tell it, with what is on its way over bridges; the wallets alone do not.
+        let lives = *self.phase_now.borrow() != Phase::Terminal;
+        let equity = self.tally().equity().filter(|_| lives).or(held);
         Snapshot {
             golem_id: self.golem_id.clone(),
             at: self.clock.now_millis(),
@@ -85,7 +89,7 @@ impl Stage {
             fault,
             stop,
             holdings,
-            equity: equity.or_else(|| self.tally().equity()),
+            equity,
             all_priced,
             allowances: watched.allowances.clone(),
             grants: self.grants(),

@@ -334,6 +334,7 @@ impl Case {
             gas: usd(self.gas),
             spent: usd(out + self.left_over + self.gas),
             received: Usd::ZERO,
+            present: None,
         });
         let portfolio = self.equity.map(|equity| Portfolio {
             holdings: vec![Holding { token: bought.clone(), amount: U256::from(1), value: usd(self.held) }],
@@ -424,7 +425,12 @@ impl Case {
         };
         let phase = Phase::ALL.iter().position(|phase| *phase == self.phase).unwrap();
         let exits_only = phase >= 2 && !self.reduce_only && self.class != ActionClass::ReadOnly;
-        let too_much = (phase == 2 || phase == 3) && sells && self.sold_percent > 25;
+        // A hundred units were held. What went out within the day counts to the position: ten units are worth `out`.
+        let gone = match (self.out, self.ledger) {
+            (Some(out), true) if out > 0 => 10 * self.token_spent / out,
+            _ => 0,
+        };
+        let too_much = (phase == 2 || phase == 3) && sells && self.sold_percent * 100 > (100 + gone) * 25;
         block(Check::PhaseGate, !self.takes_back && (phase >= phases || exits_only || too_much));
 
         let who = self.tool_listed && self.intent_listed && self.chain_listed && self.wallet_listed;

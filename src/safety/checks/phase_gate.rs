@@ -11,15 +11,21 @@
 //!
 //! Over this stands what the policy says of the phase: where it allows exits only, a rebalance is
 //! none. What only takes back allowances or orders passes in every phase.
+//!
+//! A share of a position is one of what is held and of what has gone out of it within a day by the ledger. So a quarter
+//! at a time is four sales, and the last of them closes it, as the matrix has it; by what is left alone nothing could
+//! ever be closed.
 
 use alloy::primitives::{U256, U512};
 
 use super::standing::Standing;
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::model::{ActionClass, Check, Phase};
+use crate::base::units::Rounding;
+use crate::chain::token::TokenId;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
-use crate::safety::ledger::percent;
+use crate::safety::ledger::{Micros, percent};
 use crate::safety::verdict::Verdict;
 
 /// Whether a phase allows a class at all.
@@ -70,12 +76,13 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let moves = facts.simulation.iter().flat_map(|simulated| &simulated.moves);
     for one in moves.filter(|one| sells && share.get() < 10_000 && one.after < one.before) {
         let sold = one.before.saturating_sub(one.after);
-        if U512::from(sold) * U512::from(10_000) > U512::from(one.before) * U512::from(share.get()) {
-            let most: U256 = share.of(one.before, crate::base::units::Rounding::Down);
+        let position = one.before.saturating_add(gone(facts, standing, framed.proposal().chain_id, one.token));
+        if U512::from(sold) * U512::from(10_000) > U512::from(position) * U512::from(share.get()) {
+            let most: U256 = share.of(position, Rounding::Down);
             violations.push(Violation {
                 rule: format!("phases.{name}.max_position_share_bps"),
-                limit: format!("{} % of a holding in one trade", percent(share)),
-                value: format!("{sold} of {} smallest units", one.before),
+                limit: format!("{} % of a position in one trade", percent(share)),
+                value: format!("{sold} of {position} smallest units"),
                 would_pass: format!("at most {most} smallest units now, and more in another trade"),
             });
         }
@@ -85,4 +92,16 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     }
     let detail = format!("{phase} does not allow this {class}");
     Verdict::blocked(Check::PhaseGate, ErrorCode::SafetyPhaseBlocked, detail, violations)
+}
+
+/// How much of a token has gone out within a day by the ledger, in raw units at the price of now, rounded down. What
+/// cannot be told is nothing: then a share is one of what is left.
+fn gone(facts: &Facts, standing: &Standing<'_>, chain_id: u64, token: TokenId) -> U256 {
+    let (Ok(usage), Ok(values)) = (standing.usage, &facts.values) else { return U256::ZERO };
+    let spent = usage.tokens.get(&(chain_id, token)).copied().unwrap_or_default();
+    let valued = values.outflows.iter().find(|one| one.token.id == token);
+    let worth = valued.and_then(|one| Some((one.amount, Micros::of(one.usd, Rounding::Up).ok()?)));
+    let Some((amount, worth)) = worth.filter(|(_, worth)| *worth != Micros::ZERO) else { return U256::ZERO };
+    let raw = U512::from(amount) * U512::from(spent.get()) / U512::from(worth.get());
+    if raw > U512::from(U256::MAX) { U256::ZERO } else { U256::from(raw) }
 }

@@ -113,7 +113,8 @@ impl Pipeline {
                     simulate::judge(framed, from, simulation, fork.next_block().base_fee, &around);
                 faults.extend(found);
                 let limits = self.inner.rules.slippage(phase);
-                simulated.reduce_only = simulated.leaves && faults.is_empty() && fair(&told, &limits);
+                let fair = told.as_ref().is_ok_and(|values| slippage::fair(values, true, limits.max_loss).is_ok());
+                simulated.reduce_only = simulated.leaves && faults.is_empty() && fair;
                 Ok(simulated)
             }
             Err(error) => Err(error),
@@ -174,13 +175,6 @@ fn amounts(balances: &BTreeMap<TokenId, (Token, U256)>) -> BTreeMap<TokenId, U25
     balances.iter().map(|(id, (_, amount))| (*id, *amount)).collect()
 }
 
-/// Whether what is certain to come in is worth what goes out, less the most that may be lost.
-fn fair(values: &Result<Values, Doubt>, limits: &slippage::SlippageLimits) -> bool {
-    let Ok(values) = values else { return false };
-    let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
-    given.and_then(|given| slippage::at_least(given, limits.max_loss)).is_ok_and(|least| values.received >= least)
-}
-
 fn simulation_verdict(
     simulated: Option<&Simulated>,
     faults: &[Fault],
@@ -213,6 +207,6 @@ fn simulation_verdict(
 
 /// Dollars of `wei` at the highest price of the chain's coin; `None` where there is none.
 pub(super) fn gas_usd(spreads: &Spreads, wei: U256) -> Option<Usd> {
-    let price = spreads.get(TokenId::Native).ok()?.highest;
+    let price = spreads.get(TokenId::Native).ok()?.all.highest;
     Usd::value_of(crate::base::units::TokenAmount::ether(wei), price, Rounding::Up).ok()
 }

@@ -20,7 +20,7 @@ use super::{Pipeline, Prepared, Preview, Refusal, Slot};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
-use crate::base::model::CapabilityTier;
+use crate::base::model::{CapabilityTier, Check};
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::chain::network::{Contract, NetworkKind};
@@ -291,13 +291,14 @@ impl Pipeline {
         self.verify(preview)?;
         if assessment.blocks() {
             self.tell_verdicts(&preview.framed, &assessment.verdicts);
-            let only_simulation = assessment
+            // Everything stood well at the preview: what has changed is the chain. A price that has left the bounds
+            // behind stands against the simulation and, by the same fall, against the guarantee.
+            let only_the_chain = assessment
                 .verdicts
                 .iter()
                 .filter(|verdict| verdict.blocks())
-                .all(|verdict| verdict.check == crate::base::model::Check::Simulation);
-            // Everything stood well at the preview: what has changed is the chain.
-            return Err(if only_simulation && !assessment.faults.is_empty() {
+                .all(|verdict| matches!(verdict.check, Check::Simulation | Check::SlippageGuard));
+            return Err(if only_the_chain && !assessment.faults.is_empty() {
                 Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation)
             } else {
                 Refusal::by(assessment.verdicts, assessment.facts.simulation)

@@ -76,7 +76,7 @@ impl Pipeline {
         let ground = self.ground(*chain_id).map_err(|refusal| Doubt::because(refusal.message))?;
         let token = described(&ground, claimed).await?;
         let spreads = ground.spreads(&[token.id], &[]).await;
-        let price = spreads.get(token.id)?.lowest;
+        let price = spreads.get(token.id)?.all.lowest;
         let amount = TokenAmount::new(*at_least, token.decimals).map_err(Doubt::because)?;
         let usd = Usd::value_of(amount, price, Rounding::Down).map_err(Doubt::because)?;
         Ok(Some(Valued { token, amount: *at_least, usd }))

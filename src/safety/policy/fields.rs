@@ -260,11 +260,12 @@ table! {
             size_factor_bps: MaxBps = PHASE;
             /// Slippage a trade may ask for, in hundredths of a percent.
             max_slippage_bps: MaxBps = SLIPPAGE;
-            /// How far a trade may move the price, in hundredths of a percent.
+            /// What a trade must move the price by less than, in hundredths of a percent; 10000 adds nothing.
             max_price_impact_bps: MaxBps = SLIPPAGE;
             /// Whether only exits pass.
             exit_only: Require = PHASE;
-            /// What share of a holding one trade may sell, in hundredths of a percent.
+            /// What share of a position one trade may sell, in hundredths of a percent: of what is held and what has gone
+            /// out of it within a day.
             max_position_share_bps: MaxBps = PHASE;
         }
         tables {}

@@ -81,9 +81,14 @@ impl Policy {
         self.rules().max_slippage_bps.0.min(self.rules().phases.of(phase).max_slippage_bps.0)
     }
 
-    /// How far a trade may move the price in this phase.
-    pub fn max_price_impact(&self, phase: Phase) -> BasisPoints {
-        self.rules().max_price_impact_bps.0.min(self.rules().phases.of(phase).max_price_impact_bps.0)
+    /// How far a trade may move the price, in any phase.
+    pub fn max_price_impact(&self) -> BasisPoints {
+        self.rules().max_price_impact_bps.0
+    }
+
+    /// What a trade must move the price by less than in this phase; `None` where the phase says nothing.
+    pub fn impact_below(&self, phase: Phase) -> Option<BasisPoints> {
+        Some(self.rules().phases.of(phase).max_price_impact_bps.0).filter(|below| below.get() < 10_000)
     }
 
     /// What a trade may lose of its value.

@@ -202,7 +202,7 @@ fn read_only() -> Rules {
 
 /// The numbers in the phases' guidelines, with where they come from.
 ///
-/// | phase | size | slippage | impact | exits only | of a holding |
+/// | phase | size | slippage | impact below | exits only | of a position |
 /// |---|---|---|---|---|---|
 /// | Thriving | 100 % | | | no | |
 /// | Cautious | 50 % | 30 bps | 1 % | no | |

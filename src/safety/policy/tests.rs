@@ -371,3 +371,19 @@ fn what_was_loosened_while_no_program_ran_waits_as_well() {
     let tighter = Keeper::open(path, Preset::ReadOnly).unwrap();
     assert!(matches!(tighter.resume(Policy::preset(Preset::DefiTrading).stricter(&held)), Followed::Waits(_)));
 }
+
+proptest::proptest! {
+    /// Half the size when cautious, rounded down to a millionth of a dollar; no less in any other phase, and never for
+    /// an exit.
+    #[test]
+    fn caution_halves_what_one_trade_may_be(micros in 2_u64..10_000_000_000_000, phase in 0_usize..5) {
+        let dollars = format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
+        let policy = text(&format!("preset = \"demo\"\nmax_single_trade_usd = \"{dollars}\"\n")).unwrap();
+        let once = |exit| {
+            let caps = policy.caps(Phase::ALL[phase], exit);
+            caps.spend.iter().find(|cap| cap.rule == "max_single_trade_usd").unwrap().limit.get()
+        };
+        proptest::prop_assert_eq!(once(false), if phase == 1 { micros / 2 } else { micros });
+        proptest::prop_assert_eq!(once(true), micros);
+    }
+}

@@ -8,6 +8,7 @@
 mod local;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy::primitives::{Address, B256, Bytes, Signature, U256, U512, keccak256};
@@ -177,13 +178,20 @@ pub struct Relayers {
     cast: Cast,
     deployments: Arc<BTreeMap<u64, Arc<Deployment>>>,
     board: Arc<Mutex<Board>>,
+    /// Nobody delivers for the time being.
+    rest: Arc<AtomicBool>,
 }
 
 impl Relayers {
     /// Relayers between these chains.
     pub fn new(seed: u64, cast: Cast, deployments: impl IntoIterator<Item = Arc<Deployment>>) -> Self {
         let deployments = deployments.into_iter().map(|one| (one.plan.chain_id, one)).collect();
-        Self { seed, cast, deployments: Arc::new(deployments), board: Arc::default() }
+        Self { seed, cast, deployments: Arc::new(deployments), board: Arc::default(), rest: Arc::default() }
+    }
+
+    /// Has all of them take their time: they lock what they are to deliver, and deliver nothing until they go on.
+    pub fn set_rest(&self, rest: bool) {
+        self.rest.store(rest, Ordering::SeqCst);
     }
 
     fn deployment(&self, chain_id: u64) -> Result<&Arc<Deployment>, RelayError> {
@@ -393,7 +401,7 @@ impl Relayers {
         (sent, stocked, approved): (&mut Sent, &mut Once, &mut Once),
         orders: &mut Vec<cast::Order>,
     ) {
-        if !posted.locked || posted.owed_to.is_some() {
+        if !posted.locked || posted.owed_to.is_some() || self.rest.load(Ordering::SeqCst) {
             return;
         }
         let here = chain.rules().chain_id;

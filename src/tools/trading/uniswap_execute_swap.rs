@@ -369,6 +369,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             min_out: trade.amount_out_min,
             slippage,
             price_impact: impact_of(&route),
+            impact_reached: impact_reached(&route),
             quoted_at: world.clock.now_millis(),
             deadline,
             pools: pools_of(&route),
@@ -446,10 +447,21 @@ fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
 
 /// The impact in whole basis points, rounded up.
 pub(super) fn impact_of(route: &Route) -> BasisPoints {
-    let points = (1..10_000).find(|points| {
-        Ratio::of(U256::from(*points), U256::from(10_000)).is_some_and(|bound| route.price_impact <= bound)
-    });
-    BasisPoints::new(points.unwrap_or(10_000)).unwrap_or(BasisPoints::ZERO)
+    whole_points(&route.price_impact).1
+}
+
+/// The impact in whole basis points, rounded down.
+pub(super) fn impact_reached(route: &Route) -> BasisPoints {
+    whole_points(&route.price_impact).0
+}
+
+/// A part of one in whole basis points, rounded down and up; what is more than one is one.
+fn whole_points(part: &Ratio) -> (BasisPoints, BasisPoints) {
+    let at = |points: u32| Ratio::of(U256::from(points), U256::from(10_000));
+    let up = (1..10_000).find(|points| at(*points).is_some_and(|bound| *part <= bound)).unwrap_or(10_000);
+    let down = if at(up).is_some_and(|bound| *part >= bound) { up } else { up.saturating_sub(1) };
+    let of = |points| BasisPoints::new(points).unwrap_or(BasisPoints::ZERO);
+    (of(down), of(up))
 }
 
 pub(super) fn pools_of(route: &Route) -> Vec<Address> {
@@ -551,6 +563,17 @@ fn shortfall(expected: U256, received: U256) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_impact_is_told_from_both_sides() {
+        let told = |millionths: u64| {
+            let (down, up) = whole_points(&Ratio::of(U256::from(millionths), U256::from(1_000_000)).unwrap());
+            (down.get(), up.get())
+        };
+        // A hundred millionths are a basis point.
+        assert_eq!([told(9_999), told(10_000), told(10_001)], [(99, 100), (100, 100), (100, 101)]);
+        assert_eq!([told(1), told(999_999), told(1_000_000)], [(0, 1), (9_999, 10_000), (10_000, 10_000)]);
+    }
 
     #[test]
     fn a_shortfall_is_rounded_towards_the_worse() {

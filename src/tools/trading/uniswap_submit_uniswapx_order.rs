@@ -24,7 +24,7 @@ use crate::safety::typed::TypedMessage;
 use crate::tools::allowances::{self, approve, invalid};
 use crate::tools::orders::{CHECKS, card, field, random_nonce};
 use crate::tools::swap_ask::SwapAsk;
-use crate::tools::trading::uniswap_execute_swap::{impact_of, pools_of};
+use crate::tools::trading::uniswap_execute_swap::{impact_of, impact_reached, pools_of};
 use crate::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use crate::uniswap::quote::{OrderAsk, OrderWord, QuoteError};
 
@@ -314,6 +314,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
             slippage: wish.slippage,
             // Fillers pay from their own pockets: the order itself moves no pool.
             price_impact: impact_of(&route),
+            impact_reached: impact_reached(&route),
             quoted_at: world.clock.now_millis(),
             deadline,
             pools: pools_of(&route),

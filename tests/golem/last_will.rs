@@ -1,0 +1,196 @@
+//! What is done when a Golem has died: allowances taken back, keys revoked, its last entry, and what becomes of its
+//! holdings by `on_death`. Whole sessions on the devnet, in a time of their own.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::id::GolemId;
+use bardo::base::model::Phase;
+use bardo::fabric::{Event, EventKind};
+use bardo::golem::scenario;
+use bardo::runtime::actor::Living;
+use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent, Snapshot};
+use bardo::runtime::questions::{About, OperatorAnswer, Question};
+use bardo::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
+use tokio::sync::mpsc;
+
+/// A life of seconds: it buys a little UNI, lets Permit2 take five DAI, and loses 22 % of its prices.
+const SHORT_LIFE: &str = r#"
+name = "short-life"
+about = "It buys, it allows, it dies."
+phases = ["Survival", "Terminal"]
+
+[[beat]]
+at = 2
+do = "act"
+params = { kind = "swap", params = { token_in = "USDC", token_out = "UNI", amount = "60", chain = "ethereum", prefer_uniswapx = false } }
+expect = ["success"]
+
+[[beat]]
+at = 4
+do = "act"
+params = { kind = "approve", params = { token = "DAI", spender = "0x000000000022D473030F116dDEE9F6B43aC78BA3", amount = "5", chain = "ethereum" } }
+expect = ["success"]
+
+[[cue]]
+at = 30
+do = { market = { bps = -2200, blocks = 1 } }
+
+[[cue]]
+at = 60
+do = { phase = { is = "Terminal" } }
+"#;
+
+/// What a session has told so far.
+#[derive(Default)]
+struct Told {
+    events: Vec<Arc<Event>>,
+    questions: Arc<Vec<Question>>,
+    snapshot: Option<Arc<Snapshot>>,
+}
+
+impl Told {
+    fn says(&self, words: &str) -> bool {
+        self.events.iter().any(|event| match &event.kind {
+            EventKind::GolemThought(thought) => thought.text.as_str().contains(words),
+            _ => false,
+        })
+    }
+
+    /// Whether all but the first call, the purchase, ended well that moved UNI.
+    fn uni(&self) -> Option<bool> {
+        let snapshot = self.snapshot.as_ref()?;
+        let rows = snapshot.holdings.iter().flat_map(|chain| &chain.rows);
+        Some(rows.into_iter().any(|row| row.symbol.as_str() == "UNI" && !row.amount.raw().is_zero()))
+    }
+
+    fn allowances(&self) -> Option<usize> {
+        self.snapshot.as_ref().map(|snapshot| snapshot.allowances.len())
+    }
+
+    fn died(&self) -> bool {
+        self.events.iter().any(|event| match &event.kind {
+            EventKind::PhaseChanged(change) => change.to == Phase::Terminal,
+            _ => false,
+        })
+    }
+}
+
+struct Watched {
+    commands: mpsc::Sender<Sent>,
+    news: mpsc::Receiver<News>,
+    told: Told,
+}
+
+impl Watched {
+    fn open(home: &Path, on_death: &str) -> Self {
+        std::fs::write(home.join("config.toml"), format!("on_death = \"{on_death}\"\n")).unwrap();
+        let show = home.join("short-life.toml");
+        std::fs::write(&show, SHORT_LIFE).unwrap();
+        let show = scenario::find(show.to_str().unwrap()).unwrap();
+        let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
+        let config = Config::load(&environment, &Flags::default()).unwrap();
+        let time = TimeOptions { pace: Pace::Free, tick: 1, most: None, step: false, operator: true };
+        let options = SessionOptions { time: Some(time), ..SessionOptions::default() };
+        let Handle { commands, news } = Session::open_with(config, options, Box::new(Living::playing(show)));
+        Self { commands, news, told: Told::default() }
+    }
+
+    /// Follows it until that is so.
+    async fn until(&mut self, what: &str, is_so: impl Fn(&Told) -> bool) {
+        let follow = async {
+            while !is_so(&self.told) {
+                match self.news.recv().await.expect("the session goes on") {
+                    News::Events(events) => self.told.events.extend(events),
+                    News::Questions(questions) => self.told.questions = questions,
+                    News::Snapshot(snapshot) => self.told.snapshot = Some(snapshot),
+                    _ => {}
+                }
+            }
+        };
+        let over = tokio::time::timeout(Duration::from_secs(240), follow).await;
+        assert!(over.is_ok(), "it never came: {what}");
+    }
+
+    /// Leaves, and reads what it has kept: its last words.
+    async fn leave(mut self, home: &Path) -> String {
+        let command = Command::Leave(LeaveMode::Finish);
+        self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+        while let Some(news) = self.news.recv().await {
+            if matches!(news, News::Left(_)) {
+                break;
+            }
+        }
+        let mut found = BTreeSet::new();
+        for entry in walk(home) {
+            let Ok(connection) = rusqlite::Connection::open(&entry) else { continue };
+            let words = connection.query_row("SELECT last_words FROM golem_life", [], |row| row.get::<_, String>(0));
+            found.extend(words);
+        }
+        assert_eq!(found.len(), 1, "one Golem lived here: {found:?}");
+        found.pop_first().unwrap()
+    }
+}
+
+fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries.partition(|path| path.is_dir());
+    let deeper = folders.iter().flat_map(|folder| walk(folder));
+    let deeper: Vec<_> = deeper.collect();
+    files.into_iter().filter(|file| file.extension().is_some_and(|kind| kind == "db")).chain(deeper).collect()
+}
+
+/// Lives and dies, up to where its allowances are taken back.
+async fn dies(home: &Path, on_death: &str) -> Watched {
+    let mut watched = Watched::open(home, on_death);
+    watched.until("it holds UNI", |told| told.uni() == Some(true)).await;
+    watched.until("an allowance stands", |told| told.allowances().is_some_and(|count| count > 0)).await;
+    watched.until("it dies", Told::died).await;
+    watched.until("its keys are revoked", |told| told.says("My keys are revoked")).await;
+    watched.until("no allowance is left", |told| told.allowances() == Some(0)).await;
+    watched
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_wants_it_sold_finds_it_sold() {
+    let home = tempfile::tempdir().unwrap();
+    let mut watched = dies(home.path(), "sell").await;
+    watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
+    watched.until("none is held", |told| told.uni() == Some(false)).await;
+    assert!(watched.told.questions.is_empty(), "play money is sold without a question");
+    let words = watched.leave(home.path()).await;
+    assert!(words.starts_with("I end here: ") && words.contains("below its best"), "{words}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_is_asked_says_whether_it_is_sold() {
+    let home = tempfile::tempdir().unwrap();
+    let mut watched = dies(home.path(), "ask").await;
+    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellAfterDeath)).await;
+    assert!(!watched.told.says("Sold all"), "nothing is sold before the answer");
+    assert_eq!(watched.told.uni(), Some(true));
+    let key = watched.told.questions.iter().find(|one| one.about == About::SellAfterDeath).unwrap().key;
+    let command = Command::Answer { key, answer: OperatorAnswer::Once };
+    watched.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
+    watched.until("none is held", |told| told.uni() == Some(false)).await;
+    watched.leave(home.path()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_refuses_keeps_it() {
+    let home = tempfile::tempdir().unwrap();
+    let mut watched = dies(home.path(), "ask").await;
+    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellAfterDeath)).await;
+    let key = watched.told.questions.iter().find(|one| one.about == About::SellAfterDeath).unwrap().key;
+    let answer = OperatorAnswer::Refuse { reason: bardo::base::text::SafeText::clean("I keep it", 20) };
+    let command = Command::Answer { key, answer };
+    watched.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    watched.until("the question is gone", |told| told.questions.is_empty()).await;
+    assert!(!watched.told.says("Sold all"));
+    assert_eq!(watched.told.uni(), Some(true));
+    watched.leave(home.path()).await;
+}
