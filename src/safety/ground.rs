@@ -290,8 +290,8 @@ fn spread(report: &PriceReport, mean: &Result<PoolPrice, NoPrice>, is_stable: bo
         (Some(feed), _) if is_stable => by_feed(feed),
         (Some(feed), Some(pool)) => Spread {
             all: Band::of(feed, Some(pool.mean.usd)),
-            // Where a pool stands beside the feed, the feed alone is not enough.
-            present: pool.lately.map(|lately| Band::of(feed, Some(lately))),
+            // A pool that has just become too shallow is no witness any more, as one that always was.
+            present: Some(Band::of(feed, pool.lately)),
         },
         (Some(feed), None) => by_feed(feed),
         (None, Some(pool)) => Spread::lagging(Band::of(pool.mean.usd, None)),

@@ -125,7 +125,7 @@ pub struct Spread {
     /// Of all: the feed, and the mean of half an hour, which lags behind a fall.
     pub all: Band,
     /// Of those that do not lag: the feed, and the last half minute of the pool that the mean is from. `None` without
-    /// a feed, or where that pool has been too shallow since.
+    /// a feed; the feed alone where that pool has been too shallow since.
     pub present: Option<Band>,
 }
 

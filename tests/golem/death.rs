@@ -40,27 +40,30 @@ fn of_weth(pool: &Pool) -> bool {
     tokens.contains(&Token::Weth) && tokens.contains(&Token::Usdc)
 }
 
-/// Sells so much WETH into every pool of WETH and USDC on ethereum that the root of its price there falls to so many
-/// thousandths.
-pub async fn bend_the_pools(house: &House, thousandths: u64) {
+/// Sells so much WETH into every pool on ethereum of WETH and one of these that the root of its price there falls to so
+/// many thousandths.
+pub async fn bend_the_pools(house: &House, thousandths: u64, others: &[Token]) {
     let chain = &house.sandbox().chains()[0];
     let deployment = Arc::clone(&chain.deployment);
     let (part, whole) = (U256::from(thousandths), U256::from(1_000));
+    let others = others.to_vec();
     let sell = move |chain: &mut bardo::chain::devnet::Chain| {
         let cast = Cast::new().unwrap();
         let amount = U256::from(5_000) * U256::from(10).pow(U256::from(18));
         let to = cast.address(Role::Arbitrageur);
-        for pool in deployment.pools.iter().filter(|pool| of_weth(pool)) {
+        for pool in &deployment.pools {
+            let tokens = [&pool.token0, &pool.token1];
+            let other = tokens.into_iter().find(|one| others.contains(&one.token));
+            let Some(other) = other.filter(|_| tokens.iter().any(|one| one.token == Token::Weth)) else { continue };
             let price = market::standing(chain.state(), pool);
             let weth_first = pool.token0.token == Token::Weth;
             // Without an end to the fall a swap would walk to the last tick, out of gas.
             let end = if weth_first { price * part / whole } else { price * whole / part };
-            let usdc = if pool.token0.token == Token::Usdc { &pool.token0 } else { &pool.token1 };
             let call = match pool.venue {
                 Venue::V3(fee) => SwapRouter02::exactInputSingleCall {
                     params: SwapRouter02::ExactInputSingleParams {
                         tokenIn: deployment.weth,
-                        tokenOut: usdc.address,
+                        tokenOut: other.address,
                         fee: U24::saturating_from(fee),
                         recipient: to,
                         amountIn: amount,
@@ -72,7 +75,7 @@ pub async fn bend_the_pools(house: &House, thousandths: u64) {
                 Venue::V2 => SwapRouter02::swapExactTokensForTokensCall {
                     amountIn: amount,
                     amountOutMin: U256::ZERO,
-                    path: vec![deployment.weth, usdc.address],
+                    path: vec![deployment.weth, other.address],
                     to,
                 }
                 .abi_encode(),
@@ -127,7 +130,7 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
     let high = gauge.high_water().unwrap();
 
     let before = standing(&house).await;
-    bend_the_pools(&house, 600).await;
+    bend_the_pools(&house, 600, &[Token::Usdc]).await;
     let after = standing(&house).await;
     assert!(before.len() >= 3, "{before:?}");
     for (before, after) in before.iter().zip(&after) {

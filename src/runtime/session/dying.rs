@@ -14,9 +14,10 @@ use serde_json::json;
 
 use super::asking::Own;
 use super::stage::Stage;
+use crate::base::error::ErrorCode;
 use crate::base::model::{OnDeath, Phase};
 use crate::base::text::SafeText;
-use crate::engine::{Call, Input, Status, WriteTool};
+use crate::engine::{Call, Input, Status, ToolResponse, WriteTool};
 use crate::fabric::{EventKind, GolemThought};
 use crate::golem::memory::Memory;
 use crate::runtime::market::model::Money;
@@ -26,6 +27,10 @@ use crate::tools::trading::token_revoke::{self, TokenRevoke};
 
 /// What holdings are sold for.
 const EXIT: &str = "USDC";
+
+/// How often one holding is offered, and the time between.
+const SALES: u32 = 5;
+const BETWEEN_SALES: Duration = Duration::from_secs(15);
 
 /// What needs no selling.
 const EXITS: [&str; 5] = ["USDC", "USDT", "DAI", "ETH", "POL"];
@@ -161,6 +166,29 @@ impl Stage {
         Allowances { taken_back, left: Some(left) }
     }
 
+    /// Sells one holding. Right after a fall no price is agreed on yet: then again, a few times.
+    async fn sell(&self, params: serde_json::Value) -> ToolResponse {
+        for _ in 1..SALES {
+            let call = Call::new("uniswap_execute_swap", Input::Json(params.clone()));
+            let response = self.operator.call(call).await;
+            let code = response.error.as_ref().map(|error| error.code());
+            let early = matches!(
+                code,
+                Some(
+                    ErrorCode::SafetySlippage
+                        | ErrorCode::SafetyPhaseBlocked
+                        | ErrorCode::SafetySimulationFailed
+                        | ErrorCode::PermitMismatch
+                )
+            );
+            if !early || *self.leaving.borrow() {
+                return response;
+            }
+            self.clock.pause(BETWEEN_SALES).await;
+        }
+        self.operator.call(Call::new("uniswap_execute_swap", Input::Json(params))).await
+    }
+
     /// Sells what is neither a dollar nor the chain's own coin, as far as the policy lets it.
     pub(super) async fn sell_all(&self) {
         let mut risky: Vec<(u64, SafeText, SafeText)> = Vec::new();
@@ -176,7 +204,7 @@ impl Stage {
                 "token_in": symbol, "token_out": EXIT, "amount": "max", "chain": chain_id.to_string(),
                 "prefer_uniswapx": false,
             });
-            let response = self.operator.call(Call::new("uniswap_execute_swap", Input::Json(params))).await;
+            let response = self.sell(params).await;
             let told = match response.error {
                 None => format!("Sold all {symbol} on {chain}."),
                 Some(error) => format!("{symbol} on {chain} was not sold: {}", error.message()),
