@@ -59,9 +59,9 @@ async fn is_refused(golem: &PiSession, why: &str) {
 async fn after_a_fall_exits_pass_and_entries_do_not() {
     let house = House::with_policy(DEMO).await;
     let golem = house.golem("ada", "trade-executor");
-    // Four and a half per cent in a moment: the mean of half an hour still stands near the old price. Further down the
+    // Three and a half per cent in a moment: the mean of half an hour still stands near the old price. Further down the
     // devnet's pools are so thin that their means do not count for long.
-    fall(&house, -45_000).await;
+    fall(&house, -35_000).await;
     time_passes(&house).await;
     for phase in [Phase::Thriving, Phase::Cautious] {
         house.phase.send_replace(phase);

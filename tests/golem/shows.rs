@@ -188,6 +188,36 @@ fn money_on_a_bridge_is_neither_lost_nor_counted_twice() {
     assert!((last - first).abs() < 25_000, "{equity:?}");
 }
 
+/// A little UNI is bought, its price falls by this, and half a minute later it is sold.
+fn falling(bps: u32) -> String {
+    let act = |at: u32, from: &str, to: &str, amount: &str| {
+        format!(
+            "[[beat]]\nat = {at}\ndo = \"act\"\nexpect = [\"success\"]\nparams = {{ kind = \"swap\", params = {{ \
+             token_in = \"{from}\", token_out = \"{to}\", amount = \"{amount}\", chain = \"ethereum\", \
+             prefer_uniswapx = false }} }}\n"
+        )
+    };
+    let (buys, sells) = (act(0, "USDC", "UNI", "60"), act(60, "UNI", "USDC", "max"));
+    let falls = format!("[[cue]]\nat = 20\ndo = {{ market = {{ asset = \"UNI\", bps = -{bps}, blocks = 1 }} }}\n");
+    format!("name = \"falling\"\nabout = \"It is sold after a fall.\"\noperator = \"approve\"\n{buys}{sells}{falls}")
+}
+
+/// A fifth below what other pools have shown over half an hour it is sold without a question, more than a quarter
+/// below with the operator's yes.
+#[test]
+fn after_a_steep_fall_the_operator_is_asked_before_it_is_sold() {
+    let folder = tempfile::tempdir().unwrap();
+    for (bps, asked) in [(2_000, 0), (2_800, 1)] {
+        let show = folder.path().join(format!("falling-{bps}.toml"));
+        std::fs::write(&show, falling(bps)).unwrap();
+        let events = events(show.to_str().unwrap(), &[]);
+        assert_eq!(of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).count(), 2);
+        let questions: Vec<_> = of_kind(&events, "approval:requested").collect();
+        assert_eq!(questions.len(), asked, "{bps}: {questions:#?}");
+        assert!(questions.iter().all(|one| one["reasons"].to_string().contains("more than 25 % below")));
+    }
+}
+
 #[test]
 fn so_many_heartbeats_and_no_more_are_lived() {
     let events = events("first-tour", &["--ticks", "5"]);

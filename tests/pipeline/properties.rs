@@ -230,6 +230,9 @@ const MUTATIONS: &[Mutation] = &[
     ("impact", |frame, by| {
         frame.proposal.trade.as_mut().unwrap().price_impact = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
     }),
+    ("impact reached", |frame, by| {
+        frame.proposal.trade.as_mut().unwrap().impact_reached = BasisPoints::new(11 + (by % 1_000) as u32).unwrap();
+    }),
     ("quote's time", |frame, by| frame.proposal.trade.as_mut().unwrap().quoted_at ^= by),
     ("deadline", |frame, by| frame.proposal.trade.as_mut().unwrap().deadline ^= by),
     ("pools", |frame, _| frame.proposal.trade.as_mut().unwrap().pools.push(OTHER)),

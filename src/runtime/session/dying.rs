@@ -28,9 +28,9 @@ use crate::tools::trading::token_revoke::{self, TokenRevoke};
 /// What holdings are sold for.
 const EXIT: &str = "USDC";
 
-/// How often one holding is offered, and the time between.
+/// How often one holding is offered, and the milliseconds between.
 const SALES: u32 = 5;
-const BETWEEN_SALES: Duration = Duration::from_secs(15);
+const BETWEEN_SALES: u64 = 15_000;
 
 /// What needs no selling.
 const EXITS: [&str; 5] = ["USDC", "USDT", "DAI", "ETH", "POL"];
@@ -184,7 +184,10 @@ impl Stage {
             if !early || *self.leaving.borrow() {
                 return response;
             }
-            self.clock.pause(BETWEEN_SALES).await;
+            let due = self.clock.steady_millis().saturating_add(BETWEEN_SALES);
+            while let Some(left) = due.checked_sub(self.clock.steady_millis()).filter(|left| *left > 0) {
+                self.clock.pause(Duration::from_millis(left)).await;
+            }
         }
         self.operator.call(Call::new("uniswap_execute_swap", Input::Json(params))).await
     }
