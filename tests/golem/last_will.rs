@@ -37,10 +37,10 @@ expect = ["success"]
 
 [[cue]]
 at = 30
-do = { market = { bps = -2200, blocks = 1 } }
+do = { market = { bps = -2200, blocks = 8 } }
 
 [[cue]]
-at = 60
+at = 90
 do = { phase = { is = "Terminal" } }
 "#;
 
