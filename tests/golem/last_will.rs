@@ -21,7 +21,6 @@ use tokio::sync::mpsc;
 const SHORT_LIFE: &str = r#"
 name = "short-life"
 about = "It buys, it allows, it dies."
-phases = ["Survival", "Terminal"]
 
 [[beat]]
 at = 2
