@@ -138,6 +138,7 @@ fn facts() -> Facts {
             gas: usd("1.25"),
             spent: usd("501.5"),
             received: usd("497.5"),
+            present: None,
         }),
         portfolio: Ok(Portfolio {
             holdings: vec![Holding { token: bought.clone(), amount: U256::from(1), value: usd("14000") }],
