@@ -15,6 +15,8 @@ use crate::custody::Password;
 use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
 use crate::fabric::{EventKind, Fabric};
 use crate::runtime::data::{DataFolder, Ledger};
+use crate::runtime::questions::answering;
+use crate::runtime::questions::shared::Shared;
 use crate::runtime::{self, Hands, OpenError, OpenWorld, account};
 use crate::sandbox::{MarketMode, Pace, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
@@ -115,6 +117,14 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             opened.world = opened.world.offering(offered);
         }
         let asking = acting.as_ref().map(|acting| tokio::spawn(consent::ask(acting.pipeline.desk().clone())));
+        // What is asked here is asked of every console on the ledger as well, and the first answer is heard.
+        let sharing = acting.as_ref().zip(ledger.as_ref()).map(|(acting, ledger)| {
+            let networks = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
+            let (desk, shared) = (acting.pipeline.desk().clone(), Shared::new(ledger.store.clone()));
+            tokio::spawn(answering::stand_in_line(desk, shared, networks, wishes.paper, |_, said| {
+                eprintln!("bardo: {said}")
+            }))
+        });
         let telling = std::io::stderr().is_terminal().then(|| tokio::spawn(tell(fabric.subscribe(1_024))));
         let executor = Executor::new(ExecutorConfig {
             catalog,
@@ -133,7 +143,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
             response = wait::until_ended(&orders, opened.sandbox.as_ref(), clock.now_seconds(), response).await;
         }
-        for task in [telling, asking].into_iter().flatten() {
+        for task in [telling, asking, sharing].into_iter().flatten() {
             task.abort();
         }
         Ok::<_, Failure>(response)

@@ -7,6 +7,7 @@ use super::call::{self, NoHands};
 use super::{Exit, Failure, consent, load, print, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
+use crate::base::format;
 use crate::chain::network::Plan;
 use crate::custody::no_account;
 use crate::engine::{Acting, ToolDef};
@@ -184,8 +185,18 @@ fn words(standing: &Standing) -> String {
     for gap in &standing.gaps {
         text.push_str(&format!("  nonce {gap} is free, and later ones are taken: the next transaction fills it\n"));
     }
-    for LeftOver { token, spender, amount, .. } in &standing.left_over {
-        text.push_str(&format!("  {spender} may still take {amount} (raw) of {token}: left over\n"));
+    for one in &standing.allowances {
+        let amount = one.amount.map_or_else(|| format!("{} (raw)", one.raw), |amount| amount.to_string());
+        let whom =
+            one.label.as_ref().map_or_else(|| one.spender.to_string(), |label| format!("{label} {}", one.spender));
+        let until = one.expires_at.map_or_else(String::new, |at| {
+            format!(" through Permit2, until {}", format::utc(at.saturating_mul(1_000)))
+        });
+        text.push_str(&format!("  {whom} may take {amount} {}{until}\n", one.symbol));
+    }
+    for LeftOver { token, spender, amount, inside, .. } in &standing.left_over {
+        let through = if inside.is_some() { " through Permit2" } else { "" };
+        text.push_str(&format!("  {spender} may still take {amount} (raw) of {token}{through}: left over\n"));
     }
     if standing.is_even() {
         text.push_str("  both agree\n");

@@ -5,6 +5,7 @@
 pub mod account;
 mod acting;
 pub mod actor;
+pub mod allowances;
 pub mod data;
 pub mod handle;
 pub mod market;

@@ -4,6 +4,7 @@
 //! other kinds, which loosen a rule or a stop, are kept by the session. Figures are decimal strings made here from
 //! exact amounts; nothing that is checked reads them back.
 
+pub mod answering;
 mod mirror;
 pub mod shared;
 

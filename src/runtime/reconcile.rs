@@ -5,14 +5,16 @@
 
 use std::sync::Arc;
 
-use alloy::primitives::{Address, U256};
+use alloy::primitives::{Address, Bytes, U256};
 use alloy::sol_types::SolCall as _;
 use serde::Serialize;
 use serde_json::json;
 
-use super::OpenWorld;
 use super::data::Ledger;
+use super::handle::AllowanceNow;
+use super::{OpenWorld, allowances};
 use crate::abi::erc20::Erc20;
+use crate::abi::permit2::Permit2;
 use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
@@ -56,6 +58,8 @@ pub struct Standing {
     pub gaps: Vec<u64>,
     /// Allowances that a plan gave before its program ended.
     pub left_over: Vec<LeftOver>,
+    /// Everything that others may take of the listed tokens, as the screen shows it.
+    pub allowances: Vec<AllowanceNow>,
 }
 
 impl Standing {
@@ -105,6 +109,7 @@ pub async fn standings(
             gaps: lane.free.iter().copied().filter(|nonce| *nonce >= latest).collect(),
             open: lane.open,
             left_over: left_over.cloned().collect(),
+            allowances: allowances::standing(chain, account).await?,
         });
     }
     Ok(all)
@@ -171,20 +176,27 @@ pub async fn fill(
 ) -> Result<Committed, ToolError> {
     let account = acting.account.address();
     let network = chain.network();
-    let wrapped = chain.token("WETH").await?;
-    let permit2 = chain.contract(Contract::Permit2)?;
-    let (contract, spender) = match (left_over, wrapped.id) {
-        (Some(one), _) => (one.token, one.spender),
-        (None, TokenId::Erc20(contract)) => (contract, permit2),
-        (None, TokenId::Native) => {
-            return Err(ToolError::new(ErrorCode::ValidationFailed, "there is no token to fill the gap with"));
-        }
-    };
     let token = match left_over {
         Some(one) => chain.token(&one.token.to_string()).await?,
-        None => wrapped,
+        None => chain.token("WETH").await?,
     };
-    let data = Erc20::approveCall { spender, value: U256::ZERO }.abi_encode().into();
+    let TokenId::Erc20(contract) = token.id else {
+        return Err(ToolError::new(ErrorCode::ValidationFailed, "there is no token to fill the gap with"));
+    };
+    let spender = match left_over {
+        Some(one) => one.spender,
+        None => chain.contract(Contract::Permit2)?,
+    };
+    let inside = left_over.and_then(|one| one.inside);
+    let (to, kind, data): (_, _, Bytes) = match inside {
+        None => (contract, AllowanceKind::Erc20, Erc20::approveCall { spender, value: U256::ZERO }.abi_encode().into()),
+        Some(permit2) => {
+            let approvals = vec![Permit2::TokenSpenderPair { token: contract, spender }];
+            let data = Permit2::lockdownCall { approvals }.abi_encode().into();
+            (permit2, AllowanceKind::Permit2 { expires_at: 0 }, data)
+        }
+    };
+    let through = if inside.is_some() { " through Permit2" } else { "" };
     let proposal = Proposal {
         chain_id: network.chain_id,
         tool: tool.meta,
@@ -194,7 +206,7 @@ pub async fn fill(
         intent: Intent::Revoke,
         legs: vec![Leg {
             purpose: Purpose::Main,
-            to: contract,
+            to,
             value: U256::ZERO,
             data,
             gas_limit: FILLER_GAS,
@@ -202,11 +214,11 @@ pub async fn fill(
         }],
         outflows: Vec::new(),
         inflows: Vec::new(),
-        allowances: vec![AllowanceBound { token, spender, kind: AllowanceKind::Erc20, at_most: U256::ZERO }],
+        allowances: vec![AllowanceBound { token, spender, kind, at_most: U256::ZERO }],
         trade: None,
         recipients: vec![account],
         order: None,
-        expected_outcome: SafeText::clean(&format!("{spender} may take nothing of {contract}"), 200),
+        expected_outcome: SafeText::clean(&format!("{spender} may take nothing of {contract}{through}"), 200),
     };
     let asked = Asked { phase: Phase::Thriving, own: None };
     let preview = acting.pipeline.preview(proposal, acting.account.clone(), asked).await;

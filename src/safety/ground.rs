@@ -22,8 +22,8 @@ use crate::chain::fork::Source;
 use crate::chain::multicall::Calls;
 use crate::chain::network::{Contract, DataFees, Network};
 use crate::chain::price::{NoPrice, Price, PriceChain, PriceReport, PriceSource, Quoted};
-use crate::chain::provider::ChainClient;
-use crate::chain::token::{self, Token, TokenId};
+use crate::chain::provider::{ChainClient, ProviderError};
+use crate::chain::token::{self, Token, TokenError, TokenId};
 use crate::uniswap::twap::{TwapPrices, TwapRules};
 
 /// Dollar coins that one may leave to; a network's book says where they are.
@@ -103,8 +103,9 @@ impl Ground {
     /// Every token the frame names, as the book and the chain describe it.
     ///
     /// # Errors
-    /// A [`Doubt`] for a token that does not answer, or is described otherwise by the proposal.
-    pub async fn tokens(&self, framed: &Framed) -> Result<BTreeMap<TokenId, Token>, Doubt> {
+    /// [`Untold`]: the chain does not answer, or a [`Doubt`] for a token that is none, or that the proposal describes
+    /// otherwise.
+    pub async fn tokens(&self, framed: &Framed) -> Result<BTreeMap<TokenId, Token>, Untold> {
         let network = self.network();
         let mut known = BTreeMap::from([(TokenId::Native, Token::native(network))]);
         let mut unknown: Vec<Address> = Vec::new();
@@ -117,18 +118,17 @@ impl Ground {
             }
         }
         if !unknown.is_empty() {
-            let read = token::read(&unknown, network, self.client.provider()).await.map_err(Doubt::because)?;
+            let read = token::read(&unknown, network, self.client.provider()).await.map_err(untold)?;
             for (address, token) in unknown.iter().zip(read) {
-                known.insert(TokenId::Erc20(*address), token.map_err(Doubt::because)?);
+                known.insert(TokenId::Erc20(*address), token.map_err(untold)?);
             }
         }
         // A proposal that describes a token otherwise would show the operator other figures.
         for (id, claimed) in named {
             if known.get(&id).is_some_and(|real| *real != claimed) {
-                return Err(Doubt::because(format_args!(
-                    "the proposal describes {} otherwise than the chain does",
-                    self.contract(id).unwrap_or_default()
-                )));
+                let which = self.contract(id).unwrap_or_default();
+                let why = format_args!("the proposal describes {which} otherwise than the chain does");
+                return Err(Untold::Doubt(Doubt::because(why)));
             }
         }
         Ok(known)
@@ -244,6 +244,24 @@ impl Ground {
             }
         }
         Ok(balances)
+    }
+}
+
+/// Why the tokens of a frame are not known.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Untold {
+    /// The chain does not answer: nothing is known of them, not even that they are what they should be.
+    #[error(transparent)]
+    Chain(ProviderError),
+    /// The chain has answered, and one of them cannot be trusted.
+    #[error("{0}")]
+    Doubt(Doubt),
+}
+
+fn untold(error: TokenError) -> Untold {
+    match error {
+        TokenError::Chain(error) => Untold::Chain(error),
+        other => Untold::Doubt(Doubt::because(other)),
     }
 }
 

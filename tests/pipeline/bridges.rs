@@ -352,6 +352,11 @@ async fn bad_intents_are_refused_before_anything_is_signed() {
         assert_eq!((response.status, code(&response)), (Status::Error, Some(wanted)), "{change}: {response:#?}");
         assert!(message(&response).contains(words), "{change}: {response:#?}");
     }
+    for garbled in ["", "0x12", "no id"] {
+        let response = bridge.call("intent_refund", json!({"intent_id": garbled})).await;
+        assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ValidationFailed)), "{garbled}");
+        assert!(message(&response).contains("intent_id"), "{garbled}: {response:#?}");
+    }
     // And where what is wrong is the chain's: the settler over there is not the known one.
     let settler = bridge.chain("base").deployment.contracts["destinationSettler"];
     let put = move |chain: &mut Chain| {

@@ -581,10 +581,21 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
         (json!({"decay_end_time": 90_000}), "decay_end_time"),
         (json!({"token_in": "ETH"}), "wrap it"),
         (json!({"token_out": "USDC"}), "the token that is given"),
+        (json!({"decay_start_time": 86_400}), "decay_start_time"),
+        (json!({"decay_start_time": -1}), "decay_start_time"),
+        (json!({"decay_end_time": -1}), "decay_end_time"),
         (json!({"token_in": "NOSUCH"}), "NOSUCH"),
+        (json!({"token_out": "NOSUCH"}), "NOSUCH"),
+        (json!({"token_in": Address::repeat_byte(9).to_string()}), "0x0909"),
+        (json!({"token_out": Address::repeat_byte(9).to_string()}), "0x0909"),
         (json!({"amount": "1000001"}), "the wallet has"),
+        (json!({"amount": "0"}), "amount"),
         (json!({"amount": "-1"}), "amount"),
+        (json!({"amount": "1e3"}), "amount"),
+        (json!({"amount": "1.0000001"}), "decimals"),
+        (json!({"amount": 100}), "amount"),
         (json!({"chain": "arbitrum"}), "arbitrum"),
+        (json!({"chain": "1"}), "1"),
         (json!({"recipient": Address::ZERO.to_string()}), "recipient"),
     ];
     for (change, wanted) in bad {
@@ -598,6 +609,11 @@ async fn bad_orders_are_refused_before_anything_is_signed() {
     for tool in ["uniswap_get_uniswapx_order_status", "uniswapx_cancel_order"] {
         let response = desk.call(tool, unknown.clone()).await;
         assert!(response.error.unwrap().message().contains("was not signed here"));
+        for garbled in ["", "0x12", "no hash", "0x090909090909090909090909090909090909090909090909090909090909090g"] {
+            let response = desk.call(tool, json!({"order_hash": garbled})).await;
+            assert_eq!(response.status, Status::Error, "{tool} {garbled}: {response:#?}");
+            assert!(response.error.unwrap().message().contains("order_hash"), "{tool} {garbled}");
+        }
     }
     assert_eq!(desk.world.nonce().await, nonce);
     assert_eq!(desk.orders.every().unwrap(), []);

@@ -7,18 +7,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
+use bardo::base::config::RpcUrl;
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
-use bardo::chain::network::Contract;
+use bardo::chain::devnet::server;
+use bardo::chain::network::{ChainPlan, Contract};
 use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
+use bardo::chain::provider::{ChainClient, ConnectRules};
+use bardo::safety::account::{Account as _, FrameContext};
 use bardo::safety::approval::Consent;
-use bardo::safety::ground::Ground;
+use bardo::safety::framed::FeeBound;
+use bardo::safety::ground::{Ground, Untold};
 use bardo::safety::pipeline::{Refusal, State};
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Purpose};
 use bardo::safety::typed::TypedMessage;
 use futures::future::BoxFuture;
 
-use crate::world::{World, leg};
+use crate::world::{World, devnet, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const STRANGER: Address = Address::repeat_byte(0x51);
@@ -225,4 +230,25 @@ async fn a_price_that_could_not_be_read_is_asked_again_on_the_same_block() {
 
     assert!(ground.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_err());
     assert!(ground.spreads_on(block, &token, &[]).await.get(world.usdc.id).is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chain_that_does_not_answer_is_no_bad_token() {
+    let world = World::new(6).await;
+    let served = server::serve(devnet().devnet.clone(), 0).await.unwrap();
+    let plan = ChainPlan {
+        name: "ethereum".into(),
+        network: Some(world.client.network().clone()),
+        chain_id: Some(31_337),
+        endpoints: vec![RpcUrl::parse(&served.url()).unwrap()],
+    };
+    let client = ChainClient::connect(&plan, ConnectRules::default(), world.clock.clone()).await.unwrap();
+    let ground = Ground::new(client, PriceChain::default(), "10000".parse().unwrap());
+    let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
+    let context = FrameContext { chain_id: 31_337, fees };
+    let framed = world.wallet.frame(world.swap(HUNDRED).await, &context).unwrap();
+    assert!(ground.tokens(&framed).await.is_ok());
+    drop(served);
+    let untold = ground.tokens(&framed).await.unwrap_err();
+    assert!(matches!(untold, Untold::Chain(_)), "{untold:?}");
 }

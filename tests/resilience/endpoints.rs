@@ -9,12 +9,13 @@ use alloy::primitives::{Address, U256};
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Mining, server};
-use bardo::chain::network::{AddressBook, ChainPlan, Network};
+use bardo::chain::network::{AddressBook, ChainPlan, Contract, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
 use bardo::chain::sender::{SenderError, TxState, WaitRules};
 use serde_json::{Value, json};
 
 use crate::chain::{CHAIN_ID, PLENTY, World};
+use crate::host::Devnet;
 use crate::proxy::{Fate, Proxy};
 
 const SEND: &str = "eth_sendRawTransaction";
@@ -132,7 +133,37 @@ async fn an_endpoint_that_lags_a_moment_or_is_silent_holds_nothing_up() {
     assert!(late.count(RECEIPT) >= 3, "it was asked until it had caught up");
 }
 
-/// Every way in which a send can go wrong at an endpoint.
+/// Answers that fail, each once or twice, before the endpoint is well again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
+    let devnet = Devnet::start();
+    for wrong in [Fate::LoseAnswer, Fate::LoseRequest, Fate::Status(502), Fate::Refuse(-32_603, "internal error")] {
+        for method in ["eth_chainId", "bardo_describe"] {
+            let (told, asked) = (wrong.clone(), method);
+            let proxy = Proxy::start(devnet.url().to_owned(), move |method, before| {
+                if method == asked && before < 2 { told.clone() } else { Fate::Pass }
+            })
+            .await;
+            let what = format!("{wrong:?} to {method}");
+            let plan = ChainPlan {
+                name: "ethereum".into(),
+                network: None,
+                chain_id: None,
+                endpoints: vec![RpcUrl::parse(&proxy.url).unwrap()],
+            };
+            let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await;
+            let client = client.unwrap_or_else(|error| panic!("{what}: {error}"));
+            assert_eq!(client.chain_id(), CHAIN_ID, "{what}");
+            assert!(
+                client.network().book.contract(Contract::UniversalRouter).is_some(),
+                "{what}: it knows its contracts"
+            );
+        }
+    }
+}
+
+/// Every way in which a send can go wrong at an endpoint. Two classes are not an endpoint's: that nothing was reached, and
+/// that it is one of another chain; those stand in `tests/sending` and in the provider's own tests.
 fn wrongs() -> Vec<Fate> {
     vec![
         Fate::LoseAnswer,

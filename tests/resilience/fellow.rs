@@ -3,55 +3,32 @@
 
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 
-use bardo::base::clock::{Clock, SystemClock};
-use bardo::base::config::{Config, Environment, Flags};
-use bardo::base::id::GolemId;
-use bardo::engine::{ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status};
-use bardo::fabric::Fabric;
-use bardo::runtime::data::DataFolder;
-use bardo::runtime::{self, Hands};
-use bardo::sandbox::{MarketMode, Pace, SandboxConfig};
-use bardo::tools::ALL_TOOL_DEFS;
+use bardo::base::config::Flags;
+use bardo::engine::{ApprovalMode, Call, Input, Status, ToolResponse};
 use serde_json::json;
+
+use crate::engine::{Engine, still};
 
 const NAME: &str = "BARDO_TEST_FELLOW";
 const CALLS: &str = "BARDO_TEST_CALLS";
 
 /// An executor over a configuration, as `bardo call` makes one.
-pub struct Bench {
-    pub executor: Executor,
-    _sandbox: Option<bardo::sandbox::Sandbox>,
-}
+pub struct Bench(Engine);
 
 impl Bench {
     pub async fn open(home: &Path, endpoint: Option<&str>) -> Self {
-        let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
-        let environment = Environment::from_iter(variables);
-        let flags =
-            Flags { rpc: endpoint.map(|url| format!("ethereum={url}")).into_iter().collect(), ..Flags::default() };
-        let config = Config::load(&environment, &flags).unwrap();
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let mut opened = runtime::open(&config, sandbox, clock.clone()).await.unwrap();
-        let ledger = DataFolder::of(&config).open_ledger(&opened).await.unwrap();
-        let fabric = Fabric::in_memory(256, clock.clone());
-        let rules = runtime::rules(&config, &opened, &ledger).await.unwrap();
-        opened.world = opened.world.under(rules.clone());
-        let picked = runtime::account::pick(&config, &opened.world).unwrap().unwrap();
-        let hands = Hands::of(runtime::account::locked(&picked, &opened, &ledger).unwrap());
-        let acting = runtime::acting(&config, &opened, &ledger, rules, &fabric, clock, hands).await.unwrap();
-        let executor = Executor::new(ExecutorConfig {
-            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
-            world: Arc::new(opened.world),
-            fabric,
-            golem_id: GolemId::operator(),
-            calls_per_minute: 1_000_000,
-            hooks: Vec::new(),
-            store: Some(ledger.store.clone()),
-            acting: Some(acting),
-        });
-        Self { executor, _sandbox: opened.sandbox }
+        Self::of(0, home, endpoint).await
+    }
+
+    /// The same for another account of the development mnemonic.
+    pub async fn of(account: u32, home: &Path, endpoint: Option<&str>) -> Self {
+        let flags = Flags {
+            rpc: endpoint.map(|url| format!("ethereum={url}")).into_iter().collect(),
+            account: Some(format!("development:{account}")),
+            ..Flags::default()
+        };
+        Self(Engine::open(home, &flags, || still(3, true)).await)
     }
 
     /// A swap of a thousandth of a WETH under a key: how it ended, and the code of its error.
@@ -60,27 +37,21 @@ impl Bench {
     }
 
     /// A swap of an amount of one token for another.
-    pub async fn trade(&self, key: String, (from, to, amount): (&str, &str, &str)) -> (Status, String) {
+    pub async fn trade(&self, key: String, way: (&str, &str, &str)) -> (Status, String) {
+        let response = self.respond(key, way).await;
+        let code = response.error.as_ref().map(|error| error.code().as_str().to_owned()).unwrap_or_default();
+        (response.status, code)
+    }
+
+    /// The same, with all that was answered.
+    pub async fn respond(&self, key: String, (from, to, amount): (&str, &str, &str)) -> ToolResponse {
         let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": "ethereum"});
         let call = Call {
             idempotency_key: Some(key),
             approve: Some(ApprovalMode::Always),
             ..Call::new("uniswap_execute_swap", Input::Json(params))
         };
-        let response = self.executor.call(call).await;
-        let code = response.error.as_ref().map(|error| error.code().as_str().to_owned()).unwrap_or_default();
-        (response.status, code)
-    }
-}
-
-fn sandbox() -> SandboxConfig {
-    SandboxConfig {
-        seed: 3,
-        start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
-        clock: Some(Arc::new(SystemClock)),
-        market: MarketMode::Off,
-        keeper: true,
+        self.0.executor.call(call).await
     }
 }
 

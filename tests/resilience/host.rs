@@ -2,10 +2,14 @@
 //! ledger and the chain agree: asked of the database and the chain directly, with none of the code under test between.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use rusqlite::{Connection, OpenFlags};
 use serde_json::{Value, json};
 
@@ -88,7 +92,11 @@ impl Devnet {
     }
 
     pub fn nonce(&self) -> u64 {
-        let answer = self.ask("eth_getTransactionCount", json!([ACCOUNT, "latest"]));
+        self.nonce_of(ACCOUNT)
+    }
+
+    pub fn nonce_of(&self, account: &str) -> u64 {
+        let answer = self.ask("eth_getTransactionCount", json!([account, "latest"]));
         u64::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
     }
 
@@ -195,9 +203,54 @@ pub fn finish(child: Child) -> Ran {
     Ran { code: output.status.code(), signal: output.status.signal(), answer, said }
 }
 
+/// The program on a terminal of its own. Once it shows `asked`, and `when` has let it, `answer` is typed: the exit code,
+/// and all that was shown.
+pub fn on_terminal(
+    home: &Path,
+    arguments: &[&str],
+    asked: &str,
+    answer: &str,
+    when: &mpsc::Receiver<()>,
+) -> (u32, String) {
+    const PATIENCE: Duration = Duration::from_secs(60);
+    let pty = native_pty_system().openpty(PtySize { cols: 200, ..PtySize::default() }).unwrap();
+    let mut command = CommandBuilder::new(devnet::program());
+    command.env_clear();
+    command.env("BARDO_HOME", home);
+    command.args(arguments);
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    let (shows, shown) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = [0_u8; 4096];
+        // The end of a terminal is an error on Linux.
+        while let Ok(read) = screen.read(&mut buffer) {
+            if read == 0 || shows.send(buffer[..read].to_vec()).is_err() {
+                return;
+            }
+        }
+    });
+    let (mut writer, mut text, mut typed) = (pty.master.take_writer().unwrap(), String::new(), false);
+    while let Ok(more) = shown.recv_timeout(PATIENCE) {
+        text.push_str(&String::from_utf8_lossy(&more));
+        if !typed && text.contains(asked) {
+            typed = true;
+            when.recv_timeout(PATIENCE).unwrap();
+            writer.write_all(format!("{answer}\r").as_bytes()).unwrap();
+        }
+    }
+    (child.wait().unwrap().exit_code(), text)
+}
+
 /// What must hold between runs: nothing is held, nothing is open, each nonce was used once and by a transaction that
 /// the chain has just so, and the trail is whole. Answers how many swaps the chain has.
 pub fn settled(home: &Home, devnet: &Devnet) -> u64 {
+    settled_of(home, devnet, &[ACCOUNT])
+}
+
+/// The same where several accounts have signed, each with nonces of its own.
+pub fn settled_of(home: &Home, devnet: &Devnet, accounts: &[&str]) -> u64 {
     let ledger = home.ledger();
     let whole: String = ledger.query_row("PRAGMA integrity_check", [], |row| row.get(0)).unwrap();
     assert_eq!(whole, "ok");
@@ -217,28 +270,34 @@ pub fn settled(home: &Home, devnet: &Devnet) -> u64 {
     ] {
         assert_eq!(home.count(question), 0, "{what}");
     }
-    let mut included: BTreeMap<u64, (String, bool)> = BTreeMap::new();
-    let mut rows = ledger.prepare("SELECT nonce, lower(hex(hash)), state FROM sender_transaction").unwrap();
-    let rows =
-        rows.query_map([], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?)));
+    let mut included: BTreeMap<(String, u64), (String, bool)> = BTreeMap::new();
+    let mut rows =
+        ledger.prepare("SELECT lower(hex(account)), nonce, lower(hex(hash)), state FROM sender_transaction").unwrap();
+    let rows = rows.query_map([], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?, row.get::<_, String>(2)?, row.get::<_, String>(3)?))
+    });
     for row in rows.unwrap() {
-        let (nonce, hash, state) = row.unwrap();
-        let nonce = u64::try_from(nonce).unwrap();
+        let (account, nonce, hash, state) = row.unwrap();
+        let one = (format!("0x{account}"), u64::try_from(nonce).unwrap());
         match state.as_str() {
             "included" | "reverted" => {
-                let before = included.insert(nonce, (format!("0x{hash}"), state == "included"));
-                assert!(before.is_none(), "two transactions of nonce {nonce}");
+                let before = included.insert(one.clone(), (format!("0x{hash}"), state == "included"));
+                assert!(before.is_none(), "two transactions of one nonce: {one:?}");
             }
             "dropped" | "replaced" => {}
-            other => panic!("nonce {nonce} is {other}"),
+            other => panic!("{one:?} is {other}"),
         }
     }
-    let chain = devnet.nonce();
-    assert_eq!(included.keys().copied().collect::<Vec<_>>(), (0..chain).collect::<Vec<_>>(), "each nonce of the chain");
-    for (nonce, (hash, succeeded)) in &included {
+    let mut whole: Vec<(String, u64)> = Vec::new();
+    for account in accounts {
+        whole.extend((0..devnet.nonce_of(account)).map(|nonce| ((*account).to_owned(), nonce)));
+    }
+    whole.sort();
+    assert_eq!(included.keys().cloned().collect::<Vec<_>>(), whole, "each nonce of the chain");
+    for ((account, nonce), (hash, succeeded)) in &included {
         let receipt = devnet.ask("eth_getTransactionReceipt", json!([hash]));
         assert_eq!(receipt["status"], if *succeeded { "0x1" } else { "0x0" }, "nonce {nonce}: {receipt}");
-        assert_eq!(receipt["from"].as_str().unwrap().to_lowercase(), ACCOUNT);
+        assert_eq!(receipt["from"].as_str().unwrap().to_lowercase(), *account);
     }
     let log = run(&mut home.command(&["log", "verify", "--json"]));
     assert_eq!(log.code, Some(0), "{log:?}");

@@ -2,7 +2,8 @@
 //! end the ledger says what the chain says, and every wish was fulfilled once.
 //!
 //! The long forms are asked for by the environment: `BARDO_KILLS=5000`, `BARDO_SOAK=50000`,
-//! `BARDO_POWER_CUTS=5000`, `BARDO_FELLOW_SWAPS=250` (of each of four programs).
+//! `BARDO_POWER_CUTS=5000`, `BARDO_FELLOW_SWAPS=250` (of each of four programs). `.ci/run` asks for a soak of 2,000 swaps,
+//! and for a thousand from four programs. `BARDO_TEST_PROGRAM` names a copy of the program that stays as it is meanwhile.
 #![cfg(unix)]
 
 #[path = "../sending/world.rs"]
@@ -13,6 +14,9 @@ mod crash;
 mod devnet;
 mod disk;
 mod endpoints;
+#[path = "../support/engine.rs"]
+#[allow(dead_code)] // What the tests of the pipeline need beside.
+mod engine;
 mod fellow;
 mod halts;
 mod host;

@@ -1,7 +1,6 @@
 //! The account is used outside of Bardo, or a program ends between giving an allowance and using it, or a nonce stays
 //! free below one that waits: `bardo reconcile` shows both sides, and with the operator's yes it goes on.
 
-use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -13,12 +12,10 @@ use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{Route, Sender, SenderRules, TxState, WaitRules};
 use bardo::runtime::data::ROOMS;
 use bardo::store::{Store, StoreConfig};
-use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
 
 use crate::chain::{CHAIN_ID, PLENTY, sign};
-use crate::devnet;
-use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, on_terminal, run, settled};
 
 /// The first key of the development mnemonic.
 const KEY: B256 = b256!("0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80");
@@ -37,33 +34,10 @@ fn looked(home: &Home, devnet: &Devnet) -> (Option<i32>, Value) {
 
 /// The same on a terminal, where `answer` is typed once it is asked for: the exit code, and what was shown.
 fn answered(home: &Home, devnet: &Devnet, answer: &str) -> (u32, String) {
-    let pty = native_pty_system().openpty(PtySize { cols: 200, ..PtySize::default() }).unwrap();
-    let mut command = CommandBuilder::new(devnet::program());
-    command.env_clear();
-    command.env("BARDO_HOME", home.path());
-    command.args(["--rpc", &format!("ethereum={}", devnet.url()), "reconcile"]);
-    let mut child = pty.slave.spawn_command(command).unwrap();
-    drop(pty.slave);
-    let mut screen = pty.master.try_clone_reader().unwrap();
-    let (shows, shown) = mpsc::channel();
-    std::thread::spawn(move || {
-        let mut buffer = [0_u8; 4096];
-        // The end of a terminal is an error on Linux.
-        while let Ok(read) = screen.read(&mut buffer) {
-            if read == 0 || shows.send(buffer[..read].to_vec()).is_err() {
-                return;
-            }
-        }
-    });
-    let (mut writer, mut text, mut typed) = (pty.master.take_writer().unwrap(), String::new(), false);
-    while let Ok(more) = shown.recv_timeout(Duration::from_secs(60)) {
-        text.push_str(&String::from_utf8_lossy(&more));
-        if !typed && text.contains("to do it:") {
-            typed = true;
-            writer.write_all(format!("{answer}\r").as_bytes()).unwrap();
-        }
-    }
-    (child.wait().unwrap().exit_code(), text)
+    let (go, when) = mpsc::channel();
+    go.send(()).unwrap();
+    let given = format!("ethereum={}", devnet.url());
+    on_terminal(home.path(), &["--rpc", &given, "reconcile"], "to do it:", answer, &when)
 }
 
 #[test]
@@ -127,6 +101,59 @@ fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
     assert_eq!(run(&mut home.swap(devnet.url(), "second")).status(), "success");
     assert_eq!(looked(&home, &devnet).0, Some(0));
     settled(&home, &devnet);
+}
+
+/// What a router may take of WETH through Permit2, by Permit2's own word: the amount, in wei.
+fn inside(devnet: &Devnet, router: &str) -> U256 {
+    // allowance(owner, token, spender) answers amount, expiration and nonce.
+    let word = |address: &str| format!("{:0>64}", address.trim_start_matches("0x"));
+    let (owner, token) = (hex::encode(key().address()), devnet.token("WETH"));
+    let data = format!("0x927da105{}{}{}", word(&owner), word(token), word(router));
+    let answer = devnet.ask("eth_call", json!([{ "to": PERMIT2, "data": data }, "latest"]));
+    U256::from_str_radix(&answer.as_str().unwrap()[2..66], 16).unwrap()
+}
+
+#[test]
+fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_is_left_over_is_taken_back() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let (given, router) = (format!("ethereum={}", devnet.url()), devnet.contract("universalRouter").to_owned());
+    let params = r#"{"token":"WETH","amount":"0.25","chain":"ethereum"}"#;
+    let ran = run(&mut home.command(&["--rpc", &given, "call", "--approve", "always", "token_approve", params]));
+    assert_eq!(ran.status(), "success", "{ran:?}");
+    let quarter = U256::from(250_000_000_000_000_000_u64);
+    assert_eq!(inside(&devnet, &router), quarter);
+    // It was asked for, so it is told, and nothing of it is left over.
+    let (code, standing) = looked(&home, &devnet);
+    assert_eq!((code, &standing["left_over"]), (Some(0), &json!([])), "{standing}");
+    let told = standing["allowances"].as_array().unwrap();
+    let row = |one: &Value| {
+        let spender = one["spender"].as_str().unwrap().to_lowercase();
+        (spender, one["through_permit2"].as_bool().unwrap(), one["raw"].as_str().unwrap().parse::<U256>().unwrap())
+    };
+    let mut rows: Vec<_> = told.iter().map(row).collect();
+    rows.sort();
+    let mut expected =
+        vec![(PERMIT2.to_string().to_lowercase(), false, quarter), (router.to_lowercase(), true, quarter)];
+    expected.sort();
+    assert_eq!(rows, expected, "{standing}");
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let shown = runtime.block_on(crate::queue::allowances_shown(&home, &devnet, told.len()));
+    assert_eq!(&serde_json::to_value(&shown).unwrap(), &standing["allowances"], "the screen shows the same");
+    drop(runtime);
+
+    // As a plan leaves it that gives both on its way to something else, and whose program ends before that.
+    let ledger = rusqlite::Connection::open(home.database()).unwrap();
+    assert_eq!(ledger.execute("UPDATE safety_leg SET main = 0", []).unwrap(), 2);
+    drop(ledger);
+    let (code, standing) = looked(&home, &devnet);
+    assert_eq!((code, standing["left_over"].as_array().unwrap().len()), (Some(3), 2), "{standing}");
+    let (code, text) = answered(&home, &devnet, "send");
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("through Permit2: left over"), "{text}");
+    assert_eq!(inside(&devnet, &router), U256::ZERO);
+    let (code, standing) = looked(&home, &devnet);
+    let nothing = json!([]);
+    assert_eq!((code, &standing["left_over"], &standing["allowances"]), (Some(0), &nothing, &nothing), "{standing}");
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Several programs on one data folder have one queue of decisions: what one asks, all show; whoever answers first is
 //! heard, and a stop that is part of an answer reaches them all.
 
-use std::sync::{Arc, Mutex};
+use std::process::Command as Process;
+use std::sync::{Arc, Mutex, mpsc as line};
 use std::time::Duration;
 
 use bardo::base::config::{Config, Environment, Flags};
@@ -9,14 +10,14 @@ use bardo::base::id::GolemId;
 use bardo::base::text::SafeText;
 use bardo::engine::{Status, ToolResponse};
 use bardo::runtime::actor::{Actor, Seat};
-use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::runtime::handle::{AllowanceNow, Command, Handle, LeaveMode, News, Sent};
 use bardo::runtime::questions::{OperatorAnswer, Question, QuestionKey};
 use bardo::runtime::session::{Session, SessionOptions};
 use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::sync::mpsc;
 
-use crate::host::{Devnet, Home, ROOMY};
+use crate::host::{Devnet, Home, ROOMY, Ran, finish, on_terminal};
 
 /// Somebody who does nothing.
 struct Nobody;
@@ -33,6 +34,7 @@ impl Actor for Nobody {
 #[derive(Default)]
 struct Seen {
     ready: bool,
+    allowances: Vec<AllowanceNow>,
     questions: Arc<Vec<Question>>,
     replies: Vec<(u64, ToolResponse)>,
     told: Vec<(bool, String)>,
@@ -60,12 +62,8 @@ impl Console {
                     News::Questions(questions) => seen.questions = questions,
                     News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
                     News::Told { done, words } => seen.told.push((done, words.to_string())),
-                    News::Market(_)
-                    | News::Events(_)
-                    | News::Snapshot(_)
-                    | News::Began { .. }
-                    | News::Found { .. }
-                    | News::Left(_) => {}
+                    News::Snapshot(snapshot) => seen.allowances = snapshot.allowances.clone(),
+                    News::Market(_) | News::Events(_) | News::Began { .. } | News::Found { .. } | News::Left(_) => {}
                 }
             }
         });
@@ -199,4 +197,92 @@ async fn what_one_program_asks_all_show_and_the_first_answer_is_heard() {
 /// What these consoles were told in all.
 fn told_in_all(consoles: &[&Console]) -> usize {
     consoles.iter().map(|console| console.seen.lock().unwrap().told.len()).sum()
+}
+
+/// Arguments of a single call that asks: a swap that needs a yes.
+fn asking(devnet: &Devnet) -> Vec<String> {
+    let params = r#"{"token_in":"USDC","token_out":"WETH","amount":"1500","chain":"ethereum","prefer_uniswapx":false}"#;
+    let given = format!("ethereum={}", devnet.url());
+    ["--rpc", &given, "call", "--approve", "ask", "uniswap_execute_swap", params].map(str::to_owned).to_vec()
+}
+
+/// Waits for a process beside everything else.
+async fn ended(mut call: Process) -> Ran {
+    let child = call.spawn().unwrap();
+    tokio::task::spawn_blocking(move || finish(child)).await.unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is_heard() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let (console, other) = (Console::open(&home, &devnet).await, Console::open(&home, &devnet).await);
+    let (usdc, arguments) = (devnet.balance("USDC"), asking(&devnet));
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let each = 1_500_000_000;
+
+    // Nobody sits where the call was made; whoever watches answers.
+    let call = tokio::spawn(ended(home.command(&arguments)));
+    let question = console.question(None).await;
+    assert_eq!(other.question(None).await.key, question.key);
+    assert!(question.reasons.iter().any(|reason| reason.as_str().contains("another program")), "{question:?}");
+    assert!(question.value.unwrap() > "1400".parse().unwrap(), "{question:?}");
+    console.answer(question.key, OperatorAnswer::Once).await;
+    let ran = call.await.unwrap();
+    assert_eq!((ran.status(), ran.code), ("success", Some(0)), "{ran:?}");
+    assert!(ran.said.contains("approved once, in another program"), "{ran:?}");
+    assert_eq!(usdc - devnet.balance("USDC"), each);
+    console.nothing_asked().await;
+    other.nothing_asked().await;
+
+    // Two answer at once: one is heard, the other is told so, and the call ends as a refused one.
+    let call = tokio::spawn(ended(home.command(&arguments)));
+    let key = console.question(Some(question.key)).await.key;
+    other.question(Some(question.key)).await;
+    let reason = SafeText::clean("wait for gas", 40);
+    tokio::join!(
+        console.answer(key, OperatorAnswer::Refuse { reason: reason.clone() }),
+        other.answer(key, OperatorAnswer::Refuse { reason })
+    );
+    let ran = call.await.unwrap();
+    assert_eq!((ran.status(), ran.code), ("rejected", Some(4)), "{ran:?}");
+    assert!(ran.answer.as_ref().unwrap().to_string().contains("wait for gas"), "{ran:?}");
+    let told = |console: &Console, words: &str| {
+        let seen = console.seen.lock().unwrap();
+        seen.told.iter().filter(|(_, told)| told.contains(words)).count()
+    };
+    console.until("it is told", |seen| (seen.told.len() >= 2).then_some(())).await;
+    other.until("it is told", |seen| (!seen.told.is_empty()).then_some(())).await;
+    assert_eq!(told(&console, "refused") + told(&other, "refused"), 1, "one was heard");
+    assert_eq!(home.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'"), 2);
+    console.nothing_asked().await;
+
+    // Answered on the call's own terminal while it stands in the consoles: it goes there, and theirs comes too late.
+    let (go, when) = line::channel();
+    let (folder, typed) = (home.path().to_owned(), asking(&devnet));
+    let terminal = std::thread::spawn(move || {
+        let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
+        on_terminal(&folder, &typed, "is told as the reason:", "yes", &when)
+    });
+    let late = console.question(Some(key)).await.key;
+    go.send(()).unwrap();
+    let (code, shown) = tokio::task::spawn_blocking(move || terminal.join().unwrap()).await.unwrap();
+    assert_eq!(code, 0, "{shown}");
+    console.nothing_asked().await;
+    console.answer(late, OperatorAnswer::Refuse { reason: SafeText::clean("no", 10) }).await;
+    let over =
+        |seen: &Seen| seen.told.iter().find(|(done, words)| !done && words.contains("this question is over")).cloned();
+    console.until("it is told that it came too late", over).await;
+    assert_eq!(usdc - devnet.balance("USDC"), 2 * each, "two of three were made");
+    for console in [console, other] {
+        console.send(Command::Leave(LeaveMode::Now)).await;
+    }
+}
+
+/// What a console on the folder shows that others may take, once it shows so many rows.
+pub async fn allowances_shown(home: &Home, devnet: &Devnet, rows: usize) -> Vec<AllowanceNow> {
+    let console = Console::open(home, devnet).await;
+    let all = |seen: &Seen| (seen.allowances.len() == rows).then(|| seen.allowances.clone());
+    let shown = console.until("what others may take", all).await;
+    console.send(Command::Leave(LeaveMode::Now)).await;
+    shown
 }

@@ -2,18 +2,21 @@
 //! in the end the ledger is the chain's. `BARDO_SOAK` says how many.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
+use alloy::primitives::{U256, keccak256};
+use alloy::sol_types::SolValue as _;
 use bardo::engine::Status;
+use serde_json::json;
 
 use crate::fellow::Bench;
-use crate::host::{Devnet, Home, ROOMY, settled};
+use crate::host::{ACCOUNT, Devnet, Home, ROOMY, settled_of};
 use crate::proxy::{Fate, Proxy};
 
 fn wanted() -> u64 {
-    std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(300)
+    std::env::var("BARDO_SOAK").ok().and_then(|text| text.parse().ok()).unwrap_or(100)
 }
 
 /// Resident memory of a process in kilobytes, and its open files, by the system's word.
@@ -22,6 +25,65 @@ fn held(process: &str) -> (u64, usize) {
     let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
     let kilobytes = line.split_whitespace().nth(1).unwrap().parse().unwrap();
     (kilobytes, std::fs::read_dir(format!("/proc/{process}/fd")).unwrap().count())
+}
+
+/// The second account of the development mnemonic, which has nothing on a devnet.
+const SECOND: &str = "0x70997970c51812dc3a010c7d01b50e0d17dc79c8";
+
+/// What its traders share.
+struct Soak {
+    wanted: u64,
+    began: Instant,
+    /// The devnet's process.
+    chain: String,
+    next: AtomicU64,
+    /// What this program and the devnet held once they were warm.
+    warm: Mutex<Option<[(u64, usize); 2]>>,
+}
+
+impl Soak {
+    /// Swaps there and back, so that it can go on for as long as it is asked to; how many were made, and how many were
+    /// not, by code.
+    async fn trade(self: Arc<Self>, bench: Bench) -> (Bench, u64, BTreeMap<String, u64>) {
+        let (mut made, mut refused, mut back) = (0, BTreeMap::<String, u64>::new(), false);
+        loop {
+            let number = self.next.fetch_add(1, Ordering::SeqCst);
+            if number >= self.wanted {
+                return (bench, made, refused);
+            }
+            // Pools, caches and threads are what they will be.
+            if number == self.wanted / 4 {
+                *self.warm.lock().unwrap() = Some([held("self"), held(&self.chain)]);
+            }
+            if number % (self.wanted / 20).max(1) == 0 {
+                let ((own, files), (other, _)) = (held("self"), held(&self.chain));
+                let passed = self.began.elapsed();
+                println!("{number} after {passed:?}: {own} kB here, {files} files; {other} kB in the devnet");
+            }
+            let way = if back { ("USDC", "WETH", "3.3") } else { ("WETH", "USDC", "0.001") };
+            let response = bench.respond(format!("soak-{number}"), way).await;
+            match response.status {
+                Status::Success | Status::Partial => (made, back) = (made + 1, !back),
+                // A chain that did not answer before anything was signed.
+                Status::Error | Status::Blocked => {
+                    let error = response.error.as_ref().unwrap();
+                    println!("{number}: {} {}", error.code(), error.message());
+                    *refused.entry(error.code().as_str().to_owned()).or_default() += 1;
+                }
+                Status::Simulated | Status::Rejected => panic!("{number}: {response:?}"),
+            }
+        }
+    }
+}
+
+/// Gives it ether for gas, and ten WETH.
+fn furnish(devnet: &Devnet) {
+    devnet.ask("anvil_setBalance", json!([SECOND, "0x21e19e0c9bab2400000"]));
+    // WETH9 keeps balances in its fourth slot.
+    let owner: alloy::primitives::Address = SECOND.parse().unwrap();
+    let slot = keccak256((owner, U256::from(3)).abi_encode());
+    let ten = format!("{:#066x}", U256::from(10_u128.pow(19)));
+    devnet.ask("anvil_setStorageAt", json!([devnet.token("WETH"), slot, ten]));
 }
 
 #[cfg(target_os = "linux")]
@@ -46,36 +108,37 @@ async fn many_swaps_leave_nothing_behind() {
         }
     })
     .await;
-    let bench = Bench::open(home.path(), Some(&proxy.url)).await;
+    // Two accounts side by side, each with a ledger's session of its own.
+    furnish(&devnet);
+    let first = Bench::of(0, home.path(), Some(&proxy.url)).await;
+    let benches = [first, Bench::of(1, home.path(), Some(&proxy.url)).await];
     armed.store(true, Ordering::SeqCst);
-    let (wanted, began, chain) = (wanted(), Instant::now(), devnet.id().to_string());
+    let soak = Arc::new(Soak {
+        wanted: wanted(),
+        began: Instant::now(),
+        chain: devnet.id().to_string(),
+        next: AtomicU64::new(0),
+        warm: Mutex::new(None),
+    });
+    let traders = benches.map(|bench| tokio::spawn(Arc::clone(&soak).trade(bench)));
     let (mut made, mut refused) = (0, BTreeMap::<String, u64>::new());
-    let mut warm = None;
-    for number in 0..wanted {
-        // Pools, caches and threads are what they will be.
-        if number == wanted / 4 {
-            warm = Some((held("self"), held(&chain)));
-        }
-        if number % (wanted / 20).max(1) == 0 {
-            let ((own, files), (other, _)) = (held("self"), held(&chain));
-            println!("{number} after {:?}: {own} kB here, {files} files; {other} kB in the devnet", began.elapsed());
-        }
-        // There and back, so that it can go on for as long as it is asked to.
-        let way = if number % 2 == 0 { ("WETH", "USDC", "0.001") } else { ("USDC", "WETH", "3.4") };
-        let (status, code) = bench.trade(format!("soak-{number}"), way).await;
-        match status {
-            Status::Success | Status::Partial => made += 1,
-            // A chain that did not answer before anything was signed.
-            Status::Error | Status::Blocked => *refused.entry(code).or_default() += 1,
-            Status::Simulated | Status::Rejected => panic!("{number}: {status:?} {code}"),
+    let mut idle = Vec::new();
+    for trader in traders {
+        let (bench, more, others) = trader.await.unwrap();
+        idle.push(bench);
+        made += more;
+        for (code, count) in others {
+            *refused.entry(code).or_default() += count;
         }
     }
-    let (((memory, files), (other, _)), ((memory_now, files_now), (other_now, _))) =
-        (warm.unwrap(), (held("self"), held(&chain)));
+    let (wanted, chain, began) = (soak.wanted, &soak.chain, soak.began);
+    let warm = soak.warm.lock().unwrap().take();
+    let ([(memory, files), (other, _)], [(memory_now, files_now), (other_now, _)]) =
+        (warm.unwrap(), [held("self"), held(chain)]);
     println!("{made} made, refused {refused:?}, in {:?}", began.elapsed());
     println!("here {memory} → {memory_now} kB, {files} → {files_now} files; devnet {other} → {other_now} kB");
     assert!(made > wanted * 3 / 4, "{made} of {wanted}, refused {refused:?}");
-    // A very short run still warms up.
+    // A short run still warms up.
     if wanted >= 300 {
         assert!(memory_now < memory + 10_000, "{memory} → {memory_now} kB");
         // The devnet keeps its newest 8,192 blocks, of two or three for each swap; then it is flat as well.
@@ -83,12 +146,12 @@ async fn many_swaps_leave_nothing_behind() {
         assert!(other_now < other + 20_000 + blocks * 20, "{other} → {other_now} kB in the devnet");
     }
     assert!(files_now <= files + 8, "{files} → {files_now} files");
-    drop(bench);
+    drop(idle);
     // The next start ends what is still open.
     let bench = Bench::open(home.path(), Some(devnet.url())).await;
     bench.swap("after".to_owned()).await;
     drop(bench);
-    let swaps = settled(&home, &devnet);
+    let swaps = settled_of(&home, &devnet, &[ACCOUNT, SECOND]);
     // What was answered was done; what got no answer was done once or not at all.
     let refused = refused.values().sum::<u64>();
     assert!((made + 1..=made + refused + 1).contains(&swaps), "{swaps} on the chain, {made} answered, {refused} not");

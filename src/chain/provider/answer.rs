@@ -64,6 +64,9 @@ pub(super) fn check(
     }
 }
 
+/// How nodes word, under the code of an internal error, what a call came to, in lower case.
+const CALL_WORDS: [&str; 5] = ["revert", "vm exception", "evm error", "invalid opcode", "out of gas"];
+
 /// Whether some answer in the packet means "too many requests".
 pub(super) fn is_rate_limited(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(means_rate_limited)
@@ -76,6 +79,27 @@ pub(super) fn is_behind(packet: &ResponsePacket) -> bool {
         let message = error.message.to_lowercase();
         !is_of_a_call(error, &message) && BEHIND_WORDS.iter().any(|words| message.contains(words))
     })
+}
+
+/// Whether some answer in the packet is trouble of the endpoint's own, which may be over the next time it is asked.
+pub(super) fn is_trouble(packet: &ResponsePacket) -> bool {
+    packet.iter_errors().any(|error| {
+        let message = error.message.to_lowercase();
+        let of_a_call = is_of_a_call(error, &message) || CALL_WORDS.iter().any(|words| message.contains(words));
+        !of_a_call && means_trouble(error)
+    })
+}
+
+/// Whether an error does not say what became of the request: an internal error, an unavailable resource
+/// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway that stopped waiting for its node.
+pub(super) fn means_trouble(error: &ErrorPayload) -> bool {
+    let message = error.message.to_lowercase();
+    is_trouble_code(error.code) || message.contains("timeout") || message.contains("timed out")
+}
+
+/// Whether a code is that of an internal error or of an unavailable resource.
+pub(super) fn is_trouble_code(code: i64) -> bool {
+    matches!(code, -32603 | -32002)
 }
 
 /// Whether an error is what a call came to, reverts above all: that is the answer, however its contract worded it,
@@ -146,6 +170,27 @@ mod tests {
             r#"{"code":-32000,"message":"missing trie node"}"#,
         ] {
             assert!(!is_behind(&answer(error)), "{error}");
+        }
+    }
+
+    #[test]
+    fn an_endpoint_in_trouble_is_not_a_call_that_failed() {
+        for error in [
+            r#"{"code":-32603,"message":"internal error"}"#,
+            r#"{"code":-32002,"message":"resource unavailable"}"#,
+            r#"{"code":-32000,"message":"upstream request timed out"}"#,
+        ] {
+            assert!(is_trouble(&answer(error)), "{error}");
+        }
+        for error in [
+            r#"{"code":3,"message":"execution reverted: internal error"}"#,
+            r#"{"code":-32603,"message":"VM Exception while processing transaction: revert STF"}"#,
+            r#"{"code":-32603,"message":"EVM error: InvalidFEOpcode"}"#,
+            r#"{"code":-32603,"message":"internal error","data":"0x08c379a0"}"#,
+            r#"{"code":-32601,"message":"the method was not found"}"#,
+            r#"{"code":-32000,"message":"nonce too low"}"#,
+        ] {
+            assert!(!is_trouble(&answer(error)), "{error}");
         }
     }
 

@@ -1,6 +1,7 @@
 //! What the rest of the program holds of a chain: its network, a provider, its health, and where a simulation reads from.
 
 use super::{
+    answer,
     endpoint::Endpoint,
     error::ProviderError,
     health::{ChainHealth, HealthHandle, Thresholds},
@@ -119,7 +120,7 @@ impl ChainClient {
             .iter()
             .map(|url| CappedHttp::new(url.clone(), rules.limits, Arc::clone(&clock)))
             .collect::<Result<_, _>>()?;
-        let network = settle(plan, &transports).await?;
+        let network = settle(plan, &transports, rules.retry).await?;
 
         let thresholds = thresholds(&network);
         let endpoints = transports
@@ -216,13 +217,14 @@ impl fmt::Debug for ChainClient {
 }
 
 /// Asks every endpoint for its chain id and decides which network that is.
-async fn settle(plan: &ChainPlan, transports: &[CappedHttp]) -> Result<Network, ConnectError> {
+async fn settle(plan: &ChainPlan, transports: &[CappedHttp], rules: RetryRules) -> Result<Network, ConnectError> {
     // These endpoints expect nothing yet; the lasting ones are made once the id is settled.
     let probes: Vec<Endpoint> = transports
         .iter()
         .map(|http| Endpoint::new(http.label().clone(), 0, http.clone(), Thresholds::default()))
         .collect();
-    let answers = join_all(probes.iter().map(Endpoint::ask_chain_id)).await;
+    let asked = probes.iter().map(|probe| again(rules, move || probe.ask_chain_id()));
+    let answers = join_all(asked).await;
 
     let mut failures = Vec::new();
     let mut settled: Option<(SafeText, Network)> = None;
@@ -246,7 +248,7 @@ async fn settle(plan: &ChainPlan, transports: &[CappedHttp]) -> Result<Network, 
             }
             Some(_) => {}
             None => {
-                let described = describe(plan, found, probe).await;
+                let described = describe(plan, found, probe, rules).await;
                 let network = plan
                     .settle(found, described.as_ref())
                     .map_err(|source| ConnectError::WrongChain { endpoint: probe.label().clone(), source })?;
@@ -259,12 +261,50 @@ async fn settle(plan: &ChainPlan, transports: &[CappedHttp]) -> Result<Network, 
 
 /// What the endpoint says of itself, where nothing else describes the chain. An endpoint that does
 /// not know the question is an ordinary node, and an answer that cannot be read is as good as none.
-async fn describe(plan: &ChainPlan, found: u64, probe: &Endpoint) -> Option<Description> {
+async fn describe(plan: &ChainPlan, found: u64, probe: &Endpoint, rules: RetryRules) -> Option<Description> {
     if plan.network.as_ref().is_some_and(|network| network.chain_id == found) {
         return None;
     }
-    let answer: Box<RawValue> = probe.read("bardo_describe", [(); 0]).await.ok()?;
+    let answer: Box<RawValue> = again(rules, || probe.read("bardo_describe", [(); 0])).await.ok()?;
     Description::parse(answer.get()).ok()
+}
+
+/// Asks until there is an answer, as often as a read is asked, where the endpoint is there and only this answer failed:
+/// what it says now holds for as long as the program runs, so one lost answer must not decide it.
+async fn again<T, F>(rules: RetryRules, ask: impl Fn() -> F) -> Result<T, ProviderError>
+where
+    F: Future<Output = Result<T, ProviderError>>,
+{
+    let mut round = 0;
+    loop {
+        match ask().await {
+            Err(error) if may_pass(&error) && round + 1 < rules.rounds => {
+                tokio::time::sleep(rules.wait_after(round)).await;
+                round += 1;
+            }
+            told => return told,
+        }
+    }
+}
+
+/// Whether an endpoint that failed so may answer a moment later.
+fn may_pass(error: &ProviderError) -> bool {
+    match error {
+        ProviderError::Interrupted { .. } | ProviderError::Malformed { .. } | ProviderError::RateLimited { .. } => true,
+        ProviderError::Http { status, .. } => *status >= 500 || matches!(status, 408 | 425),
+        ProviderError::Rpc { code, .. } => answer::is_trouble_code(*code),
+        // One that is not there, or silent for all the time that it has, is not waited for.
+        ProviderError::Unreachable { .. } | ProviderError::TimedOut { .. } => false,
+        ProviderError::Disagreement { .. }
+        | ProviderError::NoEndpoint { .. }
+        | ProviderError::BadUrl { .. }
+        | ProviderError::TooLarge { .. }
+        | ProviderError::WrongChain { .. }
+        | ProviderError::OutcomeUnknown { .. }
+        | ProviderError::AllFailed { .. }
+        | ProviderError::Decode { .. }
+        | ProviderError::Local { .. } => false,
+    }
 }
 
 /// From where on an endpoint of this network counts as slow or behind.

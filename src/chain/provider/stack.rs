@@ -10,7 +10,7 @@ use super::{
 };
 use crate::base::text::SafeText;
 use alloy::{
-    rpc::json_rpc::{ErrorPayload, RequestPacket, ResponsePacket},
+    rpc::json_rpc::{RequestPacket, ResponsePacket},
     transports::{TransportError, TransportFut},
 };
 use std::{
@@ -88,12 +88,13 @@ impl Inner {
 
     /// A read: round after round over the endpoints until one answers. A batch is answered whole
     /// by one endpoint, so that its members speak of one view of the chain. An endpoint that lacks the block in
-    /// question may be behind: the others are asked, and it again, before its refusal counts.
+    /// question may be behind, and one that has trouble of its own may soon be over it: the others are asked, and it
+    /// again, before its refusal counts.
     /// Says which endpoint it was.
     async fn read(&self, packet: RequestPacket) -> Result<(ResponsePacket, usize), ProviderError> {
         let deadline = Instant::now() + self.rules.total;
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
-        let mut behind = None;
+        let mut refused = None;
         for round in 0..self.rules.rounds.max(1) {
             for (index, endpoint) in self.by_preference() {
                 let Some(slot) = failures.get_mut(index) else { continue };
@@ -105,9 +106,9 @@ impl Inner {
                         let endpoint = endpoint.label().clone();
                         *slot = Some(ProviderError::RateLimited { endpoint, retry_after: None });
                     }
-                    Ok(answer) if answer::is_behind(&answer) => {
+                    Ok(answer) if answer::is_behind(&answer) || answer::is_trouble(&answer) => {
                         *slot = None;
-                        behind = Some((answer, index));
+                        refused = Some((answer, index));
                     }
                     Ok(answer) => return Ok((answer, index)),
                     Err(failure) => *slot = Some(failure.into_error()),
@@ -119,8 +120,8 @@ impl Inner {
                 _ => break,
             }
         }
-        // That nobody has the block is an answer.
-        behind.ok_or_else(|| self.summary(failures))
+        // That nobody has the block, or can tell, is an answer.
+        refused.ok_or_else(|| self.summary(failures))
     }
 
     /// A read that one endpoint's word is not enough for.
@@ -155,7 +156,7 @@ impl Inner {
         let asked = others.map(|(_, endpoint)| async { (endpoint.label(), endpoint.ask(packet.clone()).await) });
         for (second, said) in futures::future::join_all(asked).await {
             match said {
-                Ok(said) if answer::is_rate_limited(&said) => {}
+                Ok(said) if answer::is_rate_limited(&said) || answer::is_trouble(&said) => {}
                 Ok(said) if agree::is_the_same(packet, answer, &said) => {}
                 Ok(_) => return Some((first.clone(), second.clone())),
                 Err(_) => {}
@@ -186,10 +187,12 @@ impl Inner {
             let Some(slot) = failures.get_mut(index) else { continue };
             match endpoint.ask(packet.clone()).await {
                 Ok(answer) => {
-                    let open = answer.iter_errors().find(|error| leaves_open(error)).map(|error| ProviderError::Rpc {
-                        code: error.code,
-                        message: SafeText::clean(&error.message, TEXT_LIMIT),
-                        data: None,
+                    let open = answer.iter_errors().find(|error| answer::means_trouble(error)).map(|error| {
+                        ProviderError::Rpc {
+                            code: error.code,
+                            message: SafeText::clean(&error.message, TEXT_LIMIT),
+                            data: None,
+                        }
                     });
                     return match open {
                         None => Ok(answer),
@@ -235,22 +238,16 @@ impl Inner {
     }
 }
 
-/// Whether an error does not say what became of the request: an internal error, an unavailable resource
-/// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway that stopped waiting for its node.
-fn leaves_open(error: &ErrorPayload) -> bool {
-    let message = error.message.to_ascii_lowercase();
-    matches!(error.code, -32603 | -32002) || message.contains("timeout") || message.contains("timed out")
-}
-
 /// Whether asking the same endpoint the same again cannot help.
 fn is_final(error: &ProviderError) -> bool {
     match error {
         ProviderError::WrongChain { .. }
         | ProviderError::TooLarge { .. }
-        | ProviderError::Rpc { .. }
         | ProviderError::Decode { .. }
         | ProviderError::Local { .. }
         | ProviderError::BadUrl { .. } => true,
+        // Refused as a whole, such as a batch by one error: an endpoint in trouble may take it the next time.
+        ProviderError::Rpc { code, .. } => !answer::is_trouble_code(*code),
         ProviderError::Http { status, .. } => (300..500).contains(status) && !matches!(status, 408 | 425),
         _ => false,
     }

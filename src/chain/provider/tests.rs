@@ -227,6 +227,39 @@ async fn a_send_whose_answer_is_lost_goes_out_once_and_says_so() {
 }
 
 #[tokio::test]
+async fn a_read_outlasts_an_endpoints_trouble_and_what_stays_is_told() {
+    let trouble = |question: &Value| {
+        let error = json!({"code": -32603, "message": "internal error"});
+        Reaction::Body(json!({"jsonrpc": "2.0", "id": question["id"], "error": error}).to_string())
+    };
+    let passing = Server::start(CHAIN_ID, move |index, question| match index {
+        0 | 1 => trouble(question),
+        _ => Reaction::Body(good_answer(question)),
+    })
+    .await;
+    let answer = ask(&stack(vec![endpoint(&passing.url)], 3), call(1, READ)).await.unwrap();
+    assert_eq!((results(&answer), passing.count()), (vec!["\"eth_gasPrice\"".to_owned()], 3));
+    // The same where a whole batch is refused by one error.
+    let passing = Server::start(CHAIN_ID, move |index, question| match index {
+        0 => {
+            Reaction::Body(json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32603, "message": "x"}}).to_string())
+        }
+        _ => Reaction::Body(good_answer(question)),
+    })
+    .await;
+    let answer = ask(&stack(vec![endpoint(&passing.url)], 3), batch(&[READ, READ])).await.unwrap();
+    assert_eq!((results(&answer).len(), passing.count()), (2, 2));
+    // Another endpoint is asked at once.
+    let (lasting, good) = (Server::start(CHAIN_ID, move |_, question| trouble(question)).await, Server::good().await);
+    let both = stack(vec![endpoint(&lasting.url), endpoint(&good.url)], 3);
+    assert_eq!(results(&ask(&both, call(1, READ)).await.unwrap()), ["\"eth_gasPrice\""]);
+    assert_eq!((lasting.count(), good.count()), (1, 1));
+    // Trouble that does not pass is the answer, in the endpoint's own words.
+    let alone = ask(&stack(vec![endpoint(&lasting.url)], 3), call(1, READ)).await.unwrap();
+    assert_eq!((alone.iter_errors().map(|error| error.code).collect::<Vec<_>>(), lasting.count()), (vec![-32603], 4));
+}
+
+#[tokio::test]
 async fn a_send_moves_on_only_while_nothing_was_sent() {
     let wrong_chain = Server::start(1, |_, question| Reaction::Body(good_answer(question))).await;
     let good = Server::good().await;

@@ -24,8 +24,10 @@ use crate::tools::ALL_TOOL_DEFS;
 
 /// Calls kept.
 pub const CALLS_KEPT: usize = 512;
-/// Orders kept, and bridge orders.
+/// Orders kept that have ended, and bridge orders.
 pub const ORDERS_KEPT: usize = 256;
+/// Orders kept that can still change, and bridge orders: what can still take money is shown.
+pub const OPEN_ORDERS_KEPT: usize = 4_096;
 /// Lines of the log kept.
 pub const LINES_KEPT: usize = 8_192;
 /// Points of the equity curve kept: a day at one in 20 s.
@@ -296,6 +298,15 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
     queue.push_back(item);
 }
 
+/// Adds an order. Where there are too many the oldest that has ended goes, and an open one only beyond all measure.
+fn push_order<T>(queue: &mut VecDeque<T>, item: T, has_ended: impl Fn(&T) -> bool) {
+    if queue.iter().filter(|one| has_ended(one)).count() >= ORDERS_KEPT {
+        let oldest = queue.iter().position(&has_ended);
+        oldest.and_then(|at| queue.remove(at));
+    }
+    push(queue, item, OPEN_ORDERS_KEPT);
+}
+
 fn push_part<T>(parts: &mut Vec<T>, item: T) {
     if parts.len() < PARTS_KEPT {
         parts.push(item);
@@ -472,13 +483,13 @@ impl Feed {
             EventKind::OrderUpdate(order) => {
                 match self.orders.iter_mut().find(|(_, known)| known.order_hash == order.order_hash) {
                     Some(known) => *known = (at, (**order).clone()),
-                    None => push(&mut self.orders, (at, (**order).clone()), ORDERS_KEPT),
+                    None => push_order(&mut self.orders, (at, (**order).clone()), |(_, one)| one.status.is_final()),
                 }
             }
             EventKind::IntentUpdate(intent) => {
                 match self.intents.iter_mut().find(|(_, known)| known.intent_id == intent.intent_id) {
                     Some(known) => *known = (at, (**intent).clone()),
-                    None => push(&mut self.intents, (at, (**intent).clone()), ORDERS_KEPT),
+                    None => push_order(&mut self.intents, (at, (**intent).clone()), |(_, one)| one.status.is_final()),
                 }
             }
             EventKind::ChainBlock(block) => {

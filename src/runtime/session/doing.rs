@@ -12,7 +12,6 @@ use super::watching::Watched;
 use crate::base::id::{GolemId, PermitId};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
-use crate::base::units::TokenAmount;
 use crate::chain::devnet::Mining;
 use crate::engine::{Call, Input, WriteTool};
 use crate::golem::life::Played;
@@ -20,8 +19,7 @@ use crate::golem::scenario;
 use crate::runtime::actor::Script;
 use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
 use crate::runtime::questions::shared::Heard;
-use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey};
-use crate::safety::approval::Answer;
+use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
 use crate::safety::ledger::{self, LedgerError};
 use crate::safety::orders::record::Record;
 use crate::safety::stop::InForce;
@@ -34,8 +32,6 @@ const MOST_BLOCKS: u32 = 256;
 const MOST_SECONDS: u64 = 30 * 86_400;
 /// Blocks over which prices fall or rise.
 const SHOCK_BLOCKS: u64 = 10;
-/// The longest that a standing approval may last, in milliseconds: a day.
-const MOST_GRANT: u64 = 86_400_000;
 
 /// What there is to say of a command: it was carried out, or not. `None`: other news says it.
 type Outcome = Option<Result<String, String>>;
@@ -182,7 +178,7 @@ impl Stage {
             QuestionKey::Action(permit) => {
                 let (by, now) = (format!("process {}", std::process::id()), self.clock.now_millis());
                 let laid = self.shared.answer(permit, &answer, &by, now).await;
-                laid.map(|()| answered(&answer)).map_err(|error| error.to_string())
+                laid.map(|()| answering::said(&answer)).map_err(|error| error.to_string())
             }
             QuestionKey::Policy(hash) => self.answer_policy(hash, &answer).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer).await,
@@ -197,11 +193,7 @@ impl Stage {
 
     fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-        if let OperatorAnswer::Smaller { amount } = &answer {
-            self.is_smaller(permit, amount)?;
-        }
-        let said = answered(&answer);
-        desk.answer(permit, into_answer(answer)?).map(|()| said).map_err(|error| error.to_string())
+        answering::answer(desk, permit, answer)
     }
 
     /// Takes to the desk what was answered in other programs on this ledger.
@@ -225,19 +217,6 @@ impl Stage {
             Ok(()) => watched.laid.clear(),
             Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
         }
-    }
-
-    /// An edited amount may only be smaller: the operator agrees to less, never to more.
-    fn is_smaller(&self, permit: PermitId, amount: &str) -> Result<(), String> {
-        // What is over already the desk refuses itself, and remembers that somebody wanted less.
-        let Some(preview) = self.desk.as_ref().and_then(|desk| desk.asked(permit)) else { return Ok(()) };
-        let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
-        let trade = trade.ok_or("this action has no amount to make smaller")?;
-        let wanted = TokenAmount::parse(amount, trade.token_in.decimals).map_err(|error| error.to_string())?;
-        if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
-            return Err("a smaller amount must be above zero and below the one asked for".to_owned());
-        }
-        Ok(())
     }
 
     async fn answer_policy(&self, hash: alloy::primitives::B256, answer: &OperatorAnswer) -> Result<String, String> {
@@ -430,30 +409,4 @@ impl Stage {
 
 fn name(level: StopLevel) -> &'static str {
     level.as_str()
-}
-
-fn answered(answer: &OperatorAnswer) -> String {
-    match answer.kind() {
-        AnswerKind::Once => "approved once",
-        AnswerKind::Similar => "approved, and similar ones for a while",
-        AnswerKind::Smaller => "a smaller amount is asked for",
-        AnswerKind::Refuse => "refused",
-        AnswerKind::RefuseAndStop => "refused, and everything is stopped",
-    }
-    .to_owned()
-}
-
-fn into_answer(answer: OperatorAnswer) -> Result<Answer, String> {
-    Ok(match answer {
-        OperatorAnswer::Once => Answer::Once,
-        OperatorAnswer::Similar { millis, total } => {
-            if millis == 0 || millis > MOST_GRANT {
-                return Err("a standing approval lasts up to 24 hours".to_owned());
-            }
-            Answer::Similar { millis, total }
-        }
-        OperatorAnswer::Smaller { amount } => Answer::Edit { amount },
-        OperatorAnswer::Refuse { reason } => Answer::Refuse { reason },
-        OperatorAnswer::RefuseAndStop { reason } => Answer::RefuseAndHalt { reason },
-    })
 }

@@ -2,21 +2,16 @@
 
 use std::sync::atomic::Ordering;
 
-use alloy::eips::BlockId;
-use alloy::primitives::{Address, U256};
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::stage::Stage;
 use super::watching::Watched;
-use crate::abi::erc20::Erc20;
-use crate::abi::permit2::Permit2;
 use crate::base::text::SafeText;
-use crate::base::units::{TokenAmount, Usd};
-use crate::chain::multicall::Calls;
-use crate::chain::network::{BookToken, Contract, Network};
+use crate::base::units::Usd;
+use crate::chain::network::BookToken;
 use crate::chain::token::TokenId;
-use crate::engine::WorldChain;
+use crate::runtime::allowances;
 use crate::runtime::handle::{
     AllowanceNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot, SpendNow,
     StopNow,
@@ -25,19 +20,9 @@ use crate::safety::audit::{self, Anchor, AuditError, Recorded};
 use crate::safety::ledger::{self, Breaker, LedgerError, Micros, Span};
 use crate::safety::policy::Policy;
 use crate::safety::stop::InForce;
-use crate::safety::value::is_unlimited;
 
 /// Entries of the trail told at once.
 const MOST_ENTRIES: u32 = 1_000;
-/// Contracts that take tokens from a wallet here.
-const SPENDERS: [Contract; 6] = [
-    Contract::Permit2,
-    Contract::UniversalRouter,
-    Contract::UniversalRouterV211,
-    Contract::UniversalRouterV212,
-    Contract::UniversalRouterV220,
-    Contract::OriginSettler,
-];
 
 impl Stage {
     /// Everything that is not an event, as of now.
@@ -163,7 +148,7 @@ impl Stage {
         let owner = self.world.account?;
         let mut all = Vec::new();
         for chain in self.world.chains() {
-            all.extend(allowances_of(chain, owner).await?);
+            all.extend(allowances::standing(chain, owner).await.ok()?);
         }
         Some(all)
     }
@@ -246,58 +231,4 @@ fn worth(holdings: &[ChainHoldings]) -> (Option<Usd>, bool) {
     }
     let sum = rows().filter_map(|row| row.value).try_fold(Usd::ZERO, |sum, value| sum.checked_add(value).ok());
     (sum, all_priced)
-}
-
-async fn allowances_of(chain: &WorldChain, owner: Address) -> Option<Vec<AllowanceNow>> {
-    let network = chain.network();
-    let mut calls = Calls::default();
-    let mut in_tokens = Vec::new();
-    let mut in_permit2 = Vec::new();
-    let spenders: Vec<Address> = SPENDERS.into_iter().filter_map(|one| network.book.contract(one)).collect();
-    for token in network.book.tokens() {
-        for spender in &spenders {
-            let call = calls.push(token.address, &Erc20::allowanceCall { owner, spender: *spender });
-            in_tokens.push((token, *spender, call));
-            if let Some(permit2) = network.book.contract(Contract::Permit2).filter(|permit2| permit2 != spender) {
-                let asked = Permit2::allowanceCall { owner, token: token.address, spender: *spender };
-                in_permit2.push((token, *spender, calls.push(permit2, &asked)));
-            }
-        }
-    }
-    let answers = chain.ask(calls, BlockId::latest()).await.ok()?;
-    let mut rows = Vec::new();
-    for (token, spender, call) in in_tokens {
-        let raw = call.take(&answers).unwrap_or_default();
-        rows.extend(row(network, token, spender, raw, None));
-    }
-    for (token, spender, call) in in_permit2 {
-        let Some(found) = call.take(&answers) else { continue };
-        rows.extend(row(network, token, spender, U256::from(found.amount), Some(found.expiration.to())));
-    }
-    Some(rows)
-}
-
-fn row(
-    network: &Network,
-    token: &BookToken,
-    spender: Address,
-    raw: U256,
-    expires_at: Option<u64>,
-) -> Option<AllowanceNow> {
-    if raw.is_zero() {
-        return None;
-    }
-    Some(AllowanceNow {
-        chain: SafeText::clean(&network.name, 40),
-        chain_id: network.chain_id,
-        symbol: SafeText::clean(&token.symbol, 20),
-        token: token.address,
-        spender,
-        label: network.book.name_of(spender).map(|label| SafeText::clean(&label, 60)),
-        through_permit2: expires_at.is_some(),
-        raw,
-        amount: TokenAmount::new(raw, token.decimals).ok(),
-        unlimited: is_unlimited(raw),
-        expires_at,
-    })
 }

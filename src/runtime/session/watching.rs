@@ -22,8 +22,8 @@ use crate::runtime::handle::{ChainHoldings, Holding, News, Snapshot};
 use crate::runtime::market::model::{ChainSnapshot, Money, Update};
 use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
-use crate::runtime::questions::{Question, mirror};
-use crate::safety::approval::ApprovalRequest;
+use crate::runtime::questions::Question;
+use crate::runtime::questions::answering::asked_at;
 use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
 use crate::sandbox::SandboxChain;
@@ -330,15 +330,9 @@ impl Stage {
     /// What the desk of this program asks, without places.
     fn asked_here(&self) -> Vec<Question> {
         let paper = self.paper.as_ref().is_some_and(crate::engine::Paper::on);
-        let pending = self.desk.as_ref().map(|desk| desk.pending()).unwrap_or_default();
-        let question = |request: &ApprovalRequest| {
-            let proposal = request.preview.framed.proposal();
-            let network = self.world.chains().iter().map(WorldChain::network);
-            let network = network.into_iter().find(|network| network.chain_id == proposal.chain_id);
-            let told = self.tally().told(&proposal.golem_id);
-            mirror(request, network, 0, paper, told)
-        };
-        pending.iter().map(question).collect()
+        let Some(desk) = &self.desk else { return Vec::new() };
+        let networks: Vec<Network> = self.world.chains().iter().map(|chain| chain.network().clone()).collect();
+        asked_at(desk, &networks, paper, |golem_id| self.tally().told(golem_id))
     }
 
     fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {

@@ -21,7 +21,7 @@ use crate::safety::calldata;
 use crate::safety::checks::{policy_cage, slippage};
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
-use crate::safety::ground::{Ground, portfolio};
+use crate::safety::ground::{Ground, Untold, portfolio};
 use crate::safety::orders::record;
 use crate::safety::simulate::{self, Fault, Simulated, Surroundings};
 use crate::safety::value::{Doubt, Spreads, Values, values};
@@ -74,7 +74,8 @@ impl Pipeline {
         let nonce = nonce.map_err(|error| unread(&error))?;
         let (tokens, unknown) = match tokens {
             Ok(tokens) => (tokens, None),
-            Err(doubt) => (BTreeMap::new(), Some(doubt)),
+            Err(Untold::Chain(error)) => return Err(unread(&error)),
+            Err(Untold::Doubt(doubt)) => (BTreeMap::new(), Some(doubt)),
         };
         let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
         // What is held is valued whatever is traded: an equity that leaves holdings out looks like a loss.

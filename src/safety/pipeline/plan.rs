@@ -25,6 +25,7 @@ use crate::safety::approval::Consent;
 use crate::safety::framed::FeeBound;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use crate::safety::rulebook::End;
+use crate::safety::verdict::Verdict;
 
 /// The checks that a leg after the first must pass again. What counts and caps has been taken into
 /// account when the whole plan was reserved.
@@ -232,8 +233,13 @@ impl Pipeline {
         let assessment = self.assess(ground, framed, leg, prepared.asked.now()).await?;
         let takes_back =
             framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
-        if !assessment.faults.is_empty() || assessment.facts.simulation.is_none() {
+        if !assessment.faults.is_empty() {
             return Err(Refusal::out_of_bounds(&assessment.faults, assessment.facts.simulation));
+        }
+        // It could not be simulated at all, which says nothing of what it would do.
+        if assessment.facts.simulation.is_none() {
+            let standing = assessment.verdicts.into_iter().filter(Verdict::blocks).collect();
+            return Err(Refusal::by(standing, None));
         }
         // What only takes back may always go on.
         if !takes_back {

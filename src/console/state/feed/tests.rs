@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fabric::Redacted;
+use crate::fabric::{OrderStatus, Redacted};
 
 /// Events of one call: start, a step, three words on its transaction, verified, end.
 const EACH: u64 = 7;
@@ -156,4 +156,26 @@ fn money_between_two_chains_makes_no_hole_in_the_curve_unless_it_stays_away() {
     assert_eq!(worth(&mut feed, 15_000, "998"), said("998"));
     bridge(&mut feed, 20_000, IntentStatus::Filling);
     assert_eq!(worth(&mut feed, 51_000, "898"), said("898"), "what does not come is missing");
+}
+
+#[test]
+fn what_can_still_take_money_is_kept_however_much_has_ended() {
+    let mut feed = Feed::default();
+    let mut tell = |seq: u64, status| {
+        let mut order = crate::console::widgets::samples::order(crate::fabric::DecayUnit::Seconds);
+        (order.order_hash, order.status) = (B256::from(alloy::primitives::U256::from(seq)), status);
+        let at = 1_700_000_000_000 + seq;
+        let kind = EventKind::OrderUpdate(Box::new(order));
+        feed.take(&Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind }));
+    };
+    // A thousand open ones first, then twice as many ended ones as are kept.
+    (1..=1_000).for_each(|seq| tell(seq, OrderStatus::Open));
+    let ended = 1_001..1_001 + 2 * ORDERS_KEPT as u64;
+    ended.clone().for_each(|seq| tell(seq, OrderStatus::Filled));
+    let open: Vec<B256> =
+        feed.orders.iter().filter(|(_, one)| !one.status.is_final()).map(|(_, one)| one.order_hash).collect();
+    assert_eq!(open, (1..=1_000).map(|seq| B256::from(alloy::primitives::U256::from(seq))).collect::<Vec<_>>());
+    let past: Vec<u64> = feed.orders.iter().filter(|(_, one)| one.status.is_final()).map(|(at, _)| *at).collect();
+    assert_eq!(past.len(), ORDERS_KEPT, "no more that have ended than there may be");
+    assert_eq!(past.first(), Some(&(1_700_000_000_000 + ended.end - ORDERS_KEPT as u64)), "and the newest of them");
 }

@@ -1,0 +1,136 @@
+//! An answer of the operator's, taken to the approval desk that asked; the desk alone decides whether it counts. And the
+//! place of a program without a session, such as a single call, in the ledger's one queue of decisions.
+
+use std::time::Duration;
+
+use super::shared::{Heard, Shared};
+use super::{AnswerKind, OperatorAnswer, Question, Told, mirror};
+use crate::base::id::PermitId;
+use crate::base::units::TokenAmount;
+use crate::chain::network::Network;
+use crate::safety::approval::{Answer, ApprovalDesk};
+
+/// The longest that a standing approval may last, in milliseconds: a day.
+const MOST_GRANT: u64 = 86_400_000;
+
+/// Between two looks for an answer that was given in another program, while something is asked.
+const LOOKS_EVERY: Duration = Duration::from_millis(250);
+
+/// Takes an answer to the desk; what there is to say of it.
+///
+/// # Errors
+/// Why it does not count, in a sentence.
+pub fn answer(desk: &ApprovalDesk, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
+    if let OperatorAnswer::Smaller { amount } = &answer {
+        is_smaller(desk, permit, amount)?;
+    }
+    let said = said(&answer);
+    desk.answer(permit, of_operator(answer)?).map(|()| said).map_err(|error| error.to_string())
+}
+
+/// What was answered, in words.
+pub fn said(answer: &OperatorAnswer) -> String {
+    match answer.kind() {
+        AnswerKind::Once => "approved once",
+        AnswerKind::Similar => "approved, and similar ones for a while",
+        AnswerKind::Smaller => "a smaller amount is asked for",
+        AnswerKind::Refuse => "refused",
+        AnswerKind::RefuseAndStop => "refused, and everything is stopped",
+    }
+    .to_owned()
+}
+
+fn of_operator(answer: OperatorAnswer) -> Result<Answer, String> {
+    Ok(match answer {
+        OperatorAnswer::Once => Answer::Once,
+        OperatorAnswer::Similar { millis, total } => {
+            if millis == 0 || millis > MOST_GRANT {
+                return Err("a standing approval lasts up to 24 hours".to_owned());
+            }
+            Answer::Similar { millis, total }
+        }
+        OperatorAnswer::Smaller { amount } => Answer::Edit { amount },
+        OperatorAnswer::Refuse { reason } => Answer::Refuse { reason },
+        OperatorAnswer::RefuseAndStop { reason } => Answer::RefuseAndHalt { reason },
+    })
+}
+
+/// An edited amount may only be smaller: the operator agrees to less, never to more.
+fn is_smaller(desk: &ApprovalDesk, permit: PermitId, amount: &str) -> Result<(), String> {
+    // What is over already the desk refuses itself, and remembers that somebody wanted less.
+    let Some(preview) = desk.asked(permit) else { return Ok(()) };
+    let trade = preview.framed.proposal().trade.as_ref().filter(|trade| !trade.exact_output);
+    let trade = trade.ok_or("this action has no amount to make smaller")?;
+    let wanted = TokenAmount::parse(amount, trade.token_in.decimals).map_err(|error| error.to_string())?;
+    if wanted.raw().is_zero() || wanted.raw() >= trade.amount_in {
+        return Err("a smaller amount must be above zero and below the one asked for".to_owned());
+    }
+    Ok(())
+}
+
+/// What a desk asks, as plain data without places. `told` says what is known of whoever asks.
+pub fn asked_at(
+    desk: &ApprovalDesk,
+    networks: &[Network],
+    paper: bool,
+    told: impl Fn(&crate::base::id::GolemId) -> Told,
+) -> Vec<Question> {
+    let pending = desk.pending();
+    let questions = pending.iter().map(|request| {
+        let proposal = request.preview.framed.proposal();
+        let network = networks.iter().find(|network| network.chain_id == proposal.chain_id);
+        mirror(request, network, 0, paper, told(&proposal.golem_id))
+    });
+    questions.collect()
+}
+
+/// Keeps the questions of a program without a session in the queue of all programs on the ledger, until it is dropped:
+/// lays down what its desk asks, and takes to the desk what is answered elsewhere. `heard` is told of each such answer:
+/// whether it was taken, and what there is to say.
+pub async fn stand_in_line(
+    desk: ApprovalDesk,
+    shared: Shared,
+    networks: Vec<Network>,
+    paper: bool,
+    heard: impl Fn(bool, String) + Send,
+) {
+    let mut changes = desk.watch();
+    let mut laid = Vec::new();
+    loop {
+        let asked = asked_at(&desk, &networks, paper, |_| Told::default());
+        if asked != laid {
+            match shared.lay(&asked).await {
+                Ok(()) => laid = asked,
+                // Tried again at the next look; it can be answered here all the same.
+                Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
+            }
+        }
+        let answers = match shared.heard() {
+            Ok(answers) => answers,
+            Err(error) => {
+                tracing::warn!(%error, "what was answered in other programs cannot be read");
+                Vec::new()
+            }
+        };
+        let answered: Vec<PermitId> = answers.iter().map(|heard| heard.permit_id).collect();
+        for Heard { permit_id, answer: given, by } in answers {
+            match answer(&desk, permit_id, given) {
+                Ok(said) => heard(true, format!("{said}, in another program ({by})")),
+                Err(why) => heard(false, format!("answered in another program ({by}), and not taken: {why}")),
+            }
+        }
+        // Only now: until the desk has them the ledger does.
+        if !answered.is_empty() {
+            match shared.forget(answered).await {
+                // What the desk did not take is still asked, and the others must see it again.
+                Ok(()) => laid.clear(),
+                Err(error) => tracing::warn!(%error, "what was answered in other programs is heard again"),
+            }
+        }
+        let asks = !desk.pending().is_empty();
+        tokio::select! {
+            changed = changes.changed() => if changed.is_err() { return },
+            () = tokio::time::sleep(LOOKS_EVERY), if asks || !laid.is_empty() => {}
+        }
+    }
+}
