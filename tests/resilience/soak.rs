@@ -55,7 +55,7 @@ impl Soak {
             if number == self.wanted / 4 {
                 *self.warm.lock().unwrap() = Some([held("self"), held(&self.chain)]);
             }
-            if number % (self.wanted / 20).max(1) == 0 {
+            if number.is_multiple_of((self.wanted / 20).max(1)) {
                 let ((own, files), (other, _)) = (held("self"), held(&self.chain));
                 let passed = self.began.elapsed();
                 println!("{number} after {passed:?}: {own} kB here, {files} files; {other} kB in the devnet");
