@@ -6,13 +6,13 @@
 //! | floor | room | holds |
 //! |---|---|---|
 //! | 14 | [`cli`], [`console`] | subcommands; the full-screen program |
-//! | 13 | [`runtime`] | wires a network to an engine |
+//! | 13 | [`runtime`] | wires a network to an engine; the session behind a console, its questions, the data folder |
 //! | 12 | [`golem`] | the agent: phases, archetypes, memory, its eight tools, brains |
 //! | 11 | [`tools`] | the tools, one file each, and the list of them |
 //! | 10 | [`engine`] | what a tool is, the catalog, the executor, the envelope |
 //! | 9 | [`custody`] | keys in encrypted files, and the accounts that sign with them |
 //! | 8 | [`safety`] | what stands between a wish and a signature: frames, checks, simulation, permits, approvals |
-//! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, pools, market, price keeper, faucet |
+//! | 7 | [`sandbox`] | the devnet's inhabitants: genesis, market, price keeper, faucet, order service, fillers, relayers |
 //! | 6 | [`uniswap`] | pool mathematics of V2 and V3, quotes to the wei, routing, UniswapX orders |
 //! | 6 | [`intents`] | cross-chain intents after ERC-7683 |
 //! | 6 | [`erc8004`] | identity, reputation and validation of agents |

@@ -37,7 +37,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub const KEYS: &[(&str, &str)] = &[
     ("network", "the network to work on: devnet, or a chain such as sepolia"),
     ("book", "an address book file, as `bardo devnet` prints one"),
-    ("data_dir", "where logs and later the ledger are kept"),
+    ("data_dir", "where logs, keys and ledgers are kept"),
     ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),
     ("chains.NAME.rpc", "endpoints of that chain, the preferred one first"),
     ("chains.NAME.chain_id", "the id its endpoints must answer"),
