@@ -106,9 +106,9 @@ fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
     write("1500");
     pty.until_shown("$0/$1,500");
     assert!(!pty.contents().contains("WAITS FOR YOU"), "what is tighter asks nobody");
-    write("3000");
+    write("2400");
     pty.until_shown("‼ 1 WAITS FOR YOU");
-    pty.until_shown("One trade $1,500 → $3,000");
+    pty.until_shown("One trade $1,500 → $2,400");
     assert!(pty.contents().contains("$0/$1,500"), "what is looser does not hold yet");
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 1");
@@ -116,7 +116,7 @@ fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
     press(&mut pty, "a");
     pty.until_shown("picked: approve once");
     press(&mut pty, "\r");
-    pty.until_shown("$0/$3,000");
+    pty.until_shown("$0/$2,400");
     end(pty);
 }
 
@@ -129,7 +129,7 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
     let mut pty = crate::program::asking(&home, (120, 44));
     pty.until_shown("‼ 1 WAITS FOR YOU");
     pty.type_keys(&format!(":scenario {}\r", show.display()));
-    pty.until_shown("begins when");
+    pty.until_shown("begins once");
     // The Golem still asks: its cues come with the show, and not before.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let shown = pty.contents();

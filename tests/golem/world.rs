@@ -129,23 +129,18 @@ impl House {
         }
     }
 
-    /// The tools of a role, called without a Golem.
-    pub fn executor(&self, name: &str, role: &str) -> Executor {
-        Executor::new(ExecutorConfig {
+    pub fn golem(&self, name: &str, role: &str) -> PiSession {
+        let golem_id: bardo::base::id::GolemId = name.parse().unwrap();
+        let executor = Executor::new(ExecutorConfig {
             catalog: self.roles.reach(role, &self.catalog).unwrap(),
             world: Arc::clone(&self.world),
             fabric: self.fabric.clone(),
-            golem_id: name.parse().unwrap(),
+            golem_id: golem_id.clone(),
             calls_per_minute: 10_000,
             hooks: Vec::new(),
             store: Some(self.ledger.store.clone()),
             acting: Some(self.acting.clone()),
-        })
-    }
-
-    pub fn golem(&self, name: &str, role: &str) -> PiSession {
-        let golem_id: bardo::base::id::GolemId = name.parse().unwrap();
-        let executor = self.executor(name, role);
+        });
         let config = PiConfig {
             all: self.catalog.clone(),
             executor,

@@ -42,7 +42,7 @@ pub struct Config {
     pub network: Setting<String>,
     /// An address book to read, as `bardo devnet` prints one.
     pub book: Option<Setting<PathBuf>>,
-    /// The data folder: logs, and later the ledger.
+    /// The data folder: logs, keys and ledgers.
     pub data_dir: Setting<PathBuf>,
     /// What is logged, as a `tracing` filter.
     pub log: Setting<String>,

@@ -11,7 +11,7 @@ use super::{ConfigError, Environment};
 pub struct Paths {
     /// The configuration file.
     pub config_file: PathBuf,
-    /// The data folder: logs, and later the ledger.
+    /// The data folder: logs, keys and ledgers.
     pub data_dir: PathBuf,
 }
 

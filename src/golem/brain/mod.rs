@@ -7,8 +7,7 @@
 //! | `operator` | the operator's plain commands for the eight tools |
 //! | `process` | a child program that speaks JSON lines |
 //!
-//! Not here: scenarios and the operator's plain commands (see [`super::life`]), and what a tool does
-//! (see [`super::pi`]).
+//! Not here: scenarios (see [`super::life`]), and what a tool does (see [`super::pi`]).
 
 pub mod model;
 pub mod operator;
