@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
 use alloy::sol_types::{SolCall as _, SolEvent as _, SolValue as _};
 use bardo::abi::erc7683::OriginSettler::{self, depositsReturn};
@@ -87,15 +88,16 @@ async fn one_endpoints_clock_expires_no_order() {
 async fn one_endpoints_event_cancels_no_order() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    desk.use_nonce(hash).await;
-    let permit2 = desk.world.contract(Contract::Permit2);
+    let (permit2, ..) = desk.use_nonce(hash).await;
+    // It was used on top of this block, whose state tells it therefore: in the one before, the nonce was free.
+    let block = desk.world.client.provider().get_block_number().await.unwrap() - 1;
     let believer = desk.seen_over(desk.world.client.clone());
     let (word, bit) = nonce_position(signed(&believer.record(hash).unwrap()).info().nonce);
     let owner = desk.world.account();
     let void = Permit2::UnorderedNonceInvalidation { owner, word, mask: U256::from(1) << bit };
     let data = void.encode_log_data();
     let lie = json!([{
-        "address": permit2, "topics": data.topics(), "data": data.data, "blockNumber": "0x1",
+        "address": permit2, "topics": data.topics(), "data": data.data, "blockNumber": format!("{block:#x}"),
         "blockHash": B256::repeat_byte(1), "transactionHash": B256::repeat_byte(2), "transactionIndex": "0x0",
         "logIndex": "0x0", "removed": false,
     }]);
