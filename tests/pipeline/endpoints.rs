@@ -11,7 +11,7 @@ use bardo::abi::permit2::Permit2;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Devnet, server};
-use bardo::chain::network::{ChainPlan, Contract, Network};
+use bardo::chain::network::{ChainPlan, Network};
 use bardo::chain::permit2::nonce_position;
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::safety::orders::Stage;
