@@ -471,7 +471,8 @@ async fn the_key_of_an_ended_program_is_free_at_once_and_that_of_a_living_one_is
         ..Call::new("probe", Input::Json(json!({"mode": mode})))
     };
     let (first, second) = (bench_with(60, vec![], Some(open())), bench_with(60, vec![], Some(open())));
-    let hanging = tokio::time::timeout(Duration::from_millis(500), first.executor.call(call("hang"))).await;
+    // Long enough for the claim to be on the disk, however busy that is.
+    let hanging = tokio::time::timeout(Duration::from_secs(2), first.executor.call(call("hang"))).await;
     assert!(hanging.is_err());
     assert_eq!(code(&second.executor.call(call("hang")).await), Some(ErrorCode::CallInProgress));
     // As a kill would leave it: the key is claimed, nothing was signed, and nobody is there any more.
