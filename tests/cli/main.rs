@@ -12,6 +12,7 @@ mod devnet;
 mod devnet_process;
 mod doctor;
 mod golem;
+mod ground;
 mod halt;
 #[cfg(unix)]
 mod hands;

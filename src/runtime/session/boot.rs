@@ -1,6 +1,5 @@
 //! From configuration to everything that stands while a session runs, telling of each step.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -16,7 +15,7 @@ use crate::base::chance::Chance;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
 use crate::base::error::ToolError;
-use crate::base::id::{GolemId, InstanceId};
+use crate::base::id::GolemId;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
@@ -38,8 +37,6 @@ use crate::tools::ALL_TOOL_DEFS;
 const RING: usize = 65_536;
 /// Tool calls a minute, for the Golem and for the operator each.
 pub(super) const CALLS_PER_MINUTE: u32 = 60;
-/// The folder of journals in the data folder.
-const RUNS: &str = "runs";
 
 /// Brings everything up.
 ///
@@ -54,7 +51,7 @@ pub(super) async fn boot(
 ) -> Result<Stage, String> {
     let folder = DataFolder::of(config);
     folder.create().map_err(|error| error.to_string())?;
-    let journal = journal_place(&folder, &*clock)?;
+    let journal = folder.new_journal(&*clock).map_err(|error| error.to_string())?;
     let fabric = FabricConfig { ring: RING, journal: Some(journal.clone()), clock: clock.clone() };
     let fabric = Fabric::new(fabric).map_err(|error| error.to_string())?;
     let sandbox = SandboxConfig {
@@ -170,17 +167,6 @@ pub(super) async fn boot(
         news,
         journal,
     })
-}
-
-/// A file for this run's journal that nobody else writes.
-fn journal_place(folder: &DataFolder, clock: &dyn Clock) -> Result<PathBuf, String> {
-    let runs = folder.root().join(RUNS);
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&runs).map_err(|error| format!("cannot use {}: {error}", runs.display()))?;
-    Ok(runs.join(format!("{}-{}.jsonl", clock.now_millis(), InstanceId::random())))
 }
 
 fn step_of(progress: Progress) -> BootStep {

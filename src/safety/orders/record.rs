@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use crate::base::id::{CallId, GolemId, PermitId};
+use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::fabric::Asset;
 use crate::intents::Intent;
@@ -59,6 +60,9 @@ impl Stage {
 /// What a card needs beside the order itself. Amounts in raw units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
+    /// What is expected to come of it, in a sentence.
+    #[serde(default)]
+    pub expected_outcome: SafeText,
     /// What is given.
     pub token_in: Asset,
     /// What is wanted.

@@ -475,7 +475,10 @@ pub(super) fn pools_of(route: &Route) -> Vec<Address> {
 /// simulation.
 fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
     let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main);
-    let moves = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
+    // An order that is placed has moved nothing yet; what its worst fill would move is no result.
+    let placed = matches!(committed.state, State::Placed);
+    let simulated = if placed { &[][..] } else { committed.simulated.moves.as_slice() };
+    let moves = committed.truth.as_ref().map_or(simulated, |truth| &truth.moves);
     let moved = |token: TokenId| moves.iter().find(|moved| moved.token == token);
     let paid = moved(plan.token_in.id).map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
     let received = moved(plan.token_out.id).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
@@ -486,13 +489,13 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
     let output = Output {
         tx_hash: main.map(|leg| leg.hash.to_string()),
         block_number: main.and_then(|leg| leg.block),
-        gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(committed.simulated.gas_used),
+        gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(if placed { 0 } else { committed.simulated.gas_used }),
         amount_in: amount_in.to_string(),
         amount_out: amount_out.to_string(),
         // Figures for people; every check reads exact fractions.
         effective_price: price.as_ref().and_then(|price| price.to_fixed(12).parse().ok()).unwrap_or(0.0),
         price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(f64::NAN),
-        slippage_actual_bps: shortfall(plan.expected_out, received),
+        slippage_actual_bps: if placed { 0 } else { shortfall(plan.expected_out, received) },
         explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
         order_hash: plan.auction.as_ref().map(|order| order.hash.to_string()),
     };
@@ -547,7 +550,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
 }
 
 /// How far `received` is below `expected`, in basis points, rounded towards the worse; below zero where it is above.
-fn shortfall(expected: U256, received: U256) -> i32 {
+pub(super) fn shortfall(expected: U256, received: U256) -> i32 {
     if expected.is_zero() {
         return 0;
     }
