@@ -1,9 +1,14 @@
 //! What is said to have happened, against the chain: balances over JSON-RPC before and after, and the words and sources
 //! that the tools' document gives for them.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::desk::Desk;
+use crate::devnet_process::ask;
 
 /// What the account has of a token, in raw units, by the token's own word.
 fn balance(desk: &Desk, symbol: &str) -> u128 {
@@ -22,7 +27,8 @@ fn raw(amount: &Value, decimals: usize) -> u128 {
 
 /// The events that the folder's only run has journaled.
 fn journaled(desk: &Desk) -> Vec<Value> {
-    let runs: Vec<_> = std::fs::read_dir(desk.home.path().join("runs")).unwrap().map(|run| run.unwrap().path()).collect();
+    let runs: Vec<_> =
+        std::fs::read_dir(desk.home.path().join("data/runs")).unwrap().map(|run| run.unwrap().path()).collect();
     assert_eq!(runs.len(), 1, "{runs:?}");
     let text = std::fs::read_to_string(&runs[0]).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -30,8 +36,7 @@ fn journaled(desk: &Desk) -> Vec<Value> {
 
 /// Entries of the audit trail of this kind, as `bardo log` tells them.
 fn trail(desk: &Desk, kind: &str) -> Vec<Value> {
-    let (out, err, code) =
-        crate::run(crate::bardo(desk.home.path()).args(["--rpc", &desk.given, "log", "--json"]));
+    let (out, err, code) = crate::run(crate::bardo(desk.home.path()).args(["--rpc", &desk.given, "log", "--json"]));
     assert_eq!(code, 0, "{err}");
     let all: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     all.into_iter().filter(|entry| entry["kind"] == kind).collect()
@@ -75,7 +80,18 @@ fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_sa
     let desk = Desk::new();
     let swap = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.35", "chain": "ethereum"});
     let (weth, usdc) = (balance(&desk, "WETH"), balance(&desk, "USDC"));
+    // Fillers act when there are blocks, and here nobody else makes any.
+    let (url, over) = (desk.devnet.url(0).to_owned(), Arc::new(AtomicBool::new(false)));
+    let until = Arc::clone(&over);
+    let mining = std::thread::spawn(move || {
+        while !until.load(Ordering::SeqCst) {
+            ask(&url, "evm_mine", json!([]));
+            std::thread::sleep(Duration::from_millis(300));
+        }
+    });
     let (answer, code) = desk.call("uniswap_execute_swap", &swap, &["--approve", "always", "--wait"]);
+    over.store(true, Ordering::SeqCst);
+    mining.join().unwrap();
     assert_eq!((code, &answer["status"]), (0, &json!("success")), "{answer}");
     let data = &answer["data"];
     let hash = data["order_hash"].as_str().unwrap();
@@ -102,8 +118,12 @@ fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_sa
 fn a_swap_by_auction_that_is_not_waited_for_claims_nothing() {
     let desk = Desk::new();
     // Nobody can fill what no block takes.
-    desk.call("token_approve", &json!({"token": "WETH", "amount": "1", "chain": "ethereum",
-              "spender": desk.contract("permit2")}), &["--approve", "always"]);
+    desk.call(
+        "token_approve",
+        &json!({"token": "WETH", "amount": "1", "chain": "ethereum",
+              "spender": desk.contract("permit2")}),
+        &["--approve", "always"],
+    );
     desk.ask("evm_setAutomine", json!([false]));
     let swap = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.35", "chain": "ethereum"});
     let (answer, code) = desk.call("uniswap_execute_swap", &swap, &["--approve", "always"]);

@@ -475,8 +475,8 @@ pub(super) fn pools_of(route: &Route) -> Vec<Address> {
 /// simulation.
 fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
     let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main);
-    // An order that is placed has moved nothing yet; what its worst fill would move is no result.
-    let placed = matches!(committed.state, State::Placed);
+    // An order that was signed has moved nothing yet; what its worst fill would move is no result.
+    let placed = plan.auction.is_some() && !matches!(committed.state, State::Simulated);
     let simulated = if placed { &[][..] } else { committed.simulated.moves.as_slice() };
     let moves = committed.truth.as_ref().map_or(simulated, |truth| &truth.moves);
     let moved = |token: TokenId| moves.iter().find(|moved| moved.token == token);
