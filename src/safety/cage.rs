@@ -351,3 +351,6 @@ fn dollars(value: U256) -> String {
     let cents = value / U256::from(UNIT / 100);
     format!("${}.{:02}", cents / U256::from(100), (cents % U256::from(100)).to::<u64>())
 }
+
+#[cfg(test)]
+mod tests;

@@ -261,7 +261,10 @@ pub(super) fn note_leg(
     hash: B256,
 ) -> Result<(), StoreError> {
     transaction.execute(
-        "INSERT INTO safety_leg (permit_id, leg, of, hash, main) VALUES (?1, ?2, ?3, ?4, ?5)",
+        // The same bytes are signed again where nobody took them under an earlier permit, and its nonce was given back.
+        "INSERT INTO safety_leg (permit_id, leg, of, hash, main) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (hash) DO UPDATE SET permit_id = excluded.permit_id, leg = excluded.leg, of = excluded.of,
+             main = excluded.main",
         params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main],
     )?;
     Ok(())

@@ -19,6 +19,9 @@ mod hands;
 #[cfg(unix)]
 mod keys;
 #[cfg(unix)]
+#[path = "../support/outside.rs"]
+mod outside;
+#[cfg(unix)]
 mod permits;
 mod policy;
 #[cfg(unix)]

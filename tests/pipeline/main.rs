@@ -19,6 +19,7 @@
 //! | concurrent swaps use up each other's allowance | `swap::of_two_swaps_at_once_neither_takes_the_others_allowance`, `resilience processes` |
 //! | arguments change after their approval | `properties::a_permit_serves_for_nothing_else`, `properties::a_permit_that_was_rewritten_does_not_serve`, `refusals::an_account_that_signs_something_else_gets_nothing_sent` |
 
+mod acting;
 mod anvil;
 mod audit;
 mod bridges;
@@ -43,6 +44,7 @@ mod proxy;
 mod recovery;
 mod refusals;
 mod reorgs;
+mod sends;
 mod stops;
 #[path = "../support/anvil.rs"]
 mod support;

@@ -13,7 +13,6 @@ use bardo::chain::network::Contract;
 use bardo::chain::token::{Token, TokenId};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
-use bardo::safety::proposal::{Intent, Purpose};
 use bardo::safety::rulebook::End;
 
 use crate::world::{Hook, World, devnet};
@@ -108,10 +107,7 @@ async fn under_a_halt_an_allowance_can_be_taken_back() {
     world.pipeline.commit(permit, Consent::None).await.unwrap();
     assert_eq!(world.allowance(permit2).await, U256::from(HUNDRED));
     halt(&world)();
-    let mut revoke = world.approval(0);
-    revoke.intent = Intent::Revoke;
-    revoke.legs[0].purpose = Purpose::Main;
-    let preview = world.preview(revoke).await.unwrap();
+    let preview = world.preview(world.revocation()).await.unwrap();
     assert!(preview.simulated.takes_back);
     world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(world.allowance(permit2).await, U256::ZERO);

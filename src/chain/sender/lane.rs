@@ -140,13 +140,8 @@ pub fn allocate(
     let ahead = |ledger: u64, found: u64| LaneError::ChainAhead { chain_id, account, ledger, chain: found };
     let next = match known {
         Some(next) => from_row(next, "a nonce")?,
-        None => {
-            // The first time: what the chain has is where we begin, unless something of others still waits.
-            if seen.pending > seen.latest {
-                return Err(ahead(seen.latest, seen.pending));
-            }
-            seen.latest
-        }
+        // The first time: what the chain has in blocks is where we begin. What waits beyond that is of others.
+        None => seen.latest,
     };
     // Our own are all below `next`, so more than that cannot be ours.
     let found = seen.latest.max(seen.pending);

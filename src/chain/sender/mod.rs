@@ -48,7 +48,7 @@ pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, load,
 pub use relay::{Relay, RelayStatus};
 pub use send::SendOutcome;
 pub use state::{TABLE, TxEvent, TxState};
-pub use watch::{Standing, WaitRules};
+pub use watch::{Mined, Standing, WaitRules};
 
 /// The tables of this room.
 pub const MIGRATIONS: Migrations =

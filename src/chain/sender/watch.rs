@@ -95,11 +95,24 @@ impl Sender {
     /// # Errors
     /// [`SenderError`] if the ledger refuses, or the chain's last answer before patience was over was none.
     pub async fn wait(&self, hash: B256, rules: WaitRules) -> Result<Standing, SenderError> {
+        self.wait_while(hash, rules.patience, || rules.resend).await
+    }
+
+    /// The same, where what may be sent again is asked each time that it would be: a stop may be set meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub async fn wait_while(
+        &self,
+        hash: B256,
+        patience: Duration,
+        may_send: impl Fn() -> bool + Send + Sync,
+    ) -> Result<Standing, SenderError> {
         let mut head = match self.0.client.backing() {
             Backing::Devnet(devnet) => Some(devnet.head()),
             Backing::Endpoints(_) => None,
         };
-        let deadline = Instant::now() + rules.patience;
+        let deadline = Instant::now() + patience;
         let (mut last_sent, mut pause_unclear) = (Instant::now(), self.0.rules.resend_unclear);
         let mut resent = None;
         loop {
@@ -126,7 +139,7 @@ impl Sender {
                         self.0.rules.resend_after
                     }
                 };
-                if rules.resend && waits && now >= last_sent + pause {
+                if waits && now >= last_sent + pause && may_send() {
                     resent = Some(self.resend(hash).await?);
                     last_sent = Instant::now();
                     pause_unclear = pause_unclear.saturating_mul(2);

@@ -461,3 +461,6 @@ fn fate(connection: &rusqlite::Connection, call_id: CallId) -> Result<Fate, Stor
     }
     Ok(if happened { Fate::Ended { succeeded, transactions } } else { Fate::Nothing })
 }
+
+#[cfg(test)]
+pub(super) mod tests;

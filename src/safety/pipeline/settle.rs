@@ -15,9 +15,10 @@ use super::{AtWork, Pipeline, Prepared};
 use crate::abi::erc20::Erc20;
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
+use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
-use crate::chain::sender::{Sender, Standing, TxState as Stage, WaitRules};
+use crate::chain::sender::{Sender, Standing, TxState as Stage};
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::framed::Framed;
@@ -151,8 +152,7 @@ impl Pipeline {
         let report = loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
-            let rules = WaitRules { patience, resend: self.inner.rules.stop().is_none() };
-            let standing = sender.wait(hash, rules).await;
+            let standing = sender.wait_while(hash, patience, || self.may_send_again(assessment.facts.stop)).await;
             let report = LegReport { hash, ..report.clone() };
             let over = Instant::now() >= deadline;
             match standing {
@@ -223,16 +223,31 @@ impl Pipeline {
         self.say(framed, EventKind::ToolVerified(verified));
     }
 
-    /// Follows what is not settled in the background, and settles what was held once it is.
-    pub(super) fn follow(&self, sender: Sender, permit_id: PermitId, held: Held, legs: &[LegReport], at_work: AtWork) {
+    /// Whether what was signed while `signed_under` was in force may be sent again now: not under a stop that has come
+    /// since. What is signed under a stop only takes back, which must arrive.
+    fn may_send_again(&self, signed_under: Option<StopLevel>) -> bool {
+        let stop = self.inner.rules.stop();
+        stop.is_none() || stop == signed_under
+    }
+
+    /// Follows what is not settled in the background, and settles what was held once it is. It was signed while
+    /// `signed_under` was in force.
+    pub(super) fn follow(
+        &self,
+        sender: Sender,
+        (permit_id, held): (PermitId, Held),
+        legs: &[LegReport],
+        signed_under: Option<StopLevel>,
+        at_work: AtWork,
+    ) {
         let Some((last, before)) = legs.split_last() else { return };
         let (hash, before) = (last.hash, Before::of(before));
         let pipeline = self.clone();
         tokio::spawn(async move {
             let (_at_work, _attendance) = (at_work, pipeline.inner.clock.attend());
             loop {
-                let rules = WaitRules { patience: LOOK_AGAIN, resend: pipeline.inner.rules.stop().is_none() };
-                match sender.wait(hash, rules).await {
+                let may_send = || pipeline.may_send_again(signed_under);
+                match sender.wait_while(hash, LOOK_AGAIN, may_send).await {
                     Ok(standing) if standing.settled => {
                         // What cannot be written now is settled by the next start.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
@@ -393,4 +408,33 @@ pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256,
         cost = cost.saturating_add(paid);
     }
     Ok(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safety::pipeline::recover::tests::standing;
+    use crate::safety::rulebook::Reservation;
+
+    #[test]
+    fn what_is_followed_counts_by_where_its_last_transaction_stands_and_what_was_done_before_it() {
+        let held = Held { reservation: Reservation(1), spent: "9".parse().unwrap(), gas: "1".parse().unwrap() };
+        let (all, gas) = (End::Done { spent: held.spent }, End::Reverted { gas: held.gas });
+        let (included, reverted, dropped) = (Stage::Included, Stage::Reverted, Stage::Dropped);
+        for (state, mined, before, expected) in [
+            (included, Some(true), Before::Nothing, all),
+            (included, Some(true), Before::Prepared, all),
+            (included, Some(true), Before::Main, all),
+            (reverted, Some(false), Before::Nothing, gas),
+            (reverted, Some(false), Before::Prepared, gas),
+            (reverted, Some(false), Before::Main, all),
+            (dropped, None, Before::Nothing, End::NotSent),
+            (dropped, None, Before::Prepared, gas),
+            (dropped, None, Before::Main, all),
+            (Stage::Sent, None, Before::Main, End::Unclear),
+        ] {
+            let standing = standing(state, mined, true);
+            assert_eq!(end_of(&standing, held, before), expected, "{state} {mined:?} after {before:?}");
+        }
+    }
 }
