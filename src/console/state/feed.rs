@@ -396,7 +396,7 @@ impl Feed {
         let words = [('a', "a = auctions"), ('b', "b = bridges")].into_iter().filter(|(mark, _)| has(*mark));
         let mut legend = "s = swaps".to_owned();
         for (_, word) in words {
-            legend.push_str(", ");
+            legend.push_str(" · ");
             legend.push_str(word);
         }
         (marks, legend)

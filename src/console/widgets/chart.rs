@@ -16,6 +16,9 @@ use crate::console::format::{grouped, sparkline};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::theme::Role;
 
+/// Columns of the marks' line that are left before its legend.
+const LEAST_LINE: usize = 8;
+
 /// The most dots a canvas has to a side.
 const MOST: usize = 4096;
 
@@ -321,18 +324,24 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     }
 }
 
-/// Writes what the marks mean between them, as far to the right as it stands on none. Where it has no room it goes: the
-/// marks are what the line is for.
+/// Writes what the marks mean between them, as far to the right as it stands on none. Where not all of it has room its
+/// last parts do, and where none has it goes: the marks are what the line is for.
 fn write_legend(base: &mut Vec<char>, legend: &str) {
-    if legend.is_empty() || base.len() < width(legend) + 10 {
-        return;
-    }
-    // With a blank on either side, so that it is not read as marks; the last one may stand beyond the end.
-    let words: Vec<char> = format!("  {legend} ").chars().collect();
     base.push('·');
-    let free = |from: &usize| base.get(*from..*from + words.len()).is_some_and(|all| all.iter().all(|one| *one == '·'));
-    if let Some(from) = (0..base.len()).rev().find(free) {
-        base.iter_mut().skip(from).zip(words).for_each(|(cell, letter)| *cell = letter);
+    let mut rest = legend;
+    while !rest.is_empty() {
+        // With a blank on either side, so that it is not read as marks; the last one may stand beyond the end.
+        let words: Vec<char> = format!("  {rest} ").chars().collect();
+        let free = |from: &usize| {
+            let cells = base.get(*from..*from + words.len());
+            cells.is_some_and(|cells| cells.iter().all(|one| *one == '·'))
+        };
+        // Some of the line is left before it.
+        if let Some(from) = (LEAST_LINE..base.len()).rev().find(free) {
+            base.iter_mut().skip(from).zip(words).for_each(|(cell, letter)| *cell = letter);
+            break;
+        }
+        rest = rest.split_once(" · ").map_or("", |(_, after)| after);
     }
     base.pop();
 }
@@ -426,9 +435,13 @@ mod tests {
         };
         assert_eq!(line(&[], 24), "·············  s = swaps");
         assert_eq!(line(&[23], 24), "···········  s = swaps s");
-        assert_eq!(line(&[14], 24), "··  s = swaps s·········");
+        assert_eq!(line(&[20], 24), "········  s = swaps s···");
         // Nowhere room: the marks stay.
         assert_eq!(line(&[6, 14, 20], 24), "······s·······s·····s···");
         assert_eq!(line(&[], 12), "············");
+        // Where not all of it has room, its last part has.
+        let mut base: Vec<char> = "······s·······s················".chars().collect();
+        write_legend(&mut base, "s = swaps · stops at $9");
+        assert_eq!(base.into_iter().collect::<String>(), "······s·······s···  stops at $9");
     }
 }

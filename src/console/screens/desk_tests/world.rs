@@ -13,7 +13,9 @@ use crate::console::state::feed::Feed;
 use crate::console::state::model::*;
 use crate::console::widgets::samples::{self, START, START_MILLIS};
 use crate::fabric::DecayUnit;
-use crate::runtime::handle::{AllowanceNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot, ToolInfo};
+use crate::runtime::handle::{
+    AllowanceNow, AllowancesNow, ChainHoldings, Holding, PolicyNow, Ready, SilentToken, Snapshot, ToolInfo,
+};
 
 pub(super) struct World {
     pub page: Page,
@@ -142,7 +144,15 @@ pub(super) fn in_words(word: &str) -> World {
         }],
         equity: Some("25310.42".parse().unwrap()),
         all_priced: false,
-        allowances: vec![allowance("WETH", 1, false), allowance("USDC", 2, true)],
+        allowances: AllowancesNow {
+            rows: vec![allowance("WETH", 1, false), allowance("USDC", 2, true)],
+            silent: vec![SilentToken {
+                chain: safe("ethereum"),
+                chain_id: 31_337,
+                symbol: safe("DAI"),
+                token: Address::repeat_byte(3),
+            }],
+        },
         grants: Vec::new(),
         running: 0,
     };
