@@ -452,11 +452,8 @@ impl ScreenView for Portfolio {
             return self.settle(asked);
         }
         let plan = self.plan(area);
-        if plan.holdings.contains(at) {
-            self.focus = Panel::Holdings;
-        } else if plan.curve.contains(at) {
-            self.focus = Panel::Curve;
-        } else if plan.allowances.contains(at) {
+        // The edge that it shares with the panel above is its own: its button stands there.
+        if plan.allowances.contains(at) {
             let again = self.focus == Panel::Allowances;
             self.focus = Panel::Allowances;
             let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len());
@@ -476,6 +473,10 @@ impl ScreenView for Portfolio {
                 }
                 self.selected = row;
             }
+        } else if plan.holdings.contains(at) {
+            self.focus = Panel::Holdings;
+        } else if plan.curve.contains(at) {
+            self.focus = Panel::Curve;
         }
         Vec::new()
     }

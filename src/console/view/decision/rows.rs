@@ -9,6 +9,7 @@ use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
 use crate::console::widgets::figure::readable;
 use crate::console::widgets::paint::Row;
+use crate::console::widgets::swap::check_word;
 use crate::fabric::CheckOutcome;
 use crate::runtime::questions::{About, ActionAsked, Part, PolicyAsked, PolicyChange, Question};
 
@@ -209,7 +210,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
             CheckOutcome::Warned => ("!", Role::StateCare),
             CheckOutcome::Blocked => ("✕", Role::StateBad),
         };
-        let word = format!("{}  ", check_words(check.check));
+        let word = format!("{}  ", check_word(check.check));
         if pieces_width(&row.left) + width_of(&word) > columns && !row.left.is_empty() {
             rows.push(std::mem::take(&mut row));
         }
@@ -226,23 +227,6 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
 
 fn share(bps: u64) -> String {
     format!("{}.{:02} %", bps / 100, bps % 100)
-}
-
-/// A check's name on the screen.
-fn check_words(check: crate::base::model::Check) -> &'static str {
-    use crate::base::model::Check;
-    match check {
-        Check::Halt => "halt",
-        Check::PhaseGate => "phase",
-        Check::TokenAllowlist => "tokens",
-        Check::SpendingLimit => "limits",
-        Check::RateLimit => "rate",
-        Check::BalanceBreaker => "breaker",
-        Check::SlippageGuard => "slippage",
-        Check::PolicyCage => "policy contract",
-        Check::Simulation => "simulation",
-        Check::ChainHealth => "other chain",
-    }
 }
 
 pub(super) fn raw(question: &Question) -> Vec<Row> {
