@@ -6,6 +6,7 @@ mod gates;
 mod guardian;
 mod last_will;
 mod leaving;
+mod liquidation;
 mod model;
 mod pi;
 mod poison;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tokio::sync::{mpsc, watch};
 
@@ -156,6 +156,7 @@ pub(super) async fn boot(
         step_by_step: options.time.is_some_and(|time| time.step),
         leaving: watch::Sender::new(false),
         running: Arc::new(AtomicU64::new(0)),
+        selling: AtomicBool::new(false),
         phase,
         phase_now,
         brake,
