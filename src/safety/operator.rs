@@ -18,6 +18,7 @@ use super::framed::Framed;
 use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
 use super::policy::{self, Adopted, Change, Followed, Keeper, Pending, Policy, Preset, Word};
+use super::proposal::Intent;
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
 use super::verdict::Verdict;
@@ -31,6 +32,9 @@ use crate::store::{Store, StoreError};
 
 /// Characters kept of one change of a policy.
 const MAX_CHANGE: usize = 200;
+
+/// Why a transfer is looked at that nothing else would ask about.
+const GIVES_AWAY: &str = "it gives something away, and the policy does not say from how many dollars on that needs you";
 
 /// What the pipeline asks before it lets anything pass.
 ///
@@ -459,7 +463,16 @@ impl Rulebook for OperatorRules {
 
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
         match spent(facts) {
-            Some(spent) => self.policy().consent(framed.proposal().tool.name, spent),
+            Some(spent) => {
+                let (policy, proposal) = (self.policy(), framed.proposal());
+                let needs = policy.consent(proposal.tool.name, spent);
+                // What is given away does not come back: unless the policy says from when on, each is looked at.
+                let own = policy.rules().tools.0.contains_key(proposal.tool.name);
+                match proposal.intent == Intent::Transfer && !own {
+                    true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
+                    false => needs,
+                }
+            }
             // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
             None => ApprovalNeed::Approval { reasons: vec![Reason::Untold] },
         }

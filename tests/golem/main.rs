@@ -12,4 +12,5 @@ mod pi;
 mod poison;
 mod process;
 mod shows;
+mod transfer;
 mod world;

@@ -103,10 +103,16 @@ fn ends(events: &[Value], golem_id: &str, tool: &str) -> Vec<Option<String>> {
 #[test]
 fn the_poisoned_note_signs_nothing() {
     let events = events("poisoned-note", &[]);
-    assert_eq!(captions(&events), [0, 20, 30, 38, 50, 55, 70, 80]);
+    assert_eq!(captions(&events), [0, 20, 30, 38, 50, 70, 80]);
     assert_eq!(ends(&events, "ada", "token_approve"), [Some("SAFETY_NOT_ALLOWED".to_owned())]);
     // The decision is refused with the stop, and the trail is whole: the last cue looks.
-    assert_eq!(of_kind(&events, "approval:requested").count(), 1);
+    assert_eq!(ends(&events, "ada", "wallet_transfer_token"), [Some("APPROVAL_REFUSED".to_owned())]);
+    let asked: Vec<_> = of_kind(&events, "approval:requested").collect();
+    assert_eq!(asked.len(), 1);
+    assert!(
+        asked[0]["reasons"].to_string().contains("never paid before"),
+        "the one decision is about whom it pays: {asked:#?}"
+    );
     assert!(of_kind(&events, "halt:raised").next().is_some(), "it is stopped");
     assert_eq!(of_kind(&events, "tool:verified").count(), 0);
     assert!(!says(&events, "safety:check", "\"sign\""));
