@@ -186,7 +186,7 @@ fn words(standing: &Standing) -> String {
     for gap in &standing.gaps {
         text.push_str(&format!("  nonce {gap} is free, and later ones are taken: the next transaction fills it\n"));
     }
-    for one in &standing.allowances {
+    for one in &standing.allowances.rows {
         let amount = one.amount.map_or_else(|| format!("{} (raw)", one.raw), |amount| amount.to_string());
         let whom =
             one.label.as_ref().map_or_else(|| one.spender.to_string(), |label| format!("{label} {}", one.spender));
@@ -194,6 +194,9 @@ fn words(standing: &Standing) -> String {
             format!(" through Permit2, until {}", format::utc(at.saturating_mul(1_000)))
         });
         text.push_str(&format!("  {whom} may take {amount} {}{until}\n", one.symbol));
+    }
+    for one in &standing.allowances.silent {
+        text.push_str(&format!("  {} {} did not say what others may take of it: ask again\n", one.symbol, one.token));
     }
     for LeftOver { token, spender, amount, inside, .. } in &standing.left_over {
         let through = if inside.is_some() { " through Permit2" } else { "" };

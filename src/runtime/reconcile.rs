@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::data::Ledger;
-use super::handle::AllowanceNow;
+use super::handle::AllowancesNow;
 use super::{OpenWorld, allowances};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
@@ -59,7 +59,7 @@ pub struct Standing {
     /// Allowances that a plan gave before its program ended.
     pub left_over: Vec<LeftOver>,
     /// Everything that others may take of the listed tokens, as the screen shows it.
-    pub allowances: Vec<AllowanceNow>,
+    pub allowances: AllowancesNow,
 }
 
 impl Standing {

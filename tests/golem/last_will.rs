@@ -78,7 +78,7 @@ impl Told {
     }
 
     fn allowances(&self) -> Option<usize> {
-        self.snapshot.as_ref().map(|snapshot| snapshot.allowances.len())
+        self.snapshot.as_ref().map(|snapshot| snapshot.allowances.rows.len())
     }
 
     pub fn died(&self) -> bool {

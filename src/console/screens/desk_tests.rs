@@ -27,7 +27,8 @@ use crate::console::widgets::samples::{self, START, START_MILLIS};
 use crate::engine::{Status, ToolResponse};
 use crate::fabric::{DecayUnit, IntentStatus};
 use crate::runtime::handle::{
-    AllowanceNow, ChainHoldings, Command, DevnetControl, Holding, PolicyNow, Ready, Snapshot, ToolInfo,
+    AllowanceNow, AllowancesNow, ChainHoldings, Command, DevnetControl, Holding, PolicyNow, Ready, SilentToken,
+    Snapshot, ToolInfo,
 };
 
 mod trading;
@@ -164,7 +165,15 @@ fn in_words(word: &str) -> World {
         }],
         equity: Some("25310.42".parse().unwrap()),
         all_priced: false,
-        allowances: vec![allowance("WETH", 1, false), allowance("USDC", 2, true)],
+        allowances: AllowancesNow {
+            rows: vec![allowance("WETH", 1, false), allowance("USDC", 2, true)],
+            silent: vec![SilentToken {
+                chain: safe("ethereum"),
+                chain_id: 31_337,
+                symbol: safe("DAI"),
+                token: Address::repeat_byte(3),
+            }],
+        },
         grants: Vec::new(),
         running: 0,
     };

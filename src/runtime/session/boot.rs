@@ -26,7 +26,7 @@ use crate::fabric::{Fabric, FabricConfig};
 use crate::golem::archetype::Archetypes;
 use crate::golem::brain::Choice;
 use crate::runtime::data::DataFolder;
-use crate::runtime::handle::News;
+use crate::runtime::handle::{AllowancesNow, News};
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
 use crate::runtime::questions::shared::Shared;
 use crate::runtime::{self, Hands, account, open_telling};
@@ -146,7 +146,7 @@ pub(super) async fn boot(
         holdings: watch::Sender::new(Vec::new()),
         stop: watch::Sender::new(None),
         in_force: watch::Sender::new(None),
-        allowances: watch::Sender::new(Vec::new()),
+        allowances: watch::Sender::new(AllowancesNow::default()),
         revocation,
         on_death: config.on_death.value,
         has_own_time: options.time.is_some(),

@@ -45,8 +45,16 @@ pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
 #[derive(Debug, Clone, Copy)]
 struct Allowances {
     taken_back: usize,
-    /// How many stand still; absent where that could not be read.
-    left: Option<usize>,
+    /// What stands still, as the chains say afterwards; absent where a chain did not answer.
+    left: Option<Left>,
+}
+
+/// Allowances that others still have.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    standing: usize,
+    /// Tokens that did not say whether any stands.
+    silent: usize,
 }
 
 /// What the Golem says last: what was done, and what was not.
@@ -57,8 +65,11 @@ fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> Stri
         left => format!("{left} of my orders could not be cancelled and can still fill."),
     };
     let stands = match allowances.left {
-        Some(0) => "none stands".to_owned(),
-        Some(left) => format!("{left} still stand"),
+        Some(Left { standing: 0, silent: 0 }) => "none stands".to_owned(),
+        Some(Left { standing, silent: 0 }) => format!("{standing} still stand"),
+        Some(Left { standing, silent }) => {
+            format!("{standing} still stand, and of {silent} tokens it could not be read whether any does")
+        }
         None => "whether any stands could not be read".to_owned(),
     };
     format!("{keys} {orders} {} allowances were taken back, {stands}.", allowances.taken_back)
@@ -103,7 +114,8 @@ impl Stage {
             "keys": if revoked { "revoked" } else { "none" },
             "orders_left_open": orders_left,
             "allowances_taken_back": allowances.taken_back,
-            "allowances_left": allowances.left,
+            "allowances_left": allowances.left.map(|left| left.standing),
+            "tokens_silent": allowances.left.map(|left| left.silent),
             "on_death": on_death,
         });
         let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
@@ -132,11 +144,11 @@ impl Stage {
             return Allowances { taken_back: 0, left: None };
         };
         let mut all: BTreeSet<(u64, Address, Option<Address>)> = BTreeSet::new();
-        for one in &standing {
+        for one in &standing.rows {
             let by_itself = !one.through_permit2 && one.spender != PERMIT2;
             all.insert((one.chain_id, one.token, by_itself.then_some(one.spender)));
         }
-        let (mut taken_back, mut left) = (0, 0);
+        let mut taken_back = 0;
         for (chain_id, token, spender) in all {
             let params = token_revoke::Params {
                 token: token.to_string(),
@@ -145,14 +157,15 @@ impl Stage {
             };
             let response = self.operator.call(Call::new(TokenRevoke::META.name, Input::Json(json!(params)))).await;
             match response.status {
-                Status::Success | Status::Partial => taken_back += 1,
-                Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
+                Status::Success => taken_back += 1,
+                Status::Partial | Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
                     let why = response.error.map(|error| error.message().to_owned()).unwrap_or_default();
-                    left += 1;
-                    self.tally().remark(&format!("an allowance of {token} was not taken back: {why}"));
+                    self.tally().remark(&format!("an allowance of {token} was not taken back as a whole: {why}"));
                 }
             }
         }
-        Allowances { taken_back, left: Some(left) }
+        let left = self.read_allowances().await;
+        let left = left.map(|now| Left { standing: now.rows.len(), silent: now.silent.len() });
+        Allowances { taken_back, left }
     }
 }

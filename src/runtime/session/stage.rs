@@ -25,7 +25,7 @@ use crate::golem::archetype::Archetypes;
 use crate::golem::scenario::Scenario;
 use crate::runtime::actor::{Actor, Script, Seat};
 use crate::runtime::data::Ledger;
-use crate::runtime::handle::{AllowanceNow, ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
+use crate::runtime::handle::{AllowancesNow, ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
 use crate::runtime::market::model::Network;
 use crate::runtime::questions::shared::Shared;
 use crate::safety::approval::ApprovalDesk;
@@ -67,7 +67,7 @@ pub(super) struct Stage {
     /// What the stop file said when it was looked at last.
     pub in_force: watch::Sender<Option<InForce>>,
     /// What others may take, as it was read last.
-    pub allowances: watch::Sender<Vec<AllowanceNow>>,
+    pub allowances: watch::Sender<AllowancesNow>,
     /// Takes the Golem's hands away.
     pub revocation: Option<Revocation>,
     /// What becomes of its holdings when it dies.

@@ -30,6 +30,7 @@ use crate::safety::typed::TypedMessage;
 use crate::store::StoreError;
 
 pub use left_over::LeftOver;
+pub(super) use left_over::allowed_before;
 pub use machine::{Found, Step, TABLE as RECOVERY};
 
 /// Where nobody tells whose work something is, it is left alone for so long, in milliseconds. Were its owner slower,

@@ -429,6 +429,12 @@ impl Judge<'_> {
         }
     }
 
+    /// Taking back passes limits and stops, so it is believed of nobody who may be a stranger's: each call of one would
+    /// cost gas, again and again, for allowances that only it knows of.
+    fn calls_the_known_only(&self) -> bool {
+        self.framed.proposal().legs.iter().all(|leg| self.around.known.contains(&leg.to))
+    }
+
     /// Class, whether it only leaves positions, and whether it only takes back.
     fn class(&self, moves: &[Move]) -> (ActionClass, bool, bool) {
         let more_allowed = self.more_allowed();
@@ -443,8 +449,10 @@ impl Judge<'_> {
         let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
             && !lost.is_empty()
             && !more_allowed;
-        let takes_back =
-            lost.is_empty() && !more_allowed && (self.refunds() || gained.is_empty() && self.takes_something_back());
+        let takes_back = lost.is_empty()
+            && !more_allowed
+            && self.calls_the_known_only()
+            && (self.refunds() || gained.is_empty() && self.takes_something_back());
         (class, leaves, takes_back)
     }
 }
