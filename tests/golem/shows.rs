@@ -110,7 +110,7 @@ fn the_poisoned_note_signs_nothing() {
     let asked: Vec<_> = of_kind(&events, "approval:requested").collect();
     assert_eq!(asked.len(), 1);
     assert!(
-        asked[0]["reasons"].to_string().contains("never paid before"),
+        asked[0]["reasons"].to_string().contains("for the first time"),
         "the one decision is about whom it pays: {asked:#?}"
     );
     assert!(of_kind(&events, "halt:raised").next().is_some(), "it is stopped");

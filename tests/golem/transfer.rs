@@ -100,7 +100,7 @@ async fn each_is_asked_about_unless_the_policy_says_from_when_on() {
     let golem = house.golem("ada", "trade-executor");
     let previewed = golem.call("preview_action", transfer("USDC", ATTACKER, "1")).await;
     let told = previewed.data.as_ref().unwrap_or_else(|| panic!("{previewed:#?}")).to_string();
-    assert!(told.contains("never paid before") && told.contains("gives something away"), "{told}");
+    assert!(told.contains("for the first time") && told.contains("gives something away"), "{told}");
     let refused = golem.call("commit_action", permit(&previewed)).await;
     assert_eq!(code(&refused), Some(ErrorCode::ApprovalRequired), "{refused:#?}");
     // Somebody named is not first seen, and is asked about all the same.
@@ -192,6 +192,6 @@ async fn a_fee_that_a_token_keeps_is_told() {
     let trail = databases(house.folder.path());
     let wanted: Vec<String> = trail.iter().filter_map(|one| one.query_row(asked, [], |row| row.get(0)).ok()).collect();
     // The token keeps a hundredth of what moves.
-    let expected = format!("0.000000000001 FEE leave, {FRIEND} gets 0.00000000000099: the token keeps a fee");
+    let expected = format!("0.000000000001 TOLL leave, {FRIEND} gets 0.00000000000099: the token keeps a fee");
     assert_eq!(wanted, [expected]);
 }
