@@ -18,6 +18,7 @@ use super::framed::Framed;
 use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
 use super::policy::{self, Adopted, Change, Followed, Keeper, Pending, Policy, Preset, Word};
+use super::proposal::Intent;
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
 use super::verdict::Verdict;
@@ -31,6 +32,9 @@ use crate::store::{Store, StoreError};
 
 /// Characters kept of one change of a policy.
 const MAX_CHANGE: usize = 200;
+
+/// Why a transfer is looked at that nothing else would ask about.
+const GIVES_AWAY: &str = "it gives something away, and the policy does not say from how many dollars on that needs you";
 
 /// What the pipeline asks before it lets anything pass.
 ///
@@ -299,6 +303,49 @@ impl OperatorRules {
         .await
     }
 
+    /// Records that these holdings of an account are to be sold whole, by the operator's decision: from then on each part
+    /// of it counts as closing the position.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: nothing is planned.
+    pub async fn plan_liquidation(
+        &self,
+        account: Address,
+        holdings: Vec<ledger::TokenKey>,
+        by: &str,
+        now: u64,
+    ) -> Result<(), AcceptError> {
+        let names: Vec<_> = holdings.iter().map(|key| ledger::token_name(*key)).collect();
+        let body = json!({ "account": account, "holdings": names, "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded("liquidation:planned", body, now, move |transaction| {
+            for (chain_id, token) in holdings {
+                ledger::plan_liquidation(transaction, now, chain_id, account, token)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends the plan for one holding, with what there is to say of it.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: it stands on.
+    pub async fn end_liquidation(
+        &self,
+        account: Address,
+        holding: ledger::TokenKey,
+        told: &str,
+        now: u64,
+    ) -> Result<(), AcceptError> {
+        let name = ledger::token_name(holding);
+        let body = json!({ "account": account, "holding": name, "told": SafeText::clean(told, 400) });
+        self.recorded("liquidation:ended", body, now, move |transaction| {
+            let (chain_id, token) = holding;
+            Ok(ledger::end_liquidation(transaction, chain_id, account, token)?)
+        })
+        .await
+    }
+
     async fn recorded<T: Send + 'static>(
         &self,
         kind: &'static str,
@@ -416,7 +463,16 @@ impl Rulebook for OperatorRules {
 
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
         match spent(facts) {
-            Some(spent) => self.policy().consent(framed.proposal().tool.name, spent),
+            Some(spent) => {
+                let (policy, proposal) = (self.policy(), framed.proposal());
+                let needs = policy.consent(proposal.tool.name, spent);
+                // What is given away does not come back: unless the policy says from when on, each is looked at.
+                let own = policy.rules().tools.0.contains_key(proposal.tool.name);
+                match proposal.intent == Intent::Transfer && !own {
+                    true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
+                    false => needs,
+                }
+            }
             // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
             None => ApprovalNeed::Approval { reasons: vec![Reason::Untold] },
         }

@@ -283,7 +283,7 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
         (About::Action(_), true) => "The calls as they would be signed (d goes back)",
         (About::Action(_), false) => "What changes, where it goes, checks",
         (About::Policy(_), _) => "What changes",
-        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellAfterDeath, _) => {
+        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellHoldings, _) => {
             "What it means"
         }
     }

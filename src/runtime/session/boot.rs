@@ -1,7 +1,7 @@
 //! From configuration to everything that stands while a session runs, telling of each step.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tokio::sync::{mpsc, watch};
 
@@ -153,6 +153,7 @@ pub(super) async fn boot(
         step_by_step: options.time.is_some_and(|time| time.step),
         leaving: watch::Sender::new(false),
         running: Arc::new(AtomicU64::new(0)),
+        selling: AtomicBool::new(false),
         phase,
         phase_now,
         brake,

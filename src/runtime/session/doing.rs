@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::asking::Own;
+use super::selling::Cause;
 use super::stage::{Lines, Stage};
 use super::tell;
 use super::watching::Watched;
@@ -288,10 +289,19 @@ impl Stage {
                 let stage = Arc::clone(self);
                 stage.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    stage.sell_all().await;
+                    stage.sell_all(Cause::Death).await;
                     stage.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("what it held is sold, as far as the policy lets it".to_owned())
+            }
+            Own::SellUnderFlatten { .. } => {
+                let stage = Arc::clone(self);
+                stage.running.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    stage.flatten().await;
+                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                });
+                Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
             Own::ResetBreaker { .. } => {
                 let rules = self.rules.as_ref().ok_or("no policy is followed here")?;

@@ -13,27 +13,17 @@ use alloy::primitives::Address;
 use serde_json::json;
 
 use super::asking::Own;
+use super::selling::Cause;
 use super::stage::Stage;
-use crate::base::error::ErrorCode;
 use crate::base::model::{OnDeath, Phase};
 use crate::base::text::SafeText;
-use crate::engine::{Call, Input, Status, ToolResponse, WriteTool};
+use crate::engine::{Call, Input, Status, WriteTool};
 use crate::fabric::{EventKind, GolemThought};
 use crate::golem::memory::Memory;
 use crate::runtime::market::model::Money;
 use crate::safety::audit::{Note, Trail};
 use crate::sandbox::contracts::PERMIT2;
 use crate::tools::trading::token_revoke::{self, TokenRevoke};
-
-/// What holdings are sold for.
-const EXIT: &str = "USDC";
-
-/// How often one holding is offered, and the milliseconds between.
-const SALES: u32 = 5;
-const BETWEEN_SALES: u64 = 15_000;
-
-/// What needs no selling.
-const EXITS: [&str; 5] = ["USDC", "USDT", "DAI", "ETH", "POL"];
 
 /// How long what is on its way at the death is waited for, on each chain.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
@@ -136,13 +126,13 @@ impl Stage {
         self.tell_last(&last_words(revoked, orders_left, allowances));
         match on_death {
             OnDeath::Keep => {}
-            OnDeath::Sell if self.network.money == Money::Play => self.sell_all().await,
+            OnDeath::Sell if self.network.money == Money::Play => self.sell_all(Cause::Death).await,
             // Elsewhere nothing is sold without a decision.
             OnDeath::Ask | OnDeath::Sell => self.own.ask(Own::SellAfterDeath, self.clock.now_millis()),
         }
     }
 
-    fn tell_last(&self, words: &str) {
+    pub(super) fn tell_last(&self, words: &str) {
         let text = SafeText::clean(words, 400);
         self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
     }
@@ -177,56 +167,5 @@ impl Stage {
         let left = self.read_allowances().await;
         let left = left.map(|now| Left { standing: now.rows.len(), silent: now.silent.len() });
         Allowances { taken_back, left }
-    }
-
-    /// Sells one holding. Right after a fall no price is agreed on yet: then again, a few times.
-    async fn sell(&self, params: serde_json::Value) -> ToolResponse {
-        for _ in 1..SALES {
-            let call = Call::new("uniswap_execute_swap", Input::Json(params.clone()));
-            let response = self.operator.call(call).await;
-            let code = response.error.as_ref().map(|error| error.code());
-            let early = matches!(
-                code,
-                Some(
-                    ErrorCode::SafetySlippage
-                        | ErrorCode::SafetyPhaseBlocked
-                        | ErrorCode::SafetySimulationFailed
-                        | ErrorCode::PermitMismatch
-                )
-            );
-            if !early || *self.leaving.borrow() {
-                return response;
-            }
-            let due = self.clock.steady_millis().saturating_add(BETWEEN_SALES);
-            while let Some(left) = due.checked_sub(self.clock.steady_millis()).filter(|left| *left > 0) {
-                self.clock.pause(Duration::from_millis(left)).await;
-            }
-        }
-        self.operator.call(Call::new("uniswap_execute_swap", Input::Json(params))).await
-    }
-
-    /// Sells what is neither a dollar nor the chain's own coin, as far as the policy lets it.
-    pub(super) async fn sell_all(&self) {
-        let mut risky: Vec<(u64, SafeText, SafeText)> = Vec::new();
-        for chain in self.holdings.borrow().iter() {
-            for row in &chain.rows {
-                if !EXITS.contains(&row.symbol.as_str()) && !row.amount.raw().is_zero() {
-                    risky.push((chain.chain_id, chain.chain.clone(), row.symbol.clone()));
-                }
-            }
-        }
-        for (chain_id, chain, symbol) in risky {
-            let params = json!({
-                "token_in": symbol, "token_out": EXIT, "amount": "max", "chain": chain_id.to_string(),
-                "prefer_uniswapx": false,
-            });
-            let response = self.sell(params).await;
-            let told = match response.error {
-                None => format!("Sold all {symbol} on {chain}."),
-                Some(error) => format!("{symbol} on {chain} was not sold: {}", error.message()),
-            };
-            self.tally().remark(&told);
-            self.tell_last(&told);
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -85,6 +85,8 @@ pub(super) struct Stage {
     pub leaving: watch::Sender<bool>,
     /// Calls made by hand that are not answered yet.
     pub running: Arc<AtomicU64>,
+    /// Whether holdings are being sold: by one task at a time.
+    pub selling: AtomicBool,
     pub phase: watch::Sender<Phase>,
     pub phase_now: watch::Receiver<Phase>,
     pub brake: Brake,
@@ -156,6 +158,7 @@ impl Stage {
         let mut watched = super::watching::Watched::new(&stage);
         let life = if options.watch { None } else { Some(tokio::spawn(actor.live(seat))) };
         tasks.spawn(super::dying::follow(Arc::clone(&stage), stage.on_death));
+        tasks.spawn(super::selling::follow(Arc::clone(&stage)));
         match (simulated, options.time) {
             (Some(clock), Some(time)) => drop(tasks.spawn(super::time::conduct(Arc::clone(&stage), clock, time))),
             _ => drop(tasks.spawn(super::cues::follow(Arc::clone(&stage)))),

@@ -97,6 +97,8 @@ struct Case {
     breaker: u8,
     high_water: u64,
     ledger: bool,
+    /// Whether what is sold is in a recorded liquidation plan.
+    planned: bool,
     // The action.
     phase: Phase,
     stop: Option<StopLevel>,
@@ -182,6 +184,7 @@ impl Case {
             breaker: random.random_range(0..6),
             high_water: random.random_range(0..1_200),
             ledger: mostly(random, 0.97),
+            planned: mostly(random, 0.3),
             phase: *Phase::ALL.choose(random).unwrap(),
             stop: random.random_bool(0.3).then(|| *StopLevel::ALL.choose(random).unwrap()),
             class: *ActionClass::ALL.choose(random).unwrap(),
@@ -386,6 +389,7 @@ impl Case {
                 _ => Breaker::Closed { failures: 1 },
             },
             high_water: micros(self.high_water),
+            liquidating: self.planned.then_some(TokenId::Erc20(LISTED)).into_iter().collect(),
         }
     }
 
@@ -417,7 +421,10 @@ impl Case {
         block(Check::Halt, rung && !self.takes_back);
 
         // The matrix, as how many of the five phases let a class pass.
+        let part = self.planned && self.ledger && self.reduce_only && self.sold_percent > 0;
         let phases = match self.class {
+            // A part of a plan closes.
+            ActionClass::DecreasePosition if part => 5,
             ActionClass::NewPosition | ActionClass::IncreasePosition => 2,
             ActionClass::Rebalance => 3,
             ActionClass::DecreasePosition => 4,

@@ -14,6 +14,7 @@
 
 mod breaker;
 mod caps;
+mod liquidation;
 mod micros;
 mod tables;
 #[cfg(test)]
@@ -30,6 +31,7 @@ use crate::store::StoreError;
 
 pub(crate) use caps::percent;
 pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
+pub use liquidation::{end_liquidation, plan_liquidation};
 pub use micros::{Micros, TooMuch, sum};
 pub use tables::MIGRATIONS;
 pub(crate) use usage::clock;

@@ -7,7 +7,7 @@ use crate::store::Migrations;
 /// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
 /// in logs that only grow, each row with the running total, so that a window costs two look-ups
 /// however much it holds.
-pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST] };
+pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS] };
 
 const FIRST: &str = "
     CREATE TABLE ledger_clock (
@@ -86,5 +86,15 @@ const FIRST: &str = "
         micros INTEGER NOT NULL CHECK (micros >= 0),
         at INTEGER NOT NULL,
         PRIMARY KEY (chain_id, account)
+    ) STRICT, WITHOUT ROWID;
+";
+
+const LIQUIDATIONS: &str = "
+    CREATE TABLE ledger_liquidation (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        token TEXT NOT NULL,
+        planned_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, account, token)
     ) STRICT, WITHOUT ROWID;
 ";

@@ -1,12 +1,13 @@
 //! What has been used of the limits, read in one go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
 use super::caps::{Span, TokenKey};
+use super::liquidation::liquidating;
 use super::micros::Micros;
 use crate::chain::token::TokenId;
 
@@ -31,6 +32,8 @@ pub struct Usage {
     pub breaker: Breaker,
     /// The most the account was worth.
     pub high_water: Micros,
+    /// What the account is to sell whole on this chain, by a recorded plan.
+    pub liquidating: BTreeSet<TokenId>,
 }
 
 /// One window's spending.
@@ -166,6 +169,7 @@ pub fn usage<'a>(
         last_trade: last.map(time).transpose()?,
         breaker: super::breaker::state(connection, now, cool_off)?,
         high_water: high_water.map(Micros::from_sql).transpose()?.unwrap_or_default(),
+        liquidating: liquidating(connection, chain_id, account)?,
     })
 }
 

@@ -93,6 +93,7 @@ impl Pipeline {
             permit2: ground.network().book.contract(Contract::Permit2),
             wrapped: ground.network().book.contract(Contract::WrappedNative),
             stables: ground.stables(),
+            producer: Some(fork.next_block().coinbase),
             promised: self.promised(framed)?,
             known: self.known(ground, framed)?,
         };

@@ -421,8 +421,13 @@ impl Judge<'_> {
         // Who settles an order has it for as long as that takes; its code is known.
         let settler = self.framed.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && Some(**one) != settler) {
-            let gets =
-                given.iter().any(|token| self.moved(*token, *one).is_some_and(|moved| moved.after > moved.before));
+            let gets = given.iter().any(|token| {
+                let gain =
+                    self.moved(*token, *one).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+                // Who makes the block has the tips, and nobody gives them as a gift.
+                let tips = *token == TokenId::Native && self.around.producer == Some(*one) && gain <= self.gas_cost();
+                !gain.is_zero() && !tips
+            });
             if gets {
                 faults.push(Fault::new("recipient", "only the named recipients get anything", one));
             }

@@ -17,7 +17,8 @@ use crate::chain::token::TokenId;
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use crate::tools::allowances::{self, APPROVAL_GAS, CHECKS, Sent, approve, invalid};
+use crate::tools::allowances::{self, APPROVAL_GAS, approve};
+use crate::tools::shared::{CHECKS, Sent, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenRevoke>();

@@ -25,10 +25,12 @@ use crate::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
 };
 use crate::safety::typed::TypedMessage;
-use crate::tools::allowances::{self, approve, explorer_url};
+use crate::tools::allowances::{self, approve};
+use crate::tools::auction::{self, Wish};
 use crate::tools::orders::{card, way};
+use crate::tools::route::{impact_of, impact_reached, pools_of};
+use crate::tools::shared::explorer_url;
 use crate::tools::swap_ask::{Found, SwapAsk, price_between};
-use crate::tools::trading::uniswap_submit_uniswapx_order::{self as submit, Wish};
 use crate::uniswap::pool::Exact;
 use crate::uniswap::quote::OwnCall;
 use crate::uniswap::ratio::Ratio;
@@ -114,7 +116,7 @@ pub struct Plan {
     /// Who gave the quote, and how it compares.
     source: Value,
     /// The order, where it goes by an auction.
-    auction: Option<submit::Plan>,
+    auction: Option<auction::Plan>,
 }
 
 /// See [`TOOL_DEF`].
@@ -223,11 +225,11 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             token_out: &params.token_out,
             amount: &params.amount,
             chain: &params.chain,
-            starts_in: submit::STARTS_IN.min(params.deadline / 2),
+            starts_in: auction::STARTS_IN.min(params.deadline / 2),
             ends_in: params.deadline,
             slippage,
         };
-        let (proposal, auction) = submit::order(context, &wish).await?;
+        let (proposal, placed) = auction::order(context, &wish).await?;
         let prepared = Plan {
             token_in: ask.token_in.clone(),
             token_out: ask.token_out.clone(),
@@ -236,7 +238,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             prefer_uniswapx: true,
             why: way.why,
             source: found.source(world),
-            auction: Some(auction),
+            auction: Some(placed),
         };
         return Ok((proposal, prepared));
     }
@@ -445,32 +447,6 @@ fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
     }
 }
 
-/// The impact in whole basis points, rounded up.
-pub(super) fn impact_of(route: &Route) -> BasisPoints {
-    whole_points(&route.price_impact).1
-}
-
-/// The impact in whole basis points, rounded down.
-pub(super) fn impact_reached(route: &Route) -> BasisPoints {
-    whole_points(&route.price_impact).0
-}
-
-/// A part of one in whole basis points, rounded down and up; what is more than one is one.
-fn whole_points(part: &Ratio) -> (BasisPoints, BasisPoints) {
-    let at = |points: u32| Ratio::of(U256::from(points), U256::from(10_000));
-    let up = (1..10_000).find(|points| at(*points).is_some_and(|bound| *part <= bound)).unwrap_or(10_000);
-    let down = if at(up).is_some_and(|bound| *part >= bound) { up } else { up.saturating_sub(1) };
-    let of = |points| BasisPoints::new(points).unwrap_or(BasisPoints::ZERO);
-    (of(down), of(up))
-}
-
-pub(super) fn pools_of(route: &Route) -> Vec<Address> {
-    let mut pools: Vec<Address> = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
-    pools.sort_unstable();
-    pools.dedup();
-    pools
-}
-
 /// What came of it, as far as it is known: by the chain's balances where it is in a block, else by the last
 /// simulation.
 fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
@@ -566,17 +542,6 @@ pub(super) fn shortfall(expected: U256, received: U256) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_impact_is_told_from_both_sides() {
-        let told = |millionths: u64| {
-            let (down, up) = whole_points(&Ratio::of(U256::from(millionths), U256::from(1_000_000)).unwrap());
-            (down.get(), up.get())
-        };
-        // A hundred millionths are a basis point.
-        assert_eq!([told(9_999), told(10_000), told(10_001)], [(99, 100), (100, 100), (100, 101)]);
-        assert_eq!([told(1), told(999_999), told(1_000_000)], [(0, 1), (9_999, 10_000), (10_000, 10_000)]);
-    }
 
     #[test]
     fn a_shortfall_is_rounded_towards_the_worse() {
