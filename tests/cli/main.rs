@@ -11,6 +11,9 @@ mod devnet;
 #[path = "../support/devnet.rs"]
 mod devnet_process;
 mod doctor;
+mod documents;
+#[cfg(unix)]
+mod funds;
 mod golem;
 mod halt;
 #[cfg(unix)]
