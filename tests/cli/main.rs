@@ -1,6 +1,8 @@
 //! The real binary, driven as a shell drives it.
 
 #[cfg(unix)]
+mod bad_tokens;
+#[cfg(unix)]
 mod call;
 mod config;
 #[cfg(unix)]
@@ -21,13 +23,20 @@ mod hands;
 #[cfg(unix)]
 mod keys;
 #[cfg(unix)]
+#[path = "../support/liar.rs"]
+mod liar;
+#[cfg(unix)]
 mod permits;
 mod policy;
 #[cfg(unix)]
 mod quotes;
+#[cfg(unix)]
+mod rare;
 mod schemas;
 mod tools;
 mod usage;
+#[cfg(unix)]
+mod waits;
 #[cfg(unix)]
 mod writes;
 

@@ -1,13 +1,10 @@
 //! Quotes from elsewhere, as a Bardo in another process gets them: the devnet's services with the Trading API's shapes,
 //! and a liar in front of them. What is refused has signed nothing.
 
-#[path = "../support/liar.rs"]
-mod liar;
-
 use serde_json::{Value, json};
 
-use self::liar::{Liar, Lie, with_body};
 use crate::devnet::{Running, start};
+use crate::liar::{Liar, Lie, with_body};
 use crate::{bardo, run};
 
 const KEY: &str = "key-secret-41";

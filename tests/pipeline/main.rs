@@ -32,6 +32,7 @@ mod endpoints;
 mod engine;
 mod forged;
 mod frames;
+mod funds;
 mod gates;
 mod guardian;
 mod operator;
@@ -43,6 +44,7 @@ mod proxy;
 mod recovery;
 mod refusals;
 mod reorgs;
+mod rules;
 mod stops;
 #[path = "../support/anvil.rs"]
 mod support;
