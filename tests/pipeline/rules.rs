@@ -73,8 +73,8 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     // Taking back is never held up.
     let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
     world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(7) }).await;
-    let back = world.approve(Purpose::Main, permit2, U256::ZERO);
-    let preview = ruled.pipeline.preview(world.proposal(Intent::Revoke, vec![back]), world.wallet.clone(), ASKED).await;
+    let back = Proposal { intent: Intent::Revoke, ..world.approval(0) };
+    let preview = ruled.pipeline.preview(back, world.wallet.clone(), ASKED).await;
     let committed = ruled.pipeline.commit(preview.unwrap().permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
@@ -121,8 +121,9 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
     let known = address!("0x5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e5e02");
     for (asks, named) in [(true, false), (false, false), (true, true)] {
         let mut policy = format!("approve_first_seen = {asks}\n");
-        if named {
-            policy.push_str(&format!("allowed_recipients = [\"{known}\"]\n"));
+        match named {
+            true => policy.push_str(&format!("allowed_recipients = [\"{known}\"]\n")),
+            false => policy.push_str("allowed_recipients = \"all\"\n"),
         }
         let ruled = Ruled::over(World::new(2).await, &policy);
         let world = &ruled.world;

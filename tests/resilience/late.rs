@@ -30,7 +30,7 @@ async fn connect(url: &str) -> ChainClient {
     let rules = ConnectRules { limits, ..ConnectRules::default() };
     // A machine that does much else may miss even the first answers.
     for _ in 0..20 {
-        if let Ok(client) = ChainClient::connect(&plan, rules.clone(), Arc::new(SystemClock)).await {
+        if let Ok(client) = ChainClient::connect(&plan, rules, Arc::new(SystemClock)).await {
             return client;
         }
     }

@@ -168,6 +168,14 @@ async fn stale(client: &Client, target: &str, question: &Value, blocks: u64) -> 
             *parameter = json!(format!("{head:#x}"));
         }
     }
+    // A state of which it has not heard it cannot tell.
+    let tag = question["params"].as_array().and_then(|all| all.last()).and_then(number);
+    let of_state =
+        matches!(question["method"].as_str(), Some("eth_getTransactionCount" | "eth_call" | "eth_getBalance"));
+    if of_state && tag.is_some_and(|tag| tag > head) {
+        let error = json!({ "code": -32_000, "message": "header not found" });
+        return json!({ "jsonrpc": "2.0", "id": question["id"], "error": error }).to_string();
+    }
     let mut answer: Value = serde_json::from_str(&forward(client, target, &question).await).unwrap();
     if question["method"] == "eth_blockNumber" {
         answer["result"] = json!(format!("{head:#x}"));

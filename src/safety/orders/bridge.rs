@@ -49,7 +49,7 @@ impl Orders {
         let there = u64::try_from(intent.data.destinationChainId)
             .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
         let destination = self.chain(there)?;
-        let standing = standing(&chain.client, &destination.client, record, intent).await?;
+        let standing = standing([&chain.client, &destination.client], record, intent, self.inner.confirmations).await?;
         let mut remarks: Vec<String> = Vec::new();
         if !remark.is_empty() {
             remarks.push(remark.to_owned());
@@ -74,12 +74,13 @@ impl Orders {
 }
 
 async fn standing(
-    origin: &ChainClient,
-    destination: &ChainClient,
+    [origin, destination]: [&ChainClient; 2],
     record: &Record,
     intent: &Intent,
+    confirmations: Option<u64>,
 ) -> Result<Standing, OrderError> {
-    let (here, there) = futures::try_join!(Depth::of(origin), Depth::of(destination))?;
+    let depth = |client| Depth::of(client, confirmations);
+    let (here, there) = futures::try_join!(depth(origin), depth(destination))?;
     let (here, there) = (here.deep, there.deep);
     let id = record.hash;
     let at = BlockId::hash(here.hash);
