@@ -111,6 +111,10 @@ async fn delivery(
 ) -> Result<Option<Delivery>, OrderError> {
     let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else { return Ok(None) };
     let from = record.figures.arrival_from_block.unwrap_or_default();
+    // The block that stays is older than the order: nothing can have been delivered by then.
+    if head < from {
+        return Ok(None);
+    }
     let filter = Filter::new().address(settler).from_block(from).to_block(head);
     let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
     let logs = destination.provider().get_logs(&filter).await.map_err(ProviderError::from)?;
