@@ -36,6 +36,7 @@ mod funds;
 mod gates;
 mod guardian;
 mod operator;
+mod order_permits;
 mod orders;
 mod properties;
 #[allow(dead_code)] // Not all that it can do is needed here.
