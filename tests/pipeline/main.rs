@@ -33,9 +33,11 @@ mod endpoints;
 mod engine;
 mod forged;
 mod frames;
+mod funds;
 mod gates;
 mod guardian;
 mod operator;
+mod order_permits;
 mod orders;
 mod properties;
 #[allow(dead_code)] // Not all that it can do is needed here.
@@ -45,6 +47,7 @@ mod recovery;
 mod refusals;
 mod reorgs;
 mod sends;
+mod rules;
 mod stops;
 #[path = "../support/anvil.rs"]
 mod support;

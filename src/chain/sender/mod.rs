@@ -13,7 +13,7 @@
 //! | `record` | signed bytes and their state on disk |
 //! | `fault` | what a refusal means: one class, one treatment |
 //! | `send`, `relay` | to the endpoints, or to a private relay alone |
-//! | `watch` | receipts, confirmations, and nonces that others have used |
+//! | `watch`, `spent` | receipts, confirmations, and nonces that others have used |
 
 mod fault;
 mod fees;
@@ -21,6 +21,7 @@ mod lane;
 mod record;
 mod relay;
 mod send;
+mod spent;
 mod state;
 mod watch;
 

@@ -73,11 +73,11 @@ impl Sender {
             return Ok(Standing { record: self.record(hash)?, mined: Some(mined), settled, relay: None, resent: None });
         }
         let taken = match self.nonce_is_spent(account, nonce).await? {
-            false => false,
+            None => false,
             // The nonce was read after the receipts: it may be one of ours that came in between.
-            true => match self.find(&all, account).await? {
+            Some(by) => match self.find(&all, account).await? {
                 Some(_) => return Box::pin(self.look(hash)).await,
-                None => true,
+                None => self.spent_by_another(&all, account, nonce, by).await?,
             },
         };
         self.write_absent(chain_id, account, nonce, taken).await?;
@@ -189,18 +189,18 @@ impl Sender {
         Ok(None)
     }
 
-    /// Whether the account's nonce is past `nonce`, by a block as deep as a final one has to be.
-    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<bool, SenderError> {
+    /// A block as deep as a final one has to be, in which the account's nonce is past `nonce`; nothing where it is not.
+    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<Option<u64>, SenderError> {
         let provider = self.0.client.provider();
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
-        let above = self.0.rules.confirmations.saturating_sub(1);
-        if latest <= nonce || above == 0 {
-            return Ok(latest > nonce);
+        if latest <= nonce {
+            return Ok(None);
         }
+        let above = self.0.rules.confirmations.saturating_sub(1);
         let head = provider.get_block_number().await.map_err(ProviderError::from)?;
-        let Some(deep) = head.checked_sub(above) else { return Ok(false) };
+        let Some(deep) = head.checked_sub(above) else { return Ok(None) };
         let then = provider.get_transaction_count(account).number(deep).await.map_err(ProviderError::from)?;
-        Ok(then > nonce)
+        Ok((then > nonce).then_some(deep))
     }
 
     async fn write_mined(

@@ -96,6 +96,8 @@ struct Inner {
     rules: Arc<dyn Rulebook>,
     clock: Arc<dyn Clock>,
     fabric: Fabric,
+    /// How deep an end must lie; nothing where the chain's kind says it.
+    confirmations: Option<u64>,
     /// What was told last of each order, so that nothing is told twice.
     told: Mutex<BTreeMap<B256, String>>,
     /// What its service said last of each order, and when that was, in milliseconds since the Unix epoch.
@@ -202,6 +204,15 @@ pub(super) enum Ending {
 impl Orders {
     /// Orders on these chains.
     pub fn new(config: OrdersConfig) -> Self {
+        Self::of(config, None)
+    }
+
+    /// The same where an end counts only once so many blocks lie on it, its own included, whatever the chain's kind.
+    pub fn at_depth(config: OrdersConfig, confirmations: u64) -> Self {
+        Self::of(config, Some(confirmations))
+    }
+
+    fn of(config: OrdersConfig, confirmations: Option<u64>) -> Self {
         let OrdersConfig { chains, store, rules, clock, fabric } = config;
         Self {
             inner: Arc::new(Inner {
@@ -210,6 +221,7 @@ impl Orders {
                 rules,
                 clock,
                 fabric,
+                confirmations,
                 told: Mutex::default(),
                 heard: Mutex::default(),
             }),

@@ -96,6 +96,8 @@ pub struct Output {
     estimated_output: String,
     /// What fillers offer, the best first.
     filler_bids: Vec<FillerBid>,
+    /// How many of them offer.
+    filler_count: usize,
 }
 
 /// What is remembered of preparing.
@@ -118,7 +120,10 @@ impl WriteTool for SubmitCrossChainIntent {
         description: "Signs an ERC-7683 order: a token leaves the source chain, and another one arrives on the destination \
                       chain from the filler who wins it. The destination's health is looked at first. The money is locked \
                       in a known contract until it is delivered; what nobody delivers in time comes back by intent_refund. \
-                      Delivery is confirmed by the balance over there.",
+                      Delivery is confirmed by the balance over there. Custody: under delegation the session account signs \
+                      over its own capped balance, and the origin settler must be among its allowed targets; the filler \
+                      pays the gas. An embedded wallet and a local key sign themselves and are held to the policy's \
+                      source chains and spending limits off chain.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -145,7 +150,7 @@ impl WriteTool for SubmitCrossChainIntent {
         action_class: ActionClass::ClosePosition,
         checks: CHECKS,
         event_params: &["token_in", "token_out", "amount", "source_chain", "destination_chain"],
-        summary_fields: &["intent_id", "status", "filler_bids"],
+        summary_fields: &["intent_id", "status", "filler_count"],
         card: Some(CardKind::CrossChain),
     };
     type Params = Params;
@@ -382,6 +387,7 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
         destination_chain: plan.destination,
         estimated_output: plan.estimated.to_string(),
         filler_bids: bids.collect(),
+        filler_count: plan.bids.len(),
     };
     let hints = json!({"min_output": plan.least.to_string(), "intent": told});
     Ok(Reply::new(output, explanation).hint(hints))
