@@ -19,6 +19,7 @@
 //! | concurrent swaps use up each other's allowance | `swap::of_two_swaps_at_once_neither_takes_the_others_allowance`, `resilience processes` |
 //! | arguments change after their approval | `properties::a_permit_serves_for_nothing_else`, `properties::a_permit_that_was_rewritten_does_not_serve`, `refusals::an_account_that_signs_something_else_gets_nothing_sent` |
 
+mod ahead;
 mod anvil;
 mod audit;
 mod bridges;
@@ -26,6 +27,7 @@ mod cage;
 mod calldata;
 mod consent;
 mod crowd;
+mod delays;
 mod delegated;
 mod endpoints;
 #[path = "../support/engine.rs"]
