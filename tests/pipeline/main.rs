@@ -36,8 +36,11 @@ mod forged;
 mod frames;
 mod gates;
 mod guardian;
+mod late;
+mod led;
 mod operator;
 mod orders;
+mod positions;
 mod properties;
 #[allow(dead_code)] // Not all that it can do is needed here.
 #[path = "../sending/proxy.rs"]
