@@ -3,17 +3,51 @@
 use std::sync::Arc;
 
 use alloy::eips::BlockId;
-use alloy::primitives::{B256, U256};
+use alloy::primitives::{B256, Bytes, U256};
 use alloy::providers::Provider as _;
+use alloy::providers::bindings::IMulticall3;
+use alloy::sol_types::{SolCall as _, SolValue as _};
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::server;
-use bardo::chain::network::ChainPlan;
+use bardo::chain::network::{ChainPlan, Contract};
+use bardo::chain::price::PriceChain;
 use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
+use bardo::safety::cage;
+use bardo::safety::ground::Ground;
 use serde_json::{Value, json};
 
 use crate::proxy::{Fate, Proxy};
 use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_word_gives_and_takes_no_rules() {
+    let world = World::new(0).await;
+    let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
+    // As Multicall3 answers the first four questions: there are no rules, whatever the rest is.
+    let nothing = IMulticall3::Result { success: true, returnData: Bytes::from(U256::ZERO.abi_encode()) };
+    let lie = json!(Bytes::from(IMulticall3::aggregate3Call::abi_encode_returns(&vec![nothing; 4])));
+    let told = move |method: &str, _| if method == "eth_call" { Fate::Claim(lie.clone()) } else { Fate::Pass };
+    let liar = Proxy::start(served.url(), told).await;
+    let network = world.client.network();
+    assert!(network.book.contract(Contract::PolicyCage).is_some());
+    let latest = world.client.provider().get_block(BlockId::latest()).await.unwrap().unwrap();
+    let read = async |urls: &[&str]| {
+        let plan = ChainPlan {
+            name: network.name.clone(),
+            network: Some(network.clone()),
+            chain_id: Some(network.chain_id),
+            endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+        };
+        let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+        let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
+        let ground = Ground::new(client, prices, "10000".parse().unwrap());
+        cage::read(&ground, world.account(), BlockId::hash(latest.header.hash), latest.header.timestamp).await
+    };
+    assert_eq!(read(&[&liar.url]).await.unwrap(), None);
+    assert!(read(&[&liar.url, &served.url()]).await.is_err(), "one endpoint alone says that there are none");
+    assert_eq!(read(&[&served.url(), &served.url()]).await.unwrap(), None, "they agree");
+}
 
 /// What the liar says when it is asked this; nothing of it is so.
 fn lie(method: &str) -> Option<Value> {
