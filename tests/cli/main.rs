@@ -23,11 +23,11 @@ mod halt;
 mod hands;
 #[cfg(unix)]
 mod keys;
+#[path = "../support/liar.rs"]
+mod liar;
 #[cfg(unix)]
 #[path = "../support/outside.rs"]
 mod outside;
-#[path = "../support/liar.rs"]
-mod liar;
 #[cfg(unix)]
 mod permits;
 mod policy;

@@ -177,6 +177,18 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
 fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
+    // What an order that is open would be filled by.
+    let given = format!("ethereum={}", devnet.url());
+    let params = r#"{"token":"WETH","amount":"0.25","chain":"ethereum"}"#;
+    let ran = run(&mut home.command(&["--rpc", &given, "call", "--approve", "always", "token_approve", params]));
+    assert_eq!(ran.status(), "success", "{ran:?}");
+    let allowed = || {
+        // allowance(owner, spender), by the token's own word
+        let data = format!("0xdd62ed3e{:0>64}{:0>64}", hex::encode(key().address()), hex::encode(PERMIT2));
+        devnet.ask("eth_call", json!([{ "to": devnet.token("WETH"), "data": data }, "latest"]))
+    };
+    let stands = allowed();
+    assert_eq!(stands, format!("{:#066x}", U256::from(250_000_000_000_000_000_u64)));
     let nonce = devnet.nonce();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let sender = runtime.block_on(async {
@@ -200,6 +212,7 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     let (code, text) = answered(&home, &devnet, "send");
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&format!("nonce {nonce}")), "{text}");
+    assert_eq!(allowed(), stands, "an order that is open can still be filled");
     // Now what waited gets its turn.
     let standing = runtime.block_on(async {
         sender.resend(late).await.unwrap();

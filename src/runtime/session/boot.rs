@@ -123,6 +123,11 @@ pub(super) async fn boot(
             acting: acting.clone(),
         })
     };
+    let (shared, led_by_program) = (Shared::new(ledger.store.clone()), Choice::is_program(&config.golem));
+    if led_by_program {
+        // Before the program runs: from then on no yes of its own is heard anywhere.
+        shared.lead().await.map_err(|error| error.to_string())?;
+    }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {
         golem: executor(&options.golem_id, &reach, &golems),
@@ -160,8 +165,8 @@ pub(super) async fn boot(
         fabric,
         world,
         sandbox,
-        led_by_program: Choice::is_program(&config.golem),
-        shared: Shared::new(ledger.store.clone()),
+        led_by_program,
+        shared,
         ledger,
         network,
         clock,

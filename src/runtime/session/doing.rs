@@ -233,15 +233,9 @@ impl Stage {
         }
     }
 
-    /// Why an answer of this kind counts only where the question is asked. A program that leads here runs as the operator's
-    /// user and can write to the ledger: what lets something through could be its own word. A refusal is heard from
-    /// anywhere.
+    /// Why an answer of this kind counts only where the question is asked.
     pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
-        let lets_through = match kind {
-            AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
-            AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
-        };
-        (self.led_by_program && lets_through).then_some("a program leads there: say yes in the console that asks")
+        answering::only_here(|| self.led_by_program || self.shared.is_led(), kind)
     }
 
     async fn answer_policy(&self, hash: alloy::primitives::B256, answer: &OperatorAnswer) -> Result<String, String> {

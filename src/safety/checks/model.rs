@@ -91,6 +91,8 @@ struct Case {
     // The standing.
     spent: [u64; 3],
     token_spent: u64,
+    token_moved: u64,
+    coming: u64,
     trades: u32,
     calls: u32,
     last_trade_ago: Option<u64>,
@@ -178,6 +180,8 @@ impl Case {
                 [hour, day, day + random.random_range(0..900)]
             },
             token_spent: random.random_range(0..250),
+            token_moved: random.random_range(0..150),
+            coming: if mostly(random, 0.5) { random.random_range(0..120) } else { 0 },
             trades: random.random_range(0..8),
             calls: random.random_range(0..8),
             last_trade_ago: random.random_bool(0.7).then(|| random.random_range(0..400)),
@@ -340,7 +344,12 @@ impl Case {
             present: None,
         });
         let portfolio = self.equity.map(|equity| Portfolio {
-            holdings: vec![Holding { token: bought.clone(), amount: U256::from(1), value: usd(self.held) }],
+            holdings: vec![Holding {
+                token: bought.clone(),
+                amount: U256::from(1),
+                value: usd(self.held / 2),
+                highest: usd(self.held),
+            }],
             equity: usd(equity),
             unpriced: vec![],
         });
@@ -378,6 +387,8 @@ impl Case {
             now: NOW,
             windows: self.spent.map(window),
             tokens: BTreeMap::from([((31_337, TokenId::Erc20(LISTED)), micros(self.token_spent))]),
+            moved: BTreeMap::from([((31_337, TokenId::Erc20(LISTED)), micros(self.token_moved))]),
+            coming: BTreeMap::from([((31_337, TokenId::Erc20(OTHER)), micros(self.coming))]),
             trades_hour: self.trades,
             trade_frees_at: Some(NOW + HOUR),
             calls_minute: self.calls,
@@ -434,7 +445,7 @@ impl Case {
         let exits_only = phase >= 2 && !self.reduce_only && self.class != ActionClass::ReadOnly;
         // A hundred units were held. What went out within the day counts to the position: ten units are worth `out`.
         let gone = match (self.out, self.ledger) {
-            (Some(out), true) if out > 0 => 10 * self.token_spent / out,
+            (Some(out), true) if out > 0 => 10 * self.token_moved / out,
             _ => 0,
         };
         let too_much = (phase == 2 || phase == 3) && sells && self.sold_percent * 100 > (100 + gone) * 25;
@@ -491,7 +502,7 @@ impl Case {
                 let position = !adds
                     || self.position.is_none()
                     || !self.recipient_is_me
-                    || equity.is_some() && within(self.position, self.held + out);
+                    || equity.is_some() && within(self.position, self.held + self.coming + out);
                 let gas = within(self.gas_most, self.gas) && within(self.gwei_most, self.gwei);
                 let allowances = within(self.allowance_most, self.left_over)
                     && (self.allowance != 2 || self.unlimited_allowed)

@@ -109,11 +109,12 @@ fn is_part_of_a_plan(facts: &Facts, standing: &Standing<'_>, class: ActionClass)
         && sold.all(|one| usage.liquidating.contains(&one.token))
 }
 
-/// How much of a token has gone out within a day by the ledger, in raw units at the price of now, rounded down. What
-/// cannot be told is nothing: then a share is one of what is left.
+/// How much of a token has gone out within a day by the ledger, in raw units at the price of now, rounded down. What was
+/// only allowed, begun or offered in vain has not gone out. What cannot be told is nothing: then a share is one of what is
+/// left.
 fn gone(facts: &Facts, standing: &Standing<'_>, chain_id: u64, token: TokenId) -> U256 {
     let (Ok(usage), Ok(values)) = (standing.usage, &facts.values) else { return U256::ZERO };
-    let spent = usage.tokens.get(&(chain_id, token)).copied().unwrap_or_default();
+    let spent = usage.moved.get(&(chain_id, token)).copied().unwrap_or_default();
     let valued = values.outflows.iter().find(|one| one.token.id == token);
     let worth = valued.and_then(|one| Some((one.amount, Micros::of(one.usd, Rounding::Up).ok()?)));
     let Some((amount, worth)) = worth.filter(|(_, worth)| *worth != Micros::ZERO) else { return U256::ZERO };

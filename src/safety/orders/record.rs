@@ -366,6 +366,27 @@ pub(crate) fn promised(
     Ok(promised)
 }
 
+/// What was given for what live orders are still to bring an account on a chain, by what they bring. An order on another
+/// chain may bring something here.
+pub(crate) fn coming(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+) -> Result<BTreeMap<Address, Usd>, StoreError> {
+    let mut coming: BTreeMap<Address, Usd> = BTreeMap::new();
+    for one in live(connection)?.into_iter().filter(|one| one.account == account) {
+        let Some(pair) = Pair::of(&one.message).filter(|pair| pair.destination.unwrap_or(one.chain_id) == chain_id)
+        else {
+            continue;
+        };
+        for token in pair.wanted {
+            let sum = coming.entry(token).or_insert(Usd::ZERO);
+            *sum = sum.checked_add(one.spent).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        }
+    }
+    Ok(coming)
+}
+
 /// The order that was signed for this call.
 pub(crate) fn of_call(connection: &Connection, call_id: CallId) -> Result<Option<Record>, StoreError> {
     let row = connection

@@ -7,7 +7,7 @@ use super::uniswap_execute_swap::shortfall;
 use crate::base::units::TokenAmount;
 use crate::chain::network::Network;
 use crate::fabric::{Asset, OrderUpdate};
-use crate::tools::allowances::explorer_url;
+use crate::tools::shared::explorer_url;
 use crate::tools::swap_ask::price_between;
 
 /// Writes into the data of an answer what the order's fill has moved. An order that was not filled has moved nothing,
