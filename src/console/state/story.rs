@@ -1,11 +1,14 @@
 //! The whole story of a call: what was asked, every check, what was simulated, decided, signed, and whether the chain
 //! agrees; with its entries on the trail.
 
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
 use crate::base::id::CallId;
 use crate::console::keymap::Action;
+use crate::console::widgets::plain::tool_word;
 use crate::runtime::handle::Found;
 
 /// The story of one call.
@@ -59,30 +62,40 @@ impl Story {
     }
 }
 
-/// What a call is, in a few words: its parameters where they are a trade's.
+/// What a call is about, in a few words: what is traded, and on which chains; a token; what is read. Never its kind,
+/// which is [`word`]'s.
 pub fn title(call: &CallSeen) -> String {
     let params = call.start.as_ref().map(|start| start.params.value());
     let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
-    match (text("amount"), text("token_in"), text("token_out")) {
-        (Some(amount), Some(from), Some(to)) => format!("{amount} {from} → {to}"),
-        _ => match text("token") {
-            Some(token) => format!("{} {token}", word(call.tool())),
-            None => word(call.tool()).to_owned(),
-        },
+    let ends = text("source_chain").zip(text("destination_chain"));
+    match (text("amount"), text("token_in"), text("token_out"), ends) {
+        (Some(amount), Some(from), to, Some((source, destination))) => {
+            let got = to.filter(|to| *to != from).map(|to| format!(" as {to}")).unwrap_or_default();
+            format!("{amount} {from} {source} → {destination}{got}")
+        }
+        (Some(amount), Some(from), Some(to), None) => format!("{amount} {from} → {to}"),
+        _ => text("token").or_else(|| text("chain")).unwrap_or_default().to_owned(),
     }
 }
 
+/// A call in a line: its kind, and what it is about.
+pub fn named(call: &CallSeen) -> String {
+    format!("{} {}", word(call.tool()), title(call)).trim_end().to_owned()
+}
+
 /// A tool's name as people call it.
-pub fn word(tool: &str) -> &str {
-    match tool {
+pub fn word(tool: &str) -> Cow<'static, str> {
+    Cow::Borrowed(match tool {
         "uniswap_get_quote" => "Quote",
         "uniswap_execute_swap" => "Swap",
         "uniswap_check_allowance" => "Allowance",
         "token_approve" => "Approve",
         "token_revoke" => "Revoke",
         "uniswap_submit_uniswapx_order" => "Auction",
-        "uniswap_execute_cross_chain_intent" => "Bridge",
+        "uniswapx_cancel_order" => "Cancel",
+        "uniswap_submit_cross_chain_intent" => "Bridge",
+        "intent_refund" => "Refund",
         "" => "Call",
-        other => other,
-    }
+        other => return Cow::Owned(tool_word(other)),
+    })
 }

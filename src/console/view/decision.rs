@@ -69,8 +69,10 @@ fn layout(state: &State, decision: &Decision, area: Rect) -> Option<Layout> {
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
     let columns = usize::from(width).saturating_sub(4);
     let mut head = wrapped(head(state, question, decision), columns);
-    let mut middle_rows =
-        wrapped(if decision.raw { raw(question) } else { body(question, decision, columns) }, columns);
+    let mut middle_rows = wrapped(
+        if decision.raw { raw(question) } else { body(question, decision, columns, state.known().moment()) },
+        columns,
+    );
     let foot = wrapped(foot(state, question, decision, columns), columns);
     // Where all of it fits, the rule above the body is its first heading.
     let fits = head.len() + middle_rows.len() + foot.len() + 3 <= usize::from(area.height);
@@ -263,6 +265,11 @@ fn head(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
                     .end(note, Role::TextDim),
             );
         }
+    }
+    let before = question.call_id.and_then(|call| state.feed.call(call)).and_then(|call| call.before.as_ref());
+    if let Some(before) = before {
+        let told = format!("{} (no longer to be had)", readable(before.as_str(), PLACES));
+        rows.push(Row::new("Before         ", Role::TextDim).then(told, Role::StateCare).kept());
     }
     for changed in &decision.changed {
         rows.push(

@@ -50,16 +50,16 @@ fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
         Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
         Layer::Quit => dialogs::quit(pen, state, over),
         Layer::Decision(shown) => decision::draw(pen, state, shown, over),
-        Layer::Hold { .. } => dialogs::hold(pen, state, over),
+        Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
         Layer::Story(told) => story::draw(pen, state, told, over),
-        Layer::Palette { field, at } => dialogs::palette(pen, over, field, *at),
+        Layer::Palette { field, at } => dialogs::palette(pen, state, over, field, *at),
         Layer::Confirm { title, .. } => dialogs::confirm(pen, state, over, title),
     }
 }
 
 pub use decision::Fit;
 pub(crate) use decision::{question_brief, question_line};
-pub(crate) use hit::{key_at, waiting_at};
+pub(crate) use hit::{key_at, screens_at, waiting_at};
 
 /// Where layers are drawn.
 fn over(area: Rect) -> Rect {
@@ -102,7 +102,10 @@ fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
     }
     match state.layers.last() {
         Some(Layer::Quit) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
-        Some(Layer::Hold { .. }) => lines.push(("HELD Enter x Esc".to_owned(), Role::StateBad)),
+        Some(Layer::Hold { .. }) => {
+            let word = if state.held() { "HELD" } else { "stopping…" };
+            lines.push((format!("{word} Enter x Esc"), Role::StateBad));
+        }
         _ => {}
     }
     if !state.questions.is_empty() {
@@ -154,8 +157,13 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     let mut right: Vec<Piece> = Vec::new();
     let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
+    // Where columns are few the line above says what `:` is for, and the keys that stop are named.
+    let few = state.compact() && context == Context::Page;
+    let left_out = |action: Action| few && matches!(action, Action::Prompt | Action::Filter);
     for row in state.keys.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
-        right.extend(hint(row));
+        if !left_out(row.action) {
+            right.extend(hint(row));
+        }
     }
     // A notice that needs the whole line has it: the keys it drives out stand in the help.
     if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
@@ -173,14 +181,18 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     } else if state.leaving {
         left.push(("Leaving: what is signed settles first   ".to_owned(), Role::StateCare));
     } else if state.compact() && context == Context::Page {
-        for screen in state.tabs() {
-            let role = if screen == state.screen { Role::Selection } else { Role::Key };
-            left.extend([(screen.digit().to_string(), role), (" ".to_owned(), Role::TextDim)]);
-        }
-        left.push((format!("{}  ", state.screen.name()), Role::TextDim));
+        let last = state.tabs().last().map_or('8', |screen| screen.digit());
+        left.push((format!("1-{last}"), Role::Key));
+        left.push((format!(" {}  ", state.screen.name()), Role::TextDim));
     }
-    for row in state.keys.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
-        let entry = hint(row);
+    for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
+        if left_out(row.action) {
+            continue;
+        }
+        let mut entry = hint(row);
+        if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
+            *words = format!(" {first}  ");
+        }
         if !state.booting() && pieces_width(&left) + pieces_width(&entry) <= room {
             left.extend(entry);
         }
@@ -218,3 +230,5 @@ pub(crate) fn hint(row: &Row) -> Vec<Piece> {
 mod pictures;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told;

@@ -19,6 +19,7 @@ pub mod samples;
 pub mod sprite;
 pub mod status;
 pub mod swap;
+pub mod words;
 
 use ratatui::layout::Rect;
 

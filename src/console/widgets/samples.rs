@@ -196,6 +196,8 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
         let mut events = timed(false);
         let detail = "block 1285, 128412 gas, 2 balances move as declared and nothing else";
         events.push((15, check(Check::Simulation, CheckOutcome::Passed, detail)));
+        let changes = vec![text("slippage 100 bps to 50 bps: the worst of 5 alike was 20 bps under its quote")];
+        events.push((15, EventKind::MemoryHits(MemoryHits { similar: 5, changes })));
         events.push((
             16,
             EventKind::PermitIssued(PermitIssued {
@@ -432,5 +434,6 @@ pub fn empty_chart() -> ChartModel {
 
 /// Whether a card of this state has its money under way, so that it must say where it is.
 pub fn in_flight(card: &CallCard) -> bool {
-    card.status(NOW).in_flight() && card.call().status != Status::Loading
+    let status = card.status(NOW);
+    status.in_flight() || status == Status::Loading
 }
