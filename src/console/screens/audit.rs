@@ -16,7 +16,7 @@ use crate::console::state::line::chain_words;
 use crate::console::state::story::{named, word};
 use crate::console::state::trail;
 use crate::console::theme::Role;
-use crate::console::view::question_line;
+use crate::console::widgets::decision::question_line;
 use crate::console::widgets::figure::{left as time_left, readable};
 use crate::console::widgets::paint::cut;
 use crate::console::widgets::words::outcome_words;

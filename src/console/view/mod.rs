@@ -1,7 +1,6 @@
 //! Drawing: reads `&State`, writes cells. Works at any size, changes nothing, knows no chain and no clock.
 
 mod boot;
-mod decision;
 mod dialogs;
 mod header;
 mod hit;
@@ -14,9 +13,10 @@ use crate::base::text::{fit, width};
 use crate::console::keymap::{Action, Context, Row};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::ScreenId;
-use crate::console::state::model::Money;
+use crate::console::state::decision::Decision;
 use crate::console::state::{Candidate, LEAST, Layer, State};
 use crate::console::theme::{Role, Theme};
+use crate::console::widgets::decision::{DecisionModel, Fit, badge};
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -49,7 +49,7 @@ fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
         Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
         Layer::Quit => dialogs::quit(pen, state, over),
-        Layer::Decision(shown) => decision::draw(pen, state, shown, over),
+        Layer::Decision(shown) => decision(state, shown).draw(pen, over),
         Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
         Layer::Story(told) => story::draw(pen, state, told, over),
         Layer::Palette { field, at } => dialogs::palette(pen, state, over, field, *at),
@@ -57,8 +57,6 @@ fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
     }
 }
 
-pub use decision::Fit;
-pub(crate) use decision::{question_brief, question_line};
 pub(crate) use hit::{key_at, screens_at, waiting_at};
 
 /// Where layers are drawn.
@@ -66,27 +64,30 @@ fn over(area: Rect) -> Rect {
     Rect { height: area.height.saturating_sub(1), ..area }
 }
 
+/// The decision's dialog, with what the state knows of who asks.
+fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
+    let question = decision.shown.as_deref();
+    // Who lives here by its name; of another desk's Golem only the id is known.
+    let here = state.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
+    let call = question.and_then(|question| state.feed.call(question.call_id?));
+    DecisionModel {
+        decision,
+        name: here.map_or("It", |ready| ready.name.as_str()),
+        before: call.and_then(|call| call.before.as_ref()),
+        now: state.known().moment(),
+    }
+}
+
 /// What of the decision on top is on a screen of the state's size; `None` where none is, or it cannot be answered there.
 pub(crate) fn decision_fit(state: &State) -> Option<Fit> {
     let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision::fit(state, shown, over(Rect::new(0, 0, state.size.width, state.size.height)))
+    decision(state, shown).fit(over(Rect::new(0, 0, state.size.width, state.size.height)))
 }
 
 /// What must be read that is drawn at a cell, by its place among what must be.
 pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
     let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision::to_read_at(state, shown, over(Rect::new(0, 0, state.size.width, state.size.height)), at)
-}
-
-/// The badge's role.
-pub(crate) fn badge(money: Money) -> Role {
-    match money {
-        Money::Play => Role::BadgePlay,
-        Money::Test => Role::BadgeTest,
-        Money::Real => Role::BadgeReal,
-        Money::Paper => Role::BadgePaper,
-        Money::Replay => Role::BadgeReplay,
-    }
+    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.size.width, state.size.height)), at)
 }
 
 /// The screen whose tab is at a cell.

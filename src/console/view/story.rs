@@ -2,7 +2,6 @@
 
 use ratatui::layout::Rect;
 
-use super::dialogs::open;
 use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::Pen;
 use crate::console::state::State;
@@ -10,6 +9,7 @@ use crate::console::state::feed::CallSeen;
 use crate::console::state::story::{Story, named};
 use crate::console::state::trail;
 use crate::console::theme::Role;
+use crate::console::widgets::dialog::open;
 use crate::console::widgets::figure::readable;
 use crate::console::widgets::paint::{Row, wrapped};
 use crate::console::widgets::words::{check_word, found, outcome_words, plain_words, transaction_words};

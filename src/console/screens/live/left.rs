@@ -11,7 +11,7 @@ use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
 use crate::console::state::feed::Standing;
 use crate::console::theme::Role;
-use crate::console::view::{question_brief, question_line};
+use crate::console::widgets::decision::{question_brief, question_line};
 use crate::console::widgets::figure::{amount as figure_amount, readable};
 use crate::console::widgets::gauge::{self, Full, Gauge};
 use crate::console::widgets::paint::{Row, cut, wrapped};

@@ -267,7 +267,7 @@ pub(super) fn raw(question: &Question) -> Vec<Row> {
 const SHORT: usize = 4;
 
 /// A question in a few words: what is paid and for what, where it is a trade.
-pub(crate) fn question_brief(question: &Question) -> String {
+pub fn question_brief(question: &Question) -> String {
     if let About::Action(action) = &question.about
         && let Some((amount, from)) = &action.amount
         && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
@@ -278,7 +278,7 @@ pub(crate) fn question_brief(question: &Question) -> String {
 }
 
 /// The line of a decision among others: used by lists of questions.
-pub(crate) fn question_line(question: &Question, now: u64, motion: bool) -> (Vec<Piece>, Vec<Piece>) {
+pub fn question_line(question: &Question, now: u64, motion: bool) -> (Vec<Piece>, Vec<Piece>) {
     let mut left = vec![(asked(question, SHORT), Role::Text)];
     if let Some(value) = question.value {
         left.push((format!("  {}", cents(value)), Role::TextStrong));
