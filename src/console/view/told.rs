@@ -34,14 +34,14 @@ fn control(letter: char) -> Input {
 }
 
 /// Events of one call, or of none, told one after another.
-fn tell(state: &mut State, call: Option<CallId>, kinds: Vec<EventKind>) {
+pub(super) fn tell(state: &mut State, call: Option<CallId>, kinds: Vec<EventKind>) {
     let first = state.feed.last + 1;
     let at = state.now_millis;
     let event = |(seq, kind)| Arc::new(Event { seq, at, golem_id: "ada".parse().unwrap(), call_id: call, kind });
     news(state, News::Events((first..).zip(kinds).map(event).collect()));
 }
 
-fn start(tool: &'static str, params: Value) -> EventKind {
+pub(super) fn start(tool: &'static str, params: Value) -> EventKind {
     EventKind::ToolStart(ToolStart {
         tool_name: tool.into(),
         params: Redacted::new(&params, &[]),
@@ -59,7 +59,7 @@ fn usd(figure: &str) -> Usd {
     figure.parse().unwrap()
 }
 
-fn snapshot() -> Snapshot {
+pub(super) fn snapshot() -> Snapshot {
     let spend = |used, limit| SpendNow { used: usd(used), limit: Some(usd(limit)) };
     Snapshot {
         golem_id: "ada".parse().unwrap(),
@@ -69,10 +69,10 @@ fn snapshot() -> Snapshot {
         phase: Phase::Thriving,
         policy: PolicyNow { name: text("demo"), version: 3, hash: B256::ZERO },
         limits: Some(Limits {
-            day: spend("1966", "5000"),
-            month: spend("1966", "50000"),
-            one: spend("853", "2500"),
-            reserved: usd("853"),
+            day: spend("1966.02", "5000"),
+            month: spend("1966.02", "50000"),
+            one: spend("853.14", "2500"),
+            reserved: usd("853.14"),
             asks_above: Some(usd("1000")),
             hot_lane: None,
             calls: (3, 10),
@@ -93,12 +93,12 @@ fn snapshot() -> Snapshot {
     }
 }
 
-fn stopped(level: StopLevel, own_hold: bool) -> Snapshot {
+pub(super) fn stopped(level: StopLevel, own_hold: bool) -> Snapshot {
     let stop = StopNow { level, by: text("operator"), reason: text("price"), at: 1, own_hold };
     Snapshot { stop: Some(stop), ..snapshot() }
 }
 
-fn ready() -> News {
+pub(super) fn ready() -> News {
     News::Ready(Box::new(Ready {
         golem_id: "ada".parse().unwrap(),
         name: text("Ada"),

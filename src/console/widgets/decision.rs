@@ -12,6 +12,7 @@ use super::Moment;
 use super::dialog::{inside, middle, open};
 use super::figure::readable;
 use super::paint::{Row, wrapped};
+use super::words::reason;
 use crate::base::text::{SafeText, fit as shortened, width as width_of};
 use crate::base::units::Usd;
 use crate::console::format::{grouped, time_of_day};
@@ -27,6 +28,10 @@ const WIDEST: u16 = 98;
 const PLACES: usize = 6;
 /// Columns of one answer among others.
 const ANSWER: usize = 32;
+/// More lines than any question takes.
+const MOST_LINES: u16 = 1_000;
+/// Columns of an edge that are no words: corners, dashes, blanks.
+const EDGE: usize = 9;
 /// What a line that must be read begins with.
 const TO_READ: &str = "! ";
 /// Columns of a validity bar.
@@ -37,6 +42,8 @@ const LEAST_BODY: usize = 4;
 
 /// Where everything of the dialog is.
 struct Layout {
+    /// How long it stands, where the upper edge has room for that.
+    edge: Vec<Piece>,
     /// The body's first heading, where it stands in the rule above it.
     heading: Option<Row>,
     place: Rect,
@@ -93,7 +100,20 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let question = decision.shown.as_deref()?;
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
     let columns = usize::from(width).saturating_sub(4);
-    let mut head = wrapped(head(model, question), columns);
+    let mut first = head(model, question);
+    let validity = validity(model.now, question);
+    // How long it stands is never left out: where the edge has no room for it, it is the first line.
+    let on_edge = pieces_width(&title(question)) + pieces_width(&validity) + EDGE <= usize::from(width);
+    if !on_edge {
+        let cut = pieces_width(&title(question)) + EDGE > usize::from(width);
+        let place = match &question.about {
+            About::Action(action) if cut => vec![(format!("{} {}", action.chain, action.chain_id), Role::TextDim)],
+            _ => Vec::new(),
+        };
+        first.insert(0, Row { left: place, right: validity.clone(), keep: true });
+    }
+    let edge = if on_edge { validity } else { Vec::new() };
+    let mut head = wrapped(first, columns);
     let mut middle_rows =
         wrapped(if decision.raw { raw(question) } else { body(question, decision, columns, model.now) }, columns);
     let foot = wrapped(foot(model, question, columns), columns);
@@ -114,7 +134,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     }
     let body_room = room.saturating_sub(foot_room + head.len() + 2);
     let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
-    Some(Layout { heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
+    Some(Layout { edge, heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
 }
 
 impl DecisionModel<'_> {
@@ -126,6 +146,11 @@ impl DecisionModel<'_> {
     /// What must be read that is drawn at a cell, by its place among what must be.
     pub fn to_read_at(&self, area: Rect, at: Position) -> Option<usize> {
         to_read_at(*self, area, at)
+    }
+
+    /// How many lines it takes at this width to show all of it.
+    pub fn height(&self, width: u16) -> u16 {
+        layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |laid| laid.place.height)
     }
 
     /// Draws it.
@@ -159,8 +184,8 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     let area = area.intersection(pen.buffer.area);
     let decision = model.decision;
     let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
-    let Layout { heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } = laid;
-    let inner = open(pen, place, &title(question), &validity(model.now, question));
+    let Layout { edge, heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } = laid;
+    let inner = open(pen, place, &title(question), &edge);
     let mut y = inner.y;
     let bottom = inner.bottom();
     let put = |pen: &mut Pen<'_>, rows: &[Row], y: &mut u16| {
@@ -283,7 +308,7 @@ fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(why.as_str(), PLACES)).collect();
+    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(reason(why.as_str()), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
     if let About::Action(action) = &question.about {
         let mut by: Vec<String> = vec![question.golem_id.to_string()];

@@ -1,6 +1,7 @@
 //! Every card in every state it can have, made of events as the engine says them: for tests, the gallery and
 //! measurements. Figures are made up; shapes are those of real answers.
 
+mod asked;
 mod settled;
 
 use alloy::primitives::{Address, B256};
@@ -24,6 +25,7 @@ use crate::base::id::PermitId;
 use crate::base::model::{CardKind, Check};
 use crate::base::text::SafeText;
 use crate::fabric::*;
+pub use asked::{decisions, question};
 pub use settled::{bridges, intent, order, orders};
 
 /// The second at which samples begin: 2023-11-14 22:13:20 UTC.

@@ -8,6 +8,7 @@ use rust_decimal::Decimal;
 use serde_json::json;
 
 use super::card::CallCard;
+use super::decision::DecisionModel;
 use super::order::OrderModel;
 use super::paint::Row;
 use super::quote::QuoteModel;
@@ -387,7 +388,7 @@ proptest! {
 
     #[test]
     fn nothing_is_drawn_outside_its_place(
-        (which, width, height, x, y) in (0usize..70, 0u16..200, 0u16..60, 0u16..8, 0u16..8),
+        (which, width, height, x, y) in (0usize..90, 0u16..200, 0u16..60, 0u16..8, 0u16..8),
         motion in any::<bool>(),
         later in 0u64..10_000_000,
     ) {
@@ -400,7 +401,12 @@ proptest! {
         let mut pen = Pen { buffer: &mut buffer, theme: &theme };
         match cards.get(which) {
             Some((.., card)) => draw(card, &mut pen, area, now),
-            None => match which % 4 {
+            None => match which % 5 {
+                4 => {
+                    let all = samples::decisions();
+                    let (_, decision) = &all[which % all.len()];
+                    DecisionModel { decision, name: "Ada", before: None, now }.draw(&mut pen, area);
+                }
                 0 => chart::draw(&samples::chart(), &mut pen, area, now),
                 1 => chart::draw(&samples::empty_chart(), &mut pen, area, now),
                 2 => samples::gauges().iter().for_each(|one| gauge::draw(one, &mut pen, area, 7)),
@@ -534,4 +540,64 @@ fn no_card_speaks_as_the_code_does() {
     }
     assert_eq!(line_of("plain", "done", 80).matches("entries").count(), 0);
     assert!(line_of("plain", "done", 80).contains("total $24,979.76"));
+}
+
+/// A decision's dialog in a state of a sample.
+fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
+    let (_, decision) = samples::decisions().into_iter().find(|(name, _)| *name == state).unwrap();
+    let before = SafeText::clean("Swap 0.6 WETH for >= 264.8 UNI", 60);
+    let before = (state == "changed").then_some(&before);
+    let model = DecisionModel { decision: &decision, name: "Ada", before, now: NOW };
+    let height = height.unwrap_or_else(|| model.height(width));
+    text_of(&drawn_with(&theme("dark"), (width, height), |pen, area| model.draw(pen, area)))
+}
+
+#[test]
+fn every_state_of_a_decision_at_three_widths_and_in_a_corner() {
+    let states: Vec<&str> = samples::decisions().iter().map(|(state, _)| *state).collect();
+    let all = |size: (u16, Option<u16>)| {
+        states.iter().map(|state| format!("── {state}\n{}\n", decided(state, size))).collect::<String>()
+    };
+    for width in [40, 80, 120] {
+        insta::assert_snapshot!(format!("decision_{width}"), all((width, None)));
+    }
+    insta::assert_snapshot!("decision_tiny", all((14, Some(6))));
+}
+
+#[test]
+fn a_decision_as_a_widget_says_what_its_state_is() {
+    let told = |state| decided(state, (98, None));
+    for (state, words) in [
+        ("fresh", "keys act in a moment"),
+        ("looked", "nothing is picked"),
+        ("looked", "✓ one $2,047.53, day $4,014.02/$5,000 after"),
+        ("looked", "✓ rate 3/120 an hour"),
+        ("looked", "! slippage 50 bps"),
+        ("looked", "simulated on block #1,286, 2 s ago · quoted 3 s ago"),
+        ("to read", "! [x] first buy of UNI"),
+        ("to read", "! [ ] public mempool"),
+        ("picked", "picked: approve once"),
+        ("form", "smaller than 0.6 WETH"),
+        ("changed", "≠ changed"),
+        ("changed", "Before         Swap 0.6 WETH for at least 264.8 UNI"),
+        ("lapsing", "passes by itself in 20 s"),
+        ("over", "simulating again…"),
+        ("struck out", "-s- approve similar"),
+        ("confirm", "to confirm, type the last four characters"),
+        ("raw", "0x3593564c"),
+        ("policy", "Day cap: $5,000 → $8,000"),
+        ("lower", "The stop ladder goes from halt to nothing."),
+        ("reset", "3 failures in a row opened it."),
+        ("paper", "is signed and sent"),
+    ] {
+        assert!(told(state).contains(words), "{state}: {words}\n{}", told(state));
+    }
+    // How long it stands is told at every width.
+    for width in [40, 60, 80, 98] {
+        let shown = decided("lapsing", (width, None));
+        assert!(shown.contains("valid 0:04") && shown.contains("in 20 s"), "{width}\n{shown}");
+        assert!(shown.contains("ethereum 31337") && shown.contains("PLAY MONEY"), "{width}\n{shown}");
+    }
+    assert!(told("picked").contains("Ada says"), "who asks is called by name");
+    assert!(!told("changed").contains("picked: "), "what changed is picked no more");
 }

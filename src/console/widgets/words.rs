@@ -95,6 +95,13 @@ fn part(said: &str) -> String {
     }
 }
 
+/// Why the operator is asked, without the name of the policy's field that stands behind it: `(hot_lane)`.
+pub fn reason(why: &str) -> &str {
+    let bare = why.strip_suffix(')').and_then(|why| why.rsplit_once(" ("));
+    let field = |name: &str| name.contains('_') && name.bytes().all(|one| one.is_ascii_lowercase() || one == b'_');
+    bare.filter(|(_, name)| field(name)).map_or(why, |(bare, _)| bare)
+}
+
 /// What a check found, for the eye: without the check's own name before it, and with figures one can read.
 pub fn found(check: Check, detail: &str) -> String {
     let word = check_word(check);
@@ -187,6 +194,13 @@ mod tests {
         ] {
             assert_eq!(plain_words(said), told);
         }
+    }
+
+    #[test]
+    fn a_reason_goes_without_its_fields_name() {
+        assert_eq!(reason("$2 is above $1 (require_human_approval_above_usd)"), "$2 is above $1");
+        assert_eq!(reason("it pays somebody (0x12) for the first time"), "it pays somebody (0x12) for the first time");
+        assert_eq!(reason("above your limit (again)"), "above your limit (again)");
     }
 
     #[test]

@@ -16,6 +16,7 @@ use crate::console::widgets::figure::{amount as figure_amount, readable};
 use crate::console::widgets::gauge::{self, Full, Gauge};
 use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::sprite::{self, SpriteModel};
+use crate::console::widgets::words;
 use crate::fabric::{SpriteState, Vitals};
 use crate::runtime::handle::{BreakerNow, Limits, SpendNow};
 use crate::runtime::questions::Question;
@@ -262,7 +263,7 @@ pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: 
         brief(pen, known, line(inner, y), at, at == at_keys, one);
         y += 1;
         if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
-            let words = readable(reason.as_str(), 2);
+            let words = readable(words::reason(reason.as_str()), 2);
             let room = usize::from(inner.width).saturating_sub(4);
             let late: Vec<Piece> = match one.ends_at {
                 None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
@@ -310,7 +311,10 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
     }
     // A reason of which there would be only a word drives out the time that is left.
     if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
-        pieces.push((format!("   {}", fit(&readable(why.as_str(), 2), room.saturating_sub(4))), Role::TextDim));
+        pieces.push((
+            format!("   {}", fit(&readable(words::reason(why.as_str()), 2), room.saturating_sub(4))),
+            Role::TextDim,
+        ));
     }
     pen.row(area, &pieces, &right);
 }

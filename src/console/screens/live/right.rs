@@ -17,7 +17,7 @@ use crate::console::theme::Role;
 use crate::console::widgets::chart::{self, ChartModel, Range};
 use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::{self};
-use crate::fabric::Vitals;
+use crate::fabric::{MemoryHits, Vitals};
 
 /// Columns from which a blank stands at a row's right end.
 const ROOMY: u16 = 81;
@@ -137,10 +137,13 @@ fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
         true => Row::new("Next: not decided yet.", Role::TextDim),
         false => Row::new("Next: ", Role::TextDim).then(now.next.as_str(), Role::Text),
     };
-    if let Some(memory) = known.feed.memory.as_ref().filter(|memory| memory.similar > 0) {
+    let chain = delegation(known).filter(|_| narrow);
+    // Where columns are few, what memory did not change gives its place to who asks.
+    let told = |memory: &&MemoryHits| memory.similar > 0 && (chain.is_none() || !memory.changes.is_empty());
+    if let Some(memory) = known.feed.memory.as_ref().filter(told) {
         let changed = if memory.changes.is_empty() { "" } else { ", changed it" };
         second = second.end(format!("memory: {} similar{changed}", memory.similar), Role::TextDim);
-    } else if let Some(chain) = delegation(known).filter(|_| narrow) {
+    } else if let Some(chain) = chain {
         second = second.end(chain, Role::TextDim);
     }
     vec![first, second]
