@@ -182,8 +182,11 @@ pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
         meant: Meant::GoTo(screen),
     });
     let wanted = typed.trim().to_lowercase();
+    // Whoever looks at the shows is not led to look at them.
+    let among_shows = wanted == "scenario" && shows.len() > 0;
     let mut found: Vec<(usize, Entry)> = commands
         .chain(shows)
+        .filter(|entry| !among_shows || entry.meant != Meant::Shows)
         .chain(screens)
         .filter_map(|entry| {
             let score = score(&entry.name, &wanted)
