@@ -6,6 +6,7 @@ use std::io::{self, Write};
 use bardo::base::model::Phase;
 use bardo::console::pen::Pen;
 use bardo::console::theme::{Depth, Role, Theme};
+use bardo::console::widgets::decision::DecisionModel;
 use bardo::console::widgets::{self, chart, gauge, samples, sprite};
 use bardo::fabric::SpriteState;
 use crossterm::queue;
@@ -40,6 +41,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             show(&mut out, &theme, (options.width, height), |pen, area| {
                 widgets::draw(&card, pen, area, samples::NOW);
             })?;
+        }
+    }
+    if wanted("decision") {
+        for (state, decision) in samples::decisions() {
+            writeln!(out, "decision · {state}")?;
+            let model = DecisionModel { decision: &decision, name: Some("Ada"), before: None, now: samples::NOW };
+            let height = options.lines.unwrap_or_else(|| model.height(options.width));
+            show(&mut out, &theme, (options.width, height), |pen, area| model.draw(pen, area))?;
         }
     }
     if wanted("gauge") {

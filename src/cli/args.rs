@@ -342,13 +342,19 @@ pub(super) enum Reset {
     HighWater,
 }
 
-#[derive(Debug, Clone, Copy, Subcommand)]
+#[derive(Debug, Clone, Subcommand)]
 pub(super) enum LogAction {
     /// Check that nothing in the trail was changed, taken out, moved or cut off
     Verify {
         /// A head that an earlier check printed: it must still be in the trail
         #[arg(long, value_name = "HASH")]
         head: Option<B256>,
+    },
+    /// Print the trades of a recorded run as CSV
+    Trades {
+        /// The run's recording, as it was named on leaving
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
     },
 }
 

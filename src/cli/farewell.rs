@@ -13,6 +13,11 @@ fn text(told: &Farewell) -> String {
         "{} trades, {} blocked, {} refused, {} unanswered, {} failed.\n",
         told.trades, told.blocked, told.refused, told.lapsed, told.failed
     );
+    if let Some(short) = told.average_short {
+        let side = if short < 0 { "above" } else { "below" };
+        let short = short.unsigned_abs();
+        text.push_str(&format!("On average {}.{:04} % {side} what was quoted.\n", short / 10_000, short % 10_000));
+    }
     if let Some((before, after)) = told.equity {
         let change = match after.checked_sub(before) {
             Ok(more) => {
@@ -39,6 +44,25 @@ fn text(told: &Farewell) -> String {
     }
     if let Some(journal) = &told.journal {
         text.push_str(&format!("The run is recorded in {journal}\n"));
+        if told.trades > 0 {
+            text.push_str(&format!("Its trades as CSV: bardo log trades {journal} > trades.csv\n"));
+        }
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_holds_trades_against_their_quotes_and_says_where_they_can_be_had() {
+        let journal = Some(crate::base::text::SafeText::clean("/data/run.jsonl", 60));
+        let told = Farewell { trades: 3, average_short: Some(450), journal, ..Farewell::default() };
+        let text = text(&told);
+        assert!(text.contains("3 trades, ") && text.contains("On average 0.0450 % below what was quoted."), "{text}");
+        assert!(text.contains("bardo log trades /data/run.jsonl > trades.csv"), "{text}");
+        let none = super::text(&Farewell { journal: told.journal, ..Farewell::default() });
+        assert!(!none.contains("CSV") && !none.contains("quoted"), "{none}");
+    }
 }

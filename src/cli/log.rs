@@ -11,6 +11,7 @@ use crate::base::config::{Environment, Flags};
 use crate::base::format::utc;
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
+use crate::fabric::{Event, read_journal};
 use crate::runtime::data::DataFolder;
 use crate::safety::audit::{Anchor, Recorded, entries, verify};
 
@@ -53,6 +54,13 @@ pub(super) fn show(
             std::thread::sleep(LOOK);
         }
     }
+}
+
+/// The trades of a recorded run, for a spreadsheet.
+pub(super) fn trades(file: &Path) -> Result<Exit, Failure> {
+    let events: Vec<Event> = read_journal(file)?.collect::<Result<_, _>>()?;
+    print(&crate::console::state::trades::csv_of(events))?;
+    Ok(Exit::Success)
 }
 
 pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {

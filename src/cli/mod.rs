@@ -153,6 +153,7 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Log { action: Some(LogAction::Verify { head }), .. }) => {
             log::check(head, &environment, &flags, cli.json)
         }
+        Some(Command::Log { action: Some(LogAction::Trades { file }), .. }) => log::trades(&file),
         Some(Command::Log { follow, call, action: None }) => log::show(follow, call, &environment, &flags, cli.json),
         Some(Command::Replay { file, speed }) => replay(&load(&environment, &flags)?, file, speed, look),
         Some(Command::Doctor) => doctor::run(&environment, &flags, cli.json),

@@ -433,6 +433,10 @@ impl ToolInfo {
 pub struct Farewell {
     /// Trades that succeeded.
     pub trades: u64,
+    /// How far below their quotes they came on average, in hundredths of a basis point; less than 0: above. Absent
+    /// where none had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub average_short: Option<i64>,
     /// Actions that were blocked.
     pub blocked: u64,
     /// Questions that were refused.

@@ -16,6 +16,7 @@ pub mod quotes;
 pub mod reconcile;
 pub mod replay;
 pub mod session;
+pub mod trades;
 mod world;
 
 use std::path::PathBuf;

@@ -156,6 +156,9 @@ pub struct ActionAsked {
     pub opinion: Option<OpinionTold>,
     /// What the Golem said last, in its own words: unchecked.
     pub words: Option<SafeText>,
+    /// When the quote it goes by was made, in milliseconds since the Unix epoch; absent where it goes by none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quoted_at: Option<u64>,
     /// The block it was simulated on.
     pub block: u64,
     /// The tokens that move.

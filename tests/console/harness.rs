@@ -218,6 +218,7 @@ fn action(words: &SafeText) -> ActionAsked {
         asked_by: vec![words.clone()],
         opinion: None,
         words: Some(words.clone()),
+        quoted_at: None,
         block: 1,
         changes: vec![Change {
             symbol: words.clone(),

@@ -7,17 +7,19 @@ use serde_json::json;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
-use crate::console::format::{short_hash, time_of_day};
+use crate::console::format::{dollars, short_address, short_hash, time_of_day};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::feed::CallSeen;
 use crate::console::state::field::Field;
-use crate::console::state::story::name;
+use crate::console::state::line::chain_words;
+use crate::console::state::story::{named, word};
 use crate::console::state::trail;
 use crate::console::theme::Role;
-use crate::console::view::{question_brief, question_line};
+use crate::console::widgets::decision::{question_brief, question_line};
+use crate::console::widgets::figure::{left as time_left, readable};
 use crate::console::widgets::paint::cut;
-use crate::console::widgets::plain::tool_word;
+use crate::console::widgets::words::outcome_words;
 use crate::fabric::ApprovalOutcome;
 use crate::runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
 use crossterm::event::KeyCode;
@@ -101,15 +103,8 @@ fn decisions<'a>(known: &'a Known<'_>) -> Vec<&'a CallSeen> {
 }
 
 fn outcome(call: &CallSeen) -> (&'static str, Role) {
-    match call.resolved.as_ref().map(|resolved| resolved.outcome) {
-        Some(ApprovalOutcome::Approved) => ("✓ approved", Role::StateGood),
-        Some(ApprovalOutcome::ApprovedSimilar) => ("✓ approved, and similar", Role::StateGood),
-        Some(ApprovalOutcome::Edited) => ("e smaller amount", Role::Text),
-        Some(ApprovalOutcome::Refused) => ("✕ refused", Role::StateBad),
-        Some(ApprovalOutcome::RefusedAndHalted) => ("✕ refused, all stopped", Role::StateBad),
-        Some(ApprovalOutcome::Lapsed) => ("○ nobody answered", Role::StateCare),
-        Some(ApprovalOutcome::Withdrawn) | None => ("○ taken back", Role::TextDim),
-    }
+    let none = ApprovalOutcome::Withdrawn;
+    outcome_words(call.resolved.as_ref().map_or(none, |resolved| resolved.outcome))
 }
 
 impl Audit {
@@ -135,7 +130,7 @@ impl Audit {
 
     fn count(&self, panel: Panel, known: &Known<'_>) -> usize {
         match panel {
-            Panel::Questions => known.questions.len(),
+            Panel::Questions => known.questions.len() + offers(known).len(),
             Panel::Grants => known.snapshot.map_or(0, |snapshot| snapshot.grants.len()),
             Panel::Decisions => decisions(known).len(),
             Panel::Trail => self.fitting().len(),
@@ -204,12 +199,41 @@ impl Audit {
     }
 }
 
-fn grant_row(grant: &GrantNow) -> Ends {
+/// What a standing approval covers, and what of it is used.
+fn grant_row(grant: &GrantNow, known: &Known<'_>) -> Ends {
     let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
-    let words = format!("{} · {} · {}", tool_word(grant.tool.as_str()), tokens.join(" "), grant.golem_id);
+    let chain = chain_words(grant.chain_id, &known.feed.chains);
+    let own = known.snapshot.and_then(|snapshot| snapshot.account);
+    let to: Vec<String> = grant
+        .recipients
+        .iter()
+        .map(|one| if Some(*one) == own { "you".to_owned() } else { short_address(*one) })
+        .collect();
+    let to = if to.is_empty() { String::new() } else { format!(" to {}", to.join(", ")) };
+    let tool = word(grant.tool.as_str());
+    let left = vec![
+        (format!("{tool} {} on {chain}{to}", tokens.join(" ")), Role::Text),
+        (format!("  {}", grant.golem_id), Role::TextDim),
+    ];
+    let spent = grant.granted.and_then(|granted| Some((granted.checked_sub(grant.left).ok()?, granted)));
+    let used = match spent {
+        Some((used, granted)) => format!("{} of {} used", dollars(used), dollars(granted)),
+        None => format!("{} left", dollars(grant.left)),
+    };
     let minutes = grant.lasts_millis.div_ceil(60_000);
-    let right = format!("${} left · {minutes} min · x revokes", grant.left);
-    (vec![(words, Role::Text)], vec![(right, Role::TextDim)])
+    (left, vec![(format!("{used} · {minutes} min · x revokes"), Role::TextDim)])
+}
+
+/// Simulated offers that are not over, with what is left of their time: calls with an offer, no question and no end.
+fn offers(known: &Known<'_>) -> Vec<Ends> {
+    let waits = |call: &&CallSeen| call.end.is_none() && call.asked.is_none() && call.transactions.is_empty();
+    let row = |call: &CallSeen| {
+        let offer = call.offer.as_ref().filter(|offer| offer.expires_at > known.now_millis)?;
+        let words = readable(offer.expected_outcome.as_str(), 4);
+        let left = vec![("≈ offer ".to_owned(), Role::TextDim), (words, Role::Text)];
+        Some((left, vec![(time_left(offer.expires_at / 1000, known.moment()), Role::StateCare)]))
+    };
+    known.feed.calls.iter().rev().filter(waits).filter_map(row).collect()
 }
 
 impl ScreenView for Audit {
@@ -231,8 +255,10 @@ impl ScreenView for Audit {
             (left, right)
         });
         let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
-        self.list(pen, questions, Panel::Questions, head, waiting.collect());
-        let standing = known.snapshot.map(|snapshot| snapshot.grants.iter().map(grant_row).collect());
+        let waiting = waiting.chain(offers(known)).collect();
+        self.list(pen, questions, Panel::Questions, head, waiting);
+        let standing =
+            known.snapshot.map(|snapshot| snapshot.grants.iter().map(|grant| grant_row(grant, known)).collect());
         let standing: Vec<_> = standing.unwrap_or_default();
         let head = Head { title: "Standing approvals", right: &[], empty: "None: every action asks for itself." };
         self.list(pen, grants, Panel::Grants, head, standing);
@@ -242,7 +268,7 @@ impl ScreenView for Audit {
             let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
             let left = vec![
                 (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                (format!("{}  ", name(call)), Role::Text),
+                (format!("{}  ", named(call)), Role::Text),
                 (words.to_owned(), role),
                 (why, Role::TextDim),
             ];
@@ -289,7 +315,7 @@ impl ScreenView for Audit {
             Action::Open => return Some(self.open(known)),
             Action::CancelSelected if self.panel == Panel::Grants => {
                 let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
-                let title = format!("Revoke the standing approval for {}?", tool_word(grant.tool.as_str()));
+                let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
                 return Some(vec![Wish::Confirm {
                     title: SafeText::clean(&title, 200),
                     command: Box::new(Command::RevokeGrant { number: grant.number }),
@@ -307,6 +333,10 @@ impl ScreenView for Audit {
             _ => return None,
         }
         Some(Vec::new())
+    }
+
+    fn has_filter(&self) -> bool {
+        !self.filter.text().is_empty()
     }
 
     fn takes_text(&self) -> bool {

@@ -17,7 +17,7 @@ use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::{CallSeen, Standing};
 use crate::console::state::field::Field;
-use crate::console::state::story::name;
+use crate::console::state::story::named;
 use crate::console::theme::Role;
 use crate::console::widgets::chart::Range;
 use crossterm::event::KeyCode;
@@ -39,6 +39,62 @@ pub(super) struct Live {
     typing: bool,
     zoomed: bool,
     range: Range,
+    panel: Panel,
+    /// The question that the keys are on, by its place.
+    question: usize,
+}
+
+/// The panels that can have the keys, in the order of Tab.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum Panel {
+    #[default]
+    Activity,
+    Price,
+    Equity,
+    Events,
+    Waiting,
+    Limits,
+    Holding,
+    Thoughts,
+}
+
+const PANELS: [Panel; 8] = [
+    Panel::Activity,
+    Panel::Price,
+    Panel::Equity,
+    Panel::Events,
+    Panel::Waiting,
+    Panel::Limits,
+    Panel::Holding,
+    Panel::Thoughts,
+];
+
+impl Panel {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Activity => "Activity",
+            Self::Price => "the price",
+            Self::Equity => "Equity",
+            Self::Events => "Events",
+            Self::Waiting => "Waiting for you",
+            Self::Limits => "Limits",
+            Self::Holding => "Holding",
+            Self::Thoughts => "what it thinks",
+        }
+    }
+
+    /// The panel so many steps on, round and round.
+    fn moved(self, by: usize) -> Self {
+        let at = PANELS.iter().position(|one| *one == self).unwrap_or(0);
+        PANELS.get((at + by) % PANELS.len()).copied().unwrap_or_default()
+    }
+}
+
+/// Which panel has the keys, and where in it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Keys {
+    pub panel: Panel,
+    pub question: usize,
 }
 
 /// What the activity panel needs beside the feed.
@@ -71,6 +127,38 @@ impl Live {
         }
     }
 
+    fn keys(&self, known: &Known<'_>) -> Keys {
+        Keys { panel: self.panel, question: self.question.min(known.questions.len().saturating_sub(1)) }
+    }
+
+    /// The panel that has the keys, over the whole place.
+    fn draw_alone(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect, listing: &Listing<'_>) {
+        match self.panel {
+            Panel::Activity => right::activity(pen, known, area, listing, true),
+            Panel::Price => right::price_chart(pen, known, area, self.range, true),
+            Panel::Equity => right::equity_chart(pen, known, area, self.range, true),
+            Panel::Events => right::framed_events(pen, known, area, true),
+            Panel::Waiting => left::questions(pen, known, area, self.keys(known)),
+            Panel::Limits => left::limits(pen, known, area, true),
+            Panel::Holding => left::holding(pen, known, area, true),
+            Panel::Thoughts => left::thinking(pen, known, area, true),
+        }
+    }
+
+    /// What a key does while the questions have the keys; `None`: nothing of theirs.
+    fn act_on_questions(&mut self, action: Action, known: &Known<'_>) -> Option<Vec<Wish>> {
+        if self.panel != Panel::Waiting {
+            return None;
+        }
+        let at = self.keys(known).question;
+        if action == Action::Open {
+            let open = known.questions.get(at).map(|question| Wish::OpenQuestion(question.number));
+            return Some(open.into_iter().collect());
+        }
+        self.question = list::moved(action, at, known.questions.len().saturating_sub(1), 2)?;
+        Some(Vec::new())
+    }
+
     /// Moves the selection; true: the action moves one.
     fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
         let calls: Vec<CallId> = self.calls(known).iter().map(|call| call.call_id).collect();
@@ -94,7 +182,7 @@ fn fits(call: &CallSeen, wanted: &str, now: u64) -> bool {
         }
         Some(("since", span)) => since(span).is_none_or(|millis| call.started_at >= now.saturating_sub(millis)),
         _ => {
-            let text = format!("{} {params}", name(call)).to_lowercase();
+            let text = format!("{} {params}", named(call)).to_lowercase();
             text.contains(wanted)
         }
     }
@@ -148,30 +236,46 @@ impl ScreenView for Live {
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let listing = self.listing(known);
+        let keys = self.keys(known);
         if self.zoomed {
-            right::activity(pen, known, area, &listing, true);
+            self.draw_alone(known, pen, area, &listing);
         } else if area.width >= WIDE && area.height >= TALL {
             let (left, middle, side) = columns(area);
-            left::draw(pen, known, left);
-            right::draw(pen, known, &right::places(known, middle, side), &listing, self.range);
+            left::draw(pen, known, left, keys);
+            right::draw(pen, known, &right::places(known, middle, side), &listing, self.range, keys.panel);
         } else {
-            narrow(pen, known, area, &listing);
+            narrow(pen, known, area, &listing, keys);
         }
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
+        if let Some(wishes) = self.act_on_questions(action, known) {
+            return Some(wishes);
+        }
         // The top is the newest: to go there is to follow it.
-        if action != Action::Top && self.moved(action, known, usize::from(area.height / 2)) {
+        if self.panel == Panel::Activity
+            && action != Action::Top
+            && self.moved(action, known, usize::from(area.height / 2))
+        {
             return Some(Vec::new());
         }
         match action {
             Action::Top | Action::Follow => self.selected = None,
             Action::Filter => self.typing = true,
             Action::Zoom => self.zoomed = !self.zoomed,
+            Action::NextPanel | Action::PreviousPanel => {
+                let by = if action == Action::NextPanel { 1 } else { PANELS.len() - 1 };
+                self.panel = self.panel.moved(by);
+                let words = format!("the keys are on {}; z shows it alone", self.panel.name());
+                return Some(vec![Wish::Notice(SafeText::clean(&words, 100))]);
+            }
+            Action::Open if self.panel == Panel::Events => return Some(vec![Wish::GoTo(ScreenId::Logs)]),
+            Action::Open if self.panel == Panel::Holding => return Some(vec![Wish::GoTo(ScreenId::Portfolio)]),
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::LongerRange => self.range = self.range.longer(),
             Action::Back if self.zoomed || self.selected.is_some() || !self.filter.text().is_empty() => {
                 self.zoomed = false;
+                self.panel = Panel::Activity;
                 self.selected = None;
                 self.filter.clear();
             }
@@ -193,7 +297,7 @@ impl ScreenView for Live {
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
-                let words = format!("Cancel {}? Only what is not being signed can be.", name(call));
+                let words = format!("Cancel {}? Only what is not being signed can be.", named(call));
                 let command = crate::runtime::handle::Command::Cancel { call_id: call.call_id };
                 return Some(vec![Wish::Confirm { title: SafeText::clean(&words, 200), command: Box::new(command) }]);
             }
@@ -204,6 +308,10 @@ impl ScreenView for Live {
 
     fn takes_text(&self) -> bool {
         self.typing
+    }
+
+    fn has_filter(&self) -> bool {
+        !self.filter.text().is_empty()
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
@@ -226,6 +334,9 @@ impl ScreenView for Live {
         let listing = self.listing(known);
         let wide = area.width >= WIDE && area.height >= TALL && !self.zoomed;
         let calls = if self.zoomed {
+            if self.panel != Panel::Activity {
+                return Vec::new();
+            }
             inside(area)
         } else if wide {
             let (left, middle, side) = columns(area);
@@ -291,7 +402,7 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
         place
     };
     let face = next();
-    let told = right::now_rows(known, usize::from(area.width)).len();
+    let told = right::now_rows(known, usize::from(area.width), true).len();
     let first = next();
     let more: u16 = (1..told).map(|_| next().height).sum();
     let now = Rect { height: first.height + more, ..first };
@@ -319,28 +430,30 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
     }
 }
 
-fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
+fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, keys: Keys) {
     let places = narrow_places(known, area);
     left::face_line(pen, known, places.face);
-    for (at, row) in (0..places.now.height).zip(right::now_rows(known, usize::from(area.width))) {
+    for (at, row) in (0..places.now.height).zip(right::now_rows(known, usize::from(area.width), true)) {
         pen.row(line(places.now, at), &row.left, if area.width >= 60 { &row.right } else { &[] });
     }
     left::limit_line(pen, known, places.limits);
-    let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece]| {
-        pen.rule(place, &[(title.to_owned(), Role::Title)], right, Role::Border);
+    let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece], panel: Panel| {
+        let role = if keys.panel == panel { Role::BorderFocus } else { Role::Border };
+        pen.rule(place, &[(title.to_owned(), Role::Title)], right, role);
     };
     if !known.questions.is_empty() {
-        rule(pen, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[]);
+        rule(pen, places.waiting, &format!("Waiting for you {}", known.questions.len()), &[], Panel::Waiting);
         for (at, place) in &places.questions {
             if let Some(question) = known.questions.get(*at) {
                 left::question(pen, known, *place, *at, question, true);
             }
         }
     }
-    rule(pen, places.title, "Activity", &listing.filter);
+    rule(pen, places.title, "Activity", &listing.filter, Panel::Activity);
     right::calls(pen, known, places.calls, listing);
     if places.events.height > 0 {
-        rule(pen, line(places.events, 0), "Events", &[("l full log".to_owned(), Role::TextDim)]);
+        let right = [("l full log".to_owned(), Role::TextDim)];
+        rule(pen, line(places.events, 0), "Events", &right, Panel::Events);
         let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
         right::events(pen, known, rest);
     }

@@ -163,6 +163,10 @@ impl ScreenView for Logs {
         Some(Vec::new())
     }
 
+    fn has_filter(&self) -> bool {
+        !self.filter.text().is_empty()
+    }
+
     fn takes_text(&self) -> bool {
         self.typing
     }

@@ -72,6 +72,30 @@ impl ScreenId {
         }
     }
 
+    /// Whether a key's action does anything on this screen: the help and the hints list no other.
+    pub const fn does(self, action: Action) -> bool {
+        match action {
+            Action::NextPanel | Action::PreviousPanel => !matches!(self, Self::Orders | Self::Logs),
+            Action::NextMatch | Action::PreviousMatch => {
+                matches!(self, Self::Live | Self::Orders | Self::Audit | Self::Logs)
+            }
+            Action::Filter => {
+                matches!(self, Self::Live | Self::Trade | Self::Orders | Self::Audit | Self::Logs)
+            }
+            Action::Zoom => !matches!(self, Self::Trade | Self::Tools | Self::Logs),
+            Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
+            Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
+            Action::Copy => !matches!(self, Self::Network),
+            Action::Explorer => matches!(self, Self::Live),
+            Action::CancelSelected => {
+                matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit)
+            }
+            Action::Left | Action::Right => matches!(self, Self::Trade | Self::Tools),
+            Action::Open => !matches!(self, Self::Portfolio),
+            _ => true,
+        }
+    }
+
     /// Its name.
     pub const fn name(self) -> &'static str {
         match self {
@@ -196,6 +220,11 @@ pub trait ScreenView: Debug + Send {
     /// Whether a text field has the keys: then every printable key comes to [`Self::type_key`], and digits switch no
     /// screens.
     fn takes_text(&self) -> bool {
+        false
+    }
+
+    /// Whether only what fits a filter is shown: then `n` and `N` go from one to the next.
+    fn has_filter(&self) -> bool {
         false
     }
 

@@ -219,7 +219,12 @@ impl NetworkScreen {
                 (None, None) => "",
             };
             let (mark, role) = mark_of(condition);
-            let word = if condition.is_empty() { "not asked yet" } else { condition };
+            // Until its endpoints are asked, its blocks say that it lives.
+            let word = match (condition, chain.blocks.front()) {
+                ("", Some(_)) => "makes blocks",
+                ("", None) => "no block yet",
+                (asked, _) => asked,
+            };
             let pad = " ".repeat(longest.unwrap_or(0).saturating_sub(identity.name.width()));
             let mut row = Row::new(format!("{mark} "), role)
                 .then(format!("{}{pad} ", identity.name), Role::Title)
@@ -251,7 +256,11 @@ impl NetworkScreen {
                         .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text)
                         .then(bars, Role::Chart)
                         .end(
-                            format!("gas {}  fee {}", share(block.gas_used, block.gas_limit), gwei(block.base_fee_wei)),
+                            format!(
+                                "block {} full  fee {}",
+                                share(block.gas_used, block.gas_limit),
+                                gwei(block.base_fee_wei)
+                            ),
                             Role::TextDim,
                         ),
                 );

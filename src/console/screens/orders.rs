@@ -367,6 +367,10 @@ impl ScreenView for Orders {
         Some(Vec::new())
     }
 
+    fn has_filter(&self) -> bool {
+        !self.filter.is_empty()
+    }
+
     fn takes_text(&self) -> bool {
         self.filtering || self.ask.is_some()
     }

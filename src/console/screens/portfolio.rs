@@ -21,6 +21,8 @@ use crate::runtime::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, 
 
 /// Lines of what was spent, frame included.
 const SPENT_LINES: u16 = 8;
+/// The same where there is room for what gas cost, and no more.
+const LEAST_SPENT: u16 = 4;
 /// Columns from which holdings and the curve stand side by side.
 const SIDE_BY_SIDE: u16 = 100;
 
@@ -80,6 +82,10 @@ impl Portfolio {
         let rest;
         (plan.holdings, rest) = list::stacked(area, upper);
         (plan.allowances, plan.curve) = list::stacked(rest, area.height / 4);
+        // What gas cost has its line wherever the curve keeps as many; the rest is counted, and on screen 1.
+        if plan.curve.height > 2 * LEAST_SPENT {
+            (plan.curve, plan.gas) = list::stacked(plan.curve, plan.curve.height + 1 - LEAST_SPENT);
+        }
         plan
     }
 

@@ -15,7 +15,7 @@ use crate::console::pen::{Pen, Piece, line};
 use crate::console::theme::Role;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::console::widgets::sprite::phase_words;
-use crate::console::widgets::swap::check_word;
+use crate::console::widgets::words::check_word;
 use crate::engine::ToolResponse;
 use crate::runtime::handle::{Command, ToolInfo};
 

@@ -1,7 +1,8 @@
 //! While nobody looks: since when, and what happened then.
 
 use super::feed::{Counts, Feed};
-use crate::base::units::Usd;
+use crate::base::units::{TokenAmount, Usd};
+use crate::console::widgets::figure::amount as figure;
 
 /// Nobody has touched a key for so long: nobody looks.
 const IDLE_MILLIS: u64 = 300_000;
@@ -19,6 +20,14 @@ pub struct Summary {
     pub counts: Counts,
     /// What everything was worth before and after, where both are known.
     pub equity: Option<(Usd, Usd)>,
+}
+
+impl Summary {
+    /// What gas cost meanwhile, in whole coins; `None` where nothing did.
+    pub fn gas(&self) -> Option<String> {
+        let wei = self.counts.gas_wei;
+        (!wei.is_zero()).then(|| format!("{} ETH", figure(&TokenAmount::ether(wei).to_string())))
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -80,6 +89,7 @@ impl Away {
             refused: is.refused.saturating_sub(was.refused),
             failed: is.failed.saturating_sub(was.failed),
             phases: is.phases.saturating_sub(was.phases),
+            gas_wei: is.gas_wei.saturating_sub(was.gas_wei),
         };
         let equity = left.equity.zip(feed.equity.back().map(|(_, equity)| *equity));
         self.summary = Some(Summary { since: left.at, until: now, counts, equity });

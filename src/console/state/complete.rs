@@ -28,16 +28,25 @@ pub struct Candidate {
     pub about: String,
 }
 
+/// Names that stand for themselves.
+#[derive(Debug, Clone, Copy)]
+pub struct Names<'a> {
+    /// Of chains.
+    pub chains: &'a [String],
+    /// Of shows.
+    pub shows: &'a [String],
+}
+
 /// A concrete tool that is there: what it does, and the schema of its parameters.
 pub type Known<'a> = Option<(&'a str, &'a Value)>;
 
 /// What could stand where the last word of `line` does. `tool` finds a concrete tool by its name.
-pub fn candidates<'a>(line: &str, tool: &dyn Fn(&str) -> Known<'a>, chains: &[String]) -> Vec<Candidate> {
+pub fn candidates<'a>(line: &str, tool: &dyn Fn(&str) -> Known<'a>, names: &Names<'_>) -> Vec<Candidate> {
     let (before, word) = split(line);
     let mut words = before.split_whitespace();
     let all = match (words.next(), words.clone().find(|word| !word.contains('='))) {
         (None, _) => first(),
-        (Some(first), kind) => following(first, kind, word, tool, chains),
+        (Some(first), kind) => following(first, kind, word, tool, names),
     };
     let given = |candidate: &Candidate| {
         let name = candidate.word.strip_suffix('=');
@@ -80,8 +89,9 @@ fn following<'a>(
     kind: Option<&str>,
     word: &str,
     has: &dyn Fn(&str) -> Known<'a>,
-    chains: &[String],
+    names: &Names<'_>,
 ) -> Vec<Candidate> {
+    let chains = names.chains;
     let of = |word: &str, about: &str| Candidate { word: word.to_owned(), about: about.to_owned() };
     let mut all = Vec::new();
     match (tool, kind) {
@@ -93,6 +103,7 @@ fn following<'a>(
             let there = QUERIES.iter().filter_map(|query| Some((query.name, has(query.tool)?)));
             all.extend(there.map(|(name, (about, _))| of(name, about)));
         }
+        ("scenario", None) => all.extend(names.shows.iter().map(|show| of(show, "play this show"))),
         _ => {}
     }
     let own = PI_TOOLS.iter().find(|one| one.name == if tool == ACT { "preview_action" } else { tool });
@@ -138,7 +149,8 @@ mod tests {
         let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
         let find = |name: &str| catalog.get(name).map(|entry| (entry.def.meta.description, &entry.input_schema));
         let chains = ["ethereum".to_owned(), "base".to_owned()];
-        candidates(line, &find, &chains).into_iter().map(|one| one.word).collect()
+        let shows = ["first-tour".to_owned(), "falling-price".to_owned()];
+        candidates(line, &find, &Names { chains: &chains, shows: &shows }).into_iter().map(|one| one.word).collect()
     }
 
     fn tab(line: &str) -> Option<String> {
@@ -169,6 +181,7 @@ mod tests {
         assert_eq!(words("act swap prefer_uniswapx="), ["prefer_uniswapx=true", "prefer_uniswapx=false"]);
         assert!(words("query_state quote ").contains(&"amount=".to_owned()));
         assert_eq!(words("tell me about "), Vec::<String>::new());
+        assert_eq!(words("scenario f"), ["first-tour", "falling-price"]);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::field::Field;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::console::keymap::{Action, Key};
-use crate::console::view::Fit;
+use crate::console::widgets::decision::Fit;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, Question};
 
 /// How long a question must have stood there, untouched, before a key acts on it.

@@ -6,12 +6,13 @@ mod calls;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use alloy::primitives::B256;
+use alloy::primitives::{B256, U256};
 use rust_decimal::Decimal;
 
 pub use calls::{CallSeen, Standing, StepSeen};
 
 use super::line::{Level, Line, line};
+use crate::base::error::ErrorCode;
 use crate::base::id::CallId;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
@@ -20,8 +21,10 @@ use crate::console::widgets::bridge::is_over;
 use crate::console::widgets::card::CallCard;
 use crate::console::widgets::chart::ChartMark;
 use crate::fabric::{
-    Caption, Event, EventKind, GolemNow, HaltChanged, IntentUpdate, MemoryHits, OrderUpdate, SpriteState, Vitals,
+    Caption, Event, EventKind, GolemNow, HaltChanged, IntentUpdate, MemoryHits, OrderUpdate, SpriteState, ToolEnd,
+    Vitals,
 };
+use crate::runtime::trades::Trades;
 use crate::tools::ALL_TOOL_DEFS;
 
 /// Calls kept.
@@ -42,6 +45,8 @@ const PARTS_KEPT: usize = 64;
 const PRICE_MILLIS: u64 = 1_500;
 /// A show's line and what the Golem does meanwhile are told within so many milliseconds.
 const CAPTION_MILLIS: u64 = 2_000;
+/// An offer so soon after one that the price has left is held against it.
+const ASKED_AGAIN_MILLIS: u64 = 600_000;
 /// Milliseconds between two points of the equity curve that are both kept.
 const POINT_MILLIS: u64 = 5_000;
 
@@ -61,7 +66,7 @@ pub struct Thought {
 /// What happened while nobody looked.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Trades that the chain confirmed.
+    /// Trades: swaps that the chain confirmed, filled auctions, delivered bridge orders.
     pub trades: u64,
     /// Actions that a rule stopped.
     pub blocked: u64,
@@ -73,6 +78,8 @@ pub struct Counts {
     pub failed: u64,
     /// Changes of phase.
     pub phases: u64,
+    /// What gas cost, in wei.
+    pub gas_wei: U256,
 }
 
 /// Everything that events tell. Freezing the view is keeping a copy of this.
@@ -106,16 +113,29 @@ pub struct Feed {
     pub stop: Option<HaltChanged>,
     /// The show's newest line.
     pub caption: Option<Caption>,
+    /// The show that said a line last.
+    pub show: Option<SafeText>,
     /// When it was said.
     captioned_at: Option<u64>,
     /// One line per event worth one, oldest first.
     pub lines: VecDeque<Line>,
     /// What came of everything so far.
     pub counts: Counts,
+    trades: Trades,
     /// Events that were missed and not looked up yet.
     pub missed: u64,
+    /// The chains' names.
+    pub chains: BTreeMap<u64, SafeText>,
     /// The newest block of each chain, with its time.
     pub blocks: BTreeMap<u64, (u64, u64)>,
+}
+
+/// What the transactions of a call cost, as its card says.
+fn gas_of(end: &ToolEnd) -> U256 {
+    let hints = end.card.as_ref().and_then(|card| card.hints.as_ref());
+    let all = hints.and_then(|hints| hints.get("transactions")?.as_array()).into_iter().flatten();
+    let costs = all.filter_map(|one| one.get("gas_cost_wei")?.as_str()?.parse::<U256>().ok());
+    costs.fold(U256::ZERO, U256::saturating_add)
 }
 
 fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
@@ -152,7 +172,7 @@ impl Feed {
             return;
         }
         self.last = event.seq;
-        if let Some(line) = line(event).filter(|_| !self.says_no_more(event)) {
+        if let Some(line) = line(event, &self.chains).filter(|_| !self.says_no_more(event)) {
             push(&mut self.lines, line, LINES_KEPT);
         }
         self.fold(event);
@@ -163,6 +183,7 @@ impl Feed {
         let fresh = Self {
             equity: std::mem::take(&mut self.equity),
             prices: std::mem::take(&mut self.prices),
+            chains: std::mem::take(&mut self.chains),
             ..Self::default()
         };
         *self = fresh;
@@ -215,6 +236,8 @@ impl Feed {
 
     fn fold(&mut self, event: &Event) {
         let at = event.at;
+        let traded = self.trades.take(event);
+        self.counts.trades = self.trades.count;
         if event.call_id.is_some()
             && !matches!(event.kind, EventKind::ToolStart(_))
             && let Some(card) = self.of(event).and_then(|call| call.card.as_mut())
@@ -249,6 +272,9 @@ impl Feed {
                 let Some(call) = self.of(event) else { return };
                 call.end = Some(end.clone());
                 call.ended_at = Some(at);
+                call.traded = traded;
+                self.counts.gas_wei = self.counts.gas_wei.saturating_add(gas_of(end));
+                let Some(call) = self.of(event) else { return };
                 match call.standing() {
                     Standing::Blocked => self.counts.blocked += 1,
                     Standing::Failed => self.counts.failed += 1,
@@ -272,9 +298,10 @@ impl Feed {
                 }
             }
             EventKind::PermitIssued(issued) => {
-                if let Some(call) = self.of(event) {
-                    call.offer = Some(issued.clone());
-                }
+                let Some(call) = self.of(event) else { return };
+                call.offer = Some(issued.clone());
+                let call_id = call.call_id;
+                self.hold_against_the_last(call_id, at);
             }
             EventKind::ApprovalRequested(asked) => {
                 if let Some(call) = self.of(event) {
@@ -297,7 +324,6 @@ impl Feed {
                 }
             }
             EventKind::ToolVerified(verified) => {
-                self.counts.trades += 1;
                 if let Some(call) = self.of(event) {
                     call.verified = Some(verified.clone());
                 }
@@ -354,9 +380,15 @@ impl Feed {
                     push(&mut self.thoughts, thought, THOUGHTS_KEPT);
                 }
             },
-            EventKind::MemoryHits(hits) => self.memory = Some(hits.clone()),
+            EventKind::MemoryHits(hits) => {
+                self.memory = Some(hits.clone());
+                if let Some(call) = self.of(event) {
+                    call.memory = Some(hits.clone());
+                }
+            }
             EventKind::Caption(caption) => {
                 self.caption = Some(caption.clone());
+                self.show = Some(caption.show.clone());
                 self.captioned_at = Some(at);
             }
             EventKind::PermitConsumed(_)
@@ -366,6 +398,33 @@ impl Feed {
             | EventKind::DirectiveChanged(_)
             | EventKind::FabricGap(_)
             | EventKind::FabricFault(_) => {}
+        }
+    }
+
+    /// An offer for what another offer was for, from which the price has moved away: each tells of the other.
+    fn hold_against_the_last(&mut self, call_id: CallId, at: u64) {
+        let wanted = |call: &CallSeen| {
+            let params = call.start.as_ref()?.params.value();
+            let part = |name: &str| params.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+            Some((call.tool().to_owned(), part("token_in")?, part("token_out")?, part("chain")))
+        };
+        let Some(call) = self.call(call_id) else { return };
+        let (same, now) = (wanted(call), call.offer.as_ref().map(|offer| offer.expected_outcome.clone()));
+        let missed = |one: &CallSeen| {
+            let code = one.error.as_ref().map(|error| error.error_code);
+            let recent = one.ended_at.is_some_and(|ended| at <= ended.saturating_add(ASKED_AGAIN_MILLIS));
+            code == Some(ErrorCode::PermitMismatch) && recent && one.call_id != call_id && wanted(one) == same
+        };
+        let Some(before) = self.calls.iter().rposition(missed).filter(|_| same.is_some()) else { return };
+        let was = self.calls.get(before).and_then(|one| Some(one.offer.as_ref()?.expected_outcome.clone()));
+        if let Some(CallCard::Swap(card)) = self.calls.get_mut(before).and_then(|one| one.card.as_mut()) {
+            card.after = now;
+        }
+        if let Some(call) = self.calls.iter_mut().rev().find(|call| call.call_id == call_id) {
+            if let Some(CallCard::Swap(card)) = &mut call.card {
+                card.before.clone_from(&was);
+            }
+            call.before = was;
         }
     }
 
@@ -385,7 +444,7 @@ impl Feed {
 
     /// What was traded and when, as marks on a chart, and what the marks mean.
     pub fn trade_marks(&self) -> (Vec<ChartMark>, String) {
-        let swaps = self.calls.iter().filter(|call| call.verified.is_some());
+        let swaps = self.calls.iter().filter(|call| call.traded);
         let swaps = swaps.map(|call| ChartMark { at: call.ended_at.unwrap_or(call.started_at), character: 's' });
         let filled = self.orders.iter().filter(|(_, order)| order.fill.is_some());
         let auctions = filled.map(|(at, _)| ChartMark { at: *at, character: 'a' });

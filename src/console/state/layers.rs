@@ -45,6 +45,8 @@ pub enum Layer {
     Hold {
         /// Since when it is shown.
         since: u64,
+        /// What the session said where it could not stop.
+        told: Option<SafeText>,
     },
     /// The whole story of a call.
     Story(Box<Story>),
@@ -138,6 +140,19 @@ impl State {
         if takes_text && key.text().is_some() {
             return Vec::new();
         }
+        let action = match action {
+            Action::NextMatch | Action::PreviousMatch => {
+                // All that is shown fits: the next one that fits is the next row.
+                if !self.screens.get(screen).is_some_and(|view| view.has_filter()) {
+                    if screen.does(action) {
+                        self.say("no filter stands: / sets one");
+                    }
+                    return Vec::new();
+                }
+                if action == Action::NextMatch { Action::Down } else { Action::Up }
+            }
+            other => other,
+        };
         let mut consumed = false;
         let effects = self.with_screen(screen, |view, known, area| match view.act(action, known, area) {
             Some(wishes) => {
@@ -215,7 +230,7 @@ impl State {
         match action {
             Action::Hold => {
                 if !self.layers.iter().any(|layer| matches!(layer, Layer::Hold { .. })) {
-                    self.layers.push(Layer::Hold { since: self.now_millis });
+                    self.layers.push(Layer::Hold { since: self.now_millis, told: None });
                 }
                 vec![self.send(Command::Hold)]
             }
@@ -259,6 +274,7 @@ impl State {
             }
             return Vec::new();
         }
+        let shows = self.ready.as_ref().map_or(&[] as &[SafeText], |ready| ready.scenarios.as_slice());
         match self.layers.last_mut() {
             Some(Layer::Decision(decision)) => match action {
                 Some(action @ (Action::DoIt | Action::Back)) => return self.layer_action(action),
@@ -268,7 +284,7 @@ impl State {
             Some(Layer::Palette { field, at }) => match action {
                 Some(Action::Back | Action::CloseOrQuit) => drop(self.layers.pop()),
                 Some(Action::DoIt) => {
-                    let found = prompt::find(field.text());
+                    let found = prompt::find(field.text(), shows);
                     let chosen = found.get(*at).map(|entry| entry.meant.clone());
                     self.layers.pop();
                     if let Some(meant) = chosen {
@@ -277,7 +293,7 @@ impl State {
                 }
                 _ => match key.code {
                     KeyCode::Down | KeyCode::Tab => {
-                        *at = (*at + 1).min(prompt::find(field.text()).len().saturating_sub(1));
+                        *at = (*at + 1).min(prompt::find(field.text(), shows).len().saturating_sub(1));
                     }
                     KeyCode::Up | KeyCode::BackTab => *at = at.saturating_sub(1),
                     _ => {
@@ -301,18 +317,37 @@ impl State {
         };
         let chains = self.page.network.iter().flat_map(|network| &network.chains);
         let chains: Vec<String> = chains.map(|chain| chain.name.to_string()).collect();
-        Some((field.text().to_owned(), complete::candidates(field.text(), &find, &chains)))
+        let shows: Vec<String> = self.shows().iter().map(ToString::to_string).collect();
+        let names = complete::Names { chains: &chains, shows: &shows };
+        Some((field.text().to_owned(), complete::candidates(field.text(), &find, &names)))
     }
 
     /// Does what was typed or chosen.
     fn run_entry(&mut self, meant: Meant) -> Vec<Effect> {
         match meant {
             Meant::Nothing => Vec::new(),
-            Meant::Send(command) => vec![self.send(*command)],
+            Meant::Send(command) => {
+                if let Command::Scenario { name } = &*command {
+                    self.asked_show = Some(name.clone());
+                }
+                vec![self.send(*command)]
+            }
             Meant::GoTo(screen) => self.go_to(screen),
             Meant::Act(action) => match action {
                 Action::Hold => self.anywhere(action),
                 _ => self.page_action(action),
+            },
+            Meant::Shows => {
+                let field = Field::holding("scenario ");
+                self.layers.push(Layer::Palette { field, at: 0 });
+                Vec::new()
+            }
+            Meant::Again => match self.show() {
+                Some(name) => vec![self.send(Command::Scenario { name })],
+                None => {
+                    self.say("no show plays: scenario finds one");
+                    Vec::new()
+                }
             },
             Meant::Wrong(words) => {
                 self.say(&words);
@@ -361,7 +396,7 @@ impl State {
                 Action::Back => drop(self.layers.pop()),
                 _ => {}
             },
-            Some(Layer::Hold { since }) => {
+            Some(Layer::Hold { since, .. }) => {
                 // A key meant for something else must not choose.
                 if now < since.saturating_add(SETTLE_MILLIS) {
                     return Vec::new();
@@ -443,8 +478,18 @@ impl State {
     }
 
     /// The entries of the palette that fit what is typed.
-    pub fn palette(field: &Field) -> Vec<Entry> {
-        prompt::find(field.text())
+    pub fn palette(&self, field: &Field) -> Vec<Entry> {
+        prompt::find(field.text(), self.shows())
+    }
+
+    /// The shows that can be played.
+    fn shows(&self) -> &[SafeText] {
+        self.ready.as_ref().map_or(&[], |ready| ready.scenarios.as_slice())
+    }
+
+    /// The show that plays: the one asked for last, else the one that says a line.
+    fn show(&self) -> Option<String> {
+        self.asked_show.clone().or_else(|| self.feed.show.as_ref().map(ToString::to_string))
     }
 
     /// The screens' tabs, in order.

@@ -1,9 +1,13 @@
 //! One line per event worth one, in plain words: for the list of events, the log and the filter.
 
+use std::collections::BTreeMap;
+
 use crate::base::format::short_hash;
 use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
 use crate::console::widgets::figure::readable;
+use crate::console::widgets::sprite::phase_words;
+use crate::console::widgets::words::{check_word, plain_words};
 use crate::fabric::{
     ApprovalOutcome, ChainState, CheckOutcome, Event, EventKind, IntentStatus, OrderStatus, SpriteState, TxState,
 };
@@ -58,9 +62,14 @@ pub struct Line {
     pub text: SafeText,
 }
 
-/// The line of an event; `None` where it is worth none.
-pub fn line(event: &Event) -> Option<Line> {
-    let (level, kind, text) = words(&event.kind)?;
+/// A chain by its name, where that is known.
+pub fn chain_words(chain_id: u64, chains: &BTreeMap<u64, SafeText>) -> String {
+    chains.get(&chain_id).map_or_else(|| format!("chain {chain_id}"), ToString::to_string)
+}
+
+/// The line of an event; `None` where it is worth none. `chains` are the names of the chains.
+pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<Line> {
+    let (level, kind, text) = words(&event.kind, chains)?;
     Some(Line {
         seq: event.seq,
         at: event.at,
@@ -72,7 +81,7 @@ pub fn line(event: &Event) -> Option<Line> {
     })
 }
 
-fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
+fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &'static str, String)> {
     Some(match kind {
         EventKind::ToolStart(start) => (Level::Detail, "tool:start", format!("{} begins", start.tool_name)),
         EventKind::ToolUpdate(update) => {
@@ -82,7 +91,7 @@ fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
             (Level::Care, "tool:overrun", format!("takes longer than {} ms; it goes on", overrun.budget_ms))
         }
         EventKind::ToolError(failed) => {
-            (Level::Bad, "tool:error", format!("{}: {}", failed.error_code, failed.error_message))
+            (Level::Bad, "tool:error", format!("{}: {}", failed.error_code, plain_words(failed.error_message.as_str())))
         }
         EventKind::ToolEnd(end) => {
             let how = if end.success { "done" } else { "not done" };
@@ -94,7 +103,11 @@ fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
                 CheckOutcome::Warned => (Level::Care, "to be read"),
                 CheckOutcome::Blocked => (Level::Bad, "blocked"),
             };
-            (level, "safety:check", format!("{} {how}: {}", check.check, check.detail))
+            (
+                level,
+                "safety:check",
+                format!("{} {how}: {}", check_word(check.check), plain_words(check.detail.as_str())),
+            )
         }
         EventKind::PermitIssued(issued) => {
             (Level::Plain, "permit:issued", format!("simulated {}", issued.expected_outcome))
@@ -164,7 +177,7 @@ fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
             (level, "intent:update", text)
         }
         EventKind::ChainBlock(block) => {
-            (Level::Detail, "chain:block", format!("chain {} block #{}", block.chain_id, block.number))
+            (Level::Detail, "chain:block", format!("{} block #{}", chain_words(block.chain_id, chains), block.number))
         }
         EventKind::ChainHealth(health) => {
             let (level, how) = match health.state {
@@ -172,7 +185,7 @@ fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
                 ChainState::Degraded => (Level::Care, "answers badly"),
                 ChainState::Down => (Level::Bad, "does not answer"),
             };
-            (level, "chain:health", format!("chain {} {how} {}", health.chain_id, health.why))
+            (level, "chain:health", format!("{} {how} {}", chain_words(health.chain_id, chains), health.why))
         }
         EventKind::HaltRaised(halt) => {
             let level = halt.level.map_or("nothing", |level| level.as_str());
@@ -188,7 +201,8 @@ fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
         }
         EventKind::Vitals(_) => return None,
         EventKind::PhaseChanged(changed) => {
-            (Level::Care, "phase:changed", format!("{} → {}: {}", changed.from, changed.to, changed.why))
+            let (from, to) = (phase_words(changed.from), phase_words(changed.to));
+            (Level::Care, "phase:changed", format!("{from} → {to}: {}", changed.why))
         }
         EventKind::SpriteChanged(changed) => {
             let level = if changed.to == SpriteState::Dead { Level::Bad } else { Level::Detail };
@@ -196,7 +210,14 @@ fn words(kind: &EventKind) -> Option<(Level, &'static str, String)> {
         }
         EventKind::GolemNow(now) => (Level::Plain, "golem:now", now.now.to_string()),
         EventKind::GolemThought(said) => (Level::Detail, "golem:thought", format!("┆ {}", said.text)),
-        EventKind::MemoryHits(hits) => (Level::Detail, "golem:memory", format!("{} similar past trades", hits.similar)),
+        EventKind::MemoryHits(hits) => {
+            let changes: Vec<&str> = hits.changes.iter().map(SafeText::as_str).collect();
+            let (level, told) = match changes.is_empty() {
+                true => (Level::Detail, String::new()),
+                false => (Level::Plain, format!(": {}", changes.join("; "))),
+            };
+            (level, "golem:memory", format!("{} similar past trades{told}", hits.similar))
+        }
         EventKind::DirectiveChanged(changed) => {
             let how = if changed.undone { "taken back" } else { "changed" };
             (Level::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))

@@ -25,7 +25,7 @@ use ratatui::layout::{Position, Rect, Size};
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
-use crate::console::keymap::{Context, Key, Keymap};
+use crate::console::keymap::{self, Action, Context, Key, Keymap};
 use crate::console::screens::{Known, ScreenId, Screens, Wish};
 use crate::console::widgets::bridge::is_over;
 use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, Sent, Snapshot};
@@ -219,6 +219,8 @@ pub struct State {
     /// The newest time of a session that does not live by the machine's clock, and when it was heard.
     own_time: Option<(u64, u64)>,
     newest_event_at: u64,
+    /// The show that was asked for last.
+    asked_show: Option<String>,
 }
 
 impl State {
@@ -251,6 +253,7 @@ impl State {
             history_asked: false,
             own_time: None,
             newest_event_at: 0,
+            asked_show: None,
         }
     }
 
@@ -305,6 +308,23 @@ impl State {
     pub fn stop(&self) -> Option<StopLevel> {
         let told = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref()).map(|stop| stop.level);
         told.or_else(|| self.feed.stop.as_ref().and_then(|stop| stop.level))
+    }
+
+    /// The keys that do something in a context: on a screen, those that do something there.
+    pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
+        let replay = self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay);
+        let here = move |row: &&keymap::Row| match row.action {
+            _ if row.context != Context::Page => true,
+            Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,
+            action => self.screen.does(action),
+        };
+        self.keys.rows(context).filter(here)
+    }
+
+    /// Whether the session has said that nothing new is signed.
+    pub fn held(&self) -> bool {
+        let stop = self.snapshot.as_ref().and_then(|snapshot| snapshot.stop.as_ref());
+        stop.is_some_and(|stop| stop.own_hold) || self.stop() >= Some(StopLevel::Halt)
     }
 
     /// Where the keys of the topmost layer are bound.
@@ -503,10 +523,12 @@ impl State {
     /// What is in flight and open, a line each: what leaving would wait for.
     pub fn in_flight(&self) -> Vec<String> {
         let mut lines = Vec::new();
-        let open = self.feed.calls.iter().filter(|call| call.is_activity() && call.standing().is_open());
-        for call in open {
-            let (_, word) = call.standing().mark();
-            lines.push(format!("{} {word}", story::title(call)));
+        for call in self.feed.calls.iter().filter(|call| call.is_activity()) {
+            let standing = call.standing();
+            // What is signed and not settled is out there, though its call is over.
+            if standing.is_open() || standing == feed::Standing::Unclear {
+                lines.push(format!("{}, {}", story::named(call), standing.mark().1));
+            }
         }
         let orders = self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()).count();
         if orders > 0 {

@@ -8,6 +8,7 @@ use super::{Effect, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::console::screens::{Heard, holder};
 use crate::fabric::Event;
 use crate::runtime::handle::{Command, Found, News, Query};
+use crate::runtime::market::model::Update;
 
 /// Events asked for after a gap: what a screen can show.
 const HISTORY_EVENTS: u64 = 20_000;
@@ -19,6 +20,9 @@ impl State {
         let mut effects = Vec::new();
         match news {
             News::Market(update) => {
+                if let Update::Started(network) = &update {
+                    self.feed.chains = network.chains.iter().map(|one| (one.id, one.name.clone())).collect();
+                }
                 self.page.apply(update);
                 self.note_price();
                 self.note_time();
@@ -62,6 +66,9 @@ impl State {
             }
             News::Found { ticket, found } => return self.hear(ticket, Heard::Found(found)),
             News::Told { done, words } => {
+                if let (false, Some(Layer::Hold { told, .. })) = (done, self.layers.last_mut()) {
+                    *told = Some(words.clone());
+                }
                 let mark = if done { "" } else { "not done: " };
                 self.say(&format!("{mark}{words}"));
             }

@@ -18,6 +18,10 @@ pub enum Meant {
     GoTo(ScreenId),
     /// A key's action.
     Act(Action),
+    /// The shows, to be chosen from.
+    Shows,
+    /// The present show, from its beginning.
+    Again,
     /// A command with something wrong about it.
     Wrong(String),
 }
@@ -53,6 +57,9 @@ const ENTRIES: &[(&str, &str)] = &[
     ("blocks off", "blocks come only when asked (devnet)"),
     ("blocks on", "blocks come by the clock (devnet)"),
     ("seek 50", "to the middle of a recording: seek PERCENT"),
+    ("scenario", "choose a show: scenario NAME"),
+    ("restart", "the present show from its beginning"),
+    ("step", "the next moment of a show, where they come one by one"),
     ("export trades", "write all trades to a CSV file"),
     ("help", "the keys and what they do"),
     ("quit", "leave"),
@@ -97,7 +104,9 @@ pub fn meant(line: &str) -> Meant {
         ("paper", ["off"]) => send(Command::AskToLeavePaper),
         ("breaker", ["reset"]) => send(Command::AskToResetBreaker),
         ("step", []) => send(Command::Step),
-        ("scenario", name) if !name.is_empty() => send(Command::Scenario { name: name.join(" ") }),
+        ("scenario", []) => Meant::Shows,
+        ("restart", []) => Meant::Again,
+        ("scenario", name) => send(Command::Scenario { name: name.join(" ") }),
         ("mine", rest) => devnet(rest, "1", |chain_id, count| DevnetControl::Mine { chain_id, blocks: count }),
         ("advance", rest) => {
             devnet(rest, "60", |chain_id, seconds| DevnetControl::Advance { chain_id, seconds: seconds.into() })
@@ -160,8 +169,12 @@ fn shock(bps: &str, control: impl FnOnce(u32) -> DevnetControl) -> Meant {
     }
 }
 
-/// Every entry whose name or words hold what is typed, letter after letter, the closest first.
-pub fn find(typed: &str) -> Vec<Entry> {
+/// Every entry whose name or words hold what is typed, letter after letter, the closest first; one for each show, too.
+pub fn find(typed: &str, shows: &[SafeText]) -> Vec<Entry> {
+    let shows = shows.iter().map(|show| {
+        let name = format!("scenario {show}");
+        Entry { about: "play this show from its beginning", meant: meant(&name), name }
+    });
     let commands = ENTRIES.iter().map(|(name, about)| Entry { name: (*name).to_owned(), about, meant: meant(name) });
     let screens = ScreenId::ALL.into_iter().map(|screen| Entry {
         name: screen.name().to_lowercase(),
@@ -169,7 +182,11 @@ pub fn find(typed: &str) -> Vec<Entry> {
         meant: Meant::GoTo(screen),
     });
     let wanted = typed.trim().to_lowercase();
+    // Whoever looks at the shows is not led to look at them.
+    let among_shows = wanted == "scenario" && shows.len() > 0;
     let mut found: Vec<(usize, Entry)> = commands
+        .chain(shows)
+        .filter(|entry| !among_shows || entry.meant != Meant::Shows)
         .chain(screens)
         .filter_map(|entry| {
             let score = score(&entry.name, &wanted)
@@ -258,8 +275,26 @@ mod tests {
 
     #[test]
     fn the_palette_finds_by_letters_in_order() {
-        assert_eq!(find("hlt").first().map(|entry| entry.name.clone()), Some("halt".to_owned()));
-        assert_eq!(find("lgs").first().map(|entry| entry.name.clone()), Some("logs".to_owned()));
-        assert!(find("zzzz").is_empty());
+        assert_eq!(find("hlt", &[]).first().map(|entry| entry.name.clone()), Some("halt".to_owned()));
+        assert_eq!(find("lgs", &[]).first().map(|entry| entry.name.clone()), Some("logs".to_owned()));
+        assert!(find("zzzz", &[]).is_empty());
+    }
+
+    #[test]
+    fn every_show_has_an_entry_and_the_bare_word_is_no_remark() {
+        assert_eq!((meant("scenario"), meant("restart")), (Meant::Shows, Meant::Again));
+        let shows = ["first-tour", "price-moved"].map(|name| SafeText::clean(name, 40));
+        let all: Vec<Entry> = find("scenario ", &shows).into_iter().filter(|one| one.name.contains(' ')).collect();
+        let names: Vec<&str> = all.iter().map(|one| one.name.as_str()).collect();
+        assert_eq!(names, ["scenario first-tour", "scenario price-moved"]);
+        let play = Command::Scenario { name: "price-moved".to_owned() };
+        assert_eq!(all[1].meant, Meant::Send(Box::new(play)));
+        for word in ["scenario", "restart", "step"] {
+            assert!(names_of_commands().contains(&word), "Tab does not know {word}");
+        }
+    }
+
+    fn names_of_commands() -> Vec<&'static str> {
+        names().map(|(name, _)| name).collect()
     }
 }

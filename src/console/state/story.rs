@@ -1,6 +1,8 @@
 //! The whole story of a call: what was asked, every check, what was simulated, decided, signed, and whether the chain
 //! agrees; with its entries on the trail.
 
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
@@ -60,24 +62,40 @@ impl Story {
     }
 }
 
-/// What a call is, in a few words: its parameters where they are a trade's.
+/// What a call is about, in a few words: what is traded, and on which chains; a token; what is read. Never its kind,
+/// which is [`word`]'s.
 pub fn title(call: &CallSeen) -> String {
-    trade(call).unwrap_or_else(|| name(call))
-}
-
-/// The same with what it does before it: `Swap 0.25 WETH → USDC`, `Revoke WETH`.
-pub fn name(call: &CallSeen) -> String {
-    let does = tool_word(call.tool());
-    match trade(call).or_else(|| param(call, "token").map(str::to_owned)) {
-        Some(what) => format!("{does} {what}"),
-        None => does,
+    let params = call.start.as_ref().map(|start| start.params.value());
+    let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
+    let ends = text("source_chain").zip(text("destination_chain"));
+    match (text("amount"), text("token_in"), text("token_out"), ends) {
+        (Some(amount), Some(from), to, Some((source, destination))) => {
+            let got = to.filter(|to| *to != from).map(|to| format!(" as {to}")).unwrap_or_default();
+            format!("{amount} {from} {source} → {destination}{got}")
+        }
+        (Some(amount), Some(from), Some(to), None) => format!("{amount} {from} → {to}"),
+        _ => text("token").or_else(|| text("chain")).unwrap_or_default().to_owned(),
     }
 }
 
-fn trade(call: &CallSeen) -> Option<String> {
-    Some(format!("{} {} → {}", param(call, "amount")?, param(call, "token_in")?, param(call, "token_out")?))
+/// A call in a line: its kind, and what it is about.
+pub fn named(call: &CallSeen) -> String {
+    format!("{} {}", word(call.tool()), title(call)).trim_end().to_owned()
 }
 
-fn param<'c>(call: &'c CallSeen, name: &str) -> Option<&'c str> {
-    call.start.as_ref()?.params.value().get(name)?.as_str()
+/// A tool's name as people call it.
+pub fn word(tool: &str) -> Cow<'static, str> {
+    Cow::Borrowed(match tool {
+        "uniswap_get_quote" => "Quote",
+        "uniswap_execute_swap" => "Swap",
+        "uniswap_check_allowance" => "Allowance",
+        "token_approve" => "Approve",
+        "token_revoke" => "Revoke",
+        "uniswap_submit_uniswapx_order" => "Auction",
+        "uniswapx_cancel_order" => "Cancel",
+        "uniswap_submit_cross_chain_intent" => "Bridge",
+        "intent_refund" => "Refund",
+        "" => "Call",
+        other => return Cow::Owned(tool_word(other)),
+    })
 }

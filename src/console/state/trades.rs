@@ -1,12 +1,15 @@
 //! Trades as CSV, from what the events told: for a spreadsheet or a tax adviser. Amounts stand as the tools gave them,
 //! with every digit.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::feed::{CallSeen, Feed};
+use super::story::word;
 use crate::base::format::utc;
-use crate::console::widgets::plain::tool_word;
-use crate::fabric::TxState;
+use crate::fabric::{Event, EventKind, IntentUpdate, OrderUpdate, TxState};
 
 /// The columns.
 const HEAD: [&str; 13] = [
@@ -25,51 +28,41 @@ const HEAD: [&str; 13] = [
     "how_it_ended",
 ];
 
-/// Every trade that was signed, the oldest first, with a head line. Orders and bridge orders stand with what was filled.
+/// A row, and when it was.
+type Cells = (u64, [String; 13]);
+
+/// Every trade that is still known, the oldest first, with a head line. Orders and bridge orders stand with what was
+/// filled.
 pub fn csv(feed: &Feed) -> String {
-    let mut rows: Vec<(u64, [String; 13])> = feed.calls.iter().filter_map(call_row).collect();
-    for (at, order) in feed.orders.iter().filter(|(_, order)| order.fill.is_some()) {
-        let Some(fill) = &order.fill else { continue };
-        rows.push((
-            *at,
-            [
-                utc(*at),
-                order.order_hash.to_string(),
-                "Auction".to_owned(),
-                order.chain_id.to_string(),
-                fill.amount_in.clone(),
-                order.token_in.symbol.to_string(),
-                fill.amount_out.clone(),
-                order.token_out.symbol.to_string(),
-                order.quoted_out.clone(),
-                String::new(),
-                fill.tx.hash.to_string(),
-                String::new(),
-                order.status.as_str().to_owned(),
-            ],
-        ));
+    let orders = feed.orders.iter().filter_map(|(at, order)| order_row(*at, order));
+    let intents = feed.intents.iter().filter_map(|(at, intent)| intent_row(*at, intent));
+    text(feed.calls.iter().filter_map(call_row).chain(orders).chain(intents).collect())
+}
+
+/// The same of a whole run, from its events: none is forgotten, however many there are.
+pub fn csv_of(events: impl IntoIterator<Item = Event>) -> String {
+    let mut feed = Feed::default();
+    let mut rows: BTreeMap<String, Cells> = BTreeMap::new();
+    for event in events {
+        let event = Arc::new(event);
+        feed.take(&event);
+        let row = match &event.kind {
+            EventKind::ToolEnd(_) => event.call_id.and_then(|id| feed.call(id)).and_then(call_row),
+            EventKind::OrderUpdate(order) => order_row(event.at, order),
+            EventKind::IntentUpdate(intent) => intent_row(event.at, intent),
+            _ => None,
+        };
+        // What is told of again is told anew, and stands once.
+        if let Some((at, row)) = row {
+            let name = row.get(1).cloned().unwrap_or_default();
+            let first = rows.get(&name).map_or(at, |(first, _)| *first);
+            rows.insert(name, (first, row));
+        }
     }
-    for (at, intent) in feed.intents.iter().filter(|(_, intent)| intent.amount_out.is_some()) {
-        let delivered = intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default();
-        rows.push((
-            *at,
-            [
-                utc(*at),
-                intent.intent_id.to_string(),
-                "Bridge".to_owned(),
-                intent.source_chain.to_string(),
-                intent.amount_in.clone(),
-                intent.token_in.symbol.to_string(),
-                intent.amount_out.clone().unwrap_or_default(),
-                format!("{} on {}", intent.token_out.symbol, intent.destination_chain),
-                intent.estimated_output.clone(),
-                String::new(),
-                delivered,
-                String::new(),
-                intent.status.as_str().to_owned(),
-            ],
-        ));
-    }
+    text(rows.into_values().collect())
+}
+
+fn text(mut rows: Vec<Cells>) -> String {
     rows.sort_by_key(|(at, _)| *at);
     let mut text = HEAD.join(",");
     text.push('\n');
@@ -80,8 +73,48 @@ pub fn csv(feed: &Feed) -> String {
     text
 }
 
+fn order_row(at: u64, order: &OrderUpdate) -> Option<Cells> {
+    let fill = order.fill.as_ref()?;
+    let cells = [
+        utc(at),
+        order.order_hash.to_string(),
+        "Auction".to_owned(),
+        order.chain_id.to_string(),
+        fill.amount_in.clone(),
+        order.token_in.symbol.to_string(),
+        fill.amount_out.clone(),
+        order.token_out.symbol.to_string(),
+        order.quoted_out.clone(),
+        String::new(),
+        fill.tx.hash.to_string(),
+        String::new(),
+        order.status.as_str().to_owned(),
+    ];
+    Some((at, cells))
+}
+
+fn intent_row(at: u64, intent: &IntentUpdate) -> Option<Cells> {
+    let got = intent.amount_out.clone()?;
+    let cells = [
+        utc(at),
+        intent.intent_id.to_string(),
+        "Bridge".to_owned(),
+        intent.source_chain.to_string(),
+        intent.amount_in.clone(),
+        intent.token_in.symbol.to_string(),
+        got,
+        format!("{} on {}", intent.token_out.symbol, intent.destination_chain),
+        intent.estimated_output.clone(),
+        String::new(),
+        intent.delivered.as_ref().map(|place| place.hash.to_string()).unwrap_or_default(),
+        String::new(),
+        intent.status.as_str().to_owned(),
+    ];
+    Some((at, cells))
+}
+
 /// A swap that was signed. What was only quoted, rehearsed or refused is no trade.
-fn call_row(call: &CallSeen) -> Option<(u64, [String; 13])> {
+fn call_row(call: &CallSeen) -> Option<Cells> {
     let (_, transaction) = call.transactions.last()?;
     let card = call.end.as_ref().and_then(|end| end.card.as_ref());
     let none = Value::Null;
@@ -102,7 +135,7 @@ fn call_row(call: &CallSeen) -> Option<(u64, [String; 13])> {
         [
             utc(call.started_at),
             call.call_id.to_string(),
-            tool_word(call.tool()),
+            word(call.tool()).into_owned(),
             text(params, "chain"),
             paid.unwrap_or_else(|| text(params, "amount")),
             text(params, "token_in"),
@@ -126,17 +159,21 @@ fn quoted(cell: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use alloy::primitives::B256;
     use serde_json::json;
 
     use super::*;
     use crate::base::id::{CallId, GolemId};
     use crate::base::model::CardKind;
-    use crate::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, TxUpdate};
+    use crate::fabric::{Card, Redacted, ToolEnd, ToolStart, TxUpdate};
 
     fn swap(feed: &mut Feed, seq: u64, symbol: &str, signed: bool) {
+        for event in swap_events(seq, symbol, signed) {
+            feed.take(&Arc::new(event));
+        }
+    }
+
+    fn swap_events(seq: u64, symbol: &str, signed: bool) -> Vec<Event> {
         let call_id = CallId::new(1_700_000_000_000 + seq);
         let params = json!({ "token_in": "WETH", "token_out": symbol, "amount": "0.25", "chain": "ethereum" });
         let data = json!({ "amount_in": "0.25", "amount_out": "848.123456" });
@@ -161,10 +198,35 @@ mod tests {
         let mut kinds = vec![EventKind::ToolStart(start)];
         kinds.extend(signed.then_some(EventKind::TxUpdate(update)));
         kinds.push(EventKind::ToolEnd(end));
-        for (at, kind) in (seq..).zip(kinds) {
+        let event = |(at, kind)| {
             let golem_id = GolemId::operator();
-            feed.take(&Arc::new(Event { seq: at, at: 1_700_000_000_000, golem_id, call_id: Some(call_id), kind }));
-        }
+            Event { seq: at, at: 1_700_000_000_000, golem_id, call_id: Some(call_id), kind }
+        };
+        (seq..).zip(kinds).map(event).collect()
+    }
+
+    #[test]
+    fn a_whole_run_has_every_trade_though_a_screen_forgets_the_oldest() {
+        let many = crate::console::state::feed::CALLS_KEPT as u64 + 9;
+        let text = csv_of((0..many).flat_map(|call| swap_events(1 + call * 10, "USDC", true)));
+        assert_eq!(text.lines().count() as u64, many + 1);
+        let mut order = crate::console::widgets::samples::order(crate::fabric::DecayUnit::Seconds);
+        let told = |order: &OrderUpdate, seq| {
+            let (golem_id, kind) = (GolemId::operator(), EventKind::OrderUpdate(Box::new(order.clone())));
+            Event { seq, at: 1_700_000_000_000 + seq, golem_id, call_id: None, kind }
+        };
+        let open = told(&order, 1);
+        order.fill = Some(crate::fabric::OrderFill {
+            tx: crate::fabric::TxPlace { chain_id: 31_337, hash: B256::ZERO, block: None },
+            filler: alloy::primitives::Address::ZERO,
+            name: None,
+            amount_in: "0.5".to_owned(),
+            amount_out: "1698.80".to_owned(),
+            position: 1,
+        });
+        let text = csv_of([open, told(&order, 2), told(&order, 3)]);
+        assert_eq!(text.lines().count(), 2, "{text}");
+        assert!(text.contains("Auction") && text.contains("1698.80"), "{text}");
     }
 
     #[test]

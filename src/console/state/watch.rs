@@ -1,10 +1,31 @@
 //! What is kept an eye on: prices for the chart, and what wants a look although nobody asked.
 
+use super::line::chain_words;
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, Usd};
-use crate::fabric::{Event, EventKind};
-use crate::runtime::handle::Snapshot;
+use crate::console::widgets::sprite::phase_words;
+use crate::fabric::{ChainState, Event, EventKind};
+use crate::runtime::handle::{Limits, Snapshot, SpendNow};
+
+fn scaled(value: Usd) -> Option<u128> {
+    value.scaled(2, Rounding::Down)
+}
+
+/// The caps that are watched: whether four fifths of each are used, and what it is called.
+fn filled(limits: &Limits) -> [(bool, &'static str); 4] {
+    let dollars = |now: SpendNow| {
+        let (used, limit) = (scaled(now.used)?, scaled(now.limit?)?);
+        Some(used.checked_mul(100)? >= limit.checked_mul(80)?)
+    };
+    let counted = |(used, most): (u32, u32)| most > 0 && u64::from(used) * 100 >= u64::from(most) * 80;
+    [
+        (dollars(limits.day) == Some(true), "the day's cap"),
+        (dollars(limits.month) == Some(true), "the 30-day cap"),
+        (counted(limits.calls), "the calls of a minute"),
+        (counted(limits.trades), "the trades of an hour"),
+    ]
+}
 
 impl State {
     /// Keeps the price of the first chain's wrapped coin for its chart: what is paid for it in USDC in the pool of the
@@ -35,9 +56,16 @@ impl State {
             EventKind::ApprovalResolved(resolved) if resolved.outcome == crate::fabric::ApprovalOutcome::Lapsed => {
                 "nobody answered a question in time".to_owned()
             }
-            EventKind::PhaseChanged(changed) => format!("phase {} → {}: {}", changed.from, changed.to, changed.why),
-            EventKind::ChainHealth(health) if health.state != crate::fabric::ChainState::Healthy => {
-                format!("chain {} answers badly: {}", health.chain_id, health.why)
+            EventKind::PhaseChanged(changed) => {
+                format!("phase {} → {}: {}", phase_words(changed.from), phase_words(changed.to), changed.why)
+            }
+            EventKind::ChainHealth(health) if health.state != ChainState::Healthy => {
+                let chain = chain_words(health.chain_id, &self.feed.chains);
+                let how = match health.state {
+                    ChainState::Down => "does not answer",
+                    ChainState::Healthy | ChainState::Degraded => "answers badly",
+                };
+                format!("{chain} {how}: {}", health.why)
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
             EventKind::PolicyChanged(changed) if changed.version > 1 => {
@@ -70,16 +98,25 @@ impl State {
         use crate::runtime::handle::BreakerNow;
         let Some(limits) = &next.limits else { return };
         let before = self.snapshot.as_ref().and_then(|snapshot| snapshot.limits.as_ref());
-        let filled = |limits: &crate::runtime::handle::Limits| {
-            let used = limits.day.used.scaled(2, crate::base::units::Rounding::Down)?;
-            let limit = limits.day.limit?.scaled(2, crate::base::units::Rounding::Down)?;
-            Some(used.checked_mul(100)? >= limit.checked_mul(80)?)
-        };
-        let (was, is) = (before.and_then(filled), filled(limits));
+        let (was, is) = (before.map(filled), filled(limits));
         let open = |limits: &crate::runtime::handle::Limits| !matches!(limits.breaker, BreakerNow::Closed { .. });
         let opened = open(limits) && !before.is_some_and(open);
-        if is == Some(true) && was != Some(true) {
-            self.alert(next.at, "more than 80 % of the day's cap is used");
+        for (at, (full, words)) in is.into_iter().enumerate() {
+            let known = was.and_then(|was| was.get(at).copied()).is_some_and(|(full, _)| full);
+            if full && !known {
+                self.alert(next.at, &format!("more than 80 % of {words} is used"));
+            }
+        }
+        let left = |snapshot: &Snapshot, number: u64| {
+            snapshot.grants.iter().find(|grant| grant.number == number).and_then(|grant| scaled(grant.left))
+        };
+        for grant in &next.grants {
+            let Some(granted) = grant.granted.and_then(scaled) else { continue };
+            let low = |left: u128| left.saturating_mul(5) <= granted;
+            let before = self.snapshot.as_ref().and_then(|snapshot| left(snapshot, grant.number)).is_some_and(low);
+            if scaled(grant.left).is_some_and(low) && !before {
+                self.alert(next.at, &format!("more than 80 % of standing approval {} is used", grant.number));
+            }
         }
         if opened {
             self.alert(next.at, "the failure breaker is open: no new trades");

@@ -10,27 +10,8 @@ use crate::console::state::State;
 use crate::console::state::field::Field;
 use crate::console::state::model::Money;
 use crate::console::theme::Role;
+use crate::console::widgets::dialog::{middle, open};
 use crate::console::widgets::paint::{self, Row};
-
-/// A place of at most this size in the middle of `area`.
-pub(super) fn middle(area: Rect, columns: usize, rows: usize) -> Rect {
-    let width = u16::try_from(columns).unwrap_or(u16::MAX).min(area.width);
-    let height = u16::try_from(rows).unwrap_or(u16::MAX).min(area.height);
-    Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height }
-}
-
-/// Clears a place and frames it; returns what is inside.
-pub(super) fn open(pen: &mut Pen<'_>, place: Rect, title: &[Piece], right: &[Piece]) -> Rect {
-    pen.fill(place, Role::Dialog);
-    pen.frame(place, title, right, Role::DialogBorder);
-    inside(place)
-}
-
-/// What is inside a dialog's frame.
-pub(super) fn inside(place: Rect) -> Rect {
-    let (width, height) = (place.width.saturating_sub(4), place.height.saturating_sub(2));
-    Rect { x: place.x + 2, y: place.y + 1, width, height }
-}
 
 fn titled(words: &str) -> Vec<Piece> {
     vec![(words.to_owned(), Role::Title)]
@@ -43,7 +24,7 @@ fn keys_of(row: &keymap::Row) -> String {
 
 /// Every key that holds, and what it does; then the words of the screen beside those of the documents.
 pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
-    let keys: Vec<(String, &str)> = state.keys.rows(of).map(|row| (keys_of(row), row.help)).collect();
+    let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), row.help)).collect();
     let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
     // Each list has columns of its own: a long word would part all keys from what they do.
     let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
@@ -107,18 +88,43 @@ fn choices(pen: &mut Pen<'_>, state: &State, inner: Rect, context: Context) {
     pen.pieces(line(inner, inner.height.saturating_sub(1)), &answers(state, context));
 }
 
-/// A dialog of rows with its choices below.
+/// A dialog of rows with its choices below, in as many lines as they take: no answer is cut.
 fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Vec<Row>, context: Context) {
     let widest = rows.iter().map(|row| pieces_width(&row.left)).max().unwrap_or(0).max(pieces_width(title) + 4);
-    // No answer is cut.
     let widest = widest.max(pieces_width(&answers(state, context)));
     let columns = (widest + 4).clamp(44, 76);
-    let wrapped = paint::wrapped(rows, columns.min(usize::from(area.width)).saturating_sub(4));
-    let place = middle(area, columns, wrapped.len() + 4);
+    let room = columns.min(usize::from(area.width)).saturating_sub(4);
+    let choices = answer_lines(state, context, room);
+    let wrapped = paint::wrapped(rows, room);
+    let place = middle(area, columns, wrapped.len() + choices.len() + 3);
     let inner = open(pen, place, title, &[]);
-    let body = Rect { height: inner.height.saturating_sub(2), ..inner };
+    let lines = u16::try_from(choices.len()).unwrap_or(u16::MAX);
+    let body = Rect { height: inner.height.saturating_sub(lines + 1), ..inner };
     paint::rows(pen, body, &wrapped);
-    choices(pen, state, inner, context);
+    let first = inner.height.saturating_sub(lines);
+    for (at, choice) in (first..inner.height).zip(choices) {
+        pen.pieces(line(inner, at), &choice);
+    }
+}
+
+/// The answers, none broken, in lines of so many columns.
+fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piece>> {
+    let mut lines: Vec<Vec<Piece>> = vec![Vec::new()];
+    for row in state.keys.rows(context).filter(|row| row.context == context && !row.hint.is_empty()) {
+        let answer = super::hint(row);
+        let taken = lines.last().map_or(0, |line| pieces_width(line));
+        // The two blanks behind it need no room.
+        if taken > 0 && taken + pieces_width(&answer) > columns + 2 {
+            lines.push(Vec::new());
+        }
+        if let Some(line) = lines.last_mut() {
+            line.extend(answer);
+        }
+    }
+    for (last, _) in lines.iter_mut().filter_map(|line| line.last_mut()) {
+        last.truncate(last.trim_end().len());
+    }
+    lines
 }
 
 /// The question before leaving: what is in flight, and what becomes of it.
@@ -142,18 +148,24 @@ pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect) {
 }
 
 /// What to make of a hold.
-pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect) {
-    let mut rows = vec![
-        Row::new("No new signature is made from now on.", Role::StateBad),
-        Row::new("What is sent already settles; open orders can still fill:", Role::Dialog),
-    ];
+pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&SafeText>) {
+    let held = state.held();
+    let first = match (held, told) {
+        (true, _) => Row::new("No new signature is made from now on.", Role::StateBad),
+        // The session has not answered, or has said that it could not.
+        (false, Some(why)) => Row::new(format!("NOT STOPPED: {why}"), Role::StateBad).kept(),
+        (false, None) => Row::new("Stopping: the session has not answered yet.", Role::StateCare),
+    };
+    let mut rows = vec![first, Row::new("What is sent already settles; open orders can still fill:", Role::Dialog)];
     let open: Vec<Row> =
         state.in_flight().into_iter().map(|words| Row::new(format!("· {words}"), Role::Dialog)).collect();
     if open.is_empty() {
         rows.push(Row::new("· nothing is in flight", Role::TextDim));
     }
     rows.extend(open);
-    sheet(pen, state, area, &[("■ HELD".to_owned(), Role::StateBad)], rows, Context::Hold);
+    let title =
+        if held { ("■ HELD".to_owned(), Role::StateBad) } else { ("◌ stopping…".to_owned(), Role::StateCare) };
+    sheet(pen, state, area, &[title], rows, Context::Hold);
 }
 
 /// A small question.
@@ -162,8 +174,8 @@ pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &Safe
 }
 
 /// The palette.
-pub(super) fn palette(pen: &mut Pen<'_>, area: Rect, field: &Field, at: usize) {
-    let found = State::palette(field);
+pub(super) fn palette(pen: &mut Pen<'_>, state: &State, area: Rect, field: &Field, at: usize) {
+    let found = state.palette(field);
     let place = middle(area, 96, 22);
     let inner = open(pen, place, &titled("Find a command"), &[]);
     let typed =
@@ -173,7 +185,7 @@ pub(super) fn palette(pen: &mut Pen<'_>, area: Rect, field: &Field, at: usize) {
     let skip = (at + 1).saturating_sub(room);
     for (row, (place, entry)) in (1..).zip(found.iter().enumerate().skip(skip).take(room)) {
         let role = if place == at { Role::Selection } else { Role::Dialog };
-        let name = format!("{:<16}", entry.name);
+        let name = format!("{:<24}", entry.name);
         pen.pieces(line(inner, row), &[(name, role), (entry.about.to_owned(), Role::TextDim)]);
     }
     if found.is_empty() {

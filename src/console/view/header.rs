@@ -85,7 +85,11 @@ fn groups(state: &State) -> Vec<Group> {
             None => groups.push(Group { rank: 6, pieces }),
         }
     }
-    groups.push(Group { rank: 2, pieces: vec![running(state)] });
+    // That something is stopped is not left out for anything.
+    let running = running(state);
+    let stopped = state.stop().is_some();
+    let beside = width(&running.0);
+    groups.push(Group { rank: if stopped { 1 } else { 2 }, pieces: vec![running] });
     if state.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
     }
@@ -93,12 +97,17 @@ fn groups(state: &State) -> Vec<Group> {
         let words = format!(" view frozen, {} still running, {} new ", name(state), frozen.missed);
         groups.push(Group { rank: 2, pieces: vec![(words, Role::Frozen)] });
     }
-    match state.questions.len() {
-        0 => {}
-        1 => groups.push(Group { rank: 1, pieces: vec![("‼ 1 WAITS FOR YOU (a)".to_owned(), Role::StateCare)] }),
-        many => {
-            let words = format!("‼ {many} WAIT FOR YOU (a)");
-            groups.push(Group { rank: 1, pieces: vec![(words, Role::StateCare)] });
+    let waiting = state.questions.len();
+    if waiting > 0 {
+        let verb = if waiting == 1 { "WAITS" } else { "WAIT" };
+        let told =
+            [format!("‼ {waiting} {verb} FOR YOU (a)"), format!("‼ {waiting} {verb} (a)"), format!("‼ {waiting} (a)")];
+        // Beside a stop it is told shorter where the line is short.
+        let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
+        let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
+        let fits = |words: &&String| !stopped || width(words) <= room;
+        if let Some(words) = told.iter().find(fits).or(told.last()) {
+            groups.push(Group { rank: 1, pieces: vec![(words.clone(), Role::StateCare)] });
         }
     }
     groups

@@ -50,6 +50,13 @@ pub(crate) fn waiting_at(state: &State, at: Position) -> bool {
     begin.zip(end).is_some_and(|(begin, end)| (begin..=end).contains(&at.x))
 }
 
+/// Whether a cell of the hint line is the screens' digits, or the name behind them: a click there goes to the next.
+pub(crate) fn screens_at(state: &State, at: Position) -> bool {
+    let words = 5 + crate::base::text::width(state.screen.name());
+    let here = state.compact() && !state.leaving && state.notice.is_none() && !state.too_small();
+    here && state.context() == Context::Page && (1..words).contains(&usize::from(at.x))
+}
+
 /// The text of the key whose cells, or whose words, a cell belongs to.
 fn word_at(buffer: &Buffer, theme: &Theme, at: Position) -> Option<String> {
     let key = theme.style(Role::Key).fg;

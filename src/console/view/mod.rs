@@ -1,7 +1,6 @@
 //! Drawing: reads `&State`, writes cells. Works at any size, changes nothing, knows no chain and no clock.
 
 mod boot;
-mod decision;
 mod dialogs;
 mod header;
 mod hit;
@@ -14,9 +13,10 @@ use crate::base::text::{fit, width};
 use crate::console::keymap::{Action, Context, Row};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::ScreenId;
-use crate::console::state::model::Money;
+use crate::console::state::decision::Decision;
 use crate::console::state::{Candidate, LEAST, Layer, State};
 use crate::console::theme::{Role, Theme};
+use crate::console::widgets::decision::{DecisionModel, Fit, badge};
 
 /// Draws the whole console into `area`.
 pub fn draw(state: &State, theme: &Theme, area: Rect, buffer: &mut Buffer) {
@@ -49,44 +49,45 @@ fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
         Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
         Layer::Quit { .. } => dialogs::quit(pen, state, over),
-        Layer::Decision(shown) => decision::draw(pen, state, shown, over),
-        Layer::Hold { .. } => dialogs::hold(pen, state, over),
+        Layer::Decision(shown) => decision(state, shown).draw(pen, over),
+        Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
         Layer::Story(told) => story::draw(pen, state, told, over),
-        Layer::Palette { field, at } => dialogs::palette(pen, over, field, *at),
+        Layer::Palette { field, at } => dialogs::palette(pen, state, over, field, *at),
         Layer::Confirm { title, .. } => dialogs::confirm(pen, state, over, title),
     }
 }
 
-pub use decision::Fit;
-pub(crate) use decision::{question_brief, question_line};
-pub(crate) use hit::{key_at, waiting_at};
+pub(crate) use hit::{key_at, screens_at, waiting_at};
 
 /// Where layers are drawn.
 fn over(area: Rect) -> Rect {
     Rect { height: area.height.saturating_sub(1), ..area }
 }
 
+/// The decision's dialog, with what the state knows of who asks.
+fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
+    let question = decision.shown.as_deref();
+    // Who lives here by its name; of another desk's Golem only the id is known.
+    let here = state.ready.as_ref().filter(|ready| question.is_some_and(|one| one.golem_id == ready.golem_id));
+    let call = question.and_then(|question| state.feed.call(question.call_id?));
+    DecisionModel {
+        decision,
+        name: here.map(|ready| ready.name.as_str()),
+        before: call.and_then(|call| call.before.as_ref()),
+        now: state.known().moment(),
+    }
+}
+
 /// What of the decision on top is on a screen of the state's size; `None` where none is, or it cannot be answered there.
 pub(crate) fn decision_fit(state: &State) -> Option<Fit> {
     let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision::fit(state, shown, over(Rect::new(0, 0, state.size.width, state.size.height)))
+    decision(state, shown).fit(over(Rect::new(0, 0, state.size.width, state.size.height)))
 }
 
 /// What must be read that is drawn at a cell, by its place among what must be.
 pub(crate) fn to_read_at(state: &State, at: Position) -> Option<usize> {
     let Some(Layer::Decision(shown)) = state.layers.last().filter(|_| !state.too_small()) else { return None };
-    decision::to_read_at(state, shown, over(Rect::new(0, 0, state.size.width, state.size.height)), at)
-}
-
-/// The badge's role.
-pub(crate) fn badge(money: Money) -> Role {
-    match money {
-        Money::Play => Role::BadgePlay,
-        Money::Test => Role::BadgeTest,
-        Money::Real => Role::BadgeReal,
-        Money::Paper => Role::BadgePaper,
-        Money::Replay => Role::BadgeReplay,
-    }
+    decision(state, shown).to_read_at(over(Rect::new(0, 0, state.size.width, state.size.height)), at)
 }
 
 /// The screen whose tab is at a cell.
@@ -102,7 +103,10 @@ fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
     }
     match state.layers.last() {
         Some(Layer::Quit { .. }) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
-        Some(Layer::Hold { .. }) => lines.push(("HELD Enter x Esc".to_owned(), Role::StateBad)),
+        Some(Layer::Hold { .. }) => {
+            let word = if state.held() { "HELD" } else { "stopping…" };
+            lines.push((format!("{word} Enter x Esc"), Role::StateBad));
+        }
         _ => {}
     }
     if !state.questions.is_empty() {
@@ -154,8 +158,13 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     let mut left: Vec<Piece> = vec![(" ".to_owned(), Role::TextDim)];
     let mut right: Vec<Piece> = Vec::new();
     let last = |action: Action| matches!(action, Action::Hold | Action::Prompt | Action::Help);
+    // Where columns are few the line above says what `:` is for, and the keys that stop are named.
+    let few = state.compact() && context == Context::Page;
+    let left_out = |action: Action| few && matches!(action, Action::Prompt | Action::Filter);
     for row in state.keys.rows(context).filter(|row| !row.hint.is_empty() && last(row.action)) {
-        right.extend(hint(row));
+        if !left_out(row.action) {
+            right.extend(hint(row));
+        }
     }
     // A notice that needs the whole line has it: the keys it drives out stand in the help.
     if state.notice.as_ref().is_some_and(|notice| notice.width() + pieces_width(&right) + 5 > usize::from(place.width))
@@ -173,14 +182,18 @@ fn hints(pen: &mut Pen<'_>, state: &State, place: Rect) {
     } else if state.leaving {
         left.push(("Leaving: what is signed settles first   ".to_owned(), Role::StateCare));
     } else if state.compact() && context == Context::Page {
-        for screen in state.tabs() {
-            let role = if screen == state.screen { Role::Selection } else { Role::Key };
-            left.extend([(screen.digit().to_string(), role), (" ".to_owned(), Role::TextDim)]);
-        }
-        left.push((format!("{}  ", state.screen.name()), Role::TextDim));
+        let last = state.tabs().last().map_or('8', |screen| screen.digit());
+        left.push((format!("1-{last}"), Role::Key));
+        left.push((format!(" {}  ", state.screen.name()), Role::TextDim));
     }
-    for row in state.keys.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
-        let entry = hint(row);
+    for row in state.rows(context).filter(|row| !row.hint.is_empty() && !last(row.action)) {
+        if left_out(row.action) {
+            continue;
+        }
+        let mut entry = hint(row);
+        if let (true, Some((words, _)), Some(first)) = (few, entry.get_mut(1), row.hint.split(' ').next()) {
+            *words = format!(" {first}  ");
+        }
         if !state.booting() && pieces_width(&left) + pieces_width(&entry) <= room {
             left.extend(entry);
         }
@@ -218,3 +231,5 @@ pub(crate) fn hint(row: &Row) -> Vec<Piece> {
 mod pictures;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod told;

@@ -8,19 +8,26 @@ use alloy::primitives::{B256, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
+use rust_decimal::Decimal;
+use serde_json::json;
 
 use super::tests::{deciding, news, question, running, text};
-use crate::base::id::{CallId, GolemId};
-use crate::base::model::{CardKind, Phase};
+use super::told::{ready, snapshot, start, stopped, tell};
+use crate::base::error::ErrorCode;
+use crate::base::id::{CallId, PermitId};
+use crate::base::model::{CardKind, Check, Phase, StopLevel};
 use crate::base::text::{REPLACEMENT, SafeText, corpus, width};
+use crate::base::units::TokenAmount;
 use crate::console::keymap::Key;
 use crate::console::screen::{Screen, is_sure};
 use crate::console::screens::ScreenId;
 use crate::console::state::{Input, State};
 use crate::console::theme::Theme;
 use crate::console::widgets::samples;
-use crate::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, TxState, TxUpdate, Vitals};
-use crate::runtime::handle::News;
+use crate::fabric::*;
+use crate::runtime::handle::{ChainHoldings, Holding, News, Snapshot};
+use crate::runtime::market::model::{Money, Update};
+use crate::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
 
 /// A terminal that has seen every frame so far.
 struct Shown {
@@ -100,22 +107,29 @@ fn the_picture_of_a_hostile_world_is_what_was_drawn() {
     }
 }
 
-/// A state with something in every panel of Live.
+/// A state with something in every panel of Live: a swap that is out, calls that are over, prices, holdings, limits.
 fn lively(columns: u16, rows: u16) -> State {
     let mut state = running(columns, rows, &text("Selling 0.25 WETH for USDC, to bring WETH under its share."));
-    let golem_id: GolemId = "ada".parse().unwrap();
-    let (asked, swapped) = (CallId::new(samples::START_MILLIS), CallId::new(samples::START_MILLIS + 1));
-    let start = |tool: &'static str| {
-        EventKind::ToolStart(ToolStart {
-            tool_name: tool.into(),
-            params: Redacted::new(&samples::swap_params(), &[]),
-            params_hash: B256::ZERO,
-            tick: None,
-        })
-    };
-    let (data, hints) = samples::quote_answer(false, 0.02);
-    let card = Some(Card { widget: CardKind::Quote, data, hints: Some(hints) });
-    let end = ToolEnd { success: true, duration_ms: 120, result_summary: serde_json::Value::Null, card };
+    news(&mut state, ready());
+    let amount = |units: u64, decimals| TokenAmount::new(U256::from(units), decimals).unwrap();
+    let held = |symbol: &str, amount, value: &str| Holding { symbol: text(symbol), amount, value: value.parse().ok() };
+    let holdings = vec![ChainHoldings {
+        chain: text("ethereum"),
+        chain_id: 31_337,
+        block: 1284,
+        rows: vec![
+            held("ETH", amount(1_373_500_000_000_000_000, 18), "4687.08"),
+            held("WETH", amount(4_250_000_000_000_000_000, 18), "14503.34"),
+            held("USDC", amount(6_120_000_000, 6), "6120"),
+        ],
+    }];
+    news(&mut state, News::Snapshot(Arc::new(Snapshot { holdings, ..snapshot() })));
+    for at in 0..170 {
+        let wave = i64::try_from(at * 7_919 % 97).unwrap() - 48;
+        let millis = samples::START_MILLIS - 850_000 + at * 5_000;
+        state.feed.take_price(millis, Decimal::new(341_800 + wave * 9, 2));
+        state.feed.equity.push_back((millis, format!("253{:02}.25", at % 20 + 5).parse().unwrap()));
+    }
     let vitals = Vitals {
         phase: Phase::Thriving,
         why: text("nothing is wrong"),
@@ -123,30 +137,109 @@ fn lively(columns: u16, rows: u16) -> State {
         high_water: "25400".parse().ok(),
         drawdown_bps: Some(35),
         stop_loss_bps: 1_000,
-        gas_runway_seconds: None,
+        gas_runway_seconds: Some(777_600),
         gas_wei: Some(U256::from(1_373_500_000_000_000_000_u64)),
         failures: 0,
         failures_limit: 3,
         age_seconds: 2_460,
         lifespan_seconds: Some(7_200),
     };
-    let tx = |state| TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(0x8c), leg: 1, of: 1, state, block: None };
-    let kinds = [
-        (None, EventKind::Vitals(Box::new(vitals))),
-        (Some(asked), start("uniswap_get_quote")),
-        (Some(asked), EventKind::ToolEnd(end)),
-        (Some(swapped), start("uniswap_execute_swap")),
-        (Some(swapped), EventKind::TxUpdate(tx(TxState::Signed))),
-        (Some(swapped), EventKind::TxUpdate(tx(TxState::Sent))),
-    ];
-    let event = |(place, (call_id, kind)): (u64, _)| {
-        let at = samples::START_MILLIS + place * 900;
-        Arc::new(Event { seq: 10 + place, at, golem_id: golem_id.clone(), call_id, kind })
+    let words = |now: &str, next: &str| GolemNow {
+        now: text(now),
+        next: text(next),
+        step: Some((2, 4)),
+        delegation: vec![text("trade-executor"), text("safety-guardian")],
     };
-    news(&mut state, News::Events((0..).zip(kinds).map(event).collect()));
+    let thought = GolemThought {
+        thought: 2,
+        text: text("WETH is 57 % of what I hold. Target is 55. Sell 0.25 now, then UNI if it stays cheap."),
+        more: false,
+    };
+    let now = words("Selling 0.25 WETH for USDC, to bring WETH under 55 %.", "Buy UNI for $2,047. Waits for you.");
+    tell(
+        &mut state,
+        None,
+        vec![EventKind::Vitals(Box::new(vitals)), EventKind::GolemNow(now), EventKind::GolemThought(thought)],
+    );
+    let end = |widget, (data, hints)| {
+        let card = Some(Card { widget, data, hints: Some(hints) });
+        EventKind::ToolEnd(ToolEnd { success: true, duration_ms: 120, result_summary: serde_json::Value::Null, card })
+    };
+    let check = |check, outcome, detail: &str| SafetyCheck { check, outcome, detail: text(detail) };
+    let lookalike = vec![
+        start("uniswap_execute_swap", json!({ "token_in": "WETH", "token_out": "USD\u{421}", "amount": "1" })),
+        EventKind::ToolError(ToolFailed {
+            error_code: ErrorCode::TokenLookalike,
+            error_message: text("the symbol mixes Cyrillic and Latin letters"),
+        }),
+        EventKind::ToolEnd(ToolEnd {
+            success: false,
+            duration_ms: 9,
+            result_summary: serde_json::Value::Null,
+            card: None,
+        }),
+    ];
+    let id = |last: u8| format!("01HF7YAT0{last:017}").parse::<CallId>().ok();
+    tell(&mut state, id(1), lookalike);
+    let unlimited = json!({"token": "USDC", "spender": "0xA3AF642Cb02a15E2aD2eDf63eD80279d059562bb",
+        "allowance": "unlimited", "expires_at": null, "tx_hash": null, "gas_used": 0});
+    let approved = vec![
+        start("token_approve", json!({ "token": "USDC", "chain": "ethereum" })),
+        end(CardKind::Allowance, (unlimited, json!({}))),
+    ];
+    tell(&mut state, id(2), approved);
+    let quoted = vec![
+        start("uniswap_get_quote", samples::swap_params()),
+        end(CardKind::Quote, samples::quote_answer(false, 0.02)),
+    ];
+    tell(&mut state, id(3), quoted);
+    let tx = |state| {
+        let hash = B256::repeat_byte(0x8c);
+        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: None })
+    };
+    let limits = "$853.14 now, $1,966.02 of $5,000.00 in 24 hours after it";
+    let simulated = "block 1284, 128412 gas, 2 balances move as declared and nothing else";
+    let permit: PermitId = "7c1e0000000000000000000000000001".parse().unwrap();
+    let swapped = vec![
+        start("uniswap_execute_swap", samples::swap_params()),
+        EventKind::ToolUpdate(ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 }),
+        EventKind::SafetyCheck(check(Check::SpendingLimit, CheckOutcome::Passed, limits)),
+        EventKind::SafetyCheck(check(Check::Simulation, CheckOutcome::Passed, simulated)),
+        EventKind::MemoryHits(MemoryHits { similar: 3, changes: Vec::new() }),
+        EventKind::PermitIssued(PermitIssued {
+            permit_id: permit,
+            simulation_hash: B256::repeat_byte(0x51),
+            expected_outcome: text("Swap 0.25 WETH for >= 848.283372 USDC"),
+            expires_at: samples::START_MILLIS + 48_000,
+        }),
+        EventKind::PermitConsumed(PermitUsed { permit_id: permit, simulation_hash: B256::repeat_byte(0x51) }),
+        tx(TxState::Signed),
+        tx(TxState::Sent),
+    ];
+    tell(&mut state, id(4), swapped);
     state.update(Input::Time(samples::START_MILLIS + 9_000));
     state.notice = None;
     state
+}
+
+/// Two questions: a swap above the limit, and a looser policy.
+fn asked() -> News {
+    let swap = Question { of: 2, ..samples::question() };
+    let change =
+        PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
+    let policy = PolicyAsked { file: text("policy.toml"), changes: vec![change] };
+    let looser = Question {
+        number: 2,
+        place: 2,
+        of: 2,
+        title: text("A looser policy"),
+        value: None,
+        ends_at: None,
+        reasons: vec![text("loosens policy")],
+        about: About::Policy(policy),
+        ..samples::question()
+    };
+    News::Questions(Arc::new(vec![swap, looser]))
 }
 
 /// The picture as text; a permit's name is made by chance and stands as `####`.
@@ -179,8 +272,7 @@ fn screens_and_layers_as_pictures() {
             pictured(&screen.name().to_lowercase(), &state);
         }
         let mut state = lively(columns, rows);
-        let asked = question(&text("Swap 0.6 WETH for at least 258.53 UNI"));
-        news(&mut state, News::Questions(Arc::new(vec![asked])));
+        news(&mut state, asked());
         state.notice = None;
         pictured("waiting", &state);
         state.update(Input::Key(Key::char('a')));
@@ -197,5 +289,62 @@ fn screens_and_layers_as_pictures() {
             state.update(Input::Key(control(letter)));
             pictured(name, &state);
         }
+    }
+}
+
+#[test]
+fn states_that_are_rare_as_pictures() {
+    for (columns, rows) in [(80, 24), (120, 40)] {
+        let pictured = |name: &str, change: &dyn Fn(&mut State)| {
+            let mut state = lively(columns, rows);
+            change(&mut state);
+            insta::assert_snapshot!(format!("{name}_{columns}x{rows}"), picture(&state));
+        };
+        let press = |state: &mut State, key: Key| drop(state.update(Input::Key(key)));
+        let network = |state: &mut State, money| {
+            if let Some(network) = &mut state.page.network {
+                network.money = money;
+            }
+        };
+        pictured("frozen", &|state| {
+            press(state, Key::char(' '));
+            let now = GolemNow { now: text("Later."), next: text(""), step: None, delegation: Vec::new() };
+            tell(state, None, vec![EventKind::GolemNow(now)]);
+        });
+        pictured("away", &|state| {
+            state.update(Input::Focus(false));
+            let at = state.now_millis;
+            state.update(Input::Time(at + 720_000));
+            state.update(Input::Focus(true));
+        });
+        pictured("story", &|state| press(state, Key::plain(KeyCode::Enter)));
+        pictured("fault", &|state| {
+            let message = text("base: no endpoint answers");
+            news(state, News::Market(Update::Fault { chain: None, message }));
+        });
+        pictured("halted", &|state| news(state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, false)))));
+        pictured("held", &|state| {
+            press(state, Key { code: KeyCode::Char('x'), modifiers: KeyModifiers::CONTROL });
+            news(state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
+        });
+        pictured("watch", &|state| state.watch_only = true);
+        pictured("paper", &|state| news(state, News::Snapshot(Arc::new(Snapshot { paper: true, ..snapshot() }))));
+        pictured("replay", &|state| network(state, Money::Replay));
+        pictured("caption", &|state| {
+            let line = "A decision: this swap is above your limit, so the Golem waits for you.";
+            let caption = Caption { show: text("price-moved"), text: text(line), at_seconds: 0 };
+            tell(state, None, vec![EventKind::Caption(caption)]);
+        });
+        pictured("filter", &|state| {
+            "/token:weth".chars().for_each(|letter| press(state, Key::char(letter)));
+        });
+        pictured("alert", &|state| {
+            let changed = PhaseChanged { from: Phase::Thriving, to: Phase::Cautious, why: text("a fall of 5 %") };
+            tell(state, None, vec![EventKind::PhaseChanged(changed)]);
+        });
+        pictured("shows", &|state| {
+            ":scenario".chars().for_each(|letter| press(state, Key::char(letter)));
+            press(state, Key::plain(KeyCode::Enter));
+        });
     }
 }

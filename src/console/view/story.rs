@@ -2,14 +2,17 @@
 
 use ratatui::layout::Rect;
 
-use super::dialogs::open;
-use crate::console::format::{short_hash, time_of_day};
+use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::Pen;
 use crate::console::state::State;
 use crate::console::state::feed::CallSeen;
-use crate::console::state::story::{Story, name};
+use crate::console::state::story::{Story, named};
+use crate::console::state::trail;
 use crate::console::theme::Role;
+use crate::console::widgets::dialog::open;
+use crate::console::widgets::figure::readable;
 use crate::console::widgets::paint::{Row, wrapped};
+use crate::console::widgets::words::{check_word, found, outcome_words, plain_words, transaction_words};
 use crate::console::widgets::{Moment, Sheet};
 use crate::fabric::CheckOutcome;
 use crate::runtime::handle::Found;
@@ -17,7 +20,7 @@ use crate::runtime::handle::Found;
 /// Draws it over the whole place.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) {
     let call = state.feed.call(story.call_id);
-    let name = call.map_or_else(|| "a call".to_owned(), name);
+    let name = call.map_or_else(|| "a call".to_owned(), |call| named(call));
     let columns = usize::from(area.width).saturating_sub(4);
     let lines = wrapped(rows(state, story, call, columns), columns);
     let room = usize::from(area.height).saturating_sub(2);
@@ -50,6 +53,14 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         if let Some(card) = &call.card {
             rows.extend(card.full(now, columns));
         }
+        if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
+            part(&mut rows, "What was remembered");
+            rows.push(Row::new(format!("{} past trades alike", memory.similar), Role::Text));
+            rows.extend(memory.changes.iter().map(|change| Row::new(change.as_str(), Role::TextStrong)));
+            if memory.changes.is_empty() {
+                rows.push(Row::new("nothing was changed for them", Role::TextDim));
+            }
+        }
         if !call.checks.is_empty() {
             part(&mut rows, "Checks");
         }
@@ -59,11 +70,14 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 CheckOutcome::Warned => ("!", Role::StateCare),
                 CheckOutcome::Blocked => ("✕", Role::StateBad),
             };
-            rows.push(Row::new(format!("{mark} {:<24}", check.check), role).then(check.detail.as_str(), Role::Text));
+            rows.push(
+                Row::new(format!("{mark} {:<16}", check_word(check.check)), role)
+                    .then(found(check.check, check.detail.as_str()), Role::Text),
+            );
         }
         if let Some(offer) = &call.offer {
             part(&mut rows, "Simulated offer");
-            rows.push(Row::new(offer.expected_outcome.as_str(), Role::Text));
+            rows.push(Row::new(readable(offer.expected_outcome.as_str(), 6), Role::Text));
             let words = format!("permit {}  hash {}", offer.permit_id, short_hash(offer.simulation_hash));
             rows.push(Row::new(words, Role::TextDim));
         }
@@ -74,22 +88,29 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 rows.push(Row::new(format!("  because {reason}"), Role::TextDim));
             }
             if let Some(resolved) = &call.resolved {
-                let reason = resolved.reason.as_ref().map(|why| format!(": \"{why}\"")).unwrap_or_default();
-                rows.push(Row::new(format!("  {:?}{reason}", resolved.outcome), Role::TextStrong));
+                let (words, role) = outcome_words(resolved.outcome);
+                let reason = resolved
+                    .reason
+                    .as_ref()
+                    .filter(|why| !why.is_empty())
+                    .map(|why| format!(": \"{why}\""))
+                    .unwrap_or_default();
+                rows.push(Row::new(format!("  {words}{reason}"), role));
             }
         }
         if !call.transactions.is_empty() {
             part(&mut rows, "Transactions");
         }
         for (at, update) in &call.transactions {
-            let block = update.block.map(|block| format!(" in block #{block}")).unwrap_or_default();
+            let block =
+                update.block.map(|block| format!(" in block #{}", grouped(&block.to_string()))).unwrap_or_default();
             let words = format!(
-                "{} {}/{} {} {:?}{block}",
+                "{} {}/{} {} {}{block}",
                 time_of_day(at / 1000),
                 update.leg,
                 update.of,
                 update.hash,
-                update.state
+                transaction_words(update.state)
             );
             rows.push(Row::new(words, Role::Text));
         }
@@ -105,7 +126,10 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         }
         if let Some(error) = &call.error {
             part(&mut rows, "What was wrong");
-            rows.push(Row::new(format!("{}: {}", error.error_code, error.error_message), Role::StateBad));
+            rows.push(Row::new(
+                format!("{}  ({})", plain_words(error.error_message.as_str()), error.error_code),
+                Role::StateBad,
+            ));
         }
     } else {
         rows.push(Row::new("It is no longer on this screen; the trail has it.", Role::TextDim));
@@ -119,7 +143,8 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         Some(Found::Audit { entries }) => {
             for entry in entries {
                 let words = format!("#{} {} {}", entry.seq, time_of_day(entry.at / 1000), entry.kind);
-                rows.push(Row::new(words, Role::Text).then(format!("  {}", entry.body), Role::TextDim));
+                let told = trail::words(entry);
+                rows.push(Row::new(words, Role::TextDim).then(format!("  {told}"), Role::Text));
             }
         }
         Some(Found::Nothing { why }) => rows.push(Row::new(why.as_str(), Role::StateCare)),

@@ -85,6 +85,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         asked_by: vec![text("trade-executor")],
         opinion: None,
         words: Some(words.clone()),
+        quoted_at: Some(1_699_999_979_000),
         block: 1286,
         changes: vec![Change {
             symbol: text("UNI"),
@@ -295,8 +296,9 @@ fn the_hint_line_and_the_tabs_can_be_clicked() {
         assert!(drawn(&state).join("\n").contains("Keys, and words"), "{width}×{height}");
         click(&mut state, "Esc close");
         assert!(!drawn(&state).join("\n").contains("Keys, and words"));
-        click(&mut state, if width < 100 { "4 5 6 7" } else { "4 Portfolio" });
-        assert_eq!(state.screen, ScreenId::Portfolio, "{width}×{height}");
+        click(&mut state, if width < 100 { "1-8 Live" } else { "4 Portfolio" });
+        let next = if width < 100 { ScreenId::Trade } else { ScreenId::Portfolio };
+        assert_eq!(state.screen, next, "{width}×{height}");
     }
 }
 

@@ -181,10 +181,17 @@ impl AllowanceModel {
 impl Sheet for AllowanceModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.call.status;
+        let mut mark = status.sign();
         let mut groups = vec![Group::new(0, self.pair(), Role::Text)];
         if let (Some(allowance), true) = (&self.allowance, status.is_over()) {
-            let (_, word, role) = allowance.badge(now);
-            groups.push(Group::new(1, format!("  {word}"), role));
+            let (badge, word, role) = allowance.badge(now);
+            // What was found, and not that it was looked up.
+            mark = (badge, role);
+            // What is to be seen to comes first: no name drives it out.
+            match role {
+                Role::StateCare => groups.insert(0, Group::new(0, format!("{word}  "), role)),
+                _ => groups.push(Group::new(1, format!("  {word}"), role)),
+            }
             // Of what is not there, the word before says all.
             if !allowance.none {
                 groups.push(Group::new(2, format!("  {}", allowance.scope()), Role::TextDim));
@@ -193,7 +200,7 @@ impl Sheet for AllowanceModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        Line { at: self.call.at, status, kind: self.kind().to_owned(), groups, right: self.call.line_end(now) }
+        Line { at: self.call.at, mark, kind: self.kind().to_owned(), groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {

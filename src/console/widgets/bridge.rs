@@ -74,10 +74,19 @@ impl BridgeModel {
     }
 
     fn standing(&self, now: Moment) -> Vec<Piece> {
-        let Some(intent) = &self.intent else { return self.call.standing(now) };
+        if self.intent.is_none() {
+            return self.call.standing(now);
+        }
+        let status = self.status(now);
+        vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
+    }
+
+    /// How the order stands, in words.
+    fn words(&self, now: Moment) -> String {
+        let Some(intent) = &self.intent else { return String::new() };
         let status = self.status(now);
         let seconds = now.millis.saturating_sub(self.call.at) / 1000;
-        let words = match intent.status {
+        match intent.status {
             IntentStatus::Pending => "signed, not locked".to_owned(),
             IntentStatus::Filling if status == Status::Stale => {
                 format!("STALE, heard {}", super::figure::ago(self.heard_at, now))
@@ -88,8 +97,7 @@ impl BridgeModel {
             IntentStatus::Expired if is_over(intent) => "EXPIRED".to_owned(),
             IntentStatus::Expired => "EXPIRED, take it back".to_owned(),
             IntentStatus::Refunded => "REFUNDED".to_owned(),
-        };
-        vec![(format!("{} {words}", status.mark()), status.role())]
+        }
     }
 
     fn name(&self) -> String {
@@ -101,10 +109,17 @@ impl BridgeModel {
                 intent.source_chain,
                 intent.destination_chain
             ),
-            None => {
-                let token = self.call.param("token_in");
-                format!("Bridge {} {token}", amount(self.call.param("amount").as_str())).trim_end().to_owned()
-            }
+            None => format!("Bridge {}", self.asked_words()).trim_end().to_owned(),
+        }
+    }
+
+    /// What was asked for, as far as it was said.
+    fn asked_words(&self) -> String {
+        let token = self.call.param("token_in");
+        let asked = format!("{} {token}", amount(self.call.param("amount").as_str())).trim().to_owned();
+        match (self.call.param("source_chain"), self.call.param("destination_chain")) {
+            (from, to) if !from.is_empty() && !to.is_empty() => format!("{asked}  {from} → {to}"),
+            _ => asked,
         }
     }
 
@@ -123,12 +138,10 @@ impl BridgeModel {
                 }
                 row
             }
-            None if is_over(intent) || intent.status == IntentStatus::Expired => {
-                Row::new("Nothing was delivered: ", Role::TextDim).then(
-                    format!("{} {out} or more was asked for on {}", amount(&intent.min_out), intent.destination_chain),
-                    Role::Text,
-                )
-            }
+            None if never_delivered(intent) => Row::new("Nothing was delivered: ", Role::TextDim).then(
+                format!("{} {out} or more was asked for on {}", amount(&intent.min_out), intent.destination_chain),
+                Role::Text,
+            ),
             None => Row::new("You get at least ", Role::TextDim)
                 .then(format!("{} {out} on {}", amount(&intent.min_out), intent.destination_chain), Role::Text)
                 .then(format!("  expected {}", amount(&intent.estimated_output)), Role::TextDim),
@@ -169,6 +182,11 @@ pub fn is_over(intent: &IntentUpdate) -> bool {
     intent.status.is_final() || intent.status == IntentStatus::Expired && intent.locked.is_none()
 }
 
+/// Whether its time ended without anything on the other chain.
+const fn never_delivered(intent: &IntentUpdate) -> bool {
+    matches!(intent.status, IntentStatus::Expired | IntentStatus::Refunded)
+}
+
 fn bidder(name: Option<&crate::base::text::SafeText>, filler: Address) -> String {
     name.map_or_else(|| short_address(filler), ToString::to_string)
 }
@@ -196,7 +214,8 @@ fn track_rows(intent: &IntentUpdate, columns: usize) -> Vec<Row> {
         _ => "waiting",
     };
     let delivery = happened(intent.delivered.as_ref(), "delivered", waiting);
-    let hash = |place: Option<&TxPlace>| place.map_or("no tx yet".to_owned(), |place| short_hash(place.hash));
+    let none_yet = if never_delivered(intent) { "" } else { "no tx yet" };
+    let hash = |place: Option<&TxPlace>| place.map_or(none_yet.to_owned(), |place| short_hash(place.hash));
     let (first_tx, last_tx) = (hash(back.or(intent.locked.as_ref())), hash(intent.delivered.as_ref()));
     let lines = [[source, "fillers", destination], [&lock, &bids, &delivery], [&first_tx, "", &last_tx]];
     let widest =
@@ -254,17 +273,20 @@ fn track(intent: &IntentUpdate, length: usize, middle: usize) -> Row {
 }
 
 fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
+    let over = never_delivered(intent);
     let shown = intent.bids.iter().take(MOST_BIDS);
     let names = shown.map(|bid| width(&bidder(bid.name.as_ref(), bid.filler))).max().unwrap_or(0).max(10);
     let row = |bid: &Bid| {
+        // Who was chosen and has not delivered is chosen no more.
+        let chosen = bid.chosen && !over;
         let who = bidder(bid.name.as_ref(), bid.filler);
         let after = " ".repeat(names.saturating_sub(width(&who)) + 1);
-        let (mark, role) = if bid.chosen { ("▸ ", Role::Chart) } else { ("  ", Role::TextDim) };
+        let (mark, role) = if chosen { ("▸ ", Role::Chart) } else { ("  ", Role::TextDim) };
         let mut row = Row::new(mark, role)
             .then(format!("{who}{after}"), Role::Text)
-            .then(format!("{:>12}", amount(&bid.output_amount)), if bid.chosen { Role::TextStrong } else { Role::Text })
+            .then(format!("{:>12}", amount(&bid.output_amount)), if chosen { Role::TextStrong } else { Role::Text })
             .then(format!("   ≈{} s", bid.estimated_seconds), Role::TextDim);
-        if bid.chosen {
+        if chosen {
             row = row.then("   chosen", Role::Chart);
         }
         row
@@ -282,26 +304,30 @@ impl Sheet for BridgeModel {
         let mut groups = Vec::new();
         match &self.intent {
             Some(intent) => {
-                let got = intent.amount_out.as_ref().unwrap_or(&intent.estimated_output);
+                let got = match never_delivered(intent) {
+                    true => intent.token_out.symbol.to_string(),
+                    false => amount(intent.amount_out.as_ref().unwrap_or(&intent.estimated_output)),
+                };
                 groups.push(Group {
                     rank: 0,
                     pieces: vec![
                         (format!("{} {} → ", amount(&intent.amount_in), intent.token_in.symbol), Role::Text),
-                        (format!("{} on {}", amount(got), intent.destination_chain), Role::TextStrong),
+                        (format!("{got} on {}", intent.destination_chain), Role::TextStrong),
                     ],
                 });
-                groups.extend(self.standing(now).pop().map(|(words, role)| Group::new(1, format!("  {words}"), role)));
+                // Its mark stands before the line already.
+                groups.push(Group::new(1, format!("  {}", self.words(now)), status.role()));
                 if !intent.remark.is_empty() {
                     groups.push(Group::new(2, format!("  {}", intent.remark), Role::TextDim));
                 }
             }
-            None => groups.push(Group::new(0, self.name(), Role::Text)),
+            None => groups.push(Group::new(0, self.asked_words(), Role::Text)),
         }
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
         let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
-        Line { at: self.call.at, status, kind: "Bridge".to_owned(), groups, right }
+        Line { at: self.call.at, mark: status.sign(), kind: "Bridge".to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -355,7 +381,7 @@ impl BridgeModel {
                 Status::Empty => Row::new("No bridge order.", Role::TextDim),
                 _ => Row::new("Being checked and signed…", Role::TextDim),
             });
-            if self.call.status.in_flight() {
+            if self.call.status != Status::Empty {
                 rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());
             }
         }

@@ -6,6 +6,7 @@ use super::Moment;
 use super::figure::{countdown, running, took};
 use super::paint::Row;
 use super::status::Status;
+use super::words::plain_words;
 use crate::base::error::ErrorCode;
 use crate::base::text::SafeText;
 use crate::console::pen::Piece;
@@ -62,7 +63,9 @@ impl Call {
                 self.status = Status::Running;
                 self.step = Some((SafeText::clean(&update.step, 60), update.index, update.of));
             }
-            EventKind::SafetyCheck(_) | EventKind::PermitIssued(_) if self.status == Status::Loading => {
+            EventKind::SafetyCheck(_) | EventKind::PermitIssued(_) | EventKind::TxUpdate(_)
+                if self.status == Status::Loading =>
+            {
                 self.status = Status::Running;
             }
             EventKind::ToolOverrun(_) => self.overrun = true,
@@ -156,19 +159,25 @@ impl Call {
         let mut rows = Vec::new();
         if let Some(failure) = &self.failure {
             let mark = format!("{} ", self.status.mark());
-            rows.push(Row::new(mark, self.status.role()).then(failure.message.as_str(), self.status.role()).kept());
+            let words = plain_words(failure.message.as_str());
+            rows.push(Row::new(mark, self.status.role()).then(words, self.status.role()).kept());
         }
-        if let Some(answer) = self.answer.as_ref().filter(|answer| !answer.is_empty()) {
+        if let Some(answer) = self.answer.as_ref().filter(|answer| !answer.is_empty() && !self.says(answer.as_str())) {
             rows.push(Row::new("you: ", Role::TextDim).then(answer.as_str(), Role::Text));
         }
         rows
     }
 
+    /// Whether what went wrong says so already.
+    pub fn says(&self, words: &str) -> bool {
+        self.failure.as_ref().is_some_and(|failure| failure.message.as_str().contains(words))
+    }
+
     /// The reason in a line, where there is one.
-    pub fn failure_words(&self) -> Option<&str> {
+    pub fn failure_words(&self) -> Option<String> {
         match (&self.answer, &self.failure) {
-            (Some(answer), _) if !answer.is_empty() => Some(answer.as_str()),
-            (_, Some(failure)) => Some(failure.message.as_str()),
+            (Some(answer), _) if !answer.is_empty() => Some(format!("you: \"{answer}\"")),
+            (_, Some(failure)) => Some(plain_words(failure.message.as_str())),
             _ => None,
         }
     }

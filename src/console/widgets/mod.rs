@@ -9,6 +9,8 @@ pub mod bridge;
 pub mod call;
 pub mod card;
 pub mod chart;
+pub mod decision;
+pub mod dialog;
 pub mod figure;
 pub mod gauge;
 pub mod order;
@@ -19,6 +21,7 @@ pub mod samples;
 pub mod sprite;
 pub mod status;
 pub mod swap;
+pub mod words;
 
 use ratatui::layout::Rect;
 

@@ -46,6 +46,21 @@ pub fn type_words(order_type: &str) -> &str {
     }
 }
 
+/// What went wrong with an order, in words: services and contracts answer with names of errors.
+fn order_words(remark: &str) -> String {
+    let words = [
+        ("InvalidCosignature", "the cosigner's signature does not fit the order"),
+        ("InvalidCosignerInput", "the cosigner asks less than was signed"),
+        ("InvalidCosignerOutput", "the cosigner gives less than was signed"),
+        ("NoExclusiveOverride", "another filler has it to itself"),
+        ("InvalidNonce", "its nonce is used"),
+        ("InvalidReactor", "it is made for another contract"),
+        ("DeadlinePassed", "its time is over"),
+        ("OrderNotFillable", "it cannot be filled yet"),
+    ];
+    words.iter().fold(remark.to_owned(), |told, (name, plain)| told.replace(name, plain))
+}
+
 /// Who fills, by name where it has one.
 fn filler_words(name: Option<&crate::base::text::SafeText>, filler: alloy::primitives::Address) -> String {
     name.map_or_else(|| short_address(filler), ToString::to_string)
@@ -118,9 +133,18 @@ impl OrderModel {
     }
 
     fn standing(&self, now: Moment) -> Vec<Piece> {
-        let Some(order) = &self.order else { return self.call.standing(now) };
+        if self.order.is_none() {
+            return self.call.standing(now);
+        }
         let status = self.status(now);
-        let words = match order.status {
+        vec![(format!("{} {}", status.mark(), self.words(now)), status.role())]
+    }
+
+    /// How the order stands, in words.
+    fn words(&self, now: Moment) -> String {
+        let Some(order) = &self.order else { return String::new() };
+        let status = self.status(now);
+        match order.status {
             OrderStatus::Pending => "handed in".to_owned(),
             OrderStatus::Open if status == Status::Stale => format!("STALE, heard {}", ago(self.heard_at, now)),
             OrderStatus::Open => format!("OPEN {}", left(order.deadline, now)),
@@ -129,8 +153,7 @@ impl OrderModel {
             OrderStatus::Cancelled => "CANCELLED".to_owned(),
             OrderStatus::InsufficientFunds => "BLOCKED: funds missing".to_owned(),
             OrderStatus::Error => "FAILED".to_owned(),
-        };
-        vec![(format!("{} {words}", status.mark()), status.role())]
+        }
     }
 
     fn figures(order: &OrderUpdate) -> Row {
@@ -290,14 +313,15 @@ impl Sheet for OrderModel {
                 });
                 let told = match &order.fill {
                     Some(fill) => against_quote(&fill.amount_out, &order.quoted_out),
-                    None => self.standing(now).pop(),
+                    // Its mark stands before the line already.
+                    None => Some((self.words(now), status.role())),
                 };
                 if let Some((words, role)) = told {
                     groups.push(Group::new(1, format!("  {words}"), role));
                 }
                 // Why it went wrong; of what ended as orders end, the card tells.
                 if !order.remark.is_empty() && status.is_bad() {
-                    groups.push(Group::new(2, format!("  {}", order.remark), Role::TextDim));
+                    groups.push(Group::new(2, format!("  {}", order_words(order.remark.as_str())), Role::TextDim));
                 }
             }
             None => groups.push(Group::new(0, super::quote::ask_words(&self.call), Role::Text)),
@@ -307,7 +331,7 @@ impl Sheet for OrderModel {
         }
         // Of an order without its call it is not known how long anything took.
         let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
-        Line { at: self.call.at, status, kind: "Auction".to_owned(), groups, right }
+        Line { at: self.call.at, mark: status.sign(), kind: "Auction".to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -318,7 +342,7 @@ impl Sheet for OrderModel {
         let Some(order) = &self.order else { return self.without_order() };
         let mut rows = vec![Self::figures(order), Self::money_row(order)];
         if !order.remark.is_empty() {
-            rows.push(Row::new(order.remark.as_str(), Role::TextDim));
+            rows.push(Row::new(order_words(order.remark.as_str()), Role::TextDim));
         }
         rows
     }
@@ -350,7 +374,7 @@ impl Sheet for OrderModel {
         }
         if !order.remark.is_empty() {
             let role = if self.status(now).is_bad() { Role::StateBad } else { Role::TextDim };
-            rows.push(Row::new(order.remark.as_str(), role).kept());
+            rows.push(Row::new(order_words(order.remark.as_str()), role).kept());
         }
         rows.push(Self::money_row(order));
         let mut last = Row::new(short_hash(order.order_hash), Role::Text);
@@ -374,7 +398,7 @@ impl OrderModel {
                 Status::Empty => Row::new("No order.", Role::TextDim),
                 _ => Row::new("Being signed and handed in…", Role::TextDim),
             });
-            if self.call.status.in_flight() {
+            if self.call.status != Status::Empty {
                 rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());
             }
         }

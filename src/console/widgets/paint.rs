@@ -5,7 +5,6 @@ use ratatui::layout::Rect;
 use unicode_segmentation::UnicodeSegmentation;
 
 use super::Moment;
-use super::status::Status;
 use crate::base::text::width;
 use crate::console::format::time_of_day;
 use crate::console::pen::{Pen, Piece, line, pieces_width};
@@ -90,8 +89,8 @@ impl Group {
 pub struct Line {
     /// When it began, in milliseconds since the Unix epoch; 0: not said.
     pub at: u64,
-    /// How it stands.
-    pub status: Status,
+    /// How it stands: a mark of one column, and its colour.
+    pub mark: (&'static str, Role),
     /// What it is, in a word.
     pub kind: String,
     /// What it says.
@@ -274,9 +273,10 @@ pub fn one_line(pen: &mut Pen<'_>, area: Rect, card: Line, _now: Moment) {
     if roomy && card.at > 0 {
         left.push((format!("{} ", time_of_day(card.at / 1000)), Role::TextDim));
     }
-    left.push((format!("{} ", card.status.mark()), card.status.role()));
+    let (mark, role) = card.mark;
+    left.push((format!("{mark} "), role));
     let kind = if roomy { format!("{:<10} ", card.kind) } else { format!("{} ", card.kind) };
-    left.push((kind, if card.status.is_bad() { card.status.role() } else { Role::Title }));
+    left.push((kind, if role == Role::StateBad { role } else { Role::Title }));
     let right = if roomy { card.right } else { Vec::new() };
     let taken = pieces_width(&left) + if right.is_empty() { 0 } else { pieces_width(&right) + 1 };
     left.extend(chosen(card.groups, columns.saturating_sub(taken)));

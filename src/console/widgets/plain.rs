@@ -3,11 +3,12 @@
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::amount;
+use super::figure::{amount, decimal};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{Moment, Sheet};
 use crate::base::text::SafeText;
+use crate::console::format::grouped;
 use crate::console::theme::Role;
 use crate::fabric::EventKind;
 
@@ -21,12 +22,14 @@ pub struct PlainModel {
     pub call: Call,
     /// The fields worth a line.
     pub summary: Vec<(SafeText, SafeText)>,
+    /// Those that are worth a place where there is one line.
+    pub line: Vec<(SafeText, SafeText)>,
 }
 
 impl PlainModel {
     /// A card for a call that was asked for.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
-        Self { call: Call::asked(at, tool, params), summary: Vec::new() }
+        Self { call: Call::asked(at, tool, params), ..Self::default() }
     }
 
     /// Takes in one event of its call.
@@ -34,18 +37,35 @@ impl PlainModel {
         self.call.fold(at, kind);
         if let EventKind::ToolEnd(end) = kind {
             self.summary = fields(&end.result_summary);
+            self.line = told(&end.result_summary);
         }
     }
+}
+
+/// Dollars with their thousands apart, in cents.
+fn amount_of_dollars(figure: &str) -> String {
+    let (whole, cents) = figure.split_once('.').unwrap_or((figure, "00"));
+    format!("{}.{:0<2}", grouped(whole), cents.get(..2).unwrap_or(cents))
+}
+
+/// The fields that say something in a line: not those whose entries are only counted.
+fn told(value: &Value) -> Vec<(SafeText, SafeText)> {
+    let Value::Object(all) = value else { return Vec::new() };
+    let plain = all.iter().filter(|(_, value)| !value.is_array() && !value.is_object() && !value.is_null());
+    fields(&plain.map(|(name, value)| (name.clone(), value.clone())).collect::<serde_json::Map<_, _>>().into())
 }
 
 /// The fields of an object as text, those that hold others counted.
 pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     let Value::Object(fields) = value else { return Vec::new() };
-    let word = |name: &str| SafeText::clean(&name.replace('_', " "), 40);
+    let word = |name: &str| SafeText::clean(&name.trim_end_matches("_usd").replace('_', " "), 40);
     let said = |name: &str, value: &Value| match value {
         Value::Null => SafeText::clean("none", 8),
         Value::Array(list) => SafeText::clean(&format!("{} entries", list.len()), 40),
         Value::Object(inner) => SafeText::clean(&format!("{} fields", inner.len()), 40),
+        Value::String(text) if name.ends_with("_usd") && decimal(text).is_some() => {
+            SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
+        }
         Value::String(text) if name.contains("amount") => SafeText::clean(&amount(text), 80),
         Value::String(text) => SafeText::clean(text, 200),
         other => SafeText::clean(&other.to_string(), 80),
@@ -82,7 +102,7 @@ impl Sheet for PlainModel {
     fn line(&self, now: Moment) -> Line {
         let status = self.call.status;
         let mut groups = Vec::new();
-        let shown = if self.summary.is_empty() { fields(&self.call.params) } else { self.summary.clone() };
+        let shown = if self.line.is_empty() { told(&self.call.params) } else { self.line.clone() };
         for (rank, (name, value)) in (0..).zip(shown.iter().take(4)) {
             let gap = if rank == 0 { "" } else { "  " };
             let pieces = vec![(format!("{gap}{name} "), Role::TextDim), (value.to_string(), Role::Text)];
@@ -92,7 +112,7 @@ impl Sheet for PlainModel {
             groups.insert(0, Group::new(0, format!("{why}  "), status.role()));
         }
         let kind = tool_word(self.call.tool.as_str());
-        Line { at: self.call.at, status, kind, groups, right: self.call.line_end(now) }
+        Line { at: self.call.at, mark: status.sign(), kind, groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {

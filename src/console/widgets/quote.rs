@@ -262,7 +262,7 @@ impl Sheet for QuoteModel {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
         let status = if status == Status::Stale { Status::Done } else { status };
-        Line { at: self.call.at, status, kind: "Quote".to_owned(), groups, right: self.call.line_end(now) }
+        Line { at: self.call.at, mark: status.sign(), kind: "Quote".to_owned(), groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {

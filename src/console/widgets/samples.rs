@@ -1,6 +1,7 @@
 //! Every card in every state it can have, made of events as the engine says them: for tests, the gallery and
 //! measurements. Figures are made up; shapes are those of real answers.
 
+mod asked;
 mod settled;
 
 use alloy::primitives::{Address, B256};
@@ -24,6 +25,7 @@ use crate::base::id::PermitId;
 use crate::base::model::{CardKind, Check};
 use crate::base::text::SafeText;
 use crate::fabric::*;
+pub use asked::{decisions, question};
 pub use settled::{bridges, intent, order, orders};
 
 /// The second at which samples begin: 2023-11-14 22:13:20 UTC.
@@ -196,6 +198,8 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
         let mut events = timed(false);
         let detail = "block 1285, 128412 gas, 2 balances move as declared and nothing else";
         events.push((15, check(Check::Simulation, CheckOutcome::Passed, detail)));
+        let changes = vec![text("slippage 100 bps to 50 bps: the worst of 5 alike was 20 bps under its quote")];
+        events.push((15, EventKind::MemoryHits(MemoryHits { similar: 5, changes })));
         events.push((
             16,
             EventKind::PermitIssued(PermitIssued {
@@ -432,5 +436,6 @@ pub fn empty_chart() -> ChartModel {
 
 /// Whether a card of this state has its money under way, so that it must say where it is.
 pub fn in_flight(card: &CallCard) -> bool {
-    card.status(NOW).in_flight() && card.call().status != Status::Loading
+    let status = card.status(NOW);
+    status.in_flight() || status == Status::Loading
 }

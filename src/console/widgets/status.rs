@@ -72,6 +72,11 @@ impl Status {
         }
     }
 
+    /// Its mark and its colour.
+    pub const fn sign(self) -> (&'static str, Role) {
+        (self.mark(), self.role())
+    }
+
     /// One or two words.
     pub const fn word(self) -> &'static str {
         match self {

@@ -133,6 +133,12 @@ pub struct SwapModel {
     pub verified: Option<ToolVerified>,
     /// What became of it.
     pub result: Option<SwapResult>,
+    /// What was remembered, and what that changed, a line each.
+    pub memory: Option<(u32, Vec<SafeText>)>,
+    /// What the offer before this one promised, where its price had moved away.
+    pub before: Option<SafeText>,
+    /// What the next offer for the same promises, once the price has moved away from this one.
+    pub after: Option<SafeText>,
 }
 
 impl SwapResult {
@@ -194,7 +200,10 @@ impl SwapModel {
             (status, None) if self.offer.as_ref().is_some_and(|offer| offer.used) && !status.is_over() => {
                 format!("in your wallet; {asked} {paid} counted as spent")
             }
-            (status, None) if status.is_over() => "in your wallet; nothing was signed".to_owned(),
+            // Of what did not come about its own line may say it already.
+            (status, None) if status.is_over() && !self.call.says("nothing was signed") => {
+                "in your wallet; nothing was signed".to_owned()
+            }
             _ => "in your wallet".to_owned(),
         }
     }
@@ -211,22 +220,6 @@ impl SwapModel {
 
     fn money_row(&self) -> Row {
         Row::new("Money: ", Role::TextDim).then(self.money(), Role::Text).kept()
-    }
-}
-
-/// A check, in the words of the screen.
-pub fn check_word(check: Check) -> &'static str {
-    match check {
-        Check::Halt => "halt",
-        Check::PhaseGate => "phase",
-        Check::TokenAllowlist => "tokens",
-        Check::SpendingLimit => "limits",
-        Check::RateLimit => "rate",
-        Check::BalanceBreaker => "breaker",
-        Check::SlippageGuard => "slippage",
-        Check::PolicyCage => "policy contract",
-        Check::Simulation => "simulation",
-        Check::ChainHealth => "other chain",
     }
 }
 
@@ -249,10 +242,14 @@ impl Sheet for SwapModel {
             }
             _ => groups.push(Group::new(0, ask_words(&self.call), Role::Text)),
         }
+        let mut mark = status.sign();
+        if self.disagrees() {
+            // Before all else, so that no figure drives it out.
+            mark = Status::Failed.sign();
+            groups.insert(0, Group::new(0, "CHAIN DISAGREES  ", Role::StateBad));
+        }
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
-        } else if self.disagrees() {
-            groups.push(Group::new(1, "  CHAIN DISAGREES ✕", Role::StateBad));
         } else if status.in_flight() {
             let (step, role) = match (self.running(), status) {
                 (_, Status::Waiting) => ("waits for you".to_owned(), Role::StateCare),
@@ -261,7 +258,7 @@ impl Sheet for SwapModel {
             };
             groups.push(Group::new(1, format!("  {step}"), role));
         }
-        Line { at: self.call.at, status, kind: "Swap".to_owned(), groups, right: self.call.line_end(now) }
+        Line { at: self.call.at, mark, kind: "Swap".to_owned(), groups, right: self.call.line_end(now) }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -282,7 +279,10 @@ impl Sheet for SwapModel {
         }
         let mut rows = Vec::new();
         match &self.result {
-            _ if self.call.failure.is_some() => rows.extend(self.call.failure_rows()),
+            _ if self.call.failure.is_some() => {
+                rows.extend(self.call.failure_rows());
+                rows.extend(self.moved_rows());
+            }
             Some(result) if self.call.status.is_over() => {
                 let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
                 rows.push(
@@ -297,12 +297,12 @@ impl Sheet for SwapModel {
             }
             _ => {
                 rows.push(Row::of(self.step_pieces()));
-                if let Some(offer) = self.offer.as_ref().filter(|offer| !offer.used) {
-                    rows.push(
-                        Row::new("offer: ", Role::TextDim)
-                            .then(readable(offer.expected.as_str(), 4), Role::Text)
-                            .end(left(offer.expires_at / 1000, now), Role::TextDim),
-                    );
+                if let Some(offer) = &self.offer {
+                    let row = self.terms(offer);
+                    rows.push(match offer.used {
+                        true => row,
+                        false => row.end(left(offer.expires_at / 1000, now), Role::TextDim),
+                    });
                 }
             }
         }
@@ -317,6 +317,8 @@ impl Sheet for SwapModel {
             return vec![Row::new("No swap yet. 2 opens the form for one.", Role::TextDim)];
         }
         let mut rows = self.call.failure_rows();
+        rows.extend(self.moved_rows());
+        rows.extend(self.memory_rows());
         rows.extend(self.check_rows());
         rows.extend(self.step_rows(now));
         if let (Some(offer), false) = (&self.offer, self.call.status.is_over()) {
@@ -327,14 +329,16 @@ impl Sheet for SwapModel {
             };
             rows.push(
                 Row::new("Simulated offer: ", Role::TextDim)
-                    .then(offer.expected.as_str(), Role::Text)
+                    .then(readable(offer.expected.as_str(), 4), Role::Text)
                     .end(valid.0, valid.1),
             );
         }
         if let (Some(result), true) = (&self.result, self.call.status.is_over() || self.call.status == Status::Unclear)
         {
             rows.extend(self.result_rows(result));
-            for mismatch in &result.mismatches {
+            // What the chain's word below says is not said twice.
+            let told = self.verified.as_ref().map_or("", |verified| verified.actual_outcome.as_str());
+            for mismatch in result.mismatches.iter().filter(|one| !told.contains(one.as_str())) {
                 rows.push(Row::new("✕ ", Role::StateBad).then(mismatch.as_str(), Role::StateBad).kept());
             }
         }

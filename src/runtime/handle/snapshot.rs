@@ -216,6 +216,9 @@ pub struct GrantNow {
     pub tokens: Vec<SafeText>,
     /// Who may receive.
     pub recipients: Vec<Address>,
+    /// What might be spent when it was given; absent where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub granted: Option<Usd>,
     /// What may still be spent.
     pub left: Usd,
     /// Milliseconds it still holds.

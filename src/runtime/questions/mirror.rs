@@ -100,6 +100,7 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         asked_by: told.asked_by,
         opinion: preview.opinion.as_ref().map(|one| OpinionTold { agrees: one.agrees, why: one.why.clone() }),
         words: told.words,
+        quoted_at: proposal.trade.as_ref().map(|trade| trade.quoted_at).filter(|at| *at > 0),
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
         arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),

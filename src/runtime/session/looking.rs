@@ -140,6 +140,7 @@ impl Stage {
                 chain_id: scope.chain_id,
                 tokens: scope.gives.iter().chain(&scope.gets).map(|token| symbol(scope.chain_id, token)).collect(),
                 recipients: scope.recipients.iter().copied().collect(),
+                granted: Some(grant.granted()),
                 left: grant.left(),
                 lasts_millis: u64::try_from(grant.lasts(now).as_millis()).unwrap_or(u64::MAX),
             }

@@ -11,6 +11,7 @@ use crate::base::units::Usd;
 use crate::fabric::{ApprovalOutcome, Event, EventKind, TxState};
 use crate::runtime::handle::Farewell;
 use crate::runtime::questions::Told;
+use crate::runtime::trades::Trades;
 
 /// Remarks kept of a leaving.
 const MOST_REMARKS: usize = 20;
@@ -19,6 +20,7 @@ const MOST_REMARKS: usize = 20;
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     counts: Farewell,
+    trades: Trades,
     told: BTreeMap<GolemId, Told>,
     /// Transactions that are signed and not settled.
     open: BTreeMap<B256, SafeText>,
@@ -29,6 +31,7 @@ pub(super) struct Tally {
 impl Tally {
     /// Takes an event in.
     pub(super) fn take(&mut self, event: &Event) {
+        self.trades.take(event);
         match &event.kind {
             EventKind::GolemNow(now) => {
                 self.told.entry(event.golem_id.clone()).or_default().asked_by = now.delegation.clone();
@@ -66,7 +69,6 @@ impl Tally {
                 let held_back = event.call_id.is_some_and(|call| self.held_back.remove(&call));
                 self.counts.failed += u64::from(!end.success && !held_back);
             }
-            EventKind::ToolVerified(_) => self.counts.trades += 1,
             EventKind::TxUpdate(update) => match update.state {
                 TxState::Signed | TxState::Sent | TxState::Unclear => {
                     let words = format!("transaction {} on chain {}", update.hash, update.chain_id);
@@ -95,6 +97,8 @@ impl Tally {
     /// What there is to say at the end.
     pub(super) fn farewell(&self, journal: &SafeText) -> Farewell {
         Farewell {
+            trades: self.trades.count,
+            average_short: self.trades.average_short(),
             unsettled: self.open.values().cloned().collect(),
             journal: Some(journal.clone()),
             ..self.counts.clone()

@@ -23,6 +23,8 @@ pub struct Grant {
     /// Names it on its desk.
     number: u64,
     scope: Scope,
+    /// What might be spent under it when it was given.
+    granted: Usd,
     /// What may still be spent under it.
     left: Usd,
     /// By the monotonic clock: setting the machine's clock lengthens nothing.
@@ -92,7 +94,7 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
 
 impl Grant {
     pub(super) fn new(number: u64, preview: &Preview, left: Usd, lasts: Duration, now: Instant) -> Self {
-        Self { number, scope: Scope::of(preview), left, ends: now + lasts, own: preview.own.clone() }
+        Self { number, scope: Scope::of(preview), granted: left, left, ends: now + lasts, own: preview.own.clone() }
     }
 
     /// Names it on its desk, and no other there.
@@ -113,6 +115,11 @@ impl Grant {
     /// What may still be spent under it.
     pub fn left(&self) -> Usd {
         self.left
+    }
+
+    /// What might be spent under it when it was given.
+    pub fn granted(&self) -> Usd {
+        self.granted
     }
 
     /// When it ends.

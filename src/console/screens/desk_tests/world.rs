@@ -43,7 +43,23 @@ impl World {
     }
 }
 
+/// What stands where somebody else's words can stand.
+#[derive(Clone, Copy)]
+struct Words<'a> {
+    token: &'a str,
+    chain: &'a str,
+    label: &'a str,
+    no_price: &'a str,
+    tool: &'a str,
+}
+
+/// A world in which one word stands wherever somebody else's can.
 pub(super) fn in_words(word: &str) -> World {
+    world_of(Words { token: word, chain: word, label: word, no_price: word, tool: word })
+}
+
+fn world_of(words: Words<'_>) -> World {
+    let word = words.token;
     let mut page = Page::default();
     page.apply(Update::Started(Network {
         name: safe("devnet"),
@@ -72,7 +88,11 @@ pub(super) fn in_words(word: &str) -> World {
                     address: Address::repeat_byte(1),
                     price: FeedPrice::Live("3412.55".parse().unwrap()),
                 },
-                TokenRow { symbol: safe("DAI"), address: Address::repeat_byte(2), price: FeedPrice::None(safe(word)) },
+                TokenRow {
+                    symbol: safe("DAI"),
+                    address: Address::repeat_byte(2),
+                    price: FeedPrice::None(safe(words.no_price)),
+                },
             ],
             pools: vec![PoolRow {
                 base: safe(word),
@@ -97,7 +117,7 @@ pub(super) fn in_words(word: &str) -> World {
     past.status = crate::fabric::OrderStatus::Expired;
     feed.orders.push_back((START_MILLIS + 5, past));
     let mut intent = samples::intent();
-    intent.destination_chain = safe(word);
+    intent.destination_chain = safe(words.chain);
     feed.intents.push_back((START_MILLIS + 9, intent));
     for at in 0..60 {
         feed.equity.push_back((START_MILLIS - 600_000 + at * 10_000, format!("253{at:02}.25").parse().unwrap()));
@@ -108,7 +128,7 @@ pub(super) fn in_words(word: &str) -> World {
         symbol: safe(symbol),
         token: Address::repeat_byte(seed),
         spender: Address::repeat_byte(0xa3),
-        label: (seed == 1).then(|| safe(word)),
+        label: (seed == 1).then(|| safe(words.label)),
         through_permit2: seed == 1,
         raw: U256::from(250_000_000u64),
         amount: TokenAmount::new(U256::from(250_000_000u64), 6).ok(),
@@ -163,7 +183,7 @@ pub(super) fn in_words(word: &str) -> World {
         info
     };
     let mut quote = with("uniswap_get_quote", CapabilityTier::Read, Category::Trading);
-    quote.description = safe(word);
+    quote.description = safe(words.tool);
     let ready = Ready {
         golem_id: GolemId::operator(),
         name: safe("Ada"),
@@ -182,5 +202,11 @@ pub(super) fn in_words(word: &str) -> World {
 }
 
 pub(super) fn world() -> World {
-    in_words("WETH")
+    world_of(Words {
+        token: "WETH",
+        chain: "base",
+        label: "Universal Router",
+        no_price: "no feed on this chain",
+        tool: "What a trade would bring, without making it.",
+    })
 }

@@ -7,7 +7,7 @@ use ratatui::layout::{Position, Rect};
 pub(super) use golem::face_line;
 use golem::golem;
 
-use super::{inside, nothing};
+use super::{Keys, Panel, inside, nothing};
 use crate::base::text::{SafeText, fit, width};
 use crate::base::units::{Rounding, Usd};
 use crate::console::format::{age, amount, dollars, whole_dollars};
@@ -15,11 +15,12 @@ use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
 use crate::console::state::feed::Standing;
 use crate::console::theme::Role;
-use crate::console::view::{question_brief, question_line};
 use crate::console::widgets::bridge::is_over;
+use crate::console::widgets::decision::{question_brief, question_line};
 use crate::console::widgets::figure::{amount as figure_amount, readable};
 use crate::console::widgets::gauge::{self, Full, Gauge};
 use crate::console::widgets::paint::{Row, cut, wrapped};
+use crate::console::widgets::words;
 use crate::runtime::handle::{BreakerNow, Limits, SpendNow};
 use crate::runtime::questions::Question;
 
@@ -80,31 +81,33 @@ pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option
 }
 
 /// Draws it.
-pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
     for (at, place) in places(known, area) {
         match at {
             0 => golem(pen, known, place),
-            QUESTIONS => questions(pen, known, place),
-            2 => limits(pen, known, place),
-            3 => holding(pen, known, place),
-            4 => thinking(pen, known, place),
+            QUESTIONS => questions(pen, known, place, keys),
+            2 => limits(pen, known, place, keys.panel == Panel::Limits),
+            3 => holding(pen, known, place, keys.panel == Panel::Holding),
+            4 => thinking(pen, known, place, keys.panel == Panel::Thoughts),
             _ => meanwhile(pen, known, place),
         }
     }
 }
 
-fn frame(pen: &mut Pen<'_>, area: Rect, title: &str, right: &[Piece]) -> Rect {
-    pen.frame(area, &[(title.to_owned(), Role::Title)], right, Role::Border);
+fn frame(pen: &mut Pen<'_>, area: Rect, title: &str, focus: bool) -> Rect {
+    let border = if focus { Role::BorderFocus } else { Role::Border };
+    pen.frame(area, &[(title.to_owned(), Role::Title)], &[], border);
     let inner = inside(area);
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: Keys) {
+    let at_keys = if keys.panel == Panel::Waiting { keys.question } else { 0 };
     let title = match known.questions.len() {
         0 => "Waiting for you".to_owned(),
         many => format!("Waiting for you {many}"),
     };
-    let inner = frame(pen, area, &title, &[]);
+    let inner = frame(pen, area, &title, keys.panel == Panel::Waiting);
     if known.questions.is_empty() {
         return nothing(pen, inner, "nothing: all is within limits");
     }
@@ -113,10 +116,10 @@ fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         if y >= inner.height {
             break;
         }
-        brief(pen, known, line(inner, y), at, one);
+        brief(pen, known, line(inner, y), at, at == at_keys, one);
         y += 1;
         if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
-            let words = readable(reason.as_str(), 2);
+            let words = readable(words::reason(reason.as_str()), 2);
             let room = usize::from(inner.width).saturating_sub(4);
             let late: Vec<Piece> = match one.ends_at {
                 None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
@@ -135,11 +138,11 @@ fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
 }
 
 /// One question where columns are few: what is traded, whole dollars, what is left of its time. The figures stay.
-fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question) {
+fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool, one: &Question) {
     // That there is no limit of time stands in the second line: the first has no room for what is nothing.
     let (_, right) = question_line(one, known.now_millis, known.motion);
     let right = if one.ends_at.is_some() { right } else { Vec::new() };
-    let mark = if at == 0 { "▸" } else { " " };
+    let mark = if here { "▸" } else { " " };
     let first = format!("{mark}{} ", at + 1);
     let worth = one.value.map(|value| format!(" {}", whole_dollars(value))).unwrap_or_default();
     let room = usize::from(area.width).saturating_sub(width(&first) + width(&worth) + pieces_width(&right) + 1);
@@ -162,8 +165,12 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
         room = room.saturating_sub(crate::base::text::width(&text));
         pieces.push((text, role));
     }
-    if let (true, Some(why)) = (reason, one.reasons.first()) {
-        pieces.push((format!("   {}", fit(&readable(why.as_str(), 2), room.saturating_sub(4))), Role::TextDim));
+    // A reason of which there would be only a word drives out the time that is left.
+    if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
+        pieces.push((
+            format!("   {}", fit(&readable(words::reason(why.as_str()), 2), room.saturating_sub(4))),
+            Role::TextDim,
+        ));
     }
     pen.row(area, &pieces, &right);
 }
@@ -201,11 +208,11 @@ fn breaker_words(limits: &Limits, now: u64) -> Piece {
     }
 }
 
-fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn limits(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
     let policy = known.snapshot.map(|snapshot| &snapshot.policy);
     let title = policy
         .map_or_else(|| "Limits".to_owned(), |policy| format!("Limits · policy {} v{}", policy.name, policy.version));
-    let inner = frame(pen, area, &title, &[]);
+    let inner = frame(pen, area, &title, focus);
     let Some(snapshot) = known.snapshot else { return nothing(pen, inner, "not known yet") };
     let Some(limits) = &snapshot.limits else {
         let why = snapshot.fault.as_ref().map_or("no account here", |fault| fault.as_str());
@@ -312,8 +319,8 @@ fn holding_lines(known: &Known<'_>) -> Vec<HoldingLine> {
     lines
 }
 
-fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
-    let inner = frame(pen, area, "Holding, confirmed", &[]);
+pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+    let inner = frame(pen, area, "Holding, confirmed", focus);
     let rows = holding_lines(known);
     if rows.is_empty() {
         return nothing(pen, inner, "nothing read yet");
@@ -349,9 +356,9 @@ fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     }
 }
 
-fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+pub(super) fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
     let name = known.ready.map_or("The Golem", |ready| ready.name.as_str());
-    let inner = frame(pen, area, &format!("{name} thinks (agent's words)"), &[]);
+    let inner = frame(pen, area, &format!("{name} thinks (agent's words)"), focus);
     let columns = usize::from(inner.width).saturating_sub(2);
     let mut rows: Vec<Row> = Vec::new();
     for thought in known.feed.thoughts.iter().rev() {
@@ -373,18 +380,31 @@ fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
 fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let Some(away) = known.away else { return };
     let title = format!("While you were away {}", age(away.until.saturating_sub(away.since) / 1000));
-    let inner = frame(pen, area, &title, &[]);
+    let inner = frame(pen, area, &title, false);
     let counts = &away.counts;
     let change = away.equity.map(|(before, after)| match after.checked_sub(before) {
         Ok(more) => (format!("+{}", dollars(more)), Role::PriceUp),
         Err(_) => (format!("−{}", dollars(before.checked_sub(after).unwrap_or(Usd::ZERO))), Role::PriceDown),
     });
-    let mut first = vec![(format!("{} trades ", counts.trades), Role::Text)];
+    let many = if counts.trades == 1 { "trade" } else { "trades" };
+    let mut first = vec![(format!("{} {many} ", counts.trades), Role::Text)];
     first.extend(change);
-    pen.pieces(line(inner, 0), &first);
-    let words = format!("{} blocked · {} lapsed · {} failed", counts.blocked, counts.lapsed, counts.failed);
-    pen.pieces(line(inner, 1), &[(words, Role::Text)]);
+    if let Some(gas) = away.gas() {
+        first.push((format!("   gas {gas}"), Role::TextDim));
+    }
+    pen.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
+    // What happened to nobody needs no words.
+    let told = [
+        (counts.blocked, "blocked"),
+        (counts.lapsed, "lapsed"),
+        (counts.refused, "refused"),
+        (counts.failed, "failed"),
+    ];
+    let told: Vec<String> =
+        told.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
+    let words = if told.is_empty() { "nothing went wrong".to_owned() } else { told.join(" · ") };
+    pen.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
     let phases =
         if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
-    pen.row(line(inner, 2), &[(phases, Role::TextDim)], &[("Esc dismisses".to_owned(), Role::TextDim)]);
+    pen.row(line(inner, 2), &[(phases, Role::TextDim)], &[("l all  Esc".to_owned(), Role::TextDim)]);
 }

@@ -3,7 +3,8 @@
 use ratatui::layout::Rect;
 use rust_decimal::Decimal;
 
-use super::{Listing, inside, nothing, standing_role};
+use super::{Listing, Panel, inside, nothing, standing_role};
+use crate::base::text::fit;
 use crate::base::units::Usd;
 use crate::console::format::{time_of_day, whole_dollars};
 use crate::console::pen::{Pen, Piece, line};
@@ -11,12 +12,12 @@ use crate::console::screens::Known;
 use crate::console::screens::logs::role;
 use crate::console::state::feed::CallSeen;
 use crate::console::state::line::Level;
-use crate::console::state::story::name;
+use crate::console::state::story::named;
 use crate::console::theme::Role;
 use crate::console::widgets::chart::{self, ChartModel, Range};
 use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::{self};
-use crate::fabric::Vitals;
+use crate::fabric::{MemoryHits, Vitals};
 
 /// Columns from which a blank stands at a row's right end.
 const ROOMY: u16 = 81;
@@ -34,7 +35,7 @@ pub(super) struct Places {
 
 /// With a column beside them, charts and events stand there, one below the other.
 pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Places {
-    let told = now_rows(known, usize::from(area.width).saturating_sub(4)).len();
+    let told = now_rows(known, usize::from(area.width).saturating_sub(4), false).len();
     let now = u16::try_from(told).unwrap_or(2) + 1;
     if let Some(side) = side {
         let part = |at: u16| side.y + (side.height - 1) * at / 3;
@@ -69,21 +70,37 @@ pub(super) fn places(known: &Known<'_>, area: Rect, side: Option<Rect>) -> Place
     }
 }
 
-pub(super) fn draw(pen: &mut Pen<'_>, known: &Known<'_>, places: &Places, listing: &Listing<'_>, range: Range) {
+pub(super) fn draw(
+    pen: &mut Pen<'_>,
+    known: &Known<'_>,
+    places: &Places,
+    listing: &Listing<'_>,
+    range: Range,
+    keys: Panel,
+) {
     now_and_next(pen, known, places.now);
-    activity(pen, known, places.activity, listing, false);
+    activity(pen, known, places.activity, listing, keys == Panel::Activity);
     if places.price.height > 0 {
-        price_chart(pen, known, places.price, range);
-        equity_chart(pen, known, places.equity, range);
+        price_chart(pen, known, places.price, range, keys == Panel::Price);
+        equity_chart(pen, known, places.equity, range, keys == Panel::Equity);
     }
-    let lower = places.events;
-    pen.frame(lower, &[("Events".to_owned(), Role::Title)], &[("l full log".to_owned(), Role::TextDim)], Role::Border);
-    self::events(pen, known, inside(lower));
+    framed_events(pen, known, places.events, keys == Panel::Events);
+}
+
+/// The newest lines in a frame.
+pub(super) fn framed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {
+    let right = [("l full log".to_owned(), Role::TextDim)];
+    pen.frame(area, &[("Events".to_owned(), Role::Title)], &right, border(focus));
+    self::events(pen, known, inside(area));
+}
+
+const fn border(focus: bool) -> Role {
+    if focus { Role::BorderFocus } else { Role::Border }
 }
 
 /// What it does and will do, a row each, and below it the show's line in as many as it takes.
-pub(super) fn now_rows(known: &Known<'_>, columns: usize) -> Vec<Row> {
-    let mut rows = plain_rows(known);
+pub(super) fn now_rows(known: &Known<'_>, columns: usize, narrow: bool) -> Vec<Row> {
+    let mut rows = plain_rows(known, narrow);
     if let Some(caption) = &known.feed.caption {
         let said = Row::new("▷ ", Role::Key).then(caption.text.as_str(), Role::TextAgent);
         rows.extend(wrapped(vec![said], columns.max(20)));
@@ -98,7 +115,16 @@ pub(super) fn now_rows(known: &Known<'_>, columns: usize) -> Vec<Row> {
 /// Lines of what is told while a show's line stands.
 const CAPTIONED: usize = 4;
 
-fn plain_rows(known: &Known<'_>) -> Vec<Row> {
+/// Who asks and through whom: `Ada › trade-executor › safety-guardian`.
+fn delegation(known: &Known<'_>) -> Option<String> {
+    let roles = &known.feed.now.as_ref()?.delegation;
+    let name = known.ready.map_or("It", |ready| ready.name.as_str());
+    let all = std::iter::once(name).chain(roles.iter().map(|role| role.as_str()));
+    (!roles.is_empty()).then(|| all.collect::<Vec<_>>().join(" › "))
+}
+
+/// `narrow`: without a frame that could say who asks.
+fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
     let Some(now) = &known.feed.now else {
         let words = if known.watch_only { "Nobody lives here: this console only watches." } else { "Waking up." };
         return vec![Row::new(words, Role::TextDim), Row::default()];
@@ -111,17 +137,26 @@ fn plain_rows(known: &Known<'_>) -> Vec<Row> {
         true => Row::new("Next: not decided yet.", Role::TextDim),
         false => Row::new("Next: ", Role::TextDim).then(now.next.as_str(), Role::Text),
     };
-    if let Some(memory) = known.feed.memory.as_ref().filter(|memory| memory.similar > 0) {
-        second = second.end(format!("memory: {} similar", memory.similar), Role::TextDim);
+    let chain = delegation(known).filter(|_| narrow);
+    // Where columns are few, what memory did not change gives its place to who asks.
+    let told = |memory: &&MemoryHits| memory.similar > 0 && (chain.is_none() || !memory.changes.is_empty());
+    if let Some(memory) = known.feed.memory.as_ref().filter(told) {
+        let changed = if memory.changes.is_empty() { "" } else { ", changed it" };
+        second = second.end(format!("memory: {} similar{changed}", memory.similar), Role::TextDim);
+    } else if let Some(chain) = chain {
+        second = second.end(chain, Role::TextDim);
     }
     vec![first, second]
 }
 
 fn now_and_next(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
-    pen.frame(area, &[("Now".to_owned(), Role::Title)], &[], Role::Border);
+    let room = usize::from(area.width).saturating_sub(12);
+    let asks = delegation(known).map(|chain| (fit(&chain, room).into_owned(), Role::TextDim));
+    let asks: Vec<Piece> = asks.into_iter().collect();
+    pen.frame(area, &[("Now".to_owned(), Role::Title)], &asks, Role::Border);
     let inner = inside(area);
     let columns = usize::from(inner.width).saturating_sub(2);
-    for (at, row) in (0..inner.height).zip(now_rows(known, columns)) {
+    for (at, row) in (0..inner.height).zip(now_rows(known, columns, false)) {
         let place = line(inner, at);
         let place = Rect { x: place.x + 1, width: place.width.saturating_sub(2), ..place };
         pen.row(place, &row.left, &row.right);
@@ -130,8 +165,7 @@ fn now_and_next(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
 
 /// The activity in a frame.
 pub(super) fn activity(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>, focus: bool) {
-    let border = if focus { Role::BorderFocus } else { Role::Border };
-    pen.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border);
+    pen.frame(area, &[("Activity".to_owned(), Role::Title)], &listing.filter, border(focus));
     calls(pen, known, inside(area), listing);
 }
 
@@ -192,20 +226,20 @@ fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, s
             let pieces: [Piece; 3] = [
                 (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
                 (format!("{mark} "), standing_role(standing)),
-                (format!("{} {words}", name(call)), Role::Text),
+                (format!("{} {words}", named(call)), Role::Text),
             ];
             pen.pieces(place, &pieces);
         }
     }
 }
 
-fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range) {
+pub(super) fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
     let points = known.feed.prices.iter().copied().collect();
     let (marks, legend) = known.feed.trade_marks();
     let model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
     let right = model.newest(known.moment());
     let title = format!("ETH/USDC {}", range.words());
-    pen.frame(area, &[(title, Role::Title)], &right, Role::Border);
+    pen.frame(area, &[(title, Role::Title)], &right, border(focus));
     chart::draw(&model, pen, roomy(area), known.moment());
 }
 
@@ -215,10 +249,10 @@ fn roomy(area: Rect) -> Rect {
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
 }
 
-fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range) {
+pub(super) fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
     let model = equity_model(known, range);
     let right = model.newest(known.moment());
-    pen.frame(area, &[(format!("Equity {}", range.words()), Role::Title)], &right, Role::Border);
+    pen.frame(area, &[(format!("Equity {}", range.words()), Role::Title)], &right, border(focus));
     chart::draw(&model, pen, roomy(area), known.moment());
 }
 

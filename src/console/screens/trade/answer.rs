@@ -11,7 +11,7 @@ use crate::console::pen::Pen;
 use crate::console::theme::Role;
 use crate::console::widgets::figure::{amount, left, text};
 use crate::console::widgets::paint::{Row, rows, wrapped};
-use crate::console::widgets::swap::check_word;
+use crate::console::widgets::words::{check_word, plain_words, policy_word};
 use crate::console::widgets::{self, Moment};
 use crate::engine::{Status, ToolResponse};
 use crate::fabric::{Card, EventKind, ToolEnd, ToolFailed};
@@ -188,13 +188,13 @@ pub(super) fn answer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
     let mut all = Vec::new();
     if let Some(error) = &response.error {
         let word = if response.status == Status::Blocked { "BLOCKED" } else { "FAILED" };
-        let message = SafeText::clean(error.message(), 400);
+        let message = SafeText::clean(&plain_words(error.message()), 400);
         all.push(Row::new(format!("✕ {word}: "), Role::StateBad).then(message.as_str(), Role::StateBad).kept());
         let violations = error.details().get("violations").and_then(Value::as_array);
         for one in violations.into_iter().flatten() {
             let part = |field: &str| text(one, field).unwrap_or_default();
             all.push(
-                Row::new(format!("  {}: ", part("rule")), Role::Text)
+                Row::new(format!("  {}: ", policy_word(part("rule").as_str())), Role::Text)
                     .then(format!("{}; would pass: {}", part("value"), part("would_pass")), Role::Text),
             );
         }

@@ -5,8 +5,8 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
 use crate::console::widgets::card::CallCard;
 use crate::fabric::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, PermitIssued, SafetyCheck, ToolEnd, ToolFailed, ToolStart,
-    ToolVerified, TxState, TxUpdate,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, MemoryHits, PermitIssued, SafetyCheck, ToolEnd, ToolFailed,
+    ToolStart, ToolVerified, TxState, TxUpdate,
 };
 
 /// A step a call has reached.
@@ -112,6 +112,12 @@ pub struct CallSeen {
     pub end: Option<ToolEnd>,
     /// What the chain says of what was claimed.
     pub verified: Option<ToolVerified>,
+    /// Whether it came to a trade.
+    pub traded: bool,
+    /// What was remembered for it, and what that changed.
+    pub memory: Option<MemoryHits>,
+    /// What the offer for the same promised before, where the price has moved away from it.
+    pub before: Option<SafeText>,
     /// Whether it has taken longer than its budget.
     pub overran: bool,
     /// What draws it; absent where the beginning was missed.
@@ -136,6 +142,9 @@ impl CallSeen {
             error: None,
             end: None,
             verified: None,
+            traded: false,
+            memory: None,
+            before: None,
             overran: false,
             card: None,
         }
@@ -146,10 +155,11 @@ impl CallSeen {
         self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
     }
 
-    /// Whether it is worth a row among the activity: it shows a card, asks to sign, or went wrong.
+    /// Whether it is worth a row among the activity: it shows a card, asks to sign, has signed, or went wrong.
     pub fn is_activity(&self) -> bool {
         let card = self.end.as_ref().is_some_and(|end| end.card.is_some());
-        card || self.offer.is_some() || self.asked.is_some() || !self.checks.is_empty() || self.error.is_some()
+        let asks = self.offer.is_some() || self.asked.is_some() || !self.checks.is_empty();
+        card || asks || !self.transactions.is_empty() || self.error.is_some()
     }
 
     /// How it stands.

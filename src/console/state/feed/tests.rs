@@ -4,7 +4,12 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::base::id::GolemId;
-use crate::fabric::{OrderStatus, Redacted, ToolEnd, ToolStart, ToolVerified, TxState, TxUpdate};
+use crate::base::model::CardKind;
+use crate::console::widgets::samples;
+use crate::fabric::{
+    Card, DecayUnit, IntentStatus, OrderFill, OrderStatus, Redacted, ToolEnd, ToolStart, ToolVerified, TxPlace,
+    TxState, TxUpdate,
+};
 
 /// Events of one call: start, a step, three words on its transaction, verified, end.
 const EACH: u64 = 7;
@@ -143,4 +148,88 @@ fn a_line_of_the_show_stands_until_the_golem_goes_on_without_one() {
     assert_eq!(feed.caption.as_ref().map(|caption| caption.text.as_str()), Some("A quote."));
     told(&mut feed, 38_000, now("Watching."));
     assert_eq!(feed.caption, None);
+}
+
+fn told_of(trades: &mut Trades, call: CallId, kind: EventKind) -> bool {
+    let call_id = Some(call);
+    trades.take(&Event { seq: 1, at: 1, golem_id: GolemId::operator(), call_id, kind })
+}
+
+fn begun(tool: &'static str) -> EventKind {
+    let params = Redacted::new(&Value::Null, &[]);
+    EventKind::ToolStart(ToolStart { tool_name: tool.into(), params, params_hash: B256::ZERO, tick: None })
+}
+
+fn agreed() -> EventKind {
+    EventKind::ToolVerified(ToolVerified {
+        expected_outcome: SafeText::clean("a", 9),
+        actual_outcome: SafeText::clean("as declared", 20),
+        ground_truth_source: "receipt and balances".into(),
+        matched: true,
+    })
+}
+
+fn ended(success: bool, bps: i64) -> EventKind {
+    let data = json!({ "slippage_actual_bps": bps });
+    let card = Some(Card { widget: CardKind::Swap, data, hints: None });
+    EventKind::ToolEnd(ToolEnd { success, duration_ms: 1, result_summary: Value::Null, card })
+}
+
+#[test]
+fn a_swap_is_a_trade_and_an_approval_is_none() {
+    let mut trades = Trades::default();
+    let ids: Vec<CallId> = (0..6).map(CallId::new).collect();
+    for tool in ["token_approve", "token_revoke", "uniswapx_cancel_order", "intent_refund"] {
+        for kind in [begun(tool), agreed(), ended(true, 9)] {
+            assert!(!told_of(&mut trades, ids[1], kind), "{tool}");
+        }
+    }
+    assert_eq!(trades.count, 0);
+    for (call, bps) in [(2, 4), (3, 9)] {
+        assert!(
+            !told_of(&mut trades, ids[call], begun("uniswap_execute_swap"))
+                && !told_of(&mut trades, ids[call], agreed())
+        );
+        assert!(told_of(&mut trades, ids[call], ended(true, bps)));
+    }
+    // One that was only rehearsed, and one that reverted, which the chain has a word on too.
+    for (call, seen, success) in [(4, false, true), (5, true, false)] {
+        told_of(&mut trades, ids[call], begun("uniswap_execute_swap"));
+        if seen {
+            told_of(&mut trades, ids[call], agreed());
+        }
+        assert!(!told_of(&mut trades, ids[call], ended(success, 90)));
+    }
+    assert_eq!((trades.count, trades.average_short()), (2, Some(650)));
+}
+
+#[test]
+fn an_auction_counts_when_it_is_filled_and_a_bridge_when_it_is_delivered_each_once() {
+    let mut trades = Trades::default();
+    let ids: Vec<CallId> = (0..6).map(CallId::new).collect();
+    let mut order = samples::order(DecayUnit::Seconds);
+    // A swap that goes to auction allows the token first: that is no trade.
+    told_of(&mut trades, ids[1], begun("uniswap_execute_swap"));
+    told_of(&mut trades, ids[1], agreed());
+    assert!(!told_of(&mut trades, ids[1], EventKind::OrderUpdate(Box::new(order.clone()))));
+    assert!(!told_of(&mut trades, ids[1], ended(true, 0)));
+    order.status = OrderStatus::Filled;
+    order.fill = Some(OrderFill {
+        tx: TxPlace { chain_id: 31_337, hash: B256::repeat_byte(1), block: Some(1) },
+        filler: alloy::primitives::Address::ZERO,
+        name: None,
+        amount_in: "0.5".to_owned(),
+        amount_out: "1706.28".to_owned(),
+        position: 1,
+    });
+    assert!(told_of(&mut trades, ids[1], EventKind::OrderUpdate(Box::new(order.clone()))));
+    assert!(!told_of(&mut trades, ids[1], EventKind::OrderUpdate(Box::new(order))));
+    let mut intent = samples::intent();
+    assert!(!told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent.clone()))));
+    intent.status = IntentStatus::Filled;
+    // 499.31 were expected: 4.9931 less are 1 %.
+    intent.amount_out = Some("494.3169".to_owned());
+    assert!(told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent.clone()))));
+    assert!(!told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent))));
+    assert_eq!((trades.count, trades.average_short()), (2, Some(5_000)));
 }

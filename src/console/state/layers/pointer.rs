@@ -38,6 +38,12 @@ impl State {
         if !self.layers.is_empty() || in_hints || self.booting() {
             return match crate::console::view::key_at(self, at) {
                 Some(key) => self.key(key),
+                None if in_hints && self.layers.is_empty() && crate::console::view::screens_at(self, at) => {
+                    let tabs = self.tabs();
+                    let here = tabs.iter().position(|screen| *screen == self.screen).unwrap_or(0);
+                    let next = tabs.get((here + 1) % tabs.len().max(1)).copied();
+                    next.map(|screen| self.go_to(screen)).unwrap_or_default()
+                }
                 None => {
                     self.untaken_key();
                     Vec::new()

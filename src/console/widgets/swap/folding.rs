@@ -7,6 +7,7 @@ use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::console::format::grouped;
 use crate::console::widgets::status::Status;
+use crate::console::widgets::words::found;
 use crate::fabric::{CheckOutcome, EventKind, TxState, TxUpdate};
 
 /// What a step's name is about. The names are the documents'; the events that tell of them are the pipeline's.
@@ -64,7 +65,8 @@ impl SwapModel {
                     let state =
                         if check.outcome == CheckOutcome::Blocked { StepState::Failed } else { StepState::Done };
                     let began = self.checked.map_or(at, |(_, last)| last);
-                    self.set(About::Simulate, state, (began, at), Some(check.detail.clone()));
+                    let told = SafeText::clean(&found(check.check, check.detail.as_str()), 400);
+                    self.set(About::Simulate, state, (began, at), Some(told));
                 }
                 let row = CheckRow { check: check.check, outcome: check.outcome, detail: check.detail.clone() };
                 match self.checks.iter_mut().find(|known| known.check == check.check) {
@@ -84,6 +86,7 @@ impl SwapModel {
                 self.set(About::Sign, StepState::Running, (at, at), None);
             }
             EventKind::TxUpdate(update) => self.transaction(at, update),
+            EventKind::MemoryHits(hits) => self.memory = Some((hits.similar, hits.changes.clone())),
             EventKind::ToolVerified(verified) => self.verified = Some(verified.clone()),
             EventKind::ToolEnd(end) => self.end(at, end.success, end.card.as_ref()),
             _ => {}

@@ -1,19 +1,73 @@
 //! What a swap's card has to say, row by row: checks, steps, what moved, what it came to, whether the chain agrees.
 
 use super::folding::{About, about};
-use super::{Step, StepState, SwapModel, SwapResult};
+use super::{Offer, Step, StepState, SwapModel, SwapResult};
+use crate::base::error::ErrorCode;
+use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::console::format::grouped;
 use crate::console::pen::Piece;
 use crate::console::theme::Role;
 use crate::console::widgets::Moment;
-use crate::console::widgets::figure::{against_quote, amount, decimal, running, took};
+use crate::console::widgets::figure::{against_quote, amount, decimal, readable, running, took};
 use crate::console::widgets::paint::Row;
 use crate::console::widgets::status::Status;
+use crate::console::widgets::words::{check_word, found};
 use crate::fabric::CheckOutcome;
 
 impl SwapModel {
+    /// What is paid and what comes at least; where the offer does not say that apart, the offer's own sentence.
+    pub(super) fn terms(&self, offer: &Offer) -> Row {
+        let (paid, symbol) = (amount(self.call.param("amount").as_str()), self.call.param("token_in"));
+        let Some((_, least)) = offer.expected.as_str().split_once(">= ").filter(|_| !paid.is_empty()) else {
+            return Row::new("offer: ", Role::TextDim).then(readable(offer.expected.as_str(), 4), Role::Text);
+        };
+        let row = Row::new("pay ", Role::TextDim).then(format!("{paid} {symbol}"), Role::Text);
+        let limits = self.checks.iter().find(|row| row.check == Check::SpendingLimit);
+        let dollars = limits.and_then(|row| row.detail.as_str().split_once(" now, ")).map(|(dollars, _)| dollars);
+        let row = match dollars.filter(|dollars| dollars.starts_with('$')) {
+            Some(dollars) => row.then(format!(" {}", readable(dollars, 2)), Role::TextDim),
+            None => row,
+        };
+        row.then("   get at least ", Role::TextDim).then(readable(least, 4), Role::TextStrong)
+    }
+
+    /// What was promised before and what is now, one under the other, where the price moved in between.
+    pub(super) fn moved_rows(&self) -> Vec<Row> {
+        let own = self.offer.as_ref().map(|offer| &offer.expected);
+        let (was, is) = match (&self.before, &self.after) {
+            (_, Some(after)) => (own, Some(after)),
+            (Some(before), None) => (Some(before), own),
+            (None, None) if self.price_moved() => (own, None),
+            (None, None) => return Vec::new(),
+        };
+        let mut rows = Vec::new();
+        if let Some(was) = was {
+            rows.push(Row::new("was: ", Role::TextDim).then(readable(was.as_str(), 4), Role::Text).kept());
+        }
+        if let Some(is) = is {
+            rows.push(Row::new("is:  ", Role::StateCare).then(readable(is.as_str(), 4), Role::StateCare).kept());
+        }
+        rows
+    }
+
+    /// Whether it ended because the offer no longer held.
+    fn price_moved(&self) -> bool {
+        self.call.failure.as_ref().is_some_and(|failure| failure.code == ErrorCode::PermitMismatch)
+    }
+
+    /// What was remembered and what that changed.
+    pub(super) fn memory_rows(&self) -> Vec<Row> {
+        let Some((similar, changes)) = &self.memory else { return Vec::new() };
+        if changes.is_empty() {
+            let words = format!("{similar} alike, nothing changed");
+            return vec![Row::new("memory: ", Role::TextDim).then(words, Role::TextDim)];
+        }
+        let row = |change: &SafeText| Row::new("memory: ", Role::TextDim).then(change.as_str(), Role::Text);
+        changes.iter().map(row).collect()
+    }
+
     fn check_counts(&self) -> (usize, usize, usize) {
         let count = |outcome| self.checks.iter().filter(|row| row.outcome == outcome).count();
         (self.checks.len(), count(CheckOutcome::Warned), count(CheckOutcome::Blocked))
@@ -69,8 +123,9 @@ impl SwapModel {
                 CheckOutcome::Blocked => ("✕", Role::StateBad),
                 _ => ("!", Role::StateCare),
             };
-            let name = super::check_word(check.check);
-            rows.push(Row::new(format!("  {mark} {name}: "), role).then(check.detail.as_str(), Role::Text).kept());
+            let name = check_word(check.check);
+            let told = found(check.check, check.detail.as_str());
+            rows.push(Row::new(format!("  {mark} {name}: "), role).then(told, Role::Text).kept());
         }
         rows
     }

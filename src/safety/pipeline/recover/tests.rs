@@ -173,6 +173,7 @@ impl House {
             stage,
             status: "pending".to_owned(),
             figures: orders::Figures {
+                expected_outcome: SafeText::default(),
                 token_in: asset.clone(),
                 token_out: asset,
                 quoted_out: U256::from(5),

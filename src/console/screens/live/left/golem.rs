@@ -49,7 +49,7 @@ pub(super) fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
         || "The Golem".to_owned(),
         |ready| format!("{} · {}", ready.name, role_words(ready.role.as_str())),
     );
-    let inner = frame(pen, area, &name, &[]);
+    let inner = frame(pen, area, &name, false);
     let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
     let picture =
         Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };

@@ -2,14 +2,16 @@
 //! signed; and a question in a line, for lists.
 
 use super::{PLACES, TO_READ, cents};
+use crate::base::model::Check;
 use crate::base::text::width as width_of;
-use crate::console::format::{grouped, short_address, time_of_day};
+use crate::console::format::{grouped, time_of_day};
 use crate::console::pen::{Piece, pieces_width};
 use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
-use crate::console::widgets::figure::readable;
+use crate::console::widgets::Moment;
+use crate::console::widgets::figure::{ago, readable};
 use crate::console::widgets::paint::Row;
-use crate::console::widgets::swap::check_word;
+use crate::console::widgets::words::{check_word, figure_of, policy_word};
 use crate::fabric::CheckOutcome;
 use crate::runtime::questions::{About, ActionAsked, Part, PolicyAsked, PolicyChange, Question};
 
@@ -25,10 +27,10 @@ pub(super) fn heading(row: &Row) -> Option<&str> {
     }
 }
 
-pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
+pub(super) fn body(question: &Question, decision: &Decision, columns: usize, now: Moment) -> Vec<Row> {
     let mut rows = Vec::new();
     match &question.about {
-        About::Action(action) => action_rows(&mut rows, question, action, decision, columns),
+        About::Action(action) => action_rows(&mut rows, question, action, decision, (columns, now)),
         About::Policy(policy) => policy_rows(&mut rows, policy),
         About::Lower { from, to, said } => {
             let level = |level: &Option<crate::base::model::StopLevel>| {
@@ -51,24 +53,6 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
         }
     }
     rows
-}
-
-/// A field of the policy, in the words of the screen.
-fn policy_word(field: &str) -> String {
-    match field {
-        "max_single_trade_usd" => "One trade".to_owned(),
-        "max_daily_spend_usd" => "Day cap".to_owned(),
-        "max_monthly_spend_usd" => "30-day cap".to_owned(),
-        "require_human_approval_above_usd" => "Asks you above".to_owned(),
-        "hot_lane" => "Without second opinion".to_owned(),
-        "max_gas_usd" => "Gas of one action".to_owned(),
-        "max_tool_calls_per_minute" => "Calls a minute".to_owned(),
-        other => {
-            let words = other.replace('_', " ");
-            let mut letters = words.chars();
-            letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())
-        }
-    }
 }
 
 /// What a field was and is to be: dollars with their sign, the rest as the file has it.
@@ -106,7 +90,13 @@ fn policy_rows(rows: &mut Vec<Row>, policy: &PolicyAsked) {
     }
 }
 
-fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, decision: &Decision, columns: usize) {
+fn action_rows(
+    rows: &mut Vec<Row>,
+    question: &Question,
+    action: &ActionAsked,
+    decision: &Decision,
+    (columns, now): (usize, Moment),
+) {
     // What must be read comes first: it is what a small screen shows.
     if !question.to_read.is_empty() {
         let unread = decision.unread(question);
@@ -117,7 +107,11 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
             rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(one.text.as_str(), role).kept());
         }
     }
-    section(rows, format!("What changes · simulated on block #{}", grouped(&action.block.to_string())));
+    // How old both are that the figures rest on.
+    let simulated =
+        format!("simulated on block #{}, {}", grouped(&action.block.to_string()), ago(action.valid_since, now));
+    let quoted = action.quoted_at.map(|at| format!(" · quoted {}", ago(at, now))).unwrap_or_default();
+    section(rows, format!("What changes · {simulated}{quoted}"));
     let symbols = action.changes.iter().map(|change| change.symbol.width()).max().unwrap_or(0);
     let short = |figure: &str| readable(figure, PLACES);
     let figures = action.changes.iter().map(|change| width_of(&short(&change.expected))).max().unwrap_or(0);
@@ -149,7 +143,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
         rows.push(Row::new(format!("Signs: {}, to be settled until {until}", order.kind), Role::Dialog));
     }
     for after in &action.allowances {
-        let who = after.label.as_ref().map_or_else(|| short_address(after.spender), ToString::to_string);
+        let who = after.label.as_ref().map_or_else(|| after.spender.to_string(), ToString::to_string);
         let none = !after.unlimited && after.amount.chars().all(|c| matches!(c, '0' | '.'));
         let amount = if after.unlimited { "WITHOUT LIMIT".to_owned() } else { short(&after.amount) };
         let until = match (after.through_permit2, after.expires_at) {
@@ -169,15 +163,20 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
         Ok(()) => rows.push(Row::new("Nothing else moves ✓", Role::StateGood)),
         Err(why) => rows.push(Row::new(format!("! {why}"), Role::StateCare)),
     }
-    let mut costs = Row::new("Counts as ", Role::TextDim).then(cents(action.costs.spent), Role::Dialog);
-    costs = costs.then(format!(" spent; gas at most {}", cents(action.costs.gas)), Role::Dialog);
+    let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
-        costs = costs.then(format!("; costs {} ({})", cents(*lost), share(*bps)), Role::Dialog);
+        let against = format!("{} ({}) against the mid price", cents(*lost), share(*bps));
+        costs = costs.then("Costs ", Role::TextDim).then(against, Role::Dialog);
     }
     if let Some(bps) = action.costs.worst_loss_bps {
-        costs = costs.then(format!("; worst case {}", share(bps)), Role::StateCare);
+        let gap = if costs.left.is_empty() { "Worst case " } else { " · worst case " };
+        costs = costs.then(format!("{gap}{}", share(bps)), Role::StateCare);
     }
-    rows.push(costs);
+    if !costs.left.is_empty() {
+        rows.push(costs);
+    }
+    let counted = format!("{} · gas at most {}", cents(action.costs.spent), cents(action.costs.gas));
+    rows.push(Row::new("Counts against your limits as ", Role::TextDim).then(counted, Role::Dialog));
     section(rows, "Where it goes".to_owned());
     for place in &action.places {
         let part = match place.part {
@@ -210,7 +209,14 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
             CheckOutcome::Warned => ("!", Role::StateCare),
             CheckOutcome::Blocked => ("✕", Role::StateBad),
         };
-        let word = format!("{}  ", check_word(check.check));
+        let name = check_word(check.check);
+        // The figure where it says more than the name.
+        let figure = figure_of(check.check, check.detail.as_str());
+        let word = match (check.check, figure) {
+            (Check::SpendingLimit, Some(figure)) => format!("{figure}  "),
+            (_, Some(figure)) => format!("{name} {figure}  "),
+            (_, None) => format!("{name}  "),
+        };
         if pieces_width(&row.left) + width_of(&word) > columns && !row.left.is_empty() {
             rows.push(std::mem::take(&mut row));
         }
@@ -261,7 +267,7 @@ pub(super) fn raw(question: &Question) -> Vec<Row> {
 const SHORT: usize = 4;
 
 /// A question in a few words: what is paid and for what, where it is a trade.
-pub(crate) fn question_brief(question: &Question) -> String {
+pub fn question_brief(question: &Question) -> String {
     if let About::Action(action) = &question.about
         && let Some((amount, from)) = &action.amount
         && let Some(to) = action.changes.iter().find(|change| change.expected.starts_with('+') && !change.gas)
@@ -272,7 +278,7 @@ pub(crate) fn question_brief(question: &Question) -> String {
 }
 
 /// The line of a decision among others: used by lists of questions.
-pub(crate) fn question_line(question: &Question, now: u64, motion: bool) -> (Vec<Piece>, Vec<Piece>) {
+pub fn question_line(question: &Question, now: u64, motion: bool) -> (Vec<Piece>, Vec<Piece>) {
     let mut left = vec![(asked(question, SHORT), Role::Text)];
     if let Some(value) = question.value {
         left.push((format!("  {}", cents(value)), Role::TextStrong));

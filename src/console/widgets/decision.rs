@@ -1,4 +1,4 @@
-//! The decision, drawn. The title, why it is asked and the answers always stand; what lies between scrolls where it
+//! The DecisionDialog: a question to the operator with its answers. The title, why it is asked and the answers always stand; what lies between scrolls where it
 //! does not fit, and says so. Nothing is cut: long lines go on in the next.
 
 mod rows;
@@ -6,19 +6,20 @@ mod rows;
 use ratatui::layout::{Position, Rect};
 
 use rows::{asked, body, heading, raw};
-pub(crate) use rows::{question_brief, question_line};
+pub use rows::{question_brief, question_line};
 
-use super::badge;
-use super::dialogs::{inside, middle, open};
-use crate::base::text::{fit as shortened, width as width_of};
+use super::Moment;
+use super::dialog::{inside, middle, open};
+use super::figure::readable;
+use super::paint::{Row, wrapped};
+use super::words::reason;
+use crate::base::text::{SafeText, fit as shortened, width as width_of};
 use crate::base::units::Usd;
 use crate::console::format::{grouped, time_of_day};
 use crate::console::pen::{Pen, Piece, pieces_width};
-use crate::console::state::State;
 use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
-use crate::console::widgets::figure::readable;
-use crate::console::widgets::paint::{Row, wrapped};
+use crate::runtime::market::model::Money;
 use crate::runtime::questions::{About, AnswerKind, Question};
 
 /// The widest dialog that is not full screen.
@@ -29,6 +30,10 @@ const PLACES: usize = 6;
 const ANSWER: usize = 32;
 /// The role of a Golem that may do anything: no word that helps.
 const WHOLE_GOLEM: &str = "golem-instance";
+/// More lines than any question takes.
+const MOST_LINES: u16 = 1_000;
+/// Columns of an edge that are no words: corners, dashes, blanks.
+const EDGE: usize = 9;
 /// What a line that must be read begins with.
 const TO_READ: &str = "! ";
 /// Columns of a validity bar.
@@ -39,6 +44,8 @@ const LEAST_BODY: usize = 4;
 
 /// Where everything of the dialog is.
 struct Layout {
+    /// How long it stands, where the upper edge has room for that.
+    edge: Vec<Piece>,
     /// The body's first heading, where it stands in the rule above it.
     heading: Option<Row>,
     place: Rect,
@@ -66,14 +73,52 @@ pub struct Fit {
     pub raw: bool,
 }
 
-fn layout(state: &State, decision: &Decision, area: Rect) -> Option<Layout> {
+/// The dialog's model: the question with what is picked, read and typed, and what is known beside it.
+#[derive(Debug, Clone, Copy)]
+pub struct DecisionModel<'a> {
+    /// What is picked, read and typed about which question.
+    pub decision: &'a Decision,
+    /// Who asks, by name; `None` where only the id is known.
+    pub name: Option<&'a str>,
+    /// What the offer for the same promised before, where the price has moved away from it.
+    pub before: Option<&'a SafeText>,
+    /// The moment for which it is drawn.
+    pub now: Moment,
+}
+
+/// The badge's role.
+pub(crate) fn badge(money: Money) -> Role {
+    match money {
+        Money::Play => Role::BadgePlay,
+        Money::Test => Role::BadgeTest,
+        Money::Real => Role::BadgeReal,
+        Money::Paper => Role::BadgePaper,
+        Money::Replay => Role::BadgeReplay,
+    }
+}
+
+fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
+    let decision = model.decision;
     let question = decision.shown.as_deref()?;
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
     let columns = usize::from(width).saturating_sub(4);
-    let mut head = wrapped(head(state, question, decision), columns);
+    let mut first = head(model, question);
+    let validity = validity(model.now, question);
+    // How long it stands is never left out: where the edge has no room for it, it is the first line.
+    let on_edge = pieces_width(&title(question)) + pieces_width(&validity) + EDGE <= usize::from(width);
+    if !on_edge {
+        let cut = pieces_width(&title(question)) + EDGE > usize::from(width);
+        let place = match &question.about {
+            About::Action(action) if cut => vec![(format!("{} {}", action.chain, action.chain_id), Role::TextDim)],
+            _ => Vec::new(),
+        };
+        first.insert(0, Row { left: place, right: validity.clone(), keep: true });
+    }
+    let edge = if on_edge { validity } else { Vec::new() };
+    let mut head = wrapped(first, columns);
     let mut middle_rows =
-        wrapped(if decision.raw { raw(question) } else { body(question, decision, columns) }, columns);
-    let foot = wrapped(foot(state, question, decision, columns), columns);
+        wrapped(if decision.raw { raw(question) } else { body(question, decision, columns, model.now) }, columns);
+    let foot = wrapped(foot(model, question, columns), columns);
     // Where all of it fits, the rule above the body is its first heading.
     let fits = head.len() + middle_rows.len() + foot.len() + 3 <= usize::from(area.height);
     let lifts =
@@ -91,24 +136,44 @@ fn layout(state: &State, decision: &Decision, area: Rect) -> Option<Layout> {
     }
     let body_room = room.saturating_sub(foot_room + head.len() + 2);
     let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
-    Some(Layout { heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
+    Some(Layout { edge, heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
 }
 
-/// What of the decision is on the screen; `None` where it is not, or its answers are not whole.
-pub(super) fn fit(state: &State, decision: &Decision, area: Rect) -> Option<Fit> {
-    let laid = layout(state, decision, area)?;
+impl DecisionModel<'_> {
+    /// What of the decision is on the screen; `None` where it is not, or its answers are not whole.
+    pub fn fit(&self, area: Rect) -> Option<Fit> {
+        fit(*self, area)
+    }
+
+    /// What must be read that is drawn at a cell, by its place among what must be.
+    pub fn to_read_at(&self, area: Rect, at: Position) -> Option<usize> {
+        to_read_at(*self, area, at)
+    }
+
+    /// How many lines it takes at this width to show all of it.
+    pub fn height(&self, width: u16) -> u16 {
+        layout(*self, Rect::new(0, 0, width, MOST_LINES)).map_or(0, |laid| laid.place.height)
+    }
+
+    /// Draws it.
+    pub fn draw(&self, pen: &mut Pen<'_>, area: Rect) {
+        draw(*self, pen, area);
+    }
+}
+
+fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
+    let laid = layout(model, area)?;
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
     let whole = laid.foot_room == laid.foot.len() && shown > 0;
     let columns = usize::from(laid.inner.width);
-    whole.then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: decision.raw })
+    whole.then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: model.decision.raw })
 }
 
-/// What must be read that is drawn at a cell, by its place among what must be.
-pub(super) fn to_read_at(state: &State, decision: &Decision, area: Rect, at: Position) -> Option<usize> {
-    let laid = layout(state, decision, area)?;
+fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
+    let laid = layout(model, area)?;
     let first = laid.inner.y + u16::try_from(laid.head.len()).unwrap_or(u16::MAX).saturating_add(1);
     let row = usize::from(at.y.checked_sub(first)?);
-    if row >= laid.body_room || !laid.inner.contains(at) || decision.raw {
+    if row >= laid.body_room || !laid.inner.contains(at) || model.decision.raw {
         return None;
     }
     let marked = |row: &Row| row.left.first().is_some_and(|(text, _)| text.starts_with(TO_READ));
@@ -117,11 +182,12 @@ pub(super) fn to_read_at(state: &State, decision: &Decision, area: Rect, at: Pos
     laid.middle.get(row).filter(|row| marked(row)).map(|_| before)
 }
 
-/// Draws it.
-pub(super) fn draw(pen: &mut Pen<'_>, state: &State, decision: &Decision, area: Rect) {
-    let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(state, decision, area)) else { return };
-    let Layout { heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } = laid;
-    let inner = open(pen, place, &title(question), &validity(state, question));
+fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
+    let area = area.intersection(pen.buffer.area);
+    let decision = model.decision;
+    let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
+    let Layout { edge, heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } = laid;
+    let inner = open(pen, place, &title(question), &edge);
     let mut y = inner.y;
     let bottom = inner.bottom();
     let put = |pen: &mut Pen<'_>, rows: &[Row], y: &mut u16| {
@@ -208,14 +274,14 @@ fn title(question: &Question) -> Vec<Piece> {
     pieces
 }
 
-fn validity(state: &State, question: &Question) -> Vec<Piece> {
+fn validity(now: Moment, question: &Question) -> Vec<Piece> {
     let About::Action(action) = &question.about else {
         return vec![("no limit of time".to_owned(), Role::TextDim)];
     };
-    if !state.motion {
+    if !now.motion {
         return vec![(format!("valid until {}", time_of_day(action.valid_until / 1000)), Role::TextDim)];
     }
-    let left = action.valid_until.saturating_sub(state.told_millis());
+    let left = action.valid_until.saturating_sub(now.millis);
     if left == 0 {
         return vec![("simulating again…".to_owned(), Role::StateCare)];
     }
@@ -228,7 +294,7 @@ fn validity(state: &State, question: &Question) -> Vec<Piece> {
         ("░".repeat(10 - filled), Role::TextDim),
     ];
     if let Some(ends) = question.ends_at.filter(|_| question.passes_by_itself) {
-        let seconds = ends.saturating_sub(state.told_millis()) / 1000;
+        let seconds = ends.saturating_sub(now.millis) / 1000;
         pieces.push((format!(" passes by itself in {seconds} s"), Role::StateCare));
     }
     pieces
@@ -238,19 +304,16 @@ fn cents(usd: Usd) -> String {
     format!("${}", grouped(&usd.to_fixed(2, crate::base::units::Rounding::Up)))
 }
 
-fn head(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
-    // Who lives here by its name; of another desk's Golem only the id is known.
-    let here = state.ready.as_ref().filter(|ready| ready.golem_id == question.golem_id);
-    let name = here.map_or_else(|| "It".to_owned(), |ready| ready.name.to_string());
+fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
+    let (decision, name) = (model.decision, model.name);
     let mut rows = vec![Row::new(asked(question, PLACES), Role::TextStrong)];
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(why.as_str(), PLACES)).collect();
+    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(reason(why.as_str()), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
     if let About::Action(action) = &question.about {
-        let mut by: Vec<String> =
-            vec![here.map_or_else(|| question.golem_id.to_string(), |ready| ready.name.to_string())];
+        let mut by = vec![name.map_or_else(|| question.golem_id.to_string(), str::to_owned)];
         // That it is a Golem who asks says nothing that its name does not.
         by.extend(action.asked_by.iter().map(ToString::to_string).filter(|role| role != WHOLE_GOLEM));
         let mut row = Row::new("Asked by       ", Role::TextDim).then(by.join(" › "), Role::Dialog);
@@ -262,11 +325,15 @@ fn head(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
         if let Some(said) = &action.words {
             let note = "agent's words, not checked";
             rows.push(
-                Row::new(format!("{:<15}", format!("{} says", shortened(&name, 9))), Role::TextDim)
+                Row::new(format!("{:<15}", format!("{} says", shortened(name.unwrap_or("It"), 9))), Role::TextDim)
                     .then(format!("┆ {said}"), Role::TextAgent)
                     .end(note, Role::TextDim),
             );
         }
+    }
+    if let Some(before) = model.before {
+        let told = format!("{} (no longer to be had)", readable(before.as_str(), PLACES));
+        rows.push(Row::new("Before         ", Role::TextDim).then(told, Role::StateCare).kept());
     }
     for changed in &decision.changed {
         rows.push(
@@ -289,7 +356,8 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
     }
 }
 
-fn foot(state: &State, question: &Question, decision: &Decision, columns: usize) -> Vec<Row> {
+fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Row> {
+    let decision = model.decision;
     let mut rows = Vec::new();
     if let Some(form) = &decision.form {
         let kind = decision.picked.map_or("", words);
@@ -354,7 +422,7 @@ fn foot(state: &State, question: &Question, decision: &Decision, columns: usize)
         }
         rows.push(Row::of(row));
     }
-    let guarded = decision.acts_from().is_none_or(|from| state.now_millis < from);
+    let guarded = decision.acts_from().is_none_or(|from| model.now.millis < from);
     match (&decision.hint, guarded && decision.picked.is_none()) {
         (Some(hint), _) => rows.push(Row::new(hint.as_str(), Role::StateCare).kept()),
         (None, true) => rows.push(Row::new("keys act in a moment: read it first", Role::TextDim)),
