@@ -452,3 +452,6 @@ impl State {
         self.screens.ids().collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -94,13 +94,13 @@ fn layout(state: &State, decision: &Decision, area: Rect) -> Option<Layout> {
     Some(Layout { heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
 }
 
-/// What of the decision is on the screen; `None` where it is not, or its answers are not whole.
+/// What of the decision is on the screen; `None` where nothing of it is beside its answers.
 pub(super) fn fit(state: &State, decision: &Decision, area: Rect) -> Option<Fit> {
     let laid = layout(state, decision, area)?;
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
-    let whole = laid.foot_room == laid.foot.len() && shown > 0;
     let columns = usize::from(laid.inner.width);
-    whole.then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: decision.raw })
+    // Answers that are not whole leave no room for a line above them.
+    (shown > 0).then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: decision.raw })
 }
 
 /// What must be read that is drawn at a cell, by its place among what must be.
