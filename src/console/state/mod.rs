@@ -414,10 +414,10 @@ impl State {
             }
             Input::Drawn => {
                 let (now, fit) = (self.now_millis, crate::console::view::decision_fit(self));
-                let top = self.layers.len().saturating_sub(1);
-                for (at, layer) in self.layers.iter_mut().enumerate() {
+                // There is one at most, and what fits is told of it only where it is on top.
+                for layer in &mut self.layers {
                     if let Layer::Decision(decision) = layer {
-                        decision.drawn(now, fit.filter(|_| at == top));
+                        decision.drawn(now, fit);
                     }
                 }
                 Vec::new()

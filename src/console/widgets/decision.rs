@@ -164,9 +164,9 @@ impl DecisionModel<'_> {
 fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
     let laid = layout(model, area)?;
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
-    let whole = laid.foot_room == laid.foot.len() && shown > 0;
     let columns = usize::from(laid.inner.width);
-    whole.then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: model.decision.raw })
+    // Answers that are not whole leave no room for a line above them.
+    (shown > 0).then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: model.decision.raw })
 }
 
 fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
