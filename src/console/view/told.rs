@@ -421,6 +421,10 @@ fn at_forty_columns_a_stop_and_a_decision_both_stand_and_no_answer_is_cut() {
         let word = super::header::stop_word(level);
         assert!(first.contains(word) && first.contains("‼ 1") && first.contains("(a)"), "{level:?}: {first}");
         assert!(first.contains("PLAY MONEY"), "{first}");
+        // A frozen view gives its place up before a stop does.
+        key(&mut state, ' ');
+        let first = drawn(&state).remove(0);
+        assert!(first.contains(word) && first.contains("‼ 1"), "{level:?}: {first}");
     }
     let mut state = running(40, 20, &text("Selling."));
     state.update(control('x'));
