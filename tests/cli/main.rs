@@ -17,14 +17,17 @@ mod documents;
 #[cfg(unix)]
 mod funds;
 mod golem;
+mod ground;
 mod halt;
 #[cfg(unix)]
 mod hands;
 #[cfg(unix)]
 mod keys;
-#[cfg(unix)]
 #[path = "../support/liar.rs"]
 mod liar;
+#[cfg(unix)]
+#[path = "../support/outside.rs"]
+mod outside;
 #[cfg(unix)]
 mod permits;
 mod policy;

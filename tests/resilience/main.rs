@@ -32,5 +32,6 @@ mod processes;
 mod proxy;
 mod queue;
 mod reorg;
+mod sends;
 mod soak;
 mod steering;

@@ -145,6 +145,35 @@ impl Proxy {
     }
 }
 
+/// Every way in which a send can go wrong at an endpoint, and whether it ends what was sent for the first time: a refusal
+/// in known words that no time and no other endpoint will change. Two classes are not an endpoint's: that nothing was
+/// reached, and that it is one of another chain; those stand in `tests/sending` and in the provider's own tests.
+#[allow(dead_code)] // Not every room that includes this file goes through all of them.
+pub fn wrongs() -> Vec<(Fate, bool)> {
+    vec![
+        (Fate::LoseAnswer, false),
+        (Fate::LoseRequest, false),
+        (Fate::Status(429), false),
+        (Fate::Status(500), false),
+        (Fate::Status(502), false),
+        (Fate::Status(504), false),
+        (Fate::Refuse(-32_603, "internal error"), false),
+        (Fate::Refuse(-32_000, "already known"), false),
+        (Fate::Refuse(-32_000, "nonce too low"), false),
+        (Fate::Refuse(-32_000, "nonce too high"), false),
+        (Fate::Refuse(-32_000, "transaction underpriced"), false),
+        (Fate::Refuse(-32_000, "replacement transaction underpriced"), false),
+        (Fate::Refuse(-32_000, "insufficient funds for gas * price + value"), true),
+        (Fate::Refuse(-32_000, "intrinsic gas too low"), true),
+        (Fate::Refuse(3, "execution reverted"), true),
+        (Fate::Refuse(-32_000, "txpool is full"), false),
+        (Fate::Refuse(-32_000, "words that nobody knows"), false),
+        (Fate::Claim(json!(format!("0x{}", "9".repeat(64)))), false),
+        (Fate::Page("<html>a gateway's page</html>".to_owned()), false),
+        (Fate::Page("{\"jsonrpc\":\"2.0\",\"id\":".to_owned()), false),
+    ]
+}
+
 /// A relay that tells the same status of everything.
 pub async fn status_page(status: &'static str) -> Proxy {
     Proxy::start(String::new(), move |_, _| Fate::Page(json!({ "status": status, "maxBlockNumber": 0 }).to_string()))

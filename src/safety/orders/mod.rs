@@ -9,12 +9,14 @@
 //! | `auction` | what the chain says of a UniswapX order, and its card |
 //! | `bridge` | what two chains say of a bridge order, and its card |
 //! | `depth` | the block by which an end is told |
+//! | `ending` | how an end is said and put on the audit trail |
 //!
 //! Not here: what may be signed (see `pipeline`), and the services themselves.
 
 mod auction;
 mod bridge;
 mod depth;
+mod ending;
 pub mod record;
 
 use std::collections::BTreeMap;
@@ -435,7 +437,7 @@ impl Orders {
             }
         }
         let now = self.inner.clock.now_millis();
-        let (rules, kept) = (Arc::clone(&self.inner.rules), record.clone());
+        let (rules, kept, shown) = (Arc::clone(&self.inner.rules), record.clone(), card.clone());
         let first = self
             .inner
             .store
@@ -448,6 +450,7 @@ impl Orders {
                     if !ended {
                         return Ok(false);
                     }
+                    ending::record(transaction, now, &kept, &shown, end)?;
                     let (end, word) = match end {
                         Ending::Took => (End::Done { spent: kept.spent }, "done"),
                         Ending::TookNothing | Ending::Withdrawn if kept.gas == Usd::ZERO => {
@@ -470,6 +473,9 @@ impl Orders {
         }
         if first {
             self.inner.fabric.emit(&record.golem_id, Some(record.call_id), card.event());
+            if end.is_some() {
+                self.inner.fabric.emit(&record.golem_id, Some(record.call_id), ending::event(record, &card));
+            }
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! `uniswap_submit_cross_chain_intent`: signs an ERC-7683 order for one token here and another one on another chain.
 //! Relayers lock it here with that signature, deliver over there from their own pockets, and are repaid here.
 
-use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::providers::Provider as _;
 use schemars::JsonSchema;
@@ -28,9 +28,9 @@ use crate::intents::gateway::{RelayerBid, Wish};
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
 use crate::safety::typed::TypedMessage;
-use crate::tools::allowances::invalid;
+use crate::tools::auction::{approvals, points};
 use crate::tools::orders::{CHECKS, card, field, random_nonce};
-use crate::tools::trading::uniswap_submit_uniswapx_order::{approvals, points};
+use crate::tools::shared::{head_time, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
@@ -327,15 +327,6 @@ async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
         return Err(refuse(format!("its latest block is {age} s old")));
     }
     Ok(head)
-}
-
-/// The time of a chain's latest block.
-pub(super) async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
-    let head =
-        chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
-    head.map(|block| block.header.timestamp).ok_or_else(|| {
-        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} has no latest block", chain.network()))
-    })
 }
 
 /// The contract of the book, if its code is the known one.
