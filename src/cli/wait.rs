@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::base::error::{ErrorCode, ToolError};
 use crate::engine::{Status, ToolResponse};
-use crate::safety::orders::{Orders, Record};
+use crate::safety::orders::{OrderState, Orders, Record};
 use crate::sandbox::Sandbox;
 
 /// Beside the time an order has, for the chain to tell how it ended.
@@ -52,16 +52,20 @@ fn ended(mut response: ToolResponse, record: &Record) -> ToolResponse {
         data.insert("status".to_owned(), json!(record.status));
     }
     let text = |name: &str| card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    (response.status, response.error) = match record.status.as_str() {
-        "filled" | "cancelled" | "refunded" => (Status::Success, None),
-        "expired" => {
+    use crate::fabric::{IntentStatus as Bridge, OrderStatus as Auction};
+    (response.status, response.error) = match record.status {
+        OrderState::Auction(Auction::Filled | Auction::Cancelled)
+        | OrderState::Bridge(Bridge::Filled | Bridge::Refunded) => (Status::Success, None),
+        OrderState::Auction(Auction::Expired) | OrderState::Bridge(Bridge::Expired) => {
             let error = ToolError::new(
                 ErrorCode::UniswapxOrderExpired,
                 format_args!("order {} expired without being filled", record.hash),
             );
             (Status::Error, Some(error))
         }
-        _ => (Status::Partial, None),
+        OrderState::Auction(Auction::Pending | Auction::Open | Auction::InsufficientFunds | Auction::Error)
+        | OrderState::Bridge(Bridge::Pending | Bridge::Filling)
+        | OrderState::Unplaced => (Status::Partial, None),
     };
     let said = format!("Order {} status: {}. {}. {}", record.hash, record.status, text("money"), text("remark"));
     response.explanation = Some(said.trim_end().to_owned());
