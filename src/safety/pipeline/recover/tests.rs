@@ -21,7 +21,7 @@ use crate::intents;
 use crate::safety::approval::ApprovalDesk;
 use crate::safety::ledger;
 use crate::safety::operator::OperatorRules;
-use crate::safety::orders::Stage;
+use crate::safety::orders::{OrderState, Stage};
 use crate::safety::permit::Use;
 use crate::safety::pipeline::PipelineConfig;
 use crate::safety::policy::{Keeper, parse};
@@ -161,6 +161,7 @@ impl House {
         };
         let message = TypedMessage::CrossChainOrder { permit2: Address::repeat_byte(4), intent: Box::new(intent) };
         let asset = Asset { symbol: SafeText::clean("X", 5), address: Address::ZERO, decimals: 6 };
+        let status = OrderState::pending(&message);
         let record = orders::Record {
             hash: orders::identity(&message).unwrap().0,
             permit_id,
@@ -171,7 +172,7 @@ impl House {
             message,
             signature: None,
             stage,
-            status: "pending".to_owned(),
+            status,
             figures: orders::Figures {
                 expected_outcome: SafeText::default(),
                 token_in: asset.clone(),
