@@ -13,7 +13,7 @@ use super::signing::Key;
 use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, NetworkKind};
 use crate::chain::provider::{Backing, ChainClient};
 use crate::chain::signed::Signed;
-use crate::safety::pipeline::{Order, ToSign};
+use crate::safety::pipeline::{Order, OrderToSign, ToSign};
 use crate::safety::proposal::Proposal;
 use crate::safety::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, SignError};
 use crate::sandbox::keys::MNEMONIC;
@@ -86,6 +86,13 @@ impl DevelopmentAccount {
         }
         self.key.sign(to_sign)
     }
+
+    pub(super) fn sign_order_parts(&self, to_sign: &OrderToSign) -> Result<Bytes, SignError> {
+        if !is_devnet(to_sign.chain_id) {
+            return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
+        }
+        self.key.sign_order(to_sign)
+    }
 }
 
 /// Whether an id is one of the devnet's, which no real chain has.
@@ -117,13 +124,7 @@ impl Account for DevelopmentAccount {
     }
 
     fn sign_order(&self, capability: Capability<Order>) -> BoxFuture<'_, Result<Bytes, SignError>> {
-        Box::pin(async move {
-            let to_sign = capability.into_parts();
-            if !is_devnet(to_sign.chain_id) {
-                return Err(SignError::Refused("the development key signs for chains 31337 and 31338 only".into()));
-            }
-            self.key.sign_order(&to_sign)
-        })
+        Box::pin(async move { self.sign_order_parts(&capability.into_parts()) })
     }
 }
 

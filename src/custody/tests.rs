@@ -24,8 +24,8 @@ use crate::chain::devnet::{ChainConfig, Devnet, DevnetConfig, RunningConfig, ser
 use crate::chain::evm::ChainRules;
 use crate::chain::network::{AddressBook, ChainPlan, Network};
 use crate::chain::provider::{ChainClient, ConnectRules, HttpLimits};
-use crate::safety::pipeline::ToSign;
-use crate::safety::proposal::{Intent, Leg, Proposal, Purpose, SignatureSlot};
+use crate::safety::pipeline::{OrderToSign, ToSign};
+use crate::safety::proposal::{Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder};
 use crate::safety::typed::TypedMessage;
 use crate::safety::{Account, FeeBound, FrameContext, FrameError, Framed, SignError};
 
@@ -273,6 +273,46 @@ fn the_development_key_neither_frames_nor_signs_for_another_chain() {
         let leg = leg(Address::repeat_byte(7), U256::ZERO, Bytes::new(), 21_000);
         let framed = account.frame(proposal(own, chain_id, vec![leg]), &context(chain_id)).unwrap();
         assert_eq!(account.sign_parts(&to_sign(framed, 0)).unwrap().from(), own);
+    }
+}
+
+/// What the pipeline would hand over for the order of a frame.
+fn order_to_sign(signer: Address, chain_id: u64) -> OrderToSign {
+    let (_, message) = signable().remove(0);
+    let order = SignedOrder { message: message.clone(), holder: Address::repeat_byte(8), arrival: None };
+    let proposal = Proposal { order: Some(Box::new(order)), ..proposal(signer, chain_id, Vec::new()) };
+    let framed = LocalAccount::locked(signer).frame(proposal, &context(chain_id)).unwrap();
+    OrderToSign { framed, message, signer, chain_id }
+}
+
+#[test]
+fn an_order_is_signed_by_whose_it_is_and_for_the_chain_that_was_checked() {
+    let (vector, _) = signable().remove(0);
+    let key = Key::new(&SecretKey::from_hex(vector["signerPrivateKey"].as_str().unwrap()).unwrap()).unwrap();
+    let good = order_to_sign(key.address(), vector["chainId"].as_u64().unwrap());
+    // As the official contract accepted it.
+    assert_eq!(key.sign_order(&good).unwrap().to_string(), vector["signature"].as_str().unwrap());
+    type Change = fn(&mut OrderToSign);
+    let changes: [Change; 3] =
+        [|parts| parts.signer = Address::repeat_byte(1), |parts| parts.chain_id = 0, |parts| parts.chain_id += 1];
+    for (at, change) in changes.into_iter().enumerate() {
+        let mut parts = good.clone();
+        change(&mut parts);
+        assert!(matches!(key.sign_order(&parts), Err(SignError::Refused(_))), "change {at}");
+    }
+    let nowhere = order_to_sign(key.address(), 0);
+    assert!(matches!(key.sign_order(&nowhere), Err(SignError::Refused(_))), "there is no chain 0");
+}
+
+#[test]
+fn the_development_key_signs_no_order_for_another_chain() {
+    let account = DevelopmentAccount::new(0, [&client_outside_runtime()]).unwrap();
+    for chain_id in [1, 10, 8_453, 31_336, 31_339, u64::MAX] {
+        let refused = account.sign_order_parts(&order_to_sign(account.address(), chain_id)).unwrap_err();
+        assert!(matches!(refused, SignError::Refused(_)), "{chain_id}: {refused}");
+    }
+    for chain_id in [31_337, 31_338] {
+        assert!(account.sign_order_parts(&order_to_sign(account.address(), chain_id)).is_ok(), "{chain_id}");
     }
 }
 

@@ -70,6 +70,17 @@ impl Desk {
     /// Runs a call on a terminal of its own. Once it asks, `meanwhile` is done, and then something is typed; what it
     /// showed, and the exit code.
     pub fn on_a_terminal(&self, params: &Value, answer: Option<&str>, meanwhile: impl Fn()) -> (String, u32) {
+        self.typed_ahead("", params, answer, meanwhile)
+    }
+
+    /// The same where something was typed before there was anything to answer.
+    pub fn typed_ahead(
+        &self,
+        early: &str,
+        params: &Value,
+        answer: Option<&str>,
+        meanwhile: impl Fn(),
+    ) -> (String, u32) {
         let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
         command.env_clear();
@@ -79,6 +90,7 @@ impl Desk {
         drop(pty.slave);
         let mut screen = pty.master.try_clone_reader().unwrap();
         let mut keys = pty.master.take_writer().unwrap();
+        keys.write_all(early.as_bytes()).unwrap();
         let mut shown = Vec::new();
         let mut typed = false;
         loop {
@@ -87,10 +99,9 @@ impl Desk {
                 Ok(0) | Err(_) => break,
                 Ok(read) => shown.extend_from_slice(&some[..read]),
             }
-            if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains("yes")) {
+            // What was typed before this line stood there is dropped.
+            if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains("Type yes")) {
                 meanwhile();
-                // What was typed before the question is dropped.
-                std::thread::sleep(Duration::from_millis(700));
                 keys.write_all(answer.as_bytes()).unwrap();
                 typed = true;
             }

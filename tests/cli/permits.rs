@@ -10,9 +10,8 @@
 use std::cell::Cell;
 use std::path::Path;
 
-use alloy::consensus::TxEip1559;
 use alloy::eips::eip2718::Encodable2718 as _;
-use alloy::primitives::{Address, FixedBytes, U256, hex};
+use alloy::primitives::{Address, FixedBytes, hex};
 use alloy::sol_types::SolCall;
 use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall, configureCall};
 use bardo::sandbox::keys::Party;
@@ -20,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::desk::{Desk, ended, swap};
 use crate::writes::{envelope_is, expect};
-use crate::{bardo, run};
+use crate::{bardo, outside, run};
 
 #[test]
 fn a_permit_does_not_outlast_the_action_that_it_waits_for() {
@@ -59,21 +58,23 @@ fn rules_that_change_while_somebody_reads_break_the_permit() {
     assert_eq!(desk.nonce("latest"), 1);
 }
 
+/// A yes counts once its question stands there, and written out.
+#[test]
+fn what_was_typed_before_the_question_and_half_a_yes_are_no_yes() {
+    let desk = Desk::new();
+    desk.tighten("require_human_approval_above_usd = \"10\"\n");
+    for (early, answer) in [("yes\n", "not this one\n"), ("", "y\n")] {
+        let (shown, _) = desk.typed_ahead(early, &swap(json!({})), Some(answer), || {});
+        assert!(shown.contains("APPROVAL_REFUSED"), "{early:?} {answer:?}: {shown}");
+        assert_eq!(desk.nonce("pending"), 0, "{early:?} {answer:?}");
+    }
+}
+
 /// Sends something from the demo account, without Bardo.
 fn send(desk: &Desk, to: Address, call: impl SolCall) {
     let party = Party::development_accounts().unwrap().swap_remove(0);
     assert_eq!(party.address(), desk.account().parse::<Address>().unwrap());
-    let transaction = TxEip1559 {
-        chain_id: 31_337,
-        nonce: desk.nonce("latest"),
-        gas_limit: 1_000_000,
-        max_fee_per_gas: 100_000_000_000,
-        max_priority_fee_per_gas: 1_000_000_000,
-        to: to.into(),
-        value: U256::ZERO,
-        access_list: Default::default(),
-        input: call.abi_encode().into(),
-    };
+    let transaction = outside::call(desk.nonce("latest"), to, call);
     let raw = hex::encode_prefixed(party.sign(transaction).unwrap().encoded_2718());
     let hash = desk.ask("eth_sendRawTransaction", json!([raw]));
     assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x1");

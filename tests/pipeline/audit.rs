@@ -13,16 +13,13 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::chain::network::Contract;
-use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
-use bardo::engine::{
-    Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Offered, Status, WorldChain,
-};
+use bardo::engine::{ApprovalMode, Call, Catalog, Input, Offered, Status};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{Answer, Consent, Decision};
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::pipeline::{Asked, Pipeline, State};
-use bardo::safety::policy::{Keeper, Preset, parse};
+use bardo::safety::policy::{Keeper, Preset};
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Proposal, Purpose};
 use bardo::safety::rulebook::End;
 use bardo::safety::stop::StopFile;
@@ -30,6 +27,7 @@ use bardo::sandbox::keys::Party;
 use bardo::store::{Store, StoreConfig};
 use tokio::sync::watch;
 
+use crate::acting::{acting, executor, ruled, seen};
 use crate::world::{ASKED, Hook, World, cents, leg};
 
 const HUNDRED: u64 = 100_000_000;
@@ -107,27 +105,9 @@ async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
     let world = World::new(6).await;
     let folder = tempfile::tempdir().unwrap();
     let (pipeline, store) = demo(&world, folder.path());
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
-    let chains = vec![WorldChain::new(world.client.clone(), prices)];
-    let (phase, own) = watch::channel(Phase::Thriving);
-    let acting = Acting {
-        pipeline,
-        account: world.wallet.clone(),
-        phase: own,
-        approve: ApprovalMode::Never,
-        paper: bardo::engine::Paper::default(),
-    };
-    let executor = Executor::new(ExecutorConfig {
-        catalog: Catalog::new(bardo::tools::ALL_TOOL_DEFS.iter().copied()).unwrap(),
-        world: Arc::new(bardo::engine::World::new(clock, Some(world.account()), chains, vec![])),
-        fabric: world.fabric(),
-        golem_id: bardo::base::id::GolemId::operator(),
-        calls_per_minute: 1_000,
-        hooks: vec![],
-        store: Some(store),
-        acting: Some(acting),
-    });
+    let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
+    let catalog = Catalog::new(bardo::tools::ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let executor = executor(catalog, seen(&world), world.fabric(), Some(store), Some(acting));
     let params = serde_json::json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
                                     "prefer_uniswapx": false});
     let offer = match executor.offer(Call::new("uniswap_execute_swap", Input::Json(params))).await {
@@ -142,11 +122,7 @@ async fn an_offer_of_a_better_phase_is_not_carried_out_in_a_worse_one() {
 /// The demo's rules over a ledger of their own.
 fn demo(world: &World, folder: &Path) -> (Pipeline, Store) {
     let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
-    let policy = parse("preset = \"demo\"", Path::new("policy.toml")).unwrap();
-    let networks = [world.client.network().clone()];
-    let rules =
-        OperatorRules::new(Arc::new(Keeper::fixed(policy)), StopFile::in_folder(folder), store.clone(), networks);
-    (world.pipeline_under(Arc::new(rules), &store), store)
+    (world.pipeline_under(ruled(world, folder, &store, ""), &store), store)
 }
 
 /// The transaction that uses the permit up sees a phase that became worse while it was being prepared.

@@ -1,13 +1,15 @@
 //! The owner's policy contract, asked before anything is signed.
 
-use alloy::primitives::FixedBytes;
+use alloy::primitives::{Address, FixedBytes, U256};
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
+use bardo::abi::feed::Aggregator;
 use bardo::abi::policy_cage::PolicyCage::{AssetRule, CallRule, Rules, clearCall, configureCall};
 use bardo::base::error::ErrorCode;
+use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
 
-use crate::world::World;
+use crate::world::{World, devnet};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -73,4 +75,48 @@ async fn what_the_owners_contract_would_refuse_is_refused_before() {
     // Nothing was signed for any of it, and without rules it goes again.
     world.send(cage, clearCall {}).await;
     assert!(world.preview(world.swap(HUNDRED).await).await.is_ok());
+}
+
+/// A feed that answers so, with eight decimals.
+async fn feed(at: Address, answer: U256, updated: u64) {
+    // The first word is the round, and what is told for the decimals.
+    let words = [U256::from(8), answer, U256::from(updated), U256::from(updated), U256::from(8)];
+    let mut code = Vec::new();
+    for (place, word) in (0_u8..).zip(words) {
+        // PUSH32 word PUSH1 place MSTORE.
+        code.push(0x7f);
+        code.extend(word.to_be_bytes::<32>());
+        code.extend([0x60, 32 * place, 0x52]);
+    }
+    // PUSH1 160 PUSH0 RETURN.
+    code.extend([0x60, 0xa0, 0x5f, 0xf3]);
+    devnet().devnet.run(move |chain: &mut Chain| chain.set_code(at, code.into())).await.unwrap().unwrap();
+    devnet().devnet.mine().await.unwrap();
+}
+
+/// What the contract would not use as a price is none here either.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_feed_that_is_old_or_says_nothing_is_no_price() {
+    let world = World::new(9).await;
+    let (cage, own) = (world.contract(Contract::PolicyCage), Address::repeat_byte(0xfe));
+    let swap = world.swap(HUNDRED).await;
+    let calls =
+        swap.legs.iter().map(|leg| CallRule { target: leg.to, selector: FixedBytes::from_slice(&leg.data[..4]) });
+    let mut set = rules(&world, calls.collect(), u128::MAX);
+    let told = world.ask(set.assets[1].feed, Aggregator::latestRoundDataCall {}).await;
+    let price = U256::try_from(told.answer).unwrap();
+    set.assets[1].feed = own;
+    set.maxPriceAge = 3_600;
+    world.send(cage, configureCall { set }).await;
+    let now = devnet().devnet.run(|chain: &mut Chain| chain.head().header.timestamp).await.unwrap();
+    feed(own, price, now).await;
+    let passed = world.preview(world.swap(HUNDRED).await).await;
+    passed.unwrap_or_else(|refusal| panic!("{refusal:?}"));
+    for (answer, updated) in [(price, now - 3_700), (U256::ZERO, now), (price, now + 3_600), (U256::MAX, now)] {
+        feed(own, answer, updated).await;
+        let (code, broken) = world.refused(world.swap(HUNDRED).await).await;
+        assert_eq!(code, ErrorCode::SafetyCageViolation, "{answer} at {updated}");
+        assert_eq!(broken, ["policy_cage.maxPriceAge".to_owned()].into(), "{answer} at {updated}");
+    }
+    world.send(cage, clearCall {}).await;
 }

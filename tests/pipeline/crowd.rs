@@ -21,13 +21,12 @@ use bardo::safety::approval::Consent;
 use bardo::safety::ledger::{self, Span};
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::pipeline::{Pipeline, State};
-use bardo::safety::policy::{Keeper, parse};
-use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose, Trade};
-use bardo::safety::stop::StopFile;
+use bardo::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
 use bardo::store::{Store, StoreConfig};
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path as Hops, Swap, THE_ROUTER, V3Path, Version};
 
-use crate::world::{ASKED, World, leg};
+use crate::acting::ruled;
+use crate::world::{ASKED, World, leg, trade};
 
 const FILE: &str = "BARDO_TEST_CROWD";
 const KIND: &str = "BARDO_TEST_CROWD_KIND";
@@ -57,14 +56,8 @@ fn open(folder: &Path) -> Store {
 }
 
 fn rules(folder: &Path, kind: &str, store: &Store, world: &World) -> Arc<OperatorRules> {
-    let policy = format!(
-        "preset = \"demo\"\nmax_consecutive_failures = 100000\nmax_quote_age_seconds = 3600\n{}",
-        policy_of(kind)
-    );
-    let policy = parse(&policy, Path::new("policy.toml")).unwrap();
-    let networks = [world.client.network().clone()];
-    let stop = StopFile::in_folder(folder);
-    Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks))
+    let lines = format!("max_consecutive_failures = 100000\nmax_quote_age_seconds = 3600\n{}", policy_of(kind));
+    ruled(world, folder, store, &lines)
 }
 
 /// The coin for USDC: a trade without allowances, so that nothing of one makes another void.
@@ -101,20 +94,7 @@ async fn sale(world: &World) -> Proposal {
     Proposal {
         outflows: vec![Flow { token: coin.clone(), amount }],
         inflows: vec![Inflow { token: world.usdc.clone(), at_least: least, expected, recipient: world.account() }],
-        trade: Some(Trade {
-            token_in: coin,
-            token_out: world.usdc.clone(),
-            amount_in: amount,
-            expected_out: expected,
-            min_out: least,
-            slippage,
-            price_impact: BasisPoints::new(1).unwrap(),
-            impact_reached: BasisPoints::new(1).unwrap(),
-            quoted_at: now,
-            deadline,
-            pools: vec![],
-            exact_output: false,
-        }),
+        trade: Some(trade((coin, amount), (world.usdc.clone(), expected, least), slippage, now, deadline)),
         recipients: vec![world.account()],
         ..world.proposal(Intent::Swap, vec![main])
     }

@@ -39,25 +39,26 @@ impl Endpoints {
         Self { honest, liar, network: network.clone() }
     }
 
-    async fn client(&self, urls: &[String]) -> ChainClient {
-        let plan = ChainPlan {
-            name: self.network.name.clone(),
-            network: Some(self.network.clone()),
-            chain_id: Some(self.network.chain_id),
-            endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
-        };
-        ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap()
-    }
-
     /// The chain over both.
     async fn both(&self) -> ChainClient {
-        self.client(&[self.honest.url(), self.liar.url.clone()]).await
+        connect(&self.network, &[self.honest.url(), self.liar.url.clone()]).await
     }
 
     /// The chain by the liar's word alone.
     async fn believed(&self) -> ChainClient {
-        self.client(std::slice::from_ref(&self.liar.url)).await
+        connect(&self.network, std::slice::from_ref(&self.liar.url)).await
     }
+}
+
+/// A chain behind these endpoints.
+pub async fn connect(network: &Network, urls: &[String]) -> ChainClient {
+    let plan = ChainPlan {
+        name: network.name.clone(),
+        network: Some(network.clone()),
+        chain_id: Some(network.chain_id),
+        endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+    };
+    ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

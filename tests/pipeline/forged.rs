@@ -12,13 +12,13 @@ use bardo::intents;
 use bardo::safety::account::{Account as _, FrameContext};
 use bardo::safety::framed::FeeBound;
 use bardo::safety::proposal::{
-    AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Intent, Proposal, Purpose, SignedOrder, Trade,
+    AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Intent, Proposal, Purpose, SignedOrder,
 };
 use bardo::safety::simulate::order_faults;
 use bardo::safety::typed::TypedMessage;
 use bardo::uniswap::order::{Auction, Draft, Legs, Order};
 
-use crate::world::{World, devnet};
+use crate::world::{World, devnet, trade};
 
 const AMOUNT: u64 = 100_000_000;
 
@@ -59,20 +59,13 @@ async fn auction(world: &World) -> Proposal {
             kind: AllowanceKind::Erc20,
             at_most: U256::ZERO,
         }],
-        trade: Some(Trade {
-            token_in: world.usdc.clone(),
-            token_out: world.weth.clone(),
-            amount_in: amount,
-            expected_out: expected,
-            min_out: least,
+        trade: Some(trade(
+            (world.usdc.clone(), amount),
+            (world.weth.clone(), expected, least),
             slippage,
-            price_impact: BasisPoints::new(1).unwrap(),
-            impact_reached: BasisPoints::new(1).unwrap(),
-            quoted_at: SystemClock.now_millis(),
+            SystemClock.now_millis(),
             deadline,
-            pools: vec![],
-            exact_output: false,
-        }),
+        )),
         recipients: vec![account],
         order: Some(Box::new(SignedOrder { message, holder, arrival: None })),
         ..world.proposal(Intent::PlaceOrder, vec![world.approve(Purpose::Approve, permit2, amount)])

@@ -2,23 +2,19 @@
 //! alone refuses, with what it found, what it allows and what would pass.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use alloy::primitives::{Address, U256};
-use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::chain::network::{self, DataFees};
-use bardo::chain::price::PriceChain;
-use bardo::engine::{self, Call, Catalog, Executor, ExecutorConfig, Input, Status, WorldChain};
-use bardo::fabric::Fabric;
+use bardo::engine::{Call, Catalog, Input, Status};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{ApprovalNeed, Consent};
 use bardo::safety::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId};
-use bardo::safety::operator::OperatorRules;
 use bardo::safety::pipeline::{Asked, Pipeline, Refusal, State};
-use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::policy::parse;
 use bardo::safety::proposal::{Proposal, Purpose};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
@@ -26,6 +22,7 @@ use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::router::{Command, Execution, Path as RoutePath, V3Path, Version};
 use serde_json::json;
 
+use crate::acting::{executor, ruled, seen};
 use crate::world::{ASKED, World, cents};
 
 const HUNDRED: u64 = 100_000_000;
@@ -40,11 +37,7 @@ struct Desk {
 
 fn made(world: &World, folder: &Path, policy: &str) -> (Pipeline, Store) {
     let store = Store::open(StoreConfig::at(folder.join("ledger.db")), ROOMS).unwrap();
-    let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
-    let stop = StopFile::in_folder(folder);
-    let networks = [world.client.network().clone()];
-    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
-    (world.pipeline_under(Arc::new(rules), &store), store)
+    (world.pipeline_under(ruled(world, folder, &store, policy), &store), store)
 }
 
 impl Desk {
@@ -257,24 +250,9 @@ async fn under_an_open_breaker_everything_can_still_be_read() {
         fail(&desk, &party, SystemClock.now_millis()).await;
     }
     desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let policy = parse("preset = \"demo\"\nmax_consecutive_failures = 2\n", Path::new("policy.toml")).unwrap();
-    let stop = StopFile::in_folder(desk.folder.path());
-    let networks = [desk.world.client.network().clone()];
-    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, desk.store.clone(), networks);
-    let prices = PriceChain::for_chain(&desk.world.client, &Default::default(), clock.clone()).unwrap();
-    let chains = vec![WorldChain::new(desk.world.client.clone(), prices)];
-    let world = engine::World::new(clock.clone(), Some(desk.world.account()), chains, vec![]).under(Arc::new(rules));
-    let executor = Executor::new(ExecutorConfig {
-        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
-        world: Arc::new(world),
-        fabric: Fabric::in_memory(1_000, clock),
-        golem_id: GolemId::operator(),
-        calls_per_minute: 1_000,
-        hooks: vec![],
-        store: None,
-        acting: None,
-    });
+    let rules = ruled(&desk.world, desk.folder.path(), &desk.store, "max_consecutive_failures = 2\n");
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let executor = executor(catalog, seen(&desk.world).under(rules), desk.world.fabric(), None, None);
     let pair = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum"});
     for (tool, params) in [
         ("uniswap_get_quote", pair),

@@ -13,32 +13,24 @@ use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::{ErrorCode, ToolError};
-use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::service::ServiceError;
 use bardo::base::units::{TokenAmount, Usd};
 use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::permit2::{nonce_position, nonce_used};
-use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
-use bardo::engine::{
-    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Offered, Status, ToolResponse,
-    WorldChain,
-};
+use bardo::custody::RevocableAccount;
+use bardo::engine::{Acting, ApprovalMode, Call, Catalog, Executor, Input, Offered, Status, ToolResponse};
 use bardo::fabric::Fabric;
 use bardo::runtime::questions::{About, Part, Told, mirror};
 use bardo::safety::approval::Consent;
 use bardo::safety::approval::{ApprovalRequest, Scope};
-use bardo::safety::operator::OperatorRules;
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;
-use bardo::safety::policy::{Keeper, parse};
 use bardo::safety::proposal::Purpose;
 use bardo::safety::rulebook::End;
-use bardo::safety::stop::StopFile;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::order_service::LocalOrders;
-use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::gateway::{Hearsay, OrderGateway, ServiceStatus};
 use bardo::uniswap::order::{Order, OrderKind};
@@ -46,6 +38,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::acting::{acting, executor, keys, ruled, seen};
 use crate::world::{Hook, Shifted, World, cents, devnet};
 
 /// What a service does in a test.
@@ -164,12 +157,8 @@ impl Desk {
 
     async fn of(world: World, kind: OrderKind, manner: Manner) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
-        let chains = vec![WorldChain::new(world.client.clone(), prices)];
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
+        let (store, folder) = keys();
         let fabric = Fabric::in_memory(1_000, clock.clone());
-        let (phase, own) = watch::channel(Phase::Thriving);
         let chain = devnet();
         let inner = LocalOrders::new(chain.devnet.clone(), chain.residents.clone());
         let service = Arc::new(Service { inner, manner, handed_in: Default::default(), asked: Default::default() });
@@ -186,25 +175,10 @@ impl Desk {
             fabric: fabric.clone(),
         });
         world.pipeline.connect_orders(orders.clone());
-        let acting = Acting {
-            pipeline: world.pipeline.clone(),
-            account: world.wallet.clone(),
-            phase: own,
-            approve: ApprovalMode::Never,
-            paper: bardo::engine::Paper::default(),
-        };
-        let executor = Executor::new(ExecutorConfig {
-            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
-            world: Arc::new(
-                engine::World::new(clock, Some(world.account()), chains, vec![]).with_orders(Some(orders.clone())),
-            ),
-            fabric,
-            golem_id: GolemId::operator(),
-            calls_per_minute: 1_000,
-            hooks: vec![],
-            store: Some(store),
-            acting: Some(acting),
-        });
+        let (acting, phase) = acting(&world, world.pipeline.clone(), ApprovalMode::Never);
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let around = seen(&world).with_orders(Some(orders.clone()));
+        let executor = executor(catalog, around, fabric, Some(store), Some(acting));
         Self { world, executor, orders, service, _phase: phase, _folder: folder }
     }
 
@@ -467,34 +441,12 @@ async fn a_swap_without_an_order_service_spares_the_orders_of_the_ledger() {
     let desk = Desk::new(9, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     desk.place(order("100", 3_000)).await;
     // Another program on the same ledger, with nobody connected who settles orders.
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let policy = parse("preset = \"demo\"", std::path::Path::new("policy.toml")).unwrap();
     let folder = tempfile::tempdir().unwrap();
-    let networks = [desk.world.client.network().clone()];
-    let stop = StopFile::in_folder(folder.path());
-    let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, desk.world.store.clone(), networks);
-    let rules = Arc::new(rules);
-    let prices = PriceChain::for_chain(&desk.world.client, &Default::default(), clock.clone()).unwrap();
-    let chains = vec![WorldChain::new(desk.world.client.clone(), prices)];
-    let world = engine::World::new(clock.clone(), Some(desk.world.account()), chains, vec![]).under(rules.clone());
-    let (_phase, own) = watch::channel(Phase::Thriving);
-    let acting = Acting {
-        pipeline: desk.world.pipeline_under(rules, &desk.world.store),
-        account: desk.world.wallet.clone(),
-        phase: own,
-        approve: ApprovalMode::Always,
-        paper: bardo::engine::Paper::default(),
-    };
-    let executor = Executor::new(ExecutorConfig {
-        catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
-        world: Arc::new(world),
-        fabric: Fabric::in_memory(1_000, clock),
-        golem_id: GolemId::operator(),
-        calls_per_minute: 1_000,
-        hooks: vec![],
-        store: None,
-        acting: Some(acting),
-    });
+    let rules = ruled(&desk.world, folder.path(), &desk.world.store, "");
+    let pipeline = desk.world.pipeline_under(rules.clone(), &desk.world.store);
+    let (acting, _phase) = acting(&desk.world, pipeline, ApprovalMode::Always);
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let executor = executor(catalog, seen(&desk.world).under(rules), desk.world.fabric(), None, Some(acting));
     let swap = json!({"token_in": "USDC", "token_out": "UNI", "amount": "50", "chain": "ethereum"});
     let swapped = executor.call(Call::new("uniswap_execute_swap", Input::Json(swap))).await;
     assert_eq!(swapped.status, Status::Success, "{swapped:#?}");
@@ -932,5 +884,28 @@ async fn what_an_orders_transactions_paid_beside_gas_is_counted() {
     // The devnet's receipts do not tell it: then all that was held counts, twice a thousandth of a coin at about 3,400
     // dollars for each transaction, and gas.
     assert!(record.gas >= "6".parse().unwrap(), "{}", record.gas);
+    desk.clear().await;
+}
+
+/// What takes a Golem's hands away takes them for orders too, in the middle of a plan as well.
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_hands_sign_no_order() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Honest).await;
+    let world = &desk.world;
+    let (account, revocation) = RevocableAccount::new(world.wallet.clone());
+    let (acting, _phase) = acting(world, world.pipeline.clone(), ApprovalMode::Never);
+    let acting = Acting { account: Arc::new(account), ..acting };
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let around = seen(world).with_orders(Some(desk.orders.clone()));
+    let executor = executor(catalog, around, world.fabric(), None, Some(acting));
+    // Once the allowance for it is signed.
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || revocation.revoke()).into_inner().unwrap();
+    let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
+    let response = executor.call(call).await;
+    let said = serde_json::to_string(&response).unwrap();
+    assert!(said.contains("its keys are revoked"), "{said}");
+    assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 1, "the allowance, and nothing after it");
+    assert_eq!(desk.service.handed_in.lock().unwrap().len(), 0);
+    *world.wallet.on_sign.lock().unwrap() = None;
     desk.clear().await;
 }

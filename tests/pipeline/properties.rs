@@ -5,12 +5,13 @@ use alloy::primitives::aliases::{U48, U160, U192};
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use bardo::abi::erc7683::AcrossOrderData;
 use bardo::base::id::{CallId, GolemId};
+use bardo::base::model::ActionClass;
 use bardo::base::text::SafeText;
 use bardo::base::units::BasisPoints;
 use bardo::chain::fork::{
     AccountChange, AccountNonceChange, AllowanceChange, BalanceChange, Change, Changes, Explained, Failure, Gap,
     MultiBalanceChange, NftChange, NonceWordChange, OperatorChange, Outcome, Permit2Allowance, Permit2AllowanceChange,
-    PermitNonceChange, Pinned, Simulation, Status, StorageWrite, Unreadable,
+    PermitNonceChange, Pinned, Reason, Simulation, Status, StorageWrite, Unreadable,
 };
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::token::{Token, TokenId};
@@ -20,7 +21,7 @@ use bardo::safety::permit::{ActionPermit, PermitFault};
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, SignedOrder, Trade,
 };
-use bardo::safety::simulate::{Surroundings, judge};
+use bardo::safety::simulate::{Simulated, Surroundings, judge};
 use bardo::safety::typed::TypedMessage;
 use bardo::safety::{FeeBound, Frame, Framed, FramedLeg, FramedOrder, FramedSlot};
 use proptest::prelude::*;
@@ -355,20 +356,29 @@ pub fn honest() -> Changes {
     }
 }
 
-fn faults(changes: Changes) -> Vec<&'static str> {
-    let outcome = Outcome {
-        status: Status::Success,
-        gas_used: 100_000,
-        output: Bytes::new(),
-        created: None,
-        logs: vec![],
-        changes: None,
-    };
+fn outcome(status: Status) -> Outcome {
+    Outcome { status, gas_used: 100_000, output: Bytes::new(), created: None, logs: vec![], changes: None }
+}
+
+/// How a frame is judged whose only transaction ends so and changes this, and the rules that stand against it.
+fn judged(
+    frame: Frame,
+    outcomes: Vec<Outcome>,
+    changes: Changes,
+    around: &Surroundings,
+) -> (Simulated, Vec<&'static str>) {
     let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
-    let simulation = Simulation { pinned, outcomes: vec![outcome], changes };
-    let around = Surroundings { permit2: Some(PERMIT2), ..Surroundings::default() };
-    let framed = Framed::new(frame()).unwrap();
-    judge(&framed, 0, simulation, 500, &around).1.iter().map(|fault| fault.rule).collect()
+    let framed = Framed::new(frame).unwrap();
+    let (simulated, faults) = judge(&framed, 0, Simulation { pinned, outcomes, changes }, 500, around);
+    (simulated, faults.iter().map(|fault| fault.rule).collect())
+}
+
+fn around() -> Surroundings {
+    Surroundings { permit2: Some(PERMIT2), ..Surroundings::default() }
+}
+
+fn faults(changes: Changes) -> Vec<&'static str> {
+    judged(frame(), vec![outcome(Status::Success)], changes, &around()).1
 }
 
 type Undeclared = (&'static str, fn(&mut Changes, u64));
@@ -424,6 +434,14 @@ const UNDECLARED: &[Undeclared] = &[
                 Permit2Allowance::default(),
                 Permit2Allowance { amount: number(by), expiration: u64::MAX, nonce: 0 },
             ),
+            ..changes.permit2_allowances[0]
+        });
+    }),
+    ("allowance in Permit2 taken back", |changes, by| {
+        let before = Permit2Allowance { amount: number(by), expiration: 1_790_000_300, nonce: 3 };
+        changes.permit2_allowances.push(Permit2AllowanceChange {
+            token: OTHER,
+            allowance: change(before, Permit2Allowance { amount: U256::ZERO, ..before }),
             ..changes.permit2_allowances[0]
         });
     }),
@@ -525,5 +543,158 @@ fn every_kind_of_change_is_tried() {
         let mut other = frame();
         mutate(&mut other, 12_345);
         assert_ne!(other, frame(), "{name} changed nothing");
+    }
+}
+
+/// What an action is exempt from for only leaving a position it is exempt from for nothing else: not with something
+/// undeclared beside it, and not where somebody may take more afterwards, though that be declared.
+#[test]
+fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
+    // What comes in is a dollar coin: the position is left.
+    let mut around = Surroundings { stables: [WANTED].into(), ..around() };
+    let success = || vec![outcome(Status::Success)];
+    let (simulated, found) = judged(frame(), success(), honest(), &around);
+    assert_eq!((simulated.class, found.as_slice()), (ActionClass::DecreasePosition, &[][..]));
+    assert!(simulated.leaves && !simulated.takes_back);
+    for (name, add) in UNDECLARED {
+        let mut changes = honest();
+        add(&mut changes, 12_345);
+        let (simulated, found) = judged(frame(), success(), changes, &around);
+        assert!(!found.is_empty() && !simulated.leaves, "{name}");
+    }
+    // Permit2 may take for open orders what it may, and more than before all the same.
+    around.promised = [(GIVEN, number(1_500))].into();
+    let mut frame = frame();
+    frame.proposal.allowances[0].at_most = number(1_500);
+    let mut changes = honest();
+    changes.allowances[0].allowance.after = number(1_500);
+    let (simulated, found) = judged(frame, success(), changes, &around);
+    assert_eq!((simulated.leaves, found.as_slice()), (false, &[][..]));
+}
+
+/// A transaction that takes an allowance of `POOL` back, and no tokens move.
+fn taken_back() -> (Frame, Changes) {
+    let mut frame = frame();
+    frame.proposal.intent = Intent::Revoke;
+    (frame.proposal.trade, frame.proposal.outflows, frame.proposal.inflows) = (None, vec![], vec![]);
+    frame.proposal.legs[0].slots.clear();
+    frame.legs[0].slots.clear();
+    let bound = |spender, at_most| AllowanceBound {
+        token: token(GIVEN, "IN"),
+        spender,
+        kind: AllowanceKind::Erc20,
+        at_most: number(at_most),
+    };
+    frame.proposal.allowances = vec![bound(POOL, 0), bound(ROUTER, 7)];
+    let allowance = change(number(1_000), U256::ZERO);
+    let changes = Changes {
+        accounts: honest().accounts,
+        allowances: vec![AllowanceChange { token: GIVEN, owner: ME, spender: POOL, allowance }],
+        ..Changes::default()
+    };
+    (frame, changes)
+}
+
+/// Taking back passes every stop and every cap: so it is nothing else.
+#[test]
+fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
+    let success = || vec![outcome(Status::Success)];
+    let (frame, changes) = taken_back();
+    let (simulated, found) = judged(frame, success(), changes, &around());
+    assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
+    for (name, add) in [
+        (
+            "an operator",
+            (|changes, _| {
+                changes.operators.push(OperatorChange {
+                    collection: OTHER,
+                    owner: ME,
+                    operator: POOL,
+                    approved: change(true, false),
+                })
+            }) as fn(&mut Changes, u64),
+        ),
+        ("a bound was hit", |changes, by| changes.gaps.push(Gap::Questions(by as usize))),
+        ("code", |changes, by| changes.accounts[0].code_hash.after = B256::from(number(by))),
+    ] {
+        let (frame, mut changes) = taken_back();
+        add(&mut changes, 12_345);
+        let (simulated, found) = judged(frame, success(), changes, &around());
+        assert!(!found.is_empty() && !simulated.takes_back, "{name}");
+    }
+    // From open orders as well: they are the operator's to make void.
+    let (mut frame, mut changes) = taken_back();
+    (frame.proposal.allowances[0].spender, changes.allowances[0].spender) = (PERMIT2, PERMIT2);
+    let promised = Surroundings { promised: [(GIVEN, number(500))].into(), ..around() };
+    let (simulated, found) = judged(frame, success(), changes, &promised);
+    assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
+    // Another may take something instead: declared, and no taking back.
+    let (frame, mut changes) = taken_back();
+    let allowance = change(U256::ZERO, number(7));
+    changes.allowances.push(AllowanceChange { token: GIVEN, owner: ME, spender: ROUTER, allowance });
+    let (simulated, found) = judged(frame, success(), changes, &around());
+    assert_eq!((simulated.takes_back, found.as_slice()), (false, &[][..]));
+}
+
+#[test]
+fn a_transaction_that_does_not_succeed_or_was_not_run_stands_against_it() {
+    let words = SafeText::clean("no", 10);
+    let reverted = Status::Reverted(Reason::Message(words.clone()));
+    for status in [reverted, Status::Halted(words)] {
+        let (_, found) = judged(frame(), vec![outcome(status.clone())], honest(), &around());
+        assert_eq!(found, ["simulation"], "{status:?}");
+    }
+    let (_, found) = judged(frame(), vec![], honest(), &around());
+    assert!(found.contains(&"simulation"), "{found:?}");
+}
+
+/// An open order may still take 500 by Permit2's allowance: a trade leaves it that.
+#[test]
+fn a_trade_takes_nothing_back_that_open_orders_may_take() {
+    let around = Surroundings { promised: [(GIVEN, number(500))].into(), ..around() };
+    for (after, stands) in [(500, false), (499, true), (0, true)] {
+        let mut changes = honest();
+        changes.allowances[0].allowance = change(number(1_500), number(after));
+        let (_, found) = judged(frame(), vec![outcome(Status::Success)], changes, &around);
+        assert_eq!(found == ["allowance"], stands, "{after}: {found:?}");
+        assert_eq!(found.is_empty(), !stands, "{after}: {found:?}");
+    }
+}
+
+/// Where something only comes in, no position is left, whatever it is called.
+#[test]
+fn what_gives_nothing_leaves_no_position() {
+    let around = Surroundings { stables: [WANTED].into(), ..around() };
+    let (mut frame, mut changes) = (plain(), honest());
+    (frame.proposal.trade, frame.proposal.outflows, frame.proposal.allowances) = (None, vec![], vec![]);
+    changes.balances.retain(|change| change.token == WANTED);
+    (changes.allowances, changes.permit2_allowances) = (vec![], vec![]);
+    let (simulated, found) = judged(frame, vec![outcome(Status::Success)], changes, &around);
+    assert_eq!((simulated.class, found.as_slice()), (ActionClass::ClosePosition, &[][..]));
+    assert!(!simulated.leaves && !simulated.takes_back);
+}
+
+/// The swap without a signature in it.
+fn plain() -> Frame {
+    let mut frame = frame();
+    frame.proposal.legs[0].slots.clear();
+    frame.legs[0].slots.clear();
+    frame
+}
+
+/// What stands there since earlier is used up by what is declared to go out, and need not be declared again.
+#[test]
+fn a_standing_allowance_may_be_used_up_by_what_is_spent_and_by_nothing_else() {
+    let mut frame = plain();
+    frame.proposal.allowances.clear();
+    for (token, stands) in [(GIVEN, false), (OTHER, true)] {
+        let before = Permit2Allowance { amount: number(1_000), expiration: 1_790_000_300, nonce: 7 };
+        let mut changes = honest();
+        changes.allowances[0].token = token;
+        changes.permit2_allowances[0].token = token;
+        changes.permit2_allowances[0].allowance = change(before, Permit2Allowance { amount: U256::ZERO, ..before });
+        let (_, found) = judged(frame.clone(), vec![outcome(Status::Success)], changes, &around());
+        assert_eq!(found == ["allowance", "allowance"], stands, "{found:?}");
+        assert_eq!(found.is_empty(), !stands, "{found:?}");
     }
 }

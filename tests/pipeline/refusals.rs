@@ -7,13 +7,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::SolCall as _;
 use bardo::abi::erc20::Erc20;
-use bardo::base::config::RpcUrl;
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
 use bardo::chain::devnet::server;
-use bardo::chain::network::{ChainPlan, Contract};
+use bardo::chain::network::Contract;
 use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
-use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::safety::account::{Account as _, FrameContext};
 use bardo::safety::approval::Consent;
 use bardo::safety::framed::FeeBound;
@@ -23,6 +21,7 @@ use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Purpo
 use bardo::safety::typed::TypedMessage;
 use futures::future::BoxFuture;
 
+use crate::endpoints::connect;
 use crate::world::{World, devnet, leg};
 
 const HUNDRED: u64 = 100_000_000;
@@ -236,13 +235,7 @@ async fn a_price_that_could_not_be_read_is_asked_again_on_the_same_block() {
 async fn a_chain_that_does_not_answer_is_no_bad_token() {
     let world = World::new(6).await;
     let served = server::serve(devnet().devnet.clone(), 0).await.unwrap();
-    let plan = ChainPlan {
-        name: "ethereum".into(),
-        network: Some(world.client.network().clone()),
-        chain_id: Some(31_337),
-        endpoints: vec![RpcUrl::parse(&served.url()).unwrap()],
-    };
-    let client = ChainClient::connect(&plan, ConnectRules::default(), world.clock.clone()).await.unwrap();
+    let client = connect(world.client.network(), &[served.url()]).await;
     let ground = Ground::new(client, PriceChain::default(), "10000".parse().unwrap());
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
     let context = FrameContext { chain_id: 31_337, fees };

@@ -8,50 +8,34 @@ use std::time::Duration;
 use alloy::consensus::TxEip1559;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
-use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::chain::devnet::{Chain, ChainTransaction, Devnet};
 use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::sender::{self, SenderRules, TxState};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
 use bardo::safety::rulebook::End;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::Sandbox;
 
-use crate::world::World;
+use crate::world::{World, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
 /// Deep enough that twelve blocks may go.
 const CONFIRMATIONS: u64 = 13;
 
 /// A devnet of this file's own: nobody else is to lose blocks.
-static DEEP: LazyLock<Sandbox> = LazyLock::new(|| {
-    let config = SandboxConfig {
-        seed: 5,
-        start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
-        clock: Some(Arc::new(SystemClock)),
-        market: MarketMode::Off,
-        keeper: true,
-    };
-    Sandbox::boot(&config, &|_| {}).unwrap()
-});
+static DEEP: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));
 
 fn devnet() -> Devnet {
     DEEP.chains()[0].devnet.clone()
 }
 
-/// The world, in step with a chain whose many blocks have taken it ahead of this machine's clock.
 async fn world() -> World {
     let rules = SenderRules {
         confirmations: CONFIRMATIONS,
         resend_after: Duration::from_millis(40),
         ..SenderRules::for_network(NetworkKind::Devnet, 1_000)
     };
-    let world = World::over(&DEEP, 0, rules).await;
-    let head = devnet().run(|chain: &mut Chain| chain.head().header.timestamp).await.unwrap();
-    let ahead = (head * 1_000).saturating_sub(SystemClock.now_millis());
-    world.clock.shift(i64::try_from(ahead).unwrap());
-    world
+    World::in_step(&DEEP, 0, rules).await
 }
 
 /// Makes block after block until it is dropped; stands still while it is told to.
@@ -205,12 +189,7 @@ async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
         let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
         let committed = world.pipeline.commit(permit, Consent::None).await.unwrap();
         assert_eq!((committed.state, committed.legs[0].nonce), (State::Done, nonce + 1), "{what}");
-        let revoke = world.pipeline.preview(
-            bardo::safety::proposal::Proposal { intent: bardo::safety::proposal::Intent::Revoke, ..world.approval(0) },
-            world.wallet.clone(),
-            crate::world::ASKED,
-        );
-        let permit = revoke.await.unwrap().permit.permit_id;
+        let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
         assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done, "{what}");
     }
 }

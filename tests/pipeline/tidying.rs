@@ -7,7 +7,6 @@ use alloy::primitives::aliases::{U48, U160};
 use alloy::primitives::{Bytes, U256};
 use alloy::sol_types::SolCall as _;
 use bardo::abi::permit2::Permit2;
-use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::chain::devnet::Chain;
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
@@ -20,10 +19,10 @@ use bardo::safety::pipeline::State;
 use bardo::safety::proposal::{Flow, Inflow, Leg, Proposal, Purpose, SignatureSlot, Trade};
 use bardo::safety::rulebook::End;
 use bardo::safety::typed::TypedMessage;
-use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::sandbox::Sandbox;
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
 
-use crate::world::{FEE, Hook, World, cents, leg};
+use crate::world::{FEE, Hook, World, cents, leg, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -105,17 +104,7 @@ async fn an_exact_output_counts_for_what_went_in() {
 }
 
 /// A devnet of this file's own: a contract is broken there.
-static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| {
-    let config = SandboxConfig {
-        seed: 6,
-        start_time: SystemClock.now_seconds(),
-        pace: Pace::OnTransaction,
-        clock: Some(Arc::new(SystemClock)),
-        market: MarketMode::Off,
-        keeper: true,
-    };
-    Sandbox::boot(&config, &|_| {}).unwrap()
-});
+static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(6));
 
 /// What a plan is for has happened, whatever becomes of what tidies up after it.
 #[tokio::test(flavor = "multi_thread")]

@@ -1,28 +1,21 @@
 //! The write tools that Bardo brings, through executor and pipeline on the devnet: what they claim is what the
 //! chain's contracts say.
 
-use std::sync::Arc;
-
 use alloy::primitives::{Address, U256};
 use alloy::providers::Provider as _;
 use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
-use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::{ErrorCode, ToolError};
-use bardo::base::id::GolemId;
 use bardo::base::model::Phase;
 use bardo::base::units::TokenAmount;
 use bardo::chain::network::Contract;
-use bardo::chain::price::PriceChain;
-use bardo::engine::{
-    self, Acting, ApprovalMode, Call, Catalog, Executor, ExecutorConfig, Input, Status, ToolResponse, WorldChain,
-};
+use bardo::engine::{ApprovalMode, Call, Catalog, Executor, Input, Status, ToolResponse};
 use bardo::fabric::{EventKind, Receiver};
-use bardo::store::{Store, StoreConfig};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::acting::{acting, executor, keys, seen};
 use crate::world::World;
 
 struct Desk {
@@ -36,31 +29,12 @@ struct Desk {
 impl Desk {
     async fn new(account: usize) -> Self {
         let world = World::new(account).await;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
-        let chains = vec![WorldChain::new(world.client.clone(), prices)];
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
+        let (store, folder) = keys();
         let fabric = world.fabric();
         let events = std::sync::Mutex::new(fabric.subscribe(1_000));
-        let (phase, own) = watch::channel(Phase::Thriving);
-        let acting = Acting {
-            pipeline: world.pipeline.clone(),
-            account: world.wallet.clone(),
-            phase: own,
-            approve: ApprovalMode::Never,
-            paper: bardo::engine::Paper::default(),
-        };
-        let executor = Executor::new(ExecutorConfig {
-            catalog: Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(),
-            world: Arc::new(engine::World::new(clock, Some(world.account()), chains, vec![])),
-            fabric,
-            golem_id: GolemId::operator(),
-            calls_per_minute: 1_000,
-            hooks: vec![],
-            store: Some(store),
-            acting: Some(acting),
-        });
+        let (acting, phase) = acting(&world, world.pipeline.clone(), ApprovalMode::Never);
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let executor = executor(catalog, seen(&world), fabric, Some(store), Some(acting));
         Self { world, executor, events, _phase: phase, _folder: folder }
     }
 

@@ -27,7 +27,7 @@ use bardo::base::text::SafeText;
 use bardo::base::units::{BasisPoints, Usd};
 use bardo::chain::devnet::{Chain, State};
 use bardo::chain::evm::PLACEHOLDER_SIGNATURE;
-use bardo::chain::network::{Contract, DataFees, Description, NetworkKind};
+use bardo::chain::network::{Contract, DataFees, Description, Network, NetworkKind};
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
@@ -56,10 +56,16 @@ use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, 
 use futures::future::BoxFuture;
 use rusqlite::Transaction;
 
+#[path = "../support/outside.rs"]
+mod outside;
+
 /// One devnet for all tests; each works with accounts of its own.
-static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| sandbox(1));
+
+/// A devnet in which nobody trades, and every transaction gets a block of its own.
+pub fn sandbox(seed: u64) -> Sandbox {
     let config = SandboxConfig {
-        seed: 1,
+        seed,
         start_time: SystemClock.now_seconds(),
         pace: Pace::OnTransaction,
         clock: Some(Arc::new(SystemClock)),
@@ -67,7 +73,7 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
         keeper: true,
     };
     Sandbox::boot(&config, &|_| {}).unwrap()
-});
+}
 
 /// The chain that all tests work on.
 #[allow(dead_code)] // The benchmark that includes this file has no use for it.
@@ -356,6 +362,17 @@ impl Rulebook for Book {
         Ok(())
     }
 
+    fn hold_again(
+        &self,
+        transaction: &Transaction<'_>,
+        _: u64,
+        reservation: Reservation,
+    ) -> Result<Reservation, ReserveError> {
+        let Reservation(before) = reservation;
+        transaction.execute("INSERT INTO book_held (cents) SELECT cents FROM book_held WHERE id = ?1", [before])?;
+        Ok(Reservation(transaction.last_insert_rowid()))
+    }
+
     fn knows_recipient(&self, _: u64, _: Address) -> bool {
         false
     }
@@ -381,7 +398,19 @@ pub struct World {
 impl World {
     /// A world around the devnet's account of that number, which is given 10,000 USDC.
     pub async fn new(account: usize) -> Self {
-        Self::over(&SANDBOX, account, sending()).await
+        Self::over(&SANDBOX, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await
+    }
+
+    /// The same on a devnet of one's own, in step with a chain whose many blocks have taken it ahead of this machine's
+    /// clock.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub async fn in_step(sandbox: &'static Sandbox, account: usize, sending: SenderRules) -> Self {
+        let world = Self::over(sandbox, account, sending).await;
+        let look = |chain: &mut Chain| chain.head().header.timestamp;
+        let head = sandbox.chains()[0].devnet.run(look).await.unwrap();
+        let ahead = (head * 1_000).saturating_sub(SystemClock.now_millis());
+        world.clock.shift(i64::try_from(ahead).unwrap());
+        world
     }
 
     /// The same on a devnet of one's own, whose chain is sent to by these rules.
@@ -429,7 +458,7 @@ impl World {
         let trail = Trail::new(store.clone(), clock.clone());
         let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), Duration::from_secs(300), trail);
         let world = Self {
-            pipeline: pipeline(&client, &store, book.clone(), &fabric, &desk, (TTL, sending), shifted.clone()),
+            pipeline: Pipeline::new(config(&client, &store, book.clone(), &fabric, &desk, sending, shifted.clone())),
             sending,
             book,
             wallet,
@@ -458,15 +487,25 @@ impl World {
     /// A pipeline like this one whose permits serve so long.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn with_permits_of(&self, time: Duration) -> Pipeline {
-        pipeline(
-            &self.client,
-            &self.store,
-            self.book.clone(),
-            &self.fabric,
-            &self.desk,
-            (time, self.sending),
-            self.clock.clone(),
-        )
+        Pipeline::new(PipelineConfig { permit_ttl: time, ..self.config(&self.client) })
+    }
+
+    /// A pipeline like this one over another client of the chain, which waits so long for a receipt.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn through(&self, client: &ChainClient, patience: Duration) -> Pipeline {
+        Pipeline::new(PipelineConfig { patience, ..self.config(client) })
+    }
+
+    /// Another program on the same ledger.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn program(&self, client: &ChainClient) -> Pipeline {
+        let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
+        Pipeline::new(config(client, &open(&self.folder), self.book.clone(), fabric, desk, self.sending, clock))
+    }
+
+    fn config(&self, client: &ChainClient) -> PipelineConfig {
+        let rules = self.book.clone();
+        config(client, &self.store, rules, &self.fabric, &self.desk, self.sending, self.clock.clone())
     }
 
     /// The same chain and account under other rules, which are kept in another database.
@@ -478,7 +517,9 @@ impl World {
     /// The same, with permits that serve so long.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn pipeline_with(&self, rules: Arc<dyn Rulebook>, store: &Store, permits: Duration) -> Pipeline {
-        pipeline(&self.client, store, rules, &self.fabric, &self.desk, (permits, self.sending), self.clock.clone())
+        let (fabric, desk, clock) = (&self.fabric, &self.desk, self.clock.clone());
+        let config = config(&self.client, store, rules, fabric, desk, self.sending, clock);
+        Pipeline::new(PipelineConfig { permit_ttl: permits, ..config })
     }
 
     /// The same chain, as one of this kind.
@@ -486,9 +527,19 @@ impl World {
     pub fn as_kind(&self, kind: NetworkKind) -> Pipeline {
         let mut network = self.client.network().clone();
         network.kind = kind;
+        self.as_network(network)
+    }
+
+    fn as_network(&self, network: Network) -> Pipeline {
         let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
+        Pipeline::new(self.config(&client))
+    }
+
+    /// The same chain over this client.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn over_client(&self, client: &ChainClient) -> Pipeline {
         let rules = self.book.clone();
-        pipeline(&client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
+        pipeline(client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
@@ -504,12 +555,9 @@ impl World {
     /// The same chain, of which this is known of what is paid beside gas.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn charging(&self, data_fees: DataFees) -> Pipeline {
-        let devnet = SANDBOX.chains()[0].devnet.clone();
         let mut network = self.client.network().clone();
         network.data_fees = data_fees;
-        let client = ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap();
-        let rules = self.book.clone();
-        pipeline(&client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
+        self.as_network(network)
     }
 
     /// Where everything is told.
@@ -538,15 +586,7 @@ impl World {
         let trail = Trail::new(self.store.clone(), Arc::new(SystemClock));
         self.desk =
             ApprovalDesk::recording(Arc::new(SystemClock), self.fabric.clone(), Duration::from_secs(300), trail);
-        self.pipeline = pipeline(
-            &self.client,
-            &self.store,
-            self.book.clone(),
-            &self.fabric,
-            &self.desk,
-            (TTL, self.sending),
-            self.clock.clone(),
-        );
+        self.pipeline = Pipeline::new(self.config(&self.client));
     }
 
     pub fn account(&self) -> Address {
@@ -598,17 +638,7 @@ impl World {
     /// Sends something from the account outside of Bardo.
     pub async fn send(&self, to: Address, call: impl SolCall) {
         let provider = self.client.provider();
-        let transaction = TxEip1559 {
-            chain_id: 31_337,
-            nonce: self.nonce().await,
-            gas_limit: 1_000_000,
-            max_fee_per_gas: 100_000_000_000,
-            max_priority_fee_per_gas: 1_000_000_000,
-            to: to.into(),
-            value: U256::ZERO,
-            access_list: Default::default(),
-            input: call.abi_encode().into(),
-        };
+        let transaction = outside::call(self.nonce().await, to, call);
         let raw = self.wallet.sign_outside(transaction);
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }
@@ -662,6 +692,12 @@ impl World {
             }],
             ..self.proposal(Intent::Approve, vec![self.approve(Purpose::Main, permit2, amount)])
         }
+    }
+
+    /// That allowance taken back.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn revocation(&self) -> Proposal {
+        Proposal { intent: Intent::Revoke, ..self.approval(0) }
     }
 
     /// USDC for WETH in one pool: an exact allowance for Permit2, then the swap with a signed permit in it.
@@ -722,20 +758,13 @@ impl World {
                 bound(permit2, AllowanceKind::Erc20),
                 bound(router, AllowanceKind::Permit2 { expires_at: deadline }),
             ],
-            trade: Some(Trade {
-                token_in: self.usdc.clone(),
-                token_out: self.weth.clone(),
-                amount_in: amount,
-                expected_out: expected,
-                min_out: least,
+            trade: Some(trade(
+                (self.usdc.clone(), amount),
+                (self.weth.clone(), expected, least),
                 slippage,
-                price_impact: BasisPoints::new(1).unwrap(),
-                impact_reached: BasisPoints::new(1).unwrap(),
-                quoted_at: now,
+                now,
                 deadline,
-                pools: vec![],
-                exact_output: false,
-            }),
+            )),
             recipients: vec![self.account()],
             ..self.proposal(Intent::Swap, vec![self.approve(Purpose::Approve, permit2, amount), main])
         }
@@ -752,13 +781,32 @@ impl World {
     }
 }
 
-pub fn leg(purpose: Purpose, to: Address, data: Bytes) -> Leg {
-    Leg { purpose, to, value: U256::ZERO, data, gas_limit: 300_000, slots: vec![] }
+/// So much of a token for as much of another as is expected, or at least as little.
+pub fn trade(
+    (token_in, amount_in): (Token, U256),
+    (token_out, expected_out, min_out): (Token, U256, U256),
+    slippage: BasisPoints,
+    quoted_at: u64,
+    deadline: u64,
+) -> Trade {
+    Trade {
+        token_in,
+        token_out,
+        amount_in,
+        expected_out,
+        min_out,
+        slippage,
+        price_impact: BasisPoints::new(1).unwrap(),
+        impact_reached: BasisPoints::new(1).unwrap(),
+        quoted_at,
+        deadline,
+        pools: vec![],
+        exact_output: false,
+    }
 }
 
-/// As a devnet is sent to.
-fn sending() -> SenderRules {
-    SenderRules::for_network(NetworkKind::Devnet, 1_000)
+pub fn leg(purpose: Purpose, to: Address, data: Bytes) -> Leg {
+    Leg { purpose, to, value: U256::ZERO, data, gas_limit: 300_000, slots: vec![] }
 }
 
 fn open(folder: &tempfile::TempDir) -> Store {
@@ -766,19 +814,19 @@ fn open(folder: &tempfile::TempDir) -> Store {
     Store::open(StoreConfig::at(folder.path().join("ledger.db")), &rooms).unwrap()
 }
 
-fn pipeline(
+fn config(
     client: &ChainClient,
     store: &Store,
     rules: Arc<dyn Rulebook>,
     fabric: &Fabric,
     desk: &ApprovalDesk,
-    (permit_ttl, sending): (Duration, SenderRules),
+    sending: SenderRules,
     clock: Arc<dyn Clock>,
-) -> Pipeline {
+) -> PipelineConfig {
     let prices = PriceChain::for_chain(client, &Default::default(), clock.clone()).unwrap();
     let sender = Sender::new(client.clone(), store.clone(), clock.clone(), None, sending);
     let ground = Ground::new(client.clone(), prices, "10000".parse().unwrap());
-    Pipeline::new(PipelineConfig {
+    PipelineConfig {
         chains: vec![PipelineChain { ground, sender }],
         store: store.clone(),
         rules,
@@ -786,7 +834,7 @@ fn pipeline(
         fabric: fabric.clone(),
         desk: desk.clone(),
         guardian: None,
-        permit_ttl,
+        permit_ttl: TTL,
         patience: Duration::from_secs(60),
-    })
+    }
 }

@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use alloy::primitives::U256;
 use bardo::abi::erc20::Erc20;
-use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::clock::SystemClock;
 use bardo::base::error::{ErrorCode, ToolError};
-use bardo::base::id::GolemId;
 use bardo::base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, StopLevel, TickBudget,
     ToolMeta,
@@ -16,22 +15,20 @@ use bardo::base::model::{
 use bardo::base::text::SafeText;
 use bardo::base::units::TokenAmount;
 use bardo::chain::network::Contract;
-use bardo::chain::price::PriceChain;
 use bardo::engine::{
-    self, Acting, ApprovalMode, Call, CallContext, Catalog, Executor, ExecutorConfig, Input, Reply, Status, ToolDef,
-    ToolResponse, WorldChain, WriteTool,
+    Acting, ApprovalMode, Call, CallContext, Catalog, Executor, Input, Reply, Status, ToolDef, ToolResponse, WriteTool,
 };
 use bardo::fabric::{EventKind, Fabric, Receiver};
 use bardo::safety::Proposal;
 use bardo::safety::approval::{Answer, ApprovalNeed, Reason};
 use bardo::safety::pipeline::Committed;
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Purpose};
-use bardo::store::{Store, StoreConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
+use crate::acting::{acting, executor, keys, seen};
 use crate::world::{Hook, World, leg};
 
 /// Parameters.
@@ -139,31 +136,12 @@ impl Desk {
 
     async fn with(account: usize, change: impl FnOnce(Acting) -> Option<Acting>) -> Self {
         let world = World::new(account).await;
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
-        let chains = vec![WorldChain::new(world.client.clone(), prices)];
-        let folder = tempfile::tempdir().unwrap();
-        let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
-        let fabric = Fabric::in_memory(1_000, clock.clone());
+        let (store, folder) = keys();
+        let fabric = Fabric::in_memory(1_000, Arc::new(SystemClock));
         let events = std::sync::Mutex::new(fabric.subscribe(1_000));
-        let (phase, own) = watch::channel(Phase::Thriving);
-        let acting = Acting {
-            pipeline: world.pipeline.clone(),
-            account: world.wallet.clone(),
-            phase: own,
-            approve: ApprovalMode::Never,
-            paper: bardo::engine::Paper::default(),
-        };
-        let executor = Executor::new(ExecutorConfig {
-            catalog: Catalog::new([&ALLOW]).unwrap(),
-            world: Arc::new(engine::World::new(clock, Some(world.account()), chains, vec![])),
-            fabric,
-            golem_id: GolemId::operator(),
-            calls_per_minute: 1_000,
-            hooks: vec![],
-            store: Some(store),
-            acting: change(acting),
-        });
+        let (acting, phase) = acting(&world, world.pipeline.clone(), ApprovalMode::Never);
+        let catalog = Catalog::new([&ALLOW]).unwrap();
+        let executor = executor(catalog, seen(&world), fabric, Some(store), change(acting));
         Self { world, executor, events, phase, _folder: folder }
     }
 
@@ -411,7 +389,8 @@ async fn a_caller_that_goes_away_calls_it_off_only_before_the_signature() {
         if code(&response) != Some(ErrorCode::CallInProgress) {
             break response;
         }
-        tokio::task::yield_now().await;
+        // Each time it is asked is a call, of which there may be so many in a minute.
+        tokio::time::sleep(Duration::from_millis(100)).await;
     };
     assert_eq!(answer.status, Status::Success, "{answer:?}");
     assert_eq!((desk.signatures(), desk.allowed().await), (signed + 1, U256::from(6_000_000)));

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use crate::chain::{CHAIN_ID, PLENTY, World};
 use crate::host::Devnet;
-use crate::proxy::{Fate, Proxy};
+use crate::proxy::{Fate, Proxy, wrongs};
 
 const SEND: &str = "eth_sendRawTransaction";
 const COUNT: &str = "eth_getTransactionCount";
@@ -158,38 +158,11 @@ async fn a_first_answer_that_is_lost_does_not_lose_the_chain() {
     }
 }
 
-/// Every way in which a send can go wrong at an endpoint. Two classes are not an endpoint's: that nothing was reached, and
-/// that it is one of another chain; those stand in `tests/sending` and in the provider's own tests.
-fn wrongs() -> Vec<Fate> {
-    vec![
-        Fate::LoseAnswer,
-        Fate::LoseRequest,
-        Fate::Status(429),
-        Fate::Status(500),
-        Fate::Status(502),
-        Fate::Status(504),
-        Fate::Refuse(-32_603, "internal error"),
-        Fate::Refuse(-32_000, "already known"),
-        Fate::Refuse(-32_000, "nonce too low"),
-        Fate::Refuse(-32_000, "nonce too high"),
-        Fate::Refuse(-32_000, "transaction underpriced"),
-        Fate::Refuse(-32_000, "replacement transaction underpriced"),
-        Fate::Refuse(-32_000, "insufficient funds for gas * price + value"),
-        Fate::Refuse(-32_000, "intrinsic gas too low"),
-        Fate::Refuse(3, "execution reverted"),
-        Fate::Refuse(-32_000, "txpool is full"),
-        Fate::Refuse(-32_000, "words that nobody knows"),
-        Fate::Claim(json!(format!("0x{}", "9".repeat(64)))),
-        Fate::Page("<html>a gateway's page</html>".to_owned()),
-        Fate::Page("{\"jsonrpc\":\"2.0\",\"id\":".to_owned()),
-    ]
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_wrong_at_each_send_ends_in_one_transaction_and_no_gap() {
     // At the first send, at the next one after it, and at both: nothing is known when it is sent again.
     for points in [&[0_usize][..], &[1], &[0, 1]] {
-        for wrong in wrongs() {
+        for (wrong, _) in wrongs() {
             let world = World::new(Mining::OnTransaction);
             let served = server::serve(world.devnet.clone(), 0).await.unwrap();
             let told = wrong.clone();

@@ -20,6 +20,7 @@ mod engine;
 mod fellow;
 mod halts;
 mod host;
+mod late;
 mod orders;
 mod outside;
 #[path = "../support/passing.rs"]
@@ -31,5 +32,6 @@ mod processes;
 mod proxy;
 mod queue;
 mod reorg;
+mod sends;
 mod soak;
 mod steering;

@@ -1,20 +1,22 @@
 //! Endpoints that fail, and the private relay.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use alloy::primitives::U256;
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Mining, server};
 use bardo::chain::provider::HttpLimits;
 use bardo::chain::sender::{Relay, RelayStatus, Route, SendFault, SenderError, Treatment, TxState, WaitRules};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::proxy::{Fate, Proxy};
 use crate::world::{CHAIN_ID, NO_PATIENCE, PLENTY, World, connect, waited};
 
 const SEND: &str = "eth_sendRawTransaction";
+const RECEIPT: &str = "eth_getTransactionReceipt";
 
 /// A world whose sender speaks to its chain through a proxy.
 async fn behind(fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> (World, Proxy, server::Server) {
@@ -73,12 +75,7 @@ async fn refusals_are_treated_by_their_class() {
         (Fate::Refuse(3, "execution reverted"), SendFault::Reverted, Treatment::GiveBack, TxState::Dropped),
         (Fate::Refuse(-32000, "txpool is full"), SendFault::Busy, Treatment::SendAgain, TxState::Stored),
         (Fate::Refuse(-32000, "mercury rises"), SendFault::Unrecognised, Treatment::AskTheChain, TxState::Unclear),
-        (
-            Fate::Claim(json!(alloy::primitives::B256::repeat_byte(9))),
-            SendFault::Unrecognised,
-            Treatment::AskTheChain,
-            TxState::Unclear,
-        ),
+        (Fate::Claim(json!(B256::repeat_byte(9))), SendFault::Unrecognised, Treatment::AskTheChain, TxState::Unclear),
     ] {
         let told = fate.clone();
         let (world, proxy, _served) =
@@ -118,13 +115,10 @@ async fn a_receipt_of_something_else_is_not_believed() {
     let honest = world.sender_over(connect(&proxy.url).await, None);
     let (other, _) = world.send(&honest).await;
     waited(&honest, other).await;
-    let receipt: serde_json::Value = {
-        use alloy::providers::Provider;
-        world.client.provider().raw_request("eth_getTransactionReceipt".into(), [other]).await.unwrap()
-    };
+    let receipt: Value = world.client.provider().raw_request(RECEIPT.into(), [other]).await.unwrap();
     let served = server::serve(world.devnet.clone(), 0).await.unwrap();
     let liar = Proxy::start(served.url(), move |method, _| match method {
-        "eth_getTransactionReceipt" => Fate::Claim(receipt.clone()),
+        RECEIPT => Fate::Claim(receipt.clone()),
         SEND => Fate::LoseRequest,
         _ => Fate::Pass,
     })
@@ -134,6 +128,52 @@ async fn a_receipt_of_something_else_is_not_believed() {
     let refused = sender.look(hash).await.unwrap_err();
     assert!(matches!(refused, SenderError::Nonsense { .. }), "{refused}");
     assert_eq!(sender.record(hash).unwrap().state, TxState::Unclear);
+}
+
+/// An endpoint whose receipt of what was sent is not quite that: what it says in this field, and what becomes of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_receipt_with_a_forged_field_settles_nothing() {
+    let (other, block) = (Address::repeat_byte(7), B256::repeat_byte(7));
+    for (field, value) in [("from", json!(other)), ("blockHash", json!(null)), ("blockHash", json!(block))] {
+        let what = format!("{field}: {value}");
+        let mut world = World::new(Mining::OnTransaction);
+        world.rules.confirmations = 2;
+        let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+        let forged: Arc<Mutex<Option<Value>>> = Arc::default();
+        let told = Arc::clone(&forged);
+        let liar = Proxy::start(served.url(), move |method, _| match (method, told.lock().unwrap().clone()) {
+            (RECEIPT, Some(receipt)) => Fate::Claim(receipt),
+            _ => Fate::Pass,
+        })
+        .await;
+        let sender = world.sender_over(connect(&liar.url).await, None);
+        let (hash, _) = world.send(&sender).await;
+        world.devnet.mine().await.unwrap();
+        let mut receipt: Value = world.client.provider().raw_request(RECEIPT.into(), [hash]).await.unwrap();
+        receipt[field] = value;
+        *forged.lock().unwrap() = Some(receipt);
+        match sender.look(hash).await {
+            // The chain has no such block: the receipt has left it.
+            Ok(standing) => assert!(field == "blockHash" && standing.mined.is_none() && !standing.settled, "{what}"),
+            Err(refused) => assert!(matches!(refused, SenderError::Nonsense { .. }), "{what}: {refused}"),
+        }
+        let record = sender.record(hash).unwrap();
+        assert_eq!((record.state, record.settled_at), (TxState::Sent, None), "{what}");
+        *forged.lock().unwrap() = None;
+        assert_eq!(waited(&sender, hash).await.record.state, TxState::Included, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_is_behind_undoes_nothing_that_is_final() {
+    let (world, proxy, _served) =
+        behind(|method, _| if method == RECEIPT { Fate::Claim(Value::Null) } else { Fate::Pass }).await;
+    let honest = world.sender();
+    let (hash, _) = world.send(&honest).await;
+    let final_at = waited(&honest, hash).await.record.settled_at;
+    assert!(final_at.is_some());
+    let standing = world.sender_over(connect(&proxy.url).await, None).look(hash).await.unwrap();
+    assert_eq!((standing.record.state, standing.record.settled_at), (TxState::Included, final_at));
 }
 
 fn relay(proxy: &Proxy, status: bool) -> Relay {

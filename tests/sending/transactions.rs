@@ -1,15 +1,20 @@
 //! One transaction through its states.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::U256;
 use alloy::providers::Provider;
-use bardo::chain::devnet::{ChainTransaction, Mining};
+use bardo::base::clock::SystemClock;
+use bardo::chain::devnet::{ChainConfig, ChainTransaction, Devnet, DevnetConfig, Mining, RunningConfig};
+use bardo::chain::evm::ChainRules;
+use bardo::chain::network::{AddressBook, Network};
+use bardo::chain::provider::ChainClient;
 use bardo::chain::sender::{
     FeeError, Fees, RecordError, Replacement, Route, SendFault, SenderError, Treatment, TxState, WaitRules,
 };
 
-use crate::world::{GWEI, NO_PATIENCE, PLENTY, World, ether, waited};
+use crate::world::{CHAIN_ID, GWEI, NO_PATIENCE, PLENTY, World, ether, sign, waited};
 
 #[tokio::test]
 async fn a_restart_sends_the_same_bytes_and_never_a_second_transaction() {
@@ -252,4 +257,102 @@ async fn fees_come_from_the_chain_and_stay_under_the_cap() {
     assert_eq!(quote.tip, GWEI, "what the only transaction paid");
     assert!(quote.within(Fees { max_fee_per_gas: GWEI, max_priority_fee_per_gas: GWEI }).is_err());
     assert_eq!(quote.within(PLENTY).unwrap().max_priority_fee_per_gas, GWEI);
+}
+
+#[tokio::test]
+async fn only_what_waits_is_replaced_and_only_by_its_own_account_on_its_own_chain() {
+    let world = World::new(Mining::Manual);
+    let sender = world.sender();
+    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let kept = world.keep(&sender, low).await;
+    let old = kept.hash();
+    sender.send(kept).await.unwrap();
+    let stranger = alloy::signers::local::PrivateKeySigner::random();
+    for (wrong, what) in [
+        (sign(&world.key, 1, 0, U256::from(1), PLENTY), "the chain"),
+        (sign(&stranger, CHAIN_ID, 0, U256::from(1), PLENTY), "the sender"),
+        (sign(&world.key, CHAIN_ID, 1, U256::from(1), PLENTY), "the nonce"),
+    ] {
+        let refused = sender.keep_replacement(old, wrong).await.unwrap_err();
+        assert!(
+            matches!(&refused, SenderError::Record(RecordError::Mismatch { what: found, .. }) if *found == what),
+            "{refused}"
+        );
+    }
+    // The same bytes are stored once.
+    let right = sign(&world.key, CHAIN_ID, 0, U256::from(1), PLENTY);
+    let kept = sender.keep_replacement(old, right.clone()).await.unwrap();
+    let again = sender.keep_replacement(old, right.clone()).await.unwrap_err();
+    assert_eq!(again, SenderError::Record(RecordError::Twice(right.hash())));
+    // What another has taken the place of waits no longer, nor does what is in a block.
+    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
+    let dearer = Fees { max_fee_per_gas: 100 * GWEI, max_priority_fee_per_gas: 10 * GWEI };
+    let late = sign(&world.key, CHAIN_ID, 0, U256::from(1), dearer);
+    let ended = |hash, state| SenderError::Record(RecordError::Ended { hash, state });
+    let refused = sender.keep_replacement(old, late.clone()).await.unwrap_err();
+    assert_eq!(refused, ended(old, TxState::Replaced));
+    world.devnet.mine().await.unwrap();
+    waited(&sender, right.hash()).await;
+    let refused = sender.keep_replacement(right.hash(), late).await.unwrap_err();
+    assert_eq!(refused, ended(right.hash(), TxState::Included));
+    assert_eq!((world.received().await, world.chain_nonce().await), (U256::from(1), 1));
+}
+
+#[tokio::test]
+async fn a_transaction_is_neither_sent_to_nor_looked_for_on_another_chain() {
+    let world = World::new(Mining::OnTransaction);
+    let here = world.sender();
+    let kept = world.keep(&here, PLENTY).await;
+    let hash = kept.hash();
+    // Another chain on the same ledger, as a program has it that knows several.
+    let chain = ChainConfig { rules: ChainRules::osaka(31_338), ..ChainConfig::default() };
+    let devnet = Devnet::spawn(DevnetConfig { chain, running: RunningConfig::default() }).unwrap();
+    let network = Network::devnet("base", 31_338, AddressBook::default());
+    let client = ChainClient::devnet(network, devnet, Arc::new(SystemClock)).unwrap();
+    let elsewhere = world.sender_over(client, None);
+    let other = SenderError::OtherChain { hash, found: CHAIN_ID, own: 31_338 };
+    assert_eq!(elsewhere.look(hash).await.unwrap_err(), other);
+    assert_eq!(elsewhere.resend(hash).await.unwrap_err(), other);
+    assert_eq!(elsewhere.send(kept).await.unwrap_err(), other);
+    assert_eq!(here.record(hash).unwrap().sends, 0, "nobody was shown it");
+    // On its own chain it goes on.
+    here.resend(hash).await.unwrap();
+    assert_eq!(waited(&here, hash).await.record.state, TxState::Included);
+}
+
+#[tokio::test]
+async fn a_replacement_that_is_refused_frees_nothing_of_what_it_was_to_replace() {
+    let world = World::new(Mining::Manual);
+    let sender = world.sender();
+    let (old, _) = world.send(&sender).await;
+    // A unit of gas for a million gwei: more than the account has for all of it.
+    let dear = Fees { max_fee_per_gas: 1_000_000 * GWEI, max_priority_fee_per_gas: 2 * GWEI };
+    let kept = sender.keep_replacement(old, world.sign_as(&world.key, 0, U256::from(1), dear)).await.unwrap();
+    let refused = sender.send(kept).await.unwrap();
+    assert_eq!((refused.state, refused.fault.unwrap().0), (TxState::Dropped, SendFault::InsufficientFunds));
+    let first = sender.record(old).unwrap();
+    assert_eq!((first.state, first.settled_at), (TxState::Sent, None), "the first one waits as before");
+    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 1, "and its nonce is its own");
+    world.devnet.mine().await.unwrap();
+    assert_eq!(waited(&sender, old).await.record.state, TxState::Included);
+}
+
+#[tokio::test]
+async fn the_first_one_sent_again_does_not_replace_what_was_signed_to_replace_it() {
+    let world = World::new(Mining::Manual);
+    let sender = world.sender();
+    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let kept = world.keep(&sender, low).await;
+    let old = kept.hash();
+    sender.send(kept).await.unwrap();
+    let kept = sender.keep_replacement(old, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
+    let new = kept.hash();
+    sender.resend(old).await.unwrap();
+    assert_eq!(
+        (sender.record(old).unwrap().state, sender.record(new).unwrap().state),
+        (TxState::Sent, TxState::Stored)
+    );
+    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
+    world.devnet.mine().await.unwrap();
+    assert_eq!(waited(&sender, new).await.mined.unwrap().hash, new);
 }

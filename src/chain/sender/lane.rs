@@ -140,13 +140,8 @@ pub fn allocate(
     let ahead = |ledger: u64, found: u64| LaneError::ChainAhead { chain_id, account, ledger, chain: found };
     let next = match known {
         Some(next) => from_row(next, "a nonce")?,
-        None => {
-            // The first time: what the chain has is where we begin, unless something of others still waits.
-            if seen.pending > seen.latest {
-                return Err(ahead(seen.latest, seen.pending));
-            }
-            seen.latest
-        }
+        // The first time: what the chain has in blocks is where we begin. What waits beyond that is of others.
+        None => seen.latest,
     };
     // Our own are all below `next`, so more than that cannot be ours.
     let found = seen.latest.max(seen.pending);
@@ -221,6 +216,37 @@ pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Resul
 /// Notes that something signed with the ticket's nonce is stored.
 pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
     transaction.execute("UPDATE sender_nonce SET state = 'signed' WHERE ticket = ?1", [ticket.ticket])?;
+    Ok(())
+}
+
+/// Notes that a block has something of ours with this nonce, which may have been given back meanwhile: nothing is signed
+/// with it any more, and whoever holds it finds so. What lies between the lane's end and a later nonce is not ours to
+/// explain.
+pub(super) fn spent(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    nonce: u64,
+    now: u64,
+) -> Result<(), LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let number = counted(nonce, "a nonce")?;
+    let moved = transaction.execute(
+        "UPDATE sender_lane SET next_nonce = next_nonce + 1 WHERE chain_id = ?1 AND account = ?2 AND next_nonce = ?3",
+        params![chain, owner, number],
+    )?;
+    if moved > 0 {
+        transaction.execute(
+            "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
+             VALUES (?1, ?2, ?3, 'signed', ?4, NULL)
+             ON CONFLICT (chain_id, account, nonce) DO UPDATE SET state = 'signed'",
+            params![chain, owner, number, counted(now, "the time")?],
+        )?;
+    }
+    transaction.execute(
+        "UPDATE sender_nonce SET state = 'signed' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3",
+        params![chain, owner, number],
+    )?;
     Ok(())
 }
 

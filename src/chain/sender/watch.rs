@@ -1,7 +1,9 @@
 //! What the chain says became of a transaction: its receipt, how many blocks lie on it, and, where there is none, who
 //! else has used its nonce.
 //!
-//! All transactions signed for one nonce are looked at together, since one of them at most can happen.
+//! All transactions signed for one nonce are looked at together, since one of them at most can happen. One that was
+//! signed to take another's place stands for it. One whose nonce had been given back does not: where a block has it all
+//! the same, it is another plan's, and what was signed with its nonce since can never happen.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +14,8 @@ use alloy::rpc::types::TransactionReceipt;
 use tokio::time::Instant;
 
 use super::fault::Treatment;
-use super::record::{Entry, Record, RecordError, Route, advance, entry, family, place, settle};
+use super::lane;
+use super::record::{Entry, Record, RecordError, Route, advance, are_kin, entry, family, is_late, place, settle};
 use super::relay::RelayStatus;
 use super::send::SendOutcome;
 use super::state::{TxEvent, TxState};
@@ -34,7 +37,7 @@ pub struct WaitRules {
 pub struct Standing {
     /// The transaction that was asked for.
     pub record: Record,
-    /// The one of those with its nonce that a block has: itself, or another of ours.
+    /// The one that a block has: itself, or what was signed in its place.
     pub mined: Option<Mined>,
     /// Whether this is the end.
     pub settled: bool,
@@ -70,14 +73,20 @@ impl Sender {
             let settled = mined.confirmations >= self.0.rules.confirmations;
             failpoint::reach(Failpoint::Seen);
             self.write_mined(&mined, chain_id, account, nonce, settled).await?;
-            return Ok(Standing { record: self.record(hash)?, mined: Some(mined), settled, relay: None, resent: None });
+            let record = self.record(hash)?;
+            let (mined, settled) = match are_kin(&all, hash, mined.hash) {
+                true => (Some(mined), settled),
+                // Another plan's: this one's nonce is taken.
+                false => (None, record.settled_at.is_some()),
+            };
+            return Ok(Standing { record, mined, settled, relay: None, resent: None });
         }
         let taken = match self.nonce_is_spent(account, nonce).await? {
-            false => false,
+            None => false,
             // The nonce was read after the receipts: it may be one of ours that came in between.
-            true => match self.find(&all, account).await? {
+            Some(by) => match self.find(&all, account).await? {
                 Some(_) => return Box::pin(self.look(hash)).await,
-                None => true,
+                None => self.spent_by_another(&all, account, nonce, by).await?,
             },
         };
         self.write_absent(chain_id, account, nonce, taken).await?;
@@ -95,11 +104,24 @@ impl Sender {
     /// # Errors
     /// [`SenderError`] if the ledger refuses, or the chain's last answer before patience was over was none.
     pub async fn wait(&self, hash: B256, rules: WaitRules) -> Result<Standing, SenderError> {
+        self.wait_while(hash, rules.patience, || rules.resend).await
+    }
+
+    /// The same, where what may be sent again is asked each time that it would be: a stop may be set meanwhile.
+    ///
+    /// # Errors
+    /// As [`Self::wait`].
+    pub async fn wait_while(
+        &self,
+        hash: B256,
+        patience: Duration,
+        may_send: impl Fn() -> bool + Send + Sync,
+    ) -> Result<Standing, SenderError> {
         let mut head = match self.0.client.backing() {
             Backing::Devnet(devnet) => Some(devnet.head()),
             Backing::Endpoints(_) => None,
         };
-        let deadline = Instant::now() + rules.patience;
+        let deadline = Instant::now() + patience;
         let (mut last_sent, mut pause_unclear) = (Instant::now(), self.0.rules.resend_unclear);
         let mut resent = None;
         loop {
@@ -126,7 +148,7 @@ impl Sender {
                         self.0.rules.resend_after
                     }
                 };
-                if rules.resend && waits && now >= last_sent + pause {
+                if waits && now >= last_sent + pause && may_send() {
                     resent = Some(self.resend(hash).await?);
                     last_sent = Instant::now();
                     pause_unclear = pause_unclear.saturating_mul(2);
@@ -176,18 +198,18 @@ impl Sender {
         Ok(None)
     }
 
-    /// Whether the account's nonce is past `nonce`, by a block as deep as a final one has to be.
-    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<bool, SenderError> {
+    /// A block as deep as a final one has to be, in which the account's nonce is past `nonce`; nothing where it is not.
+    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<Option<u64>, SenderError> {
         let provider = self.0.client.provider();
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
-        let above = self.0.rules.confirmations.saturating_sub(1);
-        if latest <= nonce || above == 0 {
-            return Ok(latest > nonce);
+        if latest <= nonce {
+            return Ok(None);
         }
+        let above = self.0.rules.confirmations.saturating_sub(1);
         let head = provider.get_block_number().await.map_err(ProviderError::from)?;
-        let Some(deep) = head.checked_sub(above) else { return Ok(false) };
+        let Some(deep) = head.checked_sub(above) else { return Ok(None) };
         let then = provider.get_transaction_count(account).number(deep).await.map_err(ProviderError::from)?;
-        Ok(then > nonce)
+        Ok((then > nonce).then_some(deep))
     }
 
     async fn write_mined(
@@ -203,9 +225,13 @@ impl Sender {
         let now = self.0.clock.now_millis();
         let event = if succeeded { TxEvent::Mined } else { TxEvent::Failed };
         let work = move |tx: &rusqlite::Transaction<'_>| {
-            for other in family(tx, chain_id, account, nonce)? {
+            let all = family(tx, chain_id, account, nonce)?;
+            for other in &all {
                 let other_hash = other.hash;
                 if other_hash == hash {
+                    if other.state == TxState::Dropped {
+                        is_late(tx, hash)?;
+                    }
                     advance(tx, hash, event, None)?;
                     place(tx, hash, block)?;
                     continue;
@@ -214,10 +240,16 @@ impl Sender {
                     advance(tx, other_hash, TxEvent::Unmined, None)?;
                     place(tx, other_hash, None)?;
                 }
-                if other.state.is_mined() || other.state.may_be_sent() {
+                if !are_kin(&all, other_hash, hash) {
+                    if settled && !other.settled {
+                        let note = "another plan's transaction has used its nonce, which had been given back";
+                        advance(tx, other_hash, TxEvent::NonceTaken, Some(note))?;
+                    }
+                } else if other.state.is_mined() || other.state.may_be_sent() {
                     advance(tx, other_hash, TxEvent::Outbid, None)?;
                 }
             }
+            lane::spent(tx, chain_id, account, nonce, now)?;
             if settled {
                 settle(tx, chain_id, account, nonce, now)?;
             }

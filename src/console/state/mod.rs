@@ -27,6 +27,7 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{self, Action, Context, Key, Keymap};
 use crate::console::screens::{Known, ScreenId, Screens, Wish};
+use crate::console::widgets::bridge::is_over;
 use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, Sent, Snapshot};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
@@ -48,6 +49,10 @@ const STORY_TICKET: u64 = 2;
 const ALERTS_KEPT: usize = 32;
 /// An alert stands in the header so long.
 const ALERT_MILLIS: u64 = 60_000;
+/// How far a session's words are from the machine's clock when it has a time of its own.
+const OWN_TIME_MILLIS: u64 = 3_600_000;
+/// So long such a time runs on by itself: then it stands until more is heard.
+const OWN_TIME_RUNS_MILLIS: u64 = 1_500;
 /// Rows of header and tabs, and of prompt and hints, at the usual sizes.
 const HEADER_ROWS: u16 = 2;
 const FOOTER_ROWS: u16 = 2;
@@ -167,7 +172,7 @@ pub struct Alert {
 pub struct State {
     /// The terminal's size.
     pub size: Size,
-    /// Milliseconds since the Unix epoch, as last told.
+    /// Milliseconds since the Unix epoch by the machine's clock, as last told: what guards and pauses are counted by.
     pub now_millis: u64,
     /// Whether things may move by themselves: the clock, ages, the spinner.
     pub motion: bool,
@@ -213,6 +218,9 @@ pub struct State {
     history_asked: bool,
     /// The show that was asked for last.
     asked_show: Option<String>,
+    /// The newest time of a session that does not live by the machine's clock, and when it was heard.
+    own_time: Option<(u64, u64)>,
+    newest_event_at: u64,
 }
 
 impl State {
@@ -244,6 +252,17 @@ impl State {
             focused_at: 0,
             history_asked: false,
             asked_show: None,
+            own_time: None,
+            newest_event_at: 0,
+        }
+    }
+
+    /// Milliseconds since the Unix epoch by the session's time. A show may have a time of its own, and a recording has
+    /// that of its day: what is said to happen, and to end, is told by it.
+    pub fn told_millis(&self) -> u64 {
+        match self.own_time {
+            Some((own, heard)) => own.saturating_add(self.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS)),
+            None => self.now_millis,
         }
     }
 
@@ -260,7 +279,8 @@ impl State {
     /// What screens may read.
     pub fn known(&self) -> Known<'_> {
         Known {
-            now_millis: self.now_millis,
+            now_millis: self.told_millis(),
+            machine_millis: self.now_millis,
             motion: self.motion,
             page: self.shown_page(),
             feed: self.shown_feed(),
@@ -496,7 +516,7 @@ impl State {
     fn leave(&mut self, mode: LeaveMode) -> Vec<Effect> {
         let mode = if self.leaving { LeaveMode::Now } else { mode };
         self.leaving = true;
-        self.layers.retain(|layer| !matches!(layer, Layer::Quit));
+        self.layers.retain(|layer| !matches!(layer, Layer::Quit { .. }));
         vec![self.send(Command::Leave(mode))]
     }
 
@@ -507,14 +527,14 @@ impl State {
             let standing = call.standing();
             // What is signed and not settled is out there, though its call is over.
             if standing.is_open() || standing == feed::Standing::Unclear {
-                lines.push(format!("{}, {}", story::named(call), standing.mark().1));
+                lines.push(format!("{}, {}", story::name(call), standing.mark().1));
             }
         }
         let orders = self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()).count();
         if orders > 0 {
             lines.push(counted(orders, "auction order can still fill", "auction orders can still fill"));
         }
-        let intents = self.feed.intents.iter().filter(|(_, intent)| !intent.status.is_final()).count();
+        let intents = self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)).count();
         if intents > 0 {
             lines.push(counted(intents, "bridge order is under way", "bridge orders are under way"));
         }

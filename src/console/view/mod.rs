@@ -48,7 +48,7 @@ fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
 fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
         Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
-        Layer::Quit => dialogs::quit(pen, state, over),
+        Layer::Quit { .. } => dialogs::quit(pen, state, over),
         Layer::Decision(shown) => decision(state, shown).draw(pen, over),
         Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
         Layer::Story(told) => story::draw(pen, state, told, over),
@@ -72,9 +72,10 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     let call = question.and_then(|question| state.feed.call(question.call_id?));
     DecisionModel {
         decision,
-        name: here.map_or("It", |ready| ready.name.as_str()),
+        name: here.map(|ready| ready.name.as_str()),
         before: call.and_then(|call| call.before.as_ref()),
         now: state.known().moment(),
+        clock: state.now_millis,
     }
 }
 
@@ -102,7 +103,7 @@ fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
         lines.push((money.words().to_owned(), badge(money)));
     }
     match state.layers.last() {
-        Some(Layer::Quit) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
+        Some(Layer::Quit { .. }) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
         Some(Layer::Hold { .. }) => {
             let word = if state.held() { "HELD" } else { "stopping…" };
             lines.push((format!("{word} Enter x Esc"), Role::StateBad));

@@ -17,7 +17,7 @@ use crate::console::state::{Effect, Input, Layer, State};
 use crate::console::widgets::samples;
 use crate::fabric::*;
 use crate::runtime::handle::{
-    BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, Snapshot, SpendNow, StopNow,
+    AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, Snapshot, SpendNow, StopNow,
 };
 use crate::runtime::market::model::Money;
 
@@ -87,7 +87,7 @@ pub(super) fn snapshot() -> Snapshot {
         holdings: Vec::new(),
         equity: Some(usd("25310.42")),
         all_priced: true,
-        allowances: Vec::new(),
+        allowances: AllowancesNow { rows: Vec::new(), silent: Vec::new() },
         grants: Vec::new(),
         running: 0,
     }

@@ -94,6 +94,7 @@ impl BridgeModel {
             IntentStatus::Filling if now.motion => format!("FILLING {}", countdown(seconds)),
             IntentStatus::Filling => "FILLING".to_owned(),
             IntentStatus::Filled => "DELIVERED".to_owned(),
+            IntentStatus::Expired if is_over(intent) => "EXPIRED".to_owned(),
             IntentStatus::Expired => "EXPIRED, take it back".to_owned(),
             IntentStatus::Refunded => "REFUNDED".to_owned(),
         }
@@ -151,6 +152,10 @@ impl BridgeModel {
         let from = intent.fill_deadline;
         match intent.status {
             IntentStatus::Filled | IntentStatus::Refunded => None,
+            IntentStatus::Expired if is_over(intent) => None,
+            IntentStatus::Pending if intent.locked.is_none() => {
+                Some(Row::new("Nobody takes it? Then nothing is locked, and nothing is paid.", Role::TextDim))
+            }
             IntentStatus::Expired => Some(
                 Row::new("Nobody delivered. ", Role::StateCare)
                     .then("x", Role::Key)
@@ -174,6 +179,12 @@ impl BridgeModel {
 /// Whether its time ended without anything on the other chain.
 const fn never_delivered(intent: &IntentUpdate) -> bool {
     matches!(intent.status, IntentStatus::Expired | IntentStatus::Refunded)
+}
+
+/// Whether nothing more comes of it. What ran out before anything was locked took nothing, so there is nothing to take
+/// back either.
+pub fn is_over(intent: &IntentUpdate) -> bool {
+    intent.status.is_final() || intent.status == IntentStatus::Expired && intent.locked.is_none()
 }
 
 fn bidder(name: Option<&crate::base::text::SafeText>, filler: Address) -> String {
@@ -263,13 +274,16 @@ fn track(intent: &IntentUpdate, length: usize, middle: usize) -> Row {
 
 fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
     let over = never_delivered(intent);
+    let shown = intent.bids.iter().take(MOST_BIDS);
+    let names = shown.map(|bid| width(&bidder(bid.name.as_ref(), bid.filler))).max().unwrap_or(0).max(10);
     let row = |bid: &Bid| {
         // Who was chosen and has not delivered is chosen no more.
         let chosen = bid.chosen && !over;
         let who = bidder(bid.name.as_ref(), bid.filler);
+        let after = " ".repeat(names.saturating_sub(width(&who)) + 1);
         let (mark, role) = if chosen { ("▸ ", Role::Chart) } else { ("  ", Role::TextDim) };
         let mut row = Row::new(mark, role)
-            .then(format!("{who:<10} "), Role::Text)
+            .then(format!("{who}{after}"), Role::Text)
             .then(format!("{:>12}", amount(&bid.output_amount)), if chosen { Role::TextStrong } else { Role::Text })
             .then(format!("   ≈{} s", bid.estimated_seconds), Role::TextDim);
         if chosen {
@@ -312,13 +326,8 @@ impl Sheet for BridgeModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        Line {
-            at: self.call.at,
-            mark: status.sign(),
-            kind: "Bridge".to_owned(),
-            groups,
-            right: self.call.line_end(now),
-        }
+        let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
+        Line { at: self.call.at, mark: status.sign(), kind: "Bridge".to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {

@@ -32,6 +32,8 @@ const ANSWER: usize = 32;
 const MOST_LINES: u16 = 1_000;
 /// Columns of an edge that are no words: corners, dashes, blanks.
 const EDGE: usize = 9;
+/// The role of a Golem that may do anything: no word that helps.
+const WHOLE_GOLEM: &str = "golem-instance";
 /// What a line that must be read begins with.
 const TO_READ: &str = "! ";
 /// Columns of a validity bar.
@@ -76,12 +78,14 @@ pub struct Fit {
 pub struct DecisionModel<'a> {
     /// What is picked, read and typed about which question.
     pub decision: &'a Decision,
-    /// Who asks, by name.
-    pub name: &'a str,
+    /// Who asks, by name, where that is known.
+    pub name: Option<&'a str>,
     /// What the offer for the same promised before, where the price has moved away from it.
     pub before: Option<&'a SafeText>,
     /// The moment for which it is drawn.
     pub now: Moment,
+    /// The machine's time, by which keys are guarded, in milliseconds since the Unix epoch.
+    pub clock: u64,
 }
 
 /// The badge's role.
@@ -303,7 +307,7 @@ fn cents(usd: Usd) -> String {
 }
 
 fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
-    let (decision, name) = (model.decision, model.name);
+    let (decision, name) = (model.decision, model.name.unwrap_or("It"));
     let mut rows = vec![Row::new(asked(question, PLACES), Role::TextStrong)];
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
@@ -311,8 +315,9 @@ fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     let reasons: Vec<String> = question.reasons.iter().map(|why| readable(reason(why.as_str()), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
     if let About::Action(action) = &question.about {
-        let mut by: Vec<String> = vec![question.golem_id.to_string()];
-        by.extend(action.asked_by.iter().map(ToString::to_string));
+        let mut by: Vec<String> = vec![model.name.map_or_else(|| question.golem_id.to_string(), str::to_owned)];
+        // That it is a Golem who asks says nothing that its name does not.
+        by.extend(action.asked_by.iter().map(ToString::to_string).filter(|role| role != WHOLE_GOLEM));
         let mut row = Row::new("Asked by       ", Role::TextDim).then(by.join(" › "), Role::Dialog);
         if let Some(opinion) = &action.opinion {
             let (says, role) = if opinion.agrees { ("agrees", Role::StateGood) } else { ("disagrees", Role::StateBad) };
@@ -347,7 +352,7 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
         (About::Action(_), true) => "The calls as they would be signed (d goes back)",
         (About::Action(_), false) => "What changes, where it goes, checks",
         (About::Policy(_), _) => "What changes",
-        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellAfterDeath, _) => {
+        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellHoldings, _) => {
             "What it means"
         }
     }
@@ -419,7 +424,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         }
         rows.push(Row::of(row));
     }
-    let guarded = decision.acts_from().is_none_or(|from| model.now.millis < from);
+    let guarded = decision.acts_from().is_none_or(|from| model.clock < from);
     match (&decision.hint, guarded && decision.picked.is_none()) {
         (Some(hint), _) => rows.push(Row::new(hint.as_str(), Role::StateCare).kept()),
         (None, true) => rows.push(Row::new("keys act in a moment: read it first", Role::TextDim)),

@@ -62,6 +62,26 @@ fn gallery(widget: &str, width: u16) -> String {
 }
 
 #[test]
+fn a_call_that_looks_at_an_order_shows_how_it_stands() {
+    let orders = samples::orders();
+    let (_, looked) = orders.iter().find(|(state, _)| *state == "looked at").unwrap();
+    let shown = text_of(&drawn(&CallCard::Order(Box::new(looked.clone())), 80, 1));
+    assert!(shown.contains("0.5 WETH → 1,700.62 USDC") && shown.contains("OPEN 1:10 left"), "{shown}");
+}
+
+#[test]
+fn of_an_order_without_its_call_no_time_is_told_that_nothing_took() {
+    for (state, model) in samples::orders() {
+        let line = model.line(NOW);
+        assert!(!model.call.tool.is_empty() || line.right.is_empty(), "{state}: {:?}", line.right);
+    }
+    for (state, model) in samples::bridges() {
+        let line = model.line(NOW);
+        assert!(!model.call.tool.is_empty() || line.right.is_empty(), "{state}: {:?}", line.right);
+    }
+}
+
+#[test]
 fn every_state_of_every_card_at_three_widths_and_in_a_corner() {
     for widget in ["quote", "swap", "order", "bridge", "allowance", "plain"] {
         for width in [40, 80, 120] {
@@ -405,7 +425,7 @@ proptest! {
                 4 => {
                     let all = samples::decisions();
                     let (_, decision) = &all[which % all.len()];
-                    DecisionModel { decision, name: "Ada", before: None, now }.draw(&mut pen, area);
+                    DecisionModel { decision, name: Some("Ada"), before: None, now, clock: now.millis }.draw(&mut pen, area);
                 }
                 0 => chart::draw(&samples::chart(), &mut pen, area, now),
                 1 => chart::draw(&samples::empty_chart(), &mut pen, area, now),
@@ -547,7 +567,7 @@ fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
     let (_, decision) = samples::decisions().into_iter().find(|(name, _)| *name == state).unwrap();
     let before = SafeText::clean("Swap 0.6 WETH for >= 264.8 UNI", 60);
     let before = (state == "changed").then_some(&before);
-    let model = DecisionModel { decision: &decision, name: "Ada", before, now: NOW };
+    let model = DecisionModel { decision: &decision, name: Some("Ada"), before, now: NOW, clock: NOW.millis };
     let height = height.unwrap_or_else(|| model.height(width));
     text_of(&drawn_with(&theme("dark"), (width, height), |pen, area| model.draw(pen, area)))
 }

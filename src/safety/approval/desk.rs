@@ -1,29 +1,30 @@
-//! Where questions lie until somebody answers, first come first served.
+//! Where questions lie until somebody answers, first come first served. Whoever asked holds a `ticket`.
+
+mod ticket;
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::B256;
 use rusqlite::Transaction;
-use serde_json::{Value, json};
 use tokio::sync::{oneshot, watch};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Scope, never_granted};
-use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Decision, Reason, Said, Yes};
+use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Said, Yes};
 use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
-use crate::base::units::{TokenAmount, Usd};
-use crate::chain::token::Token;
-use crate::fabric::{ApprovalOutcome, ApprovalRequested, ApprovalResolved, EventKind, Fabric};
-use crate::safety::audit::{AuditError, Note, Trail};
+use crate::fabric::{ApprovalRequested, EventKind, Fabric};
+use crate::safety::audit::Trail;
 use crate::safety::pipeline::Preview;
-use crate::safety::proposal::Flow;
 use crate::store::StoreError;
+
+pub use ticket::Ticket;
+use ticket::in_words;
 
 /// Characters kept of a reason.
 const MAX_REASON: usize = 400;
@@ -235,7 +236,8 @@ impl ApprovalDesk {
             ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
         };
         let asked_at = self.inner.clock.now_millis();
-        let ends_at = asked_at.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let ends_at = asked_at.saturating_add(millis);
         let (sender, answered) = oneshot::channel();
         let number = {
             let mut state = self.state();
@@ -262,7 +264,10 @@ impl ApprovalDesk {
             answered,
             ends: Instant::now() + wait,
             ends_at,
+            ends_steady: self.inner.clock.steady_millis().saturating_add(millis),
+            wait,
             passes_by_itself,
+            begins_anew: false,
             over: false,
             told: false,
             similar: None,
@@ -363,323 +368,4 @@ impl State {
             self.grants.push(grant);
         }
     }
-}
-
-/// Waits until the clock shows `moment`, in milliseconds since the Unix epoch.
-async fn reaches(clock: &dyn Clock, moment: u64) {
-    while let Some(left) = moment.checked_sub(clock.now_millis()).filter(|left| *left > 0) {
-        clock.pause(Duration::from_millis(left)).await;
-    }
-}
-
-/// One open question, for whoever asked it. Dropped, the question is withdrawn.
-#[must_use = "a ticket that is dropped withdraws its question"]
-pub struct Ticket {
-    desk: ApprovalDesk,
-    number: u64,
-    preview: Arc<Preview>,
-    answered: oneshot::Receiver<Answered>,
-    ends: Instant,
-    /// The same by the clock, in milliseconds since the Unix epoch.
-    ends_at: u64,
-    passes_by_itself: bool,
-    over: bool,
-    /// Whether the question is on the trail.
-    told: bool,
-    /// For how long and up to how much the yes stands, where it does, and the number of what stands.
-    similar: Option<(u64, Usd, Option<u64>)>,
-    /// The permits under which the same was asked before.
-    earlier: Vec<PermitId>,
-    /// What was said while it was being simulated again.
-    heard: Option<Answered>,
-}
-
-impl Ticket {
-    /// Waits for what happens next. After [`Decision::PermitExpired`] the question is still open:
-    /// [`Self::replace`] it and wait again. Any other decision ends it.
-    pub async fn decision(&mut self) -> Decision {
-        if !self.told {
-            self.told = true;
-            if let Err(error) = self.record(self.question()).await {
-                let decision = unrecorded(&error);
-                self.finish(ApprovalOutcome::Withdrawn, decision.reason().cloned());
-                return decision;
-            }
-        }
-        let expires = self.preview.permit.expires;
-        let expires_at = self.preview.permit.expires_at;
-        if let Some(heard) = self.heard.take() {
-            let decision = self.taken(Some(heard));
-            return self.conclude(decision).await;
-        }
-        let decision = tokio::select! {
-            biased;
-            answered = &mut self.answered => self.taken(answered.ok()),
-            () = reaches(&*self.desk.inner.clock, self.ends_at.min(expires_at)) => {
-                match self.ends_at <= expires_at {
-                    true => self.timed_out(),
-                    false => return Decision::PermitExpired,
-                }
-            }
-            () = sleep_until(self.ends) => self.timed_out(),
-            () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
-        };
-        self.conclude(decision).await
-    }
-
-    /// What was said against it since its permit ran out, for whoever cannot ask it anew. That ends the question.
-    pub async fn refused_meanwhile(&mut self) -> Option<Decision> {
-        let said = self.hear().filter(|said| !said.says_yes())?;
-        let decision = self.taken(Some(said));
-        Some(self.conclude(decision).await)
-    }
-
-    /// Puts a decision on record and ends the question with it.
-    async fn conclude(&mut self, decision: Decision) -> Decision {
-        let Some(outcome) = self.outcome(&decision) else { return decision };
-        // On disk before anybody acts on it.
-        let recorded = self.record(self.answer(outcome, &decision)).await;
-        let (outcome, decision) = match recorded {
-            Ok(()) => (outcome, decision),
-            Err(error) => (ApprovalOutcome::Withdrawn, unrecorded(&error)),
-        };
-        if let (Decision::Approved(_), Some((_, _, Some(number)))) = (&decision, self.similar) {
-            self.desk.state().settle_grant(number, true);
-        }
-        self.finish(outcome, decision.reason().cloned());
-        decision
-    }
-
-    /// What has been said, if anything has; from then on nobody can say anything to this permit.
-    fn hear(&mut self) -> Option<Answered> {
-        if let Some(heard) = self.heard.take() {
-            return Some(heard);
-        }
-        let mut state = self.desk.state();
-        if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
-            open.answer = None;
-        }
-        // Whatever was said was said under this lock.
-        self.answered.try_recv().ok()
-    }
-
-    /// How the question ended; `None` where it goes on.
-    fn outcome(&self, decision: &Decision) -> Option<ApprovalOutcome> {
-        Some(match decision {
-            Decision::Approved(_) if self.similar.is_some() => ApprovalOutcome::ApprovedSimilar,
-            Decision::Approved(_) => ApprovalOutcome::Approved,
-            Decision::Edit { .. } => ApprovalOutcome::Edited,
-            Decision::Refused { .. } => ApprovalOutcome::Refused,
-            Decision::RefusedAndHalted { .. } => ApprovalOutcome::RefusedAndHalted,
-            Decision::Lapsed => ApprovalOutcome::Lapsed,
-            Decision::Withdrawn { .. } => ApprovalOutcome::Withdrawn,
-            Decision::PermitExpired => return None,
-        })
-    }
-
-    async fn record(&self, note: Note) -> Result<(), AuditError> {
-        match &self.desk.inner.trail {
-            Some(trail) => trail.record(note).await,
-            None => Ok(()),
-        }
-    }
-
-    fn note(&self, kind: &'static str, body: Value) -> Note {
-        let proposal = self.preview.framed.proposal();
-        Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
-    }
-
-    fn question(&self) -> Note {
-        let body = json!({
-            "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
-            "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
-        });
-        self.note("approval:requested", body)
-    }
-
-    fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> Note {
-        let (amount, said) = match decision {
-            Decision::Edit { amount } => (Some(amount), None),
-            Decision::Approved(yes) => (None, Some(yes.said().as_str())),
-            Decision::Refused { .. }
-            | Decision::RefusedAndHalted { .. }
-            | Decision::Lapsed
-            | Decision::Withdrawn { .. }
-            | Decision::PermitExpired => (None, None),
-        };
-        let body = json!({
-            "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
-            "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
-            "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
-        });
-        self.note("approval:resolved", body)
-    }
-
-    fn taken(&mut self, answered: Option<Answered>) -> Decision {
-        match answered {
-            Some(Answered::Answer(Answer::Similar { millis, total }, number)) => {
-                self.similar = Some((millis, total, number));
-                Decision::Approved(self.yes(Said::Operator))
-            }
-            Some(Answered::Answer(Answer::Once, _)) => Decision::Approved(self.yes(Said::Operator)),
-            Some(Answered::Answer(Answer::Edit { amount }, _)) => Decision::Edit { amount },
-            Some(Answered::Answer(Answer::Refuse { reason }, _)) => Decision::Refused { reason },
-            Some(Answered::Answer(Answer::RefuseAndHalt { reason }, _)) => Decision::RefusedAndHalted { reason },
-            Some(Answered::Withdrawn(reason)) => Decision::Withdrawn { reason },
-            None => Decision::Withdrawn { reason: SafeText::clean("the question was taken back", MAX_REASON) },
-        }
-    }
-
-    fn yes(&self, said: Said) -> Yes {
-        Yes { permit_id: self.preview.permit.permit_id, said, grant: None, earlier: self.earlier.clone() }
-    }
-
-    fn timed_out(&mut self) -> Decision {
-        let passes = self.passes_by_itself;
-        let permit = &self.preview.permit;
-        if passes && permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
-            return Decision::PermitExpired;
-        }
-        // Said in the same moment: it was said before the time was over.
-        if let Some(said) = self.hear() {
-            return self.taken(Some(said));
-        }
-        if passes { Decision::Approved(self.yes(Said::Waited)) } else { Decision::Lapsed }
-    }
-
-    /// Asks the same anew under a new permit, with what has changed. How long is waited stays. A no that was said since
-    /// the old permit ran out is what [`Self::decision`] answers next; then nothing is asked anew.
-    pub fn replace(&mut self, preview: Arc<Preview>) {
-        match self.hear() {
-            Some(said) if !said.says_yes() => {
-                self.heard = Some(said);
-                return;
-            }
-            // A yes was to the old permit, and to figures that are no longer these.
-            Some(said) => self.forget(&said),
-            None => {}
-        }
-        let changed = differences(&self.preview, &preview);
-        let reasons = in_words(&preview.needs);
-        // A question that was a delay and now needs a yes no longer passes by itself.
-        if !reasons.is_empty() {
-            self.passes_by_itself = false;
-        }
-        let (sender, answered) = oneshot::channel();
-        self.answered = answered;
-        self.earlier.push(self.preview.permit.permit_id);
-        self.preview = Arc::clone(&preview);
-        let mut ends_at = 0;
-        {
-            let mut state = self.desk.state();
-            if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
-                open.preview = Arc::clone(&preview);
-                open.earlier.clone_from(&self.earlier);
-                open.reasons = reasons.clone();
-                open.changed = changed;
-                open.passes_by_itself = self.passes_by_itself;
-                open.answer = Some(sender);
-                ends_at = open.ends_at;
-            }
-        }
-        self.desk.announce(&preview, reasons, ends_at);
-    }
-
-    /// Forgets the standing approval of a yes that comes to nothing.
-    fn forget(&self, said: &Answered) {
-        if let Answered::Answer(_, Some(number)) = said {
-            self.desk.state().settle_grant(*number, false);
-        }
-    }
-
-    fn finish(&mut self, outcome: ApprovalOutcome, reason: Option<SafeText>) {
-        self.over = true;
-        if let Some((_, _, Some(number))) = self.similar {
-            // Where its yes is on record it stands by now.
-            self.desk.state().settle_grant(number, false);
-        }
-        self.desk.remove(self.number);
-        let proposal = self.preview.framed.proposal();
-        let resolved = ApprovalResolved { permit_id: self.preview.permit.permit_id, outcome, reason };
-        let kind = EventKind::ApprovalResolved(resolved);
-        self.desk.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);
-    }
-}
-
-impl Drop for Ticket {
-    fn drop(&mut self) {
-        if self.over {
-            return;
-        }
-        if let Some(said) = self.hear() {
-            self.forget(&said);
-        }
-        self.finish(ApprovalOutcome::Withdrawn, None);
-        if let (true, Some(trail)) = (self.told, &self.desk.inner.trail) {
-            let reason = SafeText::clean("whoever asked went away", MAX_REASON);
-            trail.record_soon(self.answer(ApprovalOutcome::Withdrawn, &Decision::Withdrawn { reason }));
-        }
-    }
-}
-
-/// An answer that left no record is none.
-fn unrecorded(error: &AuditError) -> Decision {
-    let reason = format!("it could not be put on the audit trail: {error}");
-    Decision::Withdrawn { reason: SafeText::clean(&reason, MAX_REASON) }
-}
-
-fn in_words(needs: &ApprovalNeed) -> Vec<SafeText> {
-    needs.reasons().iter().map(Reason::words).collect()
-}
-
-fn listed(addresses: &[Address]) -> String {
-    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-}
-
-/// An amount in whole tokens, exact.
-fn whole(token: &Token, raw: U256) -> String {
-    TokenAmount::new(raw, token.decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
-}
-
-/// What an operator must see again before a yes counts: every figure that is not what it was.
-fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
-    let mut changed = Vec::new();
-    let mut note = |what: &str, before: String, after: String| {
-        if before != after {
-            changed.push(SafeText::clean(&format!("{what}: {before} → {after}"), MAX_REASON));
-        }
-    };
-    note("counted as spent", format!("${}", old.values.spent), format!("${}", new.values.spent));
-    note("certain to come in", format!("${}", old.values.received), format!("${}", new.values.received));
-    let (before, after) = (&old.permit.bounds, &new.permit.bounds);
-    for (one, other) in before.outflows.iter().zip(&after.outflows) {
-        let told = |flow: &Flow| whole(&flow.token, flow.amount);
-        note(&format!("most {} out", one.token.symbol), told(one), told(other));
-    }
-    for (one, other) in before.inflows.iter().zip(&after.inflows) {
-        let told = |raw| whole(&one.token, raw);
-        note(&format!("least {} in", one.token.symbol), told(one.at_least), told(other.at_least));
-        note(&format!("expected {} in", one.token.symbol), told(one.expected), told(other.expected));
-    }
-    let coin = |wei| TokenAmount::ether(wei).to_string();
-    note("most gas, in coin", coin(before.worst_gas), coin(after.worst_gas));
-    let targets =
-        |preview: &Preview| preview.framed.legs().iter().map(|leg| leg.to.to_string()).collect::<Vec<_>>().join(", ");
-    note("calls", targets(old), targets(new));
-    for (one, other) in before.allowances.iter().zip(&after.allowances) {
-        let may_take = format!("{} may take of {}", one.spender, one.token.symbol);
-        note(&may_take, whole(&one.token, one.at_most), whole(&other.token, other.at_most));
-    }
-    note("receivers", listed(&old.framed.proposal().recipients), listed(&new.framed.proposal().recipients));
-    let order = |preview: &Preview| preview.framed.proposal().order.clone();
-    if let (Some(one), Some(other)) = (order(old), order(new)) {
-        for ((name, before), (_, after)) in one.message.fields().into_iter().zip(other.message.fields()) {
-            note(name, before, after);
-        }
-        if let (Some(one), Some(other)) = (one.arrival, other.arrival) {
-            let expected = format!("expected {} on chain {}", other.token.symbol, other.chain_id);
-            note(&expected, one.expected.to_string(), other.expected.to_string());
-        }
-    }
-    changed
 }

@@ -66,6 +66,8 @@ impl Pipeline {
         let mut next = next;
         let mut placed = None;
         let mut current = first.clone();
+        // The stop that each leg was signed under: what has been signed is not sent again under another.
+        let mut under = first.facts.stop;
         let mut ended = Ended::Done;
         for leg in 0..framed.legs().len() {
             let taken = match next.take() {
@@ -97,6 +99,7 @@ impl Pipeline {
                     break;
                 }
             };
+            under = current.facts.stop;
             let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
             remarks.extend(outbids);
             let state = report.state;
@@ -181,7 +184,7 @@ impl Pipeline {
         if let Some(truth) = &truth
             && anything_happened
         {
-            self.say_truth(&framed, truth).await;
+            self.say_truth(&framed, truth, &legs).await;
         }
         if let Ended::Done = ended {
             self.note_recipients(&framed).await;
@@ -191,7 +194,7 @@ impl Pipeline {
         if let Ended::Unclear = ended
             && !(framed.order().is_some() && all_sent)
         {
-            self.follow(sender, permit_id, held, &legs, at_work);
+            self.follow(sender, (permit_id, held), &legs, under, at_work);
         }
         let state = match ended {
             Ended::Done => State::Done,

@@ -15,21 +15,25 @@ use super::{AtWork, Pipeline, Prepared};
 use crate::abi::erc20::Erc20;
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
+use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
-use crate::chain::sender::{Sender, Standing, TxState as Stage, WaitRules};
+use crate::chain::sender::{Sender, Standing, TxState as Stage};
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
 use crate::safety::permit::note_received;
-use crate::safety::proposal::Purpose;
+use crate::safety::proposal::{Proposal, Purpose};
 use crate::safety::rulebook::End;
 use crate::safety::simulate::Move;
 use crate::safety::value::Valued;
 
 /// How often what is not settled is looked at in the background.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// Where the word on what became of transactions comes from.
+const GROUND_TRUTH: &str = "transaction_receipt + balance_diff";
 
 /// What the chain says became of the account's money.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -148,8 +152,7 @@ impl Pipeline {
         let report = loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
-            let rules = WaitRules { patience, resend: self.inner.rules.stop().is_none() };
-            let standing = sender.wait(hash, rules).await;
+            let standing = sender.wait_while(hash, patience, || self.may_send_again(assessment.facts.stop)).await;
             let report = LegReport { hash, ..report.clone() };
             let over = Instant::now() >= deadline;
             match standing {
@@ -201,40 +204,50 @@ impl Pipeline {
     }
 
     /// Says, and records, what was expected and what is.
-    pub(super) async fn say_truth(&self, framed: &Framed, truth: &Truth) {
-        let actual = match truth.mismatches.as_slice() {
-            [] => "as declared".to_owned(),
-            found => found.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; "),
+    pub(super) async fn say_truth(&self, framed: &Framed, truth: &Truth, legs: &[LegReport]) {
+        let verified = ToolVerified {
+            expected_outcome: framed.proposal().expected_outcome.clone(),
+            actual_outcome: SafeText::clean(&actual_outcome(framed.proposal(), truth, legs), 600),
+            ground_truth_source: GROUND_TRUTH.into(),
+            matched: truth.matched(),
         };
         let moved = truth.moves.iter().map(describe).collect::<Vec<_>>().join(", ");
         let body = serde_json::json!({
-            "matched": truth.matched(), "mismatches": truth.mismatches, "moves": moved,
-            "gas_cost_wei": truth.gas_cost.to_string(),
+            "matched": verified.matched, "mismatches": truth.mismatches, "moves": moved,
+            "gas_cost_wei": truth.gas_cost.to_string(), "expected_outcome": verified.expected_outcome,
+            "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });
         if let Err(error) = self.inner.trail.record(self.note(framed, "action:verified", body)).await {
             tracing::warn!(%error, "what the chain says is not on the audit trail");
         }
-        self.say(
-            framed,
-            EventKind::ToolVerified(ToolVerified {
-                expected_outcome: framed.proposal().expected_outcome.clone(),
-                actual_outcome: SafeText::clean(&format!("{actual}: {moved}"), 600),
-                ground_truth_source: "receipt and balances".into(),
-                matched: truth.matched(),
-            }),
-        );
+        self.say(framed, EventKind::ToolVerified(verified));
     }
 
-    /// Follows what is not settled in the background, and settles what was held once it is.
-    pub(super) fn follow(&self, sender: Sender, permit_id: PermitId, held: Held, legs: &[LegReport], at_work: AtWork) {
+    /// Whether what was signed while `signed_under` was in force may be sent again now: not under a stop that has come
+    /// since. What is signed under a stop only takes back, which must arrive.
+    fn may_send_again(&self, signed_under: Option<StopLevel>) -> bool {
+        let stop = self.inner.rules.stop();
+        stop.is_none() || stop == signed_under
+    }
+
+    /// Follows what is not settled in the background, and settles what was held once it is. It was signed while
+    /// `signed_under` was in force.
+    pub(super) fn follow(
+        &self,
+        sender: Sender,
+        (permit_id, held): (PermitId, Held),
+        legs: &[LegReport],
+        signed_under: Option<StopLevel>,
+        at_work: AtWork,
+    ) {
         let Some((last, before)) = legs.split_last() else { return };
         let (hash, before) = (last.hash, Before::of(before));
         let pipeline = self.clone();
         tokio::spawn(async move {
             let (_at_work, _attendance) = (at_work, pipeline.inner.clock.attend());
             loop {
-                let rules = WaitRules { patience: LOOK_AGAIN, resend: pipeline.inner.rules.stop().is_none() };
-                match sender.wait(hash, rules).await {
+                let may_send = || pipeline.may_send_again(signed_under);
+                match sender.wait_while(hash, LOOK_AGAIN, may_send).await {
                     Ok(standing) if standing.settled => {
                         // What cannot be written now is settled by the next start.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
@@ -358,6 +371,24 @@ fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> 
     found
 }
 
+/// What came of a plan, in a sentence: what the account received, by which transaction, and what was not as declared.
+fn actual_outcome(proposal: &Proposal, truth: &Truth, legs: &[LegReport]) -> String {
+    let received = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account).map(|inflow| {
+        let moved = truth.moves.iter().find(|moved| moved.token == inflow.token.id);
+        let came = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+        let amount =
+            TokenAmount::new(came, inflow.token.decimals).map_or_else(|_| came.to_string(), |came| came.to_string());
+        format!("{amount} {}", inflow.token.symbol)
+    });
+    let received = received.collect::<Vec<_>>().join(" and ");
+    let done = if received.is_empty() { "Done".to_owned() } else { format!("Received {received}") };
+    let main = legs.iter().rfind(|leg| leg.purpose == Purpose::Main).or(legs.last());
+    let hash = main.map_or_else(String::new, |leg| format!(", tx {}", leg.hash));
+    let otherwise = truth.mismatches.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; ");
+    let otherwise = if otherwise.is_empty() { otherwise } else { format!("; not as declared: {otherwise}") };
+    format!("{done}{hash}{otherwise}")
+}
+
 fn describe(moved: &Move) -> String {
     let name = match moved.token {
         TokenId::Native => "coin".to_owned(),
@@ -377,4 +408,33 @@ pub(super) async fn cost_of(ground: &Ground, legs: &[LegReport]) -> Result<U256,
         cost = cost.saturating_add(paid);
     }
     Ok(cost)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::safety::pipeline::recover::tests::standing;
+    use crate::safety::rulebook::Reservation;
+
+    #[test]
+    fn what_is_followed_counts_by_where_its_last_transaction_stands_and_what_was_done_before_it() {
+        let held = Held { reservation: Reservation(1), spent: "9".parse().unwrap(), gas: "1".parse().unwrap() };
+        let (all, gas) = (End::Done { spent: held.spent }, End::Reverted { gas: held.gas });
+        let (included, reverted, dropped) = (Stage::Included, Stage::Reverted, Stage::Dropped);
+        for (state, mined, before, expected) in [
+            (included, Some(true), Before::Nothing, all),
+            (included, Some(true), Before::Prepared, all),
+            (included, Some(true), Before::Main, all),
+            (reverted, Some(false), Before::Nothing, gas),
+            (reverted, Some(false), Before::Prepared, gas),
+            (reverted, Some(false), Before::Main, all),
+            (dropped, None, Before::Nothing, End::NotSent),
+            (dropped, None, Before::Prepared, gas),
+            (dropped, None, Before::Main, all),
+            (Stage::Sent, None, Before::Main, End::Unclear),
+        ] {
+            let standing = standing(state, mined, true);
+            assert_eq!(end_of(&standing, held, before), expected, "{state} {mined:?} after {before:?}");
+        }
+    }
 }

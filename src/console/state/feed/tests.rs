@@ -3,9 +3,13 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::base::id::GolemId;
 use crate::base::model::CardKind;
 use crate::console::widgets::samples;
-use crate::fabric::{Card, DecayUnit, IntentStatus, OrderFill, OrderStatus, Redacted, TxPlace};
+use crate::fabric::{
+    Card, DecayUnit, IntentStatus, OrderFill, OrderStatus, Redacted, ToolEnd, ToolStart, ToolVerified, TxPlace,
+    TxState, TxUpdate,
+};
 
 /// Events of one call: start, a step, three words on its transaction, verified, end.
 const EACH: u64 = 7;

@@ -47,7 +47,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize, now
             rows.push(Row::new(format!("{failures} failures in a row opened it."), Role::Dialog));
             rows.push(Row::new("Closed, new trades may begin at once.", Role::StateCare));
         }
-        About::SellAfterDeath => {
+        About::SellHoldings => {
             rows.push(Row::new("A yes sells all tokens for USDC, as far as your policy lets it.", Role::StateCare));
             rows.push(Row::new("A no leaves everything where it is: in your wallet.", Role::Dialog));
         }

@@ -1,0 +1,69 @@
+//! The engine around a test's world: tools over its chain, under rules of a policy, acting by its account.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::id::GolemId;
+use bardo::base::model::Phase;
+use bardo::chain::price::PriceChain;
+use bardo::engine::{self, Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, WorldChain};
+use bardo::fabric::Fabric;
+use bardo::safety::operator::OperatorRules;
+use bardo::safety::pipeline::Pipeline;
+use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::stop::StopFile;
+use bardo::store::{Store, StoreConfig};
+use tokio::sync::watch;
+
+use crate::world::World;
+
+/// The demo's rules with these lines over them, on a ledger, with the stop file in `folder`.
+pub fn ruled(world: &World, folder: &Path, store: &Store, lines: &str) -> Arc<OperatorRules> {
+    let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("policy.toml")).unwrap();
+    let networks = [world.client.network().clone()];
+    let stop = StopFile::in_folder(folder);
+    Arc::new(OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks))
+}
+
+/// The world's chain as tools see it, and whose account they speak of.
+pub fn seen(world: &World) -> engine::World {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
+    let chains = vec![WorldChain::new(world.client.clone(), prices)];
+    engine::World::new(clock, Some(world.account()), chains, vec![])
+}
+
+/// The world's account acting through this pipeline, and what says how its Golem is.
+pub fn acting(world: &World, pipeline: Pipeline, approve: ApprovalMode) -> (Acting, watch::Sender<Phase>) {
+    let (phase, own) = watch::channel(Phase::Thriving);
+    let paper = bardo::engine::Paper::default();
+    (Acting { pipeline, account: world.wallet.clone(), phase: own, approve, paper }, phase)
+}
+
+/// Where answers are kept under their keys, in a folder of its own.
+pub fn keys() -> (Store, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreConfig::at(folder.path().join("keys.db")), &[engine::MIGRATIONS]).unwrap();
+    (store, folder)
+}
+
+/// An executor of these tools that says what happens on `fabric`.
+pub fn executor(
+    catalog: Catalog,
+    world: engine::World,
+    fabric: Fabric,
+    store: Option<Store>,
+    acting: Option<Acting>,
+) -> Executor {
+    Executor::new(ExecutorConfig {
+        catalog,
+        world: Arc::new(world),
+        fabric,
+        golem_id: GolemId::operator(),
+        calls_per_minute: 1_000,
+        hooks: vec![],
+        store,
+        acting,
+    })
+}

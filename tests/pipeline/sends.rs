@@ -1,0 +1,420 @@
+//! What goes wrong between a signature and a block: every way in which a send can fail, at the first send of each
+//! transaction of a swap; what no block takes; and a stop that comes while something waits. In the end each wish was paid
+//! for once, no nonce was left out, and the ledger says what the chain says.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use alloy::consensus::TxEip1559;
+use alloy::primitives::{B256, U256};
+use alloy::providers::Provider as _;
+use bardo::base::error::ErrorCode;
+use bardo::base::model::StopLevel;
+use bardo::chain::devnet::server;
+use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::sender::{self, SenderRules, TxState};
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::{Committed, Found, Pipeline, Recovered, Refusal, State, Step};
+use bardo::safety::proposal::Proposal;
+use bardo::safety::rulebook::End;
+use bardo::sandbox::Sandbox;
+
+use crate::endpoints::connect;
+use crate::proxy::{Fate, Proxy, wrongs};
+use crate::world::{ASKED, Book, Hook, Wallet, World, sandbox};
+
+const SEND: &str = "eth_sendRawTransaction";
+const RECEIPT: &str = "eth_getTransactionReceipt";
+const HUNDRED: u64 = 100_000_000;
+/// Long enough that only a fault lets it run out.
+const PATIENT: Duration = Duration::from_secs(60);
+/// So many looks at the chain that bytes which may be sent again have been, many times over.
+const LOOKS: usize = 40;
+
+/// A devnet of this file's own: so many transactions take its time far ahead.
+static MANY: LazyLock<Sandbox> = LazyLock::new(|| sandbox(7));
+
+/// A world whose pipeline speaks to the chain through a proxy.
+struct Behind {
+    world: World,
+    pipeline: Pipeline,
+    proxy: Proxy,
+    _served: server::Server,
+}
+
+impl Behind {
+    /// `fate` decides by the world, the method, and how often that was asked before.
+    async fn new<F>(account: usize, patience: Duration, fate: impl FnOnce(&World) -> F) -> Self
+    where
+        F: Fn(&str, usize) -> Fate + Send + Sync + 'static,
+    {
+        let sending = SenderRules {
+            poll: Duration::from_millis(20),
+            resend_after: Duration::from_millis(100),
+            resend_unclear: Duration::from_millis(25),
+            outbid_after: PATIENT,
+            ..SenderRules::for_network(NetworkKind::Devnet, 1_000)
+        };
+        let world = World::in_step(&MANY, account, sending).await;
+        let served = server::serve(MANY.chains()[0].devnet.clone(), 0).await.unwrap();
+        let proxy = Proxy::start(served.url(), fate(&world)).await;
+        let client = connect(world.client.network(), std::slice::from_ref(&proxy.url)).await;
+        let pipeline = world.through(&client, patience);
+        Self { world, pipeline, proxy, _served: served }
+    }
+
+    async fn commit(&self, proposal: Proposal) -> Result<Committed, Refusal> {
+        let permit = self.pipeline.preview(proposal, self.world.wallet.clone(), ASKED).await?.permit.permit_id;
+        self.pipeline.commit(permit, Consent::None).await
+    }
+
+    async fn swapped(&self) -> Result<Committed, Refusal> {
+        self.commit(self.world.swap(HUNDRED).await).await
+    }
+
+    /// Waits until the chain has been looked at so many times more.
+    async fn looked(&self, times: usize) {
+        self.asked(RECEIPT, self.proxy.count(RECEIPT) + times).await;
+    }
+
+    /// Waits until something was sent so many times.
+    async fn sent(&self, times: usize) {
+        self.asked(SEND, times).await;
+    }
+
+    async fn asked(&self, method: &str, times: usize) {
+        for _ in 0..6_000 {
+            if self.proxy.count(method) >= times {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("{method} was asked {} times, and not {times}", self.proxy.count(method));
+    }
+
+    /// What is recovered, once the system has let go of what an ended program held.
+    async fn recovered(&self) -> Vec<Recovered> {
+        for _ in 0..6_000 {
+            let found = self.pipeline.recover().await.unwrap();
+            if !found.is_empty() {
+                return found;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        panic!("nothing is left to recover");
+    }
+
+    /// How many transactions the ledger keeps.
+    fn kept(&self) -> usize {
+        let rows = self.world.store.read(|connection| {
+            let count = connection.query_row("SELECT count(*) FROM sender_transaction", [], |row| row.get::<_, i64>(0));
+            Ok::<_, bardo::store::StoreError>(count?)
+        });
+        usize::try_from(rows.unwrap()).unwrap()
+    }
+
+    /// Everything from `first` on is over: each nonce was used once, by what the chain has just so, and nothing is held.
+    async fn drained(&self, first: u64, what: &str) {
+        let world = &self.world;
+        let records = world.store.read(|connection| -> Result<Vec<sender::Record>, sender::RecordError> {
+            let mut statement = connection.prepare("SELECT hash FROM sender_transaction")?;
+            let hashes: Vec<Vec<u8>> = statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
+            hashes.iter().map(|hash| Ok(sender::load(connection, B256::from_slice(hash))?.unwrap())).collect()
+        });
+        let mut used = BTreeMap::new();
+        for record in records.unwrap() {
+            assert!(record.settled_at.is_some(), "{what}: {record:?} has no end");
+            match record.state {
+                TxState::Included | TxState::Reverted => {
+                    let receipt = world.client.provider().get_transaction_receipt(record.hash()).await.unwrap();
+                    assert_eq!(receipt.map(|one| one.status()), Some(record.state == TxState::Included), "{what}");
+                    let before = used.insert(record.signed.nonce(), record.hash());
+                    assert_eq!(before, None, "{what}: two of one nonce");
+                }
+                TxState::Dropped | TxState::Replaced => {
+                    let found = world.client.provider().get_transaction_receipt(record.hash()).await.unwrap();
+                    assert!(found.is_none(), "{what}: a block has {record:?}");
+                }
+                TxState::Stored | TxState::Sent | TxState::Unclear => panic!("{what}: {record:?}"),
+            }
+        }
+        let next = world.nonce().await;
+        assert_eq!(used.into_keys().collect::<Vec<_>>(), (first..next).collect::<Vec<_>>(), "{what}: each nonce once");
+        let lane = world.store.read(|connection| sender::lane(connection, 31_337, world.account())).unwrap();
+        assert_eq!((lane.open, lane.free, lane.reserved), (vec![], vec![], vec![]), "{what}");
+        assert!(lane.next.is_none_or(|found| found == next), "{what}: {:?} and {next}", lane.next);
+        let open = world.store.read(|connection| {
+            let question = "SELECT count(*) FROM safety_permit WHERE ended IS NULL";
+            Ok::<_, bardo::store::StoreError>(connection.query_row(question, [], |row| row.get::<_, i64>(0))?)
+        });
+        assert_eq!(open.unwrap(), 0, "{what}: what was held is settled");
+        assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO, "{what}");
+    }
+}
+
+/// Each wrong at the first send of transaction number `leg` of a swap.
+async fn each_wrong_at(leg: usize, account: usize) {
+    for (wrong, gives_up) in wrongs() {
+        let what = format!("{wrong:?} at transaction {leg}");
+        let told = wrong.clone();
+        let behind = Behind::new(account, PATIENT, |world| {
+            let (wallet, done) = (Arc::clone(&world.wallet), AtomicBool::new(false));
+            move |method: &str, _| {
+                // What is sent first after that many signatures is the transaction that was signed last.
+                let now = method == SEND && wallet.signatures.load(Ordering::SeqCst) == leg + 1;
+                if now && !done.swap(true, Ordering::SeqCst) { told.clone() } else { Fate::Pass }
+            }
+        })
+        .await;
+        let world = &behind.world;
+        let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
+        let first = behind.swapped().await;
+        if gives_up {
+            // Nobody had it, and nobody has been paid; what was allowed for it is taken back.
+            match (leg, first) {
+                (0, Err(refusal)) => assert_eq!(refusal.code, ErrorCode::ChainUnreachable, "{what}"),
+                (1, Ok(Committed { state: State::Stopped { code, .. }, remarks, .. })) => {
+                    assert_eq!((code, remarks), (ErrorCode::ChainUnreachable, vec![]), "{what}");
+                }
+                (_, other) => panic!("{what}: {other:?}"),
+            }
+            assert_eq!(world.balance(&world.usdc).await, usdc, "{what}: nothing was sold");
+            behind.drained(nonce, &what).await;
+            let again = behind.swapped().await.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
+            assert_eq!(again.state, State::Done, "{what}: wished anew");
+        } else {
+            let committed = first.unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
+            assert_eq!(
+                (&committed.state, committed.remarks.len()),
+                (&State::Done, 0),
+                "{what}: {:?}",
+                committed.remarks
+            );
+            assert_eq!(behind.kept(), 2, "{what}: nothing was signed anew");
+        }
+        assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED), "{what}: paid once");
+        behind.drained(nonce, &what).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_wrong_at_the_send_of_a_swaps_allowance_ends_in_one_swap() {
+    each_wrong_at(0, 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_wrong_at_the_send_of_the_swap_itself_ends_in_one_swap() {
+    each_wrong_at(1, 5).await;
+}
+
+/// What no endpoint takes: an answer to everything that is sent until it is willing, or until there is a second
+/// signature. The stop comes with the second send, which is the first of the same bytes again, where it is to come.
+#[derive(Clone, Default)]
+struct Unwilling {
+    willing: Arc<AtomicBool>,
+    stops: bool,
+}
+
+impl Unwilling {
+    fn fate(&self, world: &World, wrong: Fate) -> impl Fn(&str, usize) -> Fate + Send + Sync + use<> {
+        let (wallet, book, own) = (Arc::clone(&world.wallet), Arc::clone(&world.book), self.clone());
+        move |method, before| {
+            let outbid = wallet.signatures.load(Ordering::SeqCst) > 1;
+            if method != SEND || outbid || own.willing.load(Ordering::SeqCst) {
+                return Fate::Pass;
+            }
+            if own.stops && before == 1 {
+                *book.stop.lock().unwrap() = Some(StopLevel::Halt);
+            }
+            wrong.clone()
+        }
+    }
+
+    /// The stop is lifted, and the endpoint takes what it is sent.
+    fn relents(&self, world: &World) {
+        self.willing.store(true, Ordering::SeqCst);
+        *world.book.stop.lock().unwrap() = None;
+    }
+}
+
+const DEAR: Fate = Fate::Refuse(-32_000, "transaction underpriced");
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_endpoint_takes_for_its_price_is_outbid_and_paid_once() {
+    let behind = Behind::new(4, PATIENT, |world| Unwilling::default().fate(world, DEAR)).await;
+    let world = &behind.world;
+    let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
+    let committed = behind.swapped().await.unwrap();
+    assert_eq!(committed.state, State::Done, "{committed:?}");
+    assert_eq!((committed.remarks.len(), behind.kept()), (1, 3), "the allowance twice and the swap: {committed:?}");
+    assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED));
+    behind.drained(nonce, "outbid").await;
+}
+
+/// A swap whose allowance is refused for its price, and is not outbid: each signature is met by `on_sign`, which is told
+/// how many there are. Where a stop comes, nothing leaves before it is lifted, after so many signatures as `halted` says.
+/// In the end what was signed first is taken.
+async fn not_outbid(
+    stops: bool,
+    on_sign: impl Fn(&Wallet, &Book, usize) + Send + Sync + 'static,
+    halted: Option<usize>,
+    what: &str,
+) {
+    let endpoint = Unwilling { stops, ..Unwilling::default() };
+    let behind = Arc::new(Behind::new(4, PATIENT, |world| endpoint.fate(world, DEAR)).await);
+    let world = &behind.world;
+    let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
+    let (wallet, book) = (Arc::clone(&world.wallet), Arc::clone(&world.book));
+    let hook = move || on_sign(&wallet, &book, wallet.signatures.load(Ordering::SeqCst));
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(hook).into_inner().unwrap();
+    let commit = tokio::spawn({
+        let behind = Arc::clone(&behind);
+        async move { behind.swapped().await }
+    });
+    behind.sent(2).await;
+    match halted {
+        Some(signed) => {
+            behind.looked(LOOKS).await;
+            assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), signed, "{what}");
+            assert_eq!((behind.kept(), behind.proxy.count(SEND)), (1, 2), "{what}: nothing is kept, nothing is sent");
+            assert_eq!(world.nonce().await, nonce, "{what}");
+        }
+        None => {
+            while world.wallet.signatures.load(Ordering::SeqCst) < 2 {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        }
+    }
+    endpoint.relents(world);
+    let committed = commit.await.unwrap().unwrap();
+    assert_eq!((&committed.state, behind.kept()), (&State::Done, 2), "{what}: {:?}", committed.remarks);
+    assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(HUNDRED), "{what}");
+    behind.drained(nonce, what).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_stop_nothing_is_signed_to_outbid_what_waits() {
+    not_outbid(true, |_, _, _| {}, Some(1), "a stop before it is signed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_signed_to_outbid_is_not_kept_where_a_stop_came_meanwhile() {
+    let halt = |_: &Wallet, book: &Book, signatures: usize| {
+        if signatures == 2 {
+            *book.stop.lock().unwrap() = Some(StopLevel::Halt);
+        }
+    };
+    not_outbid(false, halt, Some(2), "a stop while it is signed").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_outbids_is_held_against_the_frame_like_what_was_signed_first() {
+    let lie = |wallet: &Wallet, _: &Book, signatures: usize| {
+        let falsify: Option<fn(&mut TxEip1559)> = match signatures {
+            // The next one pays somebody a wei beside.
+            1 => Some(|transaction| transaction.value = U256::from(1)),
+            _ => None,
+        };
+        *wallet.falsify.lock().unwrap() = falsify;
+    };
+    not_outbid(false, lie, None, "another value").await;
+}
+
+/// Bytes that were signed and sent before a stop, and that nobody has: they are watched, and sent again once it is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_stop_what_was_sent_before_it_is_not_sent_again() {
+    // While it is waited for, and after that, when it is only followed.
+    for patience in [PATIENT, Duration::ZERO] {
+        let what = format!("waited for {patience:?}");
+        let endpoint = Unwilling { stops: true, ..Unwilling::default() };
+        let behind = Arc::new(Behind::new(5, patience, |world| endpoint.fate(world, Fate::LoseRequest)).await);
+        let world = &behind.world;
+        let (nonce, proposal) = (world.nonce().await, world.approval(HUNDRED));
+        let commit = tokio::spawn({
+            let behind = Arc::clone(&behind);
+            async move { behind.commit(proposal).await }
+        });
+        behind.sent(2).await;
+        behind.looked(LOOKS).await;
+        assert_eq!(behind.proxy.count(SEND), 2, "{what}: not after the stop");
+        endpoint.relents(world);
+        let committed = commit.await.unwrap().unwrap();
+        let known = if patience.is_zero() { State::Unclear } else { State::Done };
+        assert_eq!(committed.state, known, "{what}: {:?}", committed.remarks);
+        // What is followed is settled by itself.
+        while !matches!(world.book.ends.lock().unwrap().last(), Some(End::Done { .. })) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(world.nonce().await, nonce + 1, "{what}");
+        let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
+        let revoked = world.pipeline.commit(permit, Consent::None).await.unwrap();
+        assert_eq!(revoked.state, State::Done, "{what}: {revoked:?}");
+        behind.drained(nonce, &what).await;
+    }
+}
+
+/// What an ended program has sent, and nobody has: the next one watches it under a stop, and sends it afterwards.
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
+    let endpoint = Unwilling::default();
+    let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
+    let world = &behind.world;
+    let (nonce, proposal) = (world.nonce().await, world.approval(HUNDRED));
+    // The program has a runtime of its own, with which everything of it ends.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    runtime.spawn({
+        let behind = Arc::clone(&behind);
+        async move {
+            let client = connect(behind.world.client.network(), std::slice::from_ref(&behind.proxy.url)).await;
+            let program = behind.world.program(&client);
+            let preview = program.preview(proposal, behind.world.wallet.clone(), ASKED).await.unwrap();
+            let _never = program.commit(preview.permit.permit_id, Consent::None).await;
+        }
+    });
+    behind.sent(1).await;
+    assert_eq!(behind.pipeline.recover().await.unwrap(), [], "as long as it lives it is its own");
+    tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENT)).await.unwrap();
+    let (sends, halt) = (behind.proxy.count(SEND), Some(StopLevel::Halt));
+    *world.book.stop.lock().unwrap() = halt;
+    endpoint.willing.store(true, Ordering::SeqCst);
+    for _ in 0..2 {
+        let found: Vec<_> = behind.recovered().await.into_iter().map(|one| (one.found, one.step, one.end)).collect();
+        assert_eq!(found, [(Found::Waiting, Step::Watch, End::Unclear)]);
+    }
+    assert_eq!((behind.proxy.count(SEND), world.nonce().await), (sends, nonce), "nothing is sent");
+    *world.book.stop.lock().unwrap() = None;
+    let [one] = &behind.recovered().await[..] else { panic!() };
+    assert_eq!((one.found, one.step), (Found::Whole, Step::CountAll));
+    assert!(matches!(one.end, End::Done { .. }), "{one:?}");
+    assert_eq!(world.nonce().await, nonce + 1);
+    let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+    behind.drained(nonce, "left").await;
+}
+
+/// What takes back is signed under a stop, and must arrive under it.
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_halt_what_takes_back_is_sent_until_it_arrives() {
+    let behind = Behind::new(5, PATIENT, |world| {
+        let book = Arc::clone(&world.book);
+        let lost = AtomicUsize::new(0);
+        move |method: &str, _| {
+            let stopped = book.stop.lock().unwrap().is_some();
+            let now = method == SEND && stopped && lost.fetch_add(1, Ordering::SeqCst) < 2;
+            if now { Fate::LoseRequest } else { Fate::Pass }
+        }
+    })
+    .await;
+    let world = &behind.world;
+    let nonce = world.nonce().await;
+    let given = behind.commit(world.approval(HUNDRED)).await.unwrap();
+    assert_eq!(given.state, State::Done, "{given:?}");
+    *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    let sends = behind.proxy.count(SEND);
+    let revoked = behind.commit(world.revocation()).await.unwrap();
+    assert_eq!(revoked.state, State::Done, "{revoked:?}");
+    assert_eq!(behind.proxy.count(SEND), sends + 3, "twice for nothing, and once more");
+    behind.drained(nonce, "taken back").await;
+}

@@ -1,0 +1,68 @@
+//! A program is killed with something signed and not yet sent, and the endpoint goes wrong just when the next program
+//! sends it. Whatever it answers, the wish is fulfilled once, under the key under which it was wished.
+
+use bardo::base::failpoint::Failpoint;
+
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
+use crate::proxy::{Fate, Proxy};
+
+const SEND: &str = "eth_sendRawTransaction";
+
+/// One of each class of what can go wrong with a send.
+fn classes() -> [Fate; 9] {
+    [
+        Fate::Refuse(-32_000, "nonce too low"),
+        Fate::Refuse(-32_000, "nonce too high"),
+        Fate::Refuse(-32_000, "transaction underpriced"),
+        Fate::Refuse(-32_000, "already known"),
+        Fate::Refuse(-32_000, "insufficient funds for gas * price + value"),
+        Fate::Refuse(3, "execution reverted"),
+        Fate::Status(504),
+        Fate::LoseAnswer,
+        Fate::LoseRequest,
+    ]
+}
+
+/// After a kill with transaction number `leg` of a swap stored, at the first send by the program that comes after it.
+async fn each_wrong_after_a_kill_at(leg: usize) {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    for (number, wrong) in (1..).zip(classes()) {
+        let (key, what) = (format!("wish-{number}"), format!("{wrong:?} at transaction {leg}"));
+        let weth = devnet.balance("WETH");
+        let place = format!("{}:{leg}", Failpoint::Stored.name());
+        let killed = run(home.swap(devnet.url(), &key).env("BARDO_FAILPOINT", &place));
+        assert!(killed.killed(), "{what}: {killed:?}");
+        let nonce = devnet.nonce();
+        let proxy = Proxy::start(devnet.url().to_owned(), move |method, before| {
+            if method == SEND && before == 0 { wrong.clone() } else { Fate::Pass }
+        })
+        .await;
+        // The same wish until it is answered: what is on its way is not done anew.
+        let mut tries = 0;
+        let done = loop {
+            let ran = run(&mut home.swap(&proxy.url, &key));
+            tries += 1;
+            if matches!(ran.status(), "success" | "partial") {
+                break ran;
+            }
+            assert!(tries < 5, "{what}: {ran:?}");
+        };
+        assert_eq!(done.code, Some(0), "{what}: {done:?}");
+        assert!(proxy.count(SEND) > 0 && devnet.nonce() > nonce, "{what}: what was left was sent");
+        assert_eq!(settled(&home, &devnet), number, "{what}");
+        assert_eq!(weth - devnet.balance("WETH"), AMOUNT, "{what}: sold once");
+        // Nothing was dropped: what may have left keeps its nonce, whatever an endpoint says.
+        let dropped = "SELECT count(*) FROM sender_transaction WHERE state = 'dropped'";
+        assert_eq!(home.count(dropped), 0, "{what}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_that_goes_wrong_after_a_kill_before_the_allowance_left_ends_in_one_swap() {
+    each_wrong_after_a_kill_at(1).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_that_goes_wrong_after_a_kill_before_the_swap_left_ends_in_one_swap() {
+    each_wrong_after_a_kill_at(2).await;
+}

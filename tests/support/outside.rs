@@ -1,0 +1,20 @@
+//! A call that another program with the same key would make. Shared by the test programs through `#[path]`.
+
+use alloy::consensus::TxEip1559;
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall;
+
+/// With fees that any block of a devnet takes.
+pub fn call(nonce: u64, to: Address, call: impl SolCall) -> TxEip1559 {
+    TxEip1559 {
+        chain_id: 31_337,
+        nonce,
+        gas_limit: 1_000_000,
+        max_fee_per_gas: 100_000_000_000,
+        max_priority_fee_per_gas: 1_000_000_000,
+        to: to.into(),
+        value: U256::ZERO,
+        access_list: Default::default(),
+        input: call.abi_encode().into(),
+    }
+}
