@@ -27,6 +27,7 @@ use crate::{
         provider::{ChainClient, ConnectRules},
     },
     runtime,
+    safety::stop::{StopFile, meaning},
     sandbox::{MarketMode, Pace, Sandbox},
     uniswap::sidecar::Sidecar,
 };
@@ -83,6 +84,7 @@ pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Resul
         Ok(config) => {
             findings.push(config_file(&config));
             findings.push(data_folder(&config.data_dir.value));
+            findings.extend(stop(&config.data_dir.value));
             findings.push(network(&config));
             findings.extend(runtime.block_on(endpoints(&config)));
             findings.push(runtime.block_on(quotes(&config)));
@@ -250,6 +252,13 @@ fn data_folder(folder: &Path) -> Finding {
             "free it, or choose another with BARDO_DATA_DIR or data_dir in the config file",
         ),
     }
+}
+
+/// A stop that somebody has forgotten looks like a program that does not work.
+fn stop(folder: &Path) -> Option<Finding> {
+    let level = StopFile::in_folder(folder).read().level()?;
+    let detail = format!("{level} is in force: {}", meaning(level));
+    Some(Finding::note("stop", detail, "`bardo resume` lifts it, with your yes on a terminal"))
 }
 
 fn network(config: &Config) -> Finding {

@@ -242,6 +242,24 @@ mod tests {
     }
 
     #[test]
+    fn what_has_no_room_is_cut_with_a_mark_and_a_right_end_without_room_goes() {
+        let (theme, _) = Theme::load("dark", None).unwrap();
+        let drawn = |draw: &dyn Fn(&mut Pen<'_>, Rect)| {
+            let area = Rect::new(0, 0, 8, 1);
+            let mut buffer = Buffer::empty(area);
+            draw(&mut Pen { buffer: &mut buffer, theme: &theme }, area);
+            buffer.content.iter().map(|cell| cell.symbol()).collect::<String>()
+        };
+        let long = "abcdefghij".to_owned();
+        assert_eq!(drawn(&|pen, area| _ = pen.text(area, 0, &long, Role::Text)), "abcdefg…");
+        assert_eq!(drawn(&|pen, area| pen.cells(area, &[Cell::left(long.clone(), Role::Text, 5)])), "abcd…   ");
+        assert_eq!(drawn(&|pen, area| pen.cells(area, &[Cell::right(long.clone(), Role::Text, 5)])), "abcd…   ");
+        let piece = |text: &str| vec![(text.to_owned(), Role::Text)];
+        assert_eq!(drawn(&|pen, area| pen.row(area, &piece("abcd"), &piece("xyz"))), "abcd xyz");
+        assert_eq!(drawn(&|pen, area| pen.row(area, &piece("abcde"), &piece("xyz"))), "abcde   ");
+    }
+
+    #[test]
     fn a_title_on_a_faint_edge_is_not_faint() {
         let (theme, _) = Theme::load("sixteen", None).unwrap();
         let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 3));

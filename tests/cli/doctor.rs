@@ -86,6 +86,20 @@ fn a_fresh_machine_is_healthy() {
 }
 
 #[test]
+fn a_stop_that_is_in_force_is_named_with_the_way_out_of_it() {
+    let home = tempfile::tempdir().unwrap();
+    let (out, _, _) = run(bardo(home.path()).args(["doctor", "--json"]));
+    assert!(findings(&out).iter().all(|(check, ..)| check != "stop"), "{out}");
+    let (_, err, code) = run(bardo(home.path()).args(["halt", "--level", "exit-only"]));
+    assert_eq!(code, 0, "{err}");
+    let (out, _, code) = run(bardo(home.path()).args(["doctor", "--json"]));
+    let (status, detail) = of(&findings(&out), "stop");
+    assert_eq!((status.as_str(), code), ("note", 0), "{out}");
+    assert!(detail.starts_with("exit-only is in force: "), "{detail}");
+    assert!(out.contains("bardo resume"), "{out}");
+}
+
+#[test]
 fn a_broken_config_and_a_folder_that_is_a_file_are_named() {
     let home = tempfile::tempdir().unwrap();
     std::fs::write(home.path().join("config.toml"), "theem = 1\n").unwrap();

@@ -29,7 +29,7 @@ const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
 const HUNDRED: u64 = 100_000_000;
 /// Long enough that only a fault lets it run out.
-const PATIENT: Duration = Duration::from_secs(60);
+const PATIENT: Duration = Duration::from_secs(240);
 /// So many looks at the chain that bytes which may be sent again have been, many times over.
 const LOOKS: usize = 40;
 
@@ -85,7 +85,7 @@ impl Behind {
     }
 
     async fn asked(&self, method: &str, times: usize) {
-        for _ in 0..6_000 {
+        for _ in 0..24_000 {
             if self.proxy.count(method) >= times {
                 return;
             }
@@ -96,7 +96,7 @@ impl Behind {
 
     /// What is recovered, once the system has let go of what an ended program held.
     async fn recovered(&self) -> Vec<Recovered> {
-        for _ in 0..6_000 {
+        for _ in 0..24_000 {
             let found = self.pipeline.recover().await.unwrap();
             if !found.is_empty() {
                 return found;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use alloy::primitives::{Address, B256, U256, address, b256, hex};
 use alloy::signers::local::PrivateKeySigner;
 use bardo::base::clock::SystemClock;
+use bardo::base::failpoint::Failpoint;
 use bardo::chain::network::NetworkKind;
 use bardo::chain::sender::{Route, Sender, SenderRules, TxState, WaitRules};
 use bardo::runtime::data::ROOMS;
@@ -118,6 +119,20 @@ fn a_token_that_does_not_say_what_others_may_take_is_named() {
     devnet.ask("anvil_setCode", json!([devnet.token("DAI"), "0x"]));
     let (_, standing) = looked(&home, &devnet);
     assert_eq!(standing["allowances"]["silent"], json!([]), "{standing}");
+}
+
+#[test]
+fn what_is_signed_already_is_named_before_the_yes_to_anything_that_is_sent() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let ran = run(home.swap(devnet.url(), "first").env("BARDO_FAILPOINT", "settle.mined:1"));
+    assert!(ran.killed(), "{ran:?}");
+    let ran = run(home.swap(devnet.url(), "second").env("BARDO_FAILPOINT", Failpoint::Stored.name()));
+    assert!(ran.killed(), "{ran:?}");
+    let nonce = devnet.nonce();
+    let (code, text) = answered(&home, &devnet, "no");
+    assert_eq!(code, 4, "{text}");
+    assert!(text.contains("sent again, as an earlier run has signed it: 0x"), "{text}");
+    assert_eq!(devnet.nonce(), nonce, "nothing was sent");
 }
 
 /// What a router may take of WETH through Permit2, by Permit2's own word: the amount, in wei.

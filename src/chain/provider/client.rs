@@ -191,7 +191,7 @@ impl ChainClient {
             Backing::Endpoints(stack) if stack.endpoints().len() > 1 => stack.endpoints(),
             Backing::Endpoints(_) | Backing::Devnet(_) => &[],
         };
-        let asked = endpoints.iter().map(|endpoint| async {
+        let asked = endpoints.iter().filter(|endpoint| endpoint.answers()).map(|endpoint| async {
             endpoint.verify().await?;
             endpoint.read::<T>(method, params.clone()).await
         });

@@ -3,7 +3,7 @@
 use super::{
     answer,
     error::{ProviderError, TEXT_LIMIT},
-    health::{EndpointHealth, Head, Outcome, Thresholds},
+    health::{Condition, EndpointHealth, Head, Outcome, Thresholds},
     http::{CappedHttp, HttpLimits},
 };
 use crate::base::{clock::Clock, config::RpcUrl, text::SafeText};
@@ -111,6 +111,16 @@ impl Endpoint {
     pub(super) fn cooling(&self) -> Option<Duration> {
         let left = self.state().cooling_until?.saturating_duration_since(Instant::now());
         (!left.is_zero()).then_some(left)
+    }
+
+    /// Whether it answers at all, as far as is known: neither down nor asking to be left alone. One that is slow or behind
+    /// does.
+    pub(super) fn answers(&self) -> bool {
+        let up = match self.health().condition() {
+            Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
+            Condition::Down => false,
+        };
+        up && self.cooling().is_none()
     }
 
     /// Asks the packet once, after the chain id has been proven.

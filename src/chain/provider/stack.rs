@@ -4,7 +4,6 @@ use super::{
     agree, answer,
     endpoint::{Endpoint, Failure},
     error::{ProviderError, TEXT_LIMIT},
-    health::Condition,
     method::{Replay, once_method, replay_of},
     retry::RetryRules,
 };
@@ -148,14 +147,7 @@ impl Inner {
         by: usize,
     ) -> Option<(SafeText, SafeText)> {
         let first = self.endpoints.get(by)?.label();
-        let answers = |endpoint: &Endpoint| {
-            endpoint.cooling().is_none()
-                && match endpoint.health().condition() {
-                    Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
-                    Condition::Down => false,
-                }
-        };
-        let others = self.endpoints.iter().enumerate().filter(|(index, endpoint)| *index != by && answers(endpoint));
+        let others = self.endpoints.iter().enumerate().filter(|(index, endpoint)| *index != by && endpoint.answers());
         let asked = others.map(|(_, endpoint)| async { (endpoint.label(), endpoint.ask(packet.clone()).await) });
         for (second, said) in futures::future::join_all(asked).await {
             match said {

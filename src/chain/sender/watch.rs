@@ -47,6 +47,16 @@ pub struct Standing {
     pub resent: Option<SendOutcome>,
 }
 
+/// What receipts there are of what was signed for one nonce.
+enum Receipts {
+    /// Of a block of the chain.
+    InBlock(Mined),
+    /// Of a block that the chain does not have any more.
+    Leaving,
+    /// None.
+    None,
+}
+
 /// A transaction in a block.
 #[derive(Debug, Clone)]
 pub struct Mined {
@@ -69,24 +79,28 @@ impl Sender {
             return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
         }
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
-        if let Some(mined) = self.find(&all, account).await? {
-            let settled = mined.confirmations >= self.0.rules.confirmations;
-            failpoint::reach(Failpoint::Seen);
-            self.write_mined(&mined, chain_id, account, nonce, settled).await?;
-            let record = self.record(hash)?;
-            let (mined, settled) = match are_kin(&all, hash, mined.hash) {
-                true => (Some(mined), settled),
-                // Another plan's: this one's nonce is taken.
-                false => (None, record.settled_at.is_some()),
-            };
-            return Ok(Standing { record, mined, settled, relay: None, resent: None });
-        }
-        let taken = match self.nonce_is_spent(account, nonce).await? {
-            None => false,
-            // The nonce was read after the receipts: it may be one of ours that came in between.
-            Some(by) => match self.find(&all, account).await? {
-                Some(_) => return Box::pin(self.look(hash)).await,
-                None => self.spent_by_another(&all, account, nonce, by).await?,
+        let taken = match self.find(&all, account).await? {
+            Receipts::InBlock(mined) => {
+                let settled = mined.confirmations >= self.0.rules.confirmations;
+                failpoint::reach(Failpoint::Seen);
+                self.write_mined(&mined, chain_id, account, nonce, settled).await?;
+                let record = self.record(hash)?;
+                let (mined, settled) = match are_kin(&all, hash, mined.hash) {
+                    true => (Some(mined), settled),
+                    // Another plan's: this one's nonce is taken.
+                    false => (None, record.settled_at.is_some()),
+                };
+                return Ok(Standing { record, mined, settled, relay: None, resent: None });
+            }
+            // It may be in another block by now, which has spent the nonce: the next look tells.
+            Receipts::Leaving => false,
+            Receipts::None => match self.nonce_is_spent(account, nonce).await? {
+                None => false,
+                // The nonce was read after the receipts: it may be one of ours that came in between.
+                Some(by) => match self.find(&all, account).await? {
+                    Receipts::InBlock(_) | Receipts::Leaving => return Box::pin(self.look(hash)).await,
+                    Receipts::None => self.spent_by_another(&all, account, nonce, by).await?,
+                },
             },
         };
         self.write_absent(chain_id, account, nonce, taken).await?;
@@ -169,8 +183,9 @@ impl Sender {
     }
 
     /// The one of `all` that a block of the chain has.
-    async fn find(&self, all: &[Entry], account: Address) -> Result<Option<Mined>, SenderError> {
+    async fn find(&self, all: &[Entry], account: Address) -> Result<Receipts, SenderError> {
         let provider = self.0.client.provider();
+        let mut leaving = false;
         for Entry { hash, .. } in all.iter().copied() {
             let Some(receipt) = provider.get_transaction_receipt(hash).await.map_err(ProviderError::from)? else {
                 continue;
@@ -188,14 +203,15 @@ impl Sender {
                 let at = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
                 if at.is_none_or(|at| at.header.hash != block) {
                     // The block has just left the chain, and its receipt with it.
+                    leaving = true;
                     continue;
                 }
                 let head = provider.get_block_number().await.map_err(ProviderError::from)?;
                 head.saturating_sub(number).saturating_add(1)
             };
-            return Ok(Some(Mined { hash, receipt, confirmations }));
+            return Ok(Receipts::InBlock(Mined { hash, receipt, confirmations }));
         }
-        Ok(None)
+        Ok(if leaving { Receipts::Leaving } else { Receipts::None })
     }
 
     /// A block as deep as a final one has to be, in which the account's nonce is past `nonce`; nothing where it is not.

@@ -13,13 +13,12 @@ use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::feed::CallSeen;
 use crate::console::state::field::Field;
 use crate::console::state::line::chain_words;
-use crate::console::state::story::name;
+use crate::console::state::story::{named, word};
 use crate::console::state::trail;
 use crate::console::theme::Role;
 use crate::console::widgets::decision::{question_brief, question_line};
 use crate::console::widgets::figure::{left as time_left, readable};
 use crate::console::widgets::paint::cut;
-use crate::console::widgets::plain::tool_word;
 use crate::console::widgets::words::outcome_words;
 use crate::fabric::ApprovalOutcome;
 use crate::runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
@@ -211,7 +210,7 @@ fn grant_row(grant: &GrantNow, known: &Known<'_>) -> Ends {
         .map(|one| if Some(*one) == own { "you".to_owned() } else { short_address(*one) })
         .collect();
     let to = if to.is_empty() { String::new() } else { format!(" to {}", to.join(", ")) };
-    let tool = tool_word(grant.tool.as_str());
+    let tool = word(grant.tool.as_str());
     let left = vec![
         (format!("{tool} {} on {chain}{to}", tokens.join(" ")), Role::Text),
         (format!("  {}", grant.golem_id), Role::TextDim),
@@ -269,7 +268,7 @@ impl ScreenView for Audit {
             let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
             let left = vec![
                 (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                (format!("{}  ", name(call)), Role::Text),
+                (format!("{}  ", named(call)), Role::Text),
                 (words.to_owned(), role),
                 (why, Role::TextDim),
             ];
@@ -316,7 +315,7 @@ impl ScreenView for Audit {
             Action::Open => return Some(self.open(known)),
             Action::CancelSelected if self.panel == Panel::Grants => {
                 let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
-                let title = format!("Revoke the standing approval for {}?", tool_word(grant.tool.as_str()));
+                let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
                 return Some(vec![Wish::Confirm {
                     title: SafeText::clean(&title, 200),
                     command: Box::new(Command::RevokeGrant { number: grant.number }),

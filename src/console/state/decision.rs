@@ -206,7 +206,6 @@ impl Decision {
                 let (typed, picked) = (self.form.take(), self.picked.take());
                 if typed.is_some() || picked.is_some() {
                     self.touched_at = now;
-                    self.again = false;
                     return Taken::Stays;
                 }
                 return Taken::Later;

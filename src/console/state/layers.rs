@@ -497,3 +497,6 @@ impl State {
         self.screens.ids().collect()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -216,11 +216,11 @@ pub struct State {
     pub leaving: bool,
     focused_at: u64,
     history_asked: bool,
-    /// The show that was asked for last.
-    asked_show: Option<String>,
     /// The newest time of a session that does not live by the machine's clock, and when it was heard.
     own_time: Option<(u64, u64)>,
     newest_event_at: u64,
+    /// The show that was asked for last.
+    asked_show: Option<String>,
 }
 
 impl State {
@@ -251,9 +251,9 @@ impl State {
             leaving: false,
             focused_at: 0,
             history_asked: false,
-            asked_show: None,
             own_time: None,
             newest_event_at: 0,
+            asked_show: None,
         }
     }
 
@@ -414,10 +414,10 @@ impl State {
             }
             Input::Drawn => {
                 let (now, fit) = (self.now_millis, crate::console::view::decision_fit(self));
-                let top = self.layers.len().saturating_sub(1);
-                for (at, layer) in self.layers.iter_mut().enumerate() {
+                // There is one at most, and what fits is told of it only where it is on top.
+                for layer in &mut self.layers {
                     if let Layer::Decision(decision) = layer {
-                        decision.drawn(now, fit.filter(|_| at == top));
+                        decision.drawn(now, fit);
                     }
                 }
                 Vec::new()
@@ -527,7 +527,7 @@ impl State {
             let standing = call.standing();
             // What is signed and not settled is out there, though its call is over.
             if standing.is_open() || standing == feed::Standing::Unclear {
-                lines.push(format!("{}, {}", story::name(call), standing.mark().1));
+                lines.push(format!("{}, {}", story::named(call), standing.mark().1));
             }
         }
         let orders = self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()).count();

@@ -1,6 +1,8 @@
 //! The whole story of a call: what was asked, every check, what was simulated, decided, signed, and whether the chain
 //! agrees; with its entries on the trail.
 
+use std::borrow::Cow;
+
 use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
@@ -76,7 +78,24 @@ pub fn title(call: &CallSeen) -> String {
     }
 }
 
-/// The same with what it does before it: `Swap 0.25 WETH → USDC`, `Revoke WETH`.
-pub fn name(call: &CallSeen) -> String {
-    format!("{} {}", tool_word(call.tool()), title(call)).trim_end().to_owned()
+/// A call in a line: its kind, and what it is about.
+pub fn named(call: &CallSeen) -> String {
+    format!("{} {}", word(call.tool()), title(call)).trim_end().to_owned()
+}
+
+/// A tool's name as people call it.
+pub fn word(tool: &str) -> Cow<'static, str> {
+    Cow::Borrowed(match tool {
+        "uniswap_get_quote" => "Quote",
+        "uniswap_execute_swap" => "Swap",
+        "uniswap_check_allowance" => "Allowance",
+        "token_approve" => "Approve",
+        "token_revoke" => "Revoke",
+        "uniswap_submit_uniswapx_order" => "Auction",
+        "uniswapx_cancel_order" => "Cancel",
+        "uniswap_submit_cross_chain_intent" => "Bridge",
+        "intent_refund" => "Refund",
+        "" => "Call",
+        other => return Cow::Owned(tool_word(other)),
+    })
 }

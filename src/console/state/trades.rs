@@ -7,8 +7,8 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::feed::{CallSeen, Feed};
+use super::story::word;
 use crate::base::format::utc;
-use crate::console::widgets::plain::tool_word;
 use crate::fabric::{Event, EventKind, IntentUpdate, OrderUpdate, TxState};
 
 /// The columns.
@@ -135,7 +135,7 @@ fn call_row(call: &CallSeen) -> Option<Cells> {
         [
             utc(call.started_at),
             call.call_id.to_string(),
-            tool_word(call.tool()),
+            word(call.tool()).into_owned(),
             text(params, "chain"),
             paid.unwrap_or_else(|| text(params, "amount")),
             text(params, "token_in"),

@@ -6,7 +6,7 @@ use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::Pen;
 use crate::console::state::State;
 use crate::console::state::feed::CallSeen;
-use crate::console::state::story::{Story, name};
+use crate::console::state::story::{Story, named};
 use crate::console::state::trail;
 use crate::console::theme::Role;
 use crate::console::widgets::dialog::open;
@@ -20,7 +20,7 @@ use crate::runtime::handle::Found;
 /// Draws it over the whole place.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) {
     let call = state.feed.call(story.call_id);
-    let name = call.map_or_else(|| "a call".to_owned(), name);
+    let name = call.map_or_else(|| "a call".to_owned(), |call| named(call));
     let columns = usize::from(area.width).saturating_sub(4);
     let lines = wrapped(rows(state, story, call, columns), columns);
     let room = usize::from(area.height).saturating_sub(2);

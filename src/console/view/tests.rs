@@ -275,6 +275,93 @@ fn a_click_outside_a_dialog_or_on_somebodys_words_presses_nothing() {
 }
 
 #[test]
+fn a_decision_of_which_no_line_has_room_takes_not_even_a_no() {
+    // On the first the answers have all the room, on the second nothing of it is drawn; the third has room.
+    for (width, height, taken) in [(40, 10, false), (39, 30, false), (80, 24, true)] {
+        let mut state = deciding(width, height, &text("Buy UNI"));
+        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Key(Key::char('r')));
+        let Some(crate::console::state::Layer::Decision(decision)) = state.layers.last() else { panic!() };
+        assert_eq!(decision.picked.is_some(), taken, "{width}×{height}\n{}", drawn(&state).join("\n"));
+    }
+}
+
+/// Where some words are drawn, by column and row.
+fn place(state: &State, words: &str) -> (u16, u16) {
+    let rows = drawn(state);
+    let found = rows.iter().enumerate().find_map(|(row, line)| {
+        let at = line.find(words)?;
+        Some((u16::try_from(line[..at].chars().count()).unwrap(), u16::try_from(row).unwrap()))
+    });
+    found.unwrap_or_else(|| panic!("no `{words}` in\n{}", rows.join("\n")))
+}
+
+#[test]
+fn a_click_beside_the_words_of_a_key_is_not_that_key() {
+    let mut state = deciding(120, 50, &text("Buy UNI"));
+    click(&mut state, "! [ ]");
+    // Blanks after an answer's words, up to the next answer.
+    let (column, row) = place(&state, "a approve once");
+    let next = place(&state, "s approve similar").0;
+    for column in column + 16..next - 1 {
+        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Click { column, row });
+        assert!(drawn(&state).join("\n").contains("nothing is picked"), "column {column}");
+    }
+    // The line that goes on after `Enter does it`.
+    click(&mut state, "a approve once");
+    let (column, row) = place(&state, "Letter picks, Enter does it");
+    let next = place(&state, "picked: approve once").0;
+    for column in column + 28..next - 1 {
+        state.update(Input::Time(state.now_millis + 1_000));
+        assert!(state.update(Input::Click { column, row }).is_empty(), "column {column}");
+    }
+    assert!(drawn(&state).join("\n").contains("picked: approve once"));
+}
+
+#[test]
+fn a_click_marks_nothing_as_read_that_is_not_on_the_screen() {
+    // A field of the raw call that looks like something to be read.
+    let mut state = deciding(120, 50, &text("! [ ] trap"));
+    state.update(Input::Key(Key::char('d')));
+    state.update(Input::Drawn);
+    let rows = drawn(&state);
+    let row = rows.iter().rposition(|line| line.contains("│ ! [ ] trap")).unwrap();
+    state.update(Input::Time(state.now_millis + 1_000));
+    state.update(Input::Click { column: 20, row: u16::try_from(row).unwrap() });
+    state.update(Input::Key(Key::char('d')));
+    assert!(drawn(&state).join("\n").contains("! [ ] first buy of UNI"));
+}
+
+#[test]
+fn what_waits_is_opened_by_its_words_and_not_by_what_stands_below_them() {
+    let mut state = running(120, 40, &text("Selling."));
+    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    let (column, _) = place(&state, "WAITS FOR YOU");
+    for row in 30..36 {
+        state.update(Input::Time(state.now_millis + 1_000));
+        state.update(Input::Click { column, row });
+        assert!(!drawn(&state).join("\n").contains("DECISION"), "row {row}");
+    }
+}
+
+#[test]
+fn on_a_terminal_that_is_too_small_no_click_leaves() {
+    let mut state = running(39, 20, &text("Selling."));
+    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    state.update(Input::Key(Key {
+        code: crossterm::event::KeyCode::Char('c'),
+        modifiers: crossterm::event::KeyModifiers::CONTROL,
+    }));
+    assert!(matches!(state.layers.last(), Some(crate::console::state::Layer::Quit { .. })));
+    for (column, row) in (0..39).flat_map(|column| (0..20).map(move |row| (column, row))) {
+        state.update(Input::Time(state.now_millis + 1_000));
+        assert!(state.update(Input::Click { column, row }).is_empty(), "{column}, {row}");
+    }
+    assert!(!state.layers.is_empty() && !state.leaving);
+}
+
+#[test]
 fn the_click_that_brings_the_terminal_to_the_front_presses_nothing() {
     let mut state = running(120, 40, &text("Selling."));
     news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));

@@ -87,7 +87,7 @@ pub(super) fn snapshot() -> Snapshot {
         holdings: Vec::new(),
         equity: Some(usd("25310.42")),
         all_priced: true,
-        allowances: AllowancesNow { rows: Vec::new(), silent: Vec::new() },
+        allowances: AllowancesNow::default(),
         grants: Vec::new(),
         running: 0,
     }

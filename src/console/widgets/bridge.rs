@@ -138,10 +138,10 @@ impl BridgeModel {
                 }
                 row
             }
-            None if never_delivered(intent) => {
-                let words = format!("Nothing was delivered on {}.", intent.destination_chain);
-                Row::new(words, Role::TextStrong)
-            }
+            None if never_delivered(intent) => Row::new("Nothing was delivered: ", Role::TextDim).then(
+                format!("{} {out} or more was asked for on {}", amount(&intent.min_out), intent.destination_chain),
+                Role::Text,
+            ),
             None => Row::new("You get at least ", Role::TextDim)
                 .then(format!("{} {out} on {}", amount(&intent.min_out), intent.destination_chain), Role::Text)
                 .then(format!("  expected {}", amount(&intent.estimated_output)), Role::TextDim),
@@ -176,15 +176,15 @@ impl BridgeModel {
     }
 }
 
-/// Whether its time ended without anything on the other chain.
-const fn never_delivered(intent: &IntentUpdate) -> bool {
-    matches!(intent.status, IntentStatus::Expired | IntentStatus::Refunded)
-}
-
 /// Whether nothing more comes of it. What ran out before anything was locked took nothing, so there is nothing to take
 /// back either.
 pub fn is_over(intent: &IntentUpdate) -> bool {
     intent.status.is_final() || intent.status == IntentStatus::Expired && intent.locked.is_none()
+}
+
+/// Whether its time ended without anything on the other chain.
+const fn never_delivered(intent: &IntentUpdate) -> bool {
+    matches!(intent.status, IntentStatus::Expired | IntentStatus::Refunded)
 }
 
 fn bidder(name: Option<&crate::base::text::SafeText>, filler: Address) -> String {

@@ -28,12 +28,12 @@ const WIDEST: u16 = 98;
 const PLACES: usize = 6;
 /// Columns of one answer among others.
 const ANSWER: usize = 32;
+/// The role of a Golem that may do anything: no word that helps.
+const WHOLE_GOLEM: &str = "golem-instance";
 /// More lines than any question takes.
 const MOST_LINES: u16 = 1_000;
 /// Columns of an edge that are no words: corners, dashes, blanks.
 const EDGE: usize = 9;
-/// The role of a Golem that may do anything: no word that helps.
-const WHOLE_GOLEM: &str = "golem-instance";
 /// What a line that must be read begins with.
 const TO_READ: &str = "! ";
 /// Columns of a validity bar.
@@ -78,13 +78,14 @@ pub struct Fit {
 pub struct DecisionModel<'a> {
     /// What is picked, read and typed about which question.
     pub decision: &'a Decision,
-    /// Who asks, by name, where that is known.
+    /// Who asks, by name; `None` where only the id is known.
     pub name: Option<&'a str>,
     /// What the offer for the same promised before, where the price has moved away from it.
     pub before: Option<&'a SafeText>,
     /// The moment for which it is drawn.
     pub now: Moment,
-    /// The machine's time, by which keys are guarded, in milliseconds since the Unix epoch.
+    /// The machine's time, by which keys are guarded, in milliseconds since the Unix epoch: a show or a recording may
+    /// tell another.
     pub clock: u64,
 }
 
@@ -166,9 +167,9 @@ impl DecisionModel<'_> {
 fn fit(model: DecisionModel<'_>, area: Rect) -> Option<Fit> {
     let laid = layout(model, area)?;
     let shown = laid.body_room.min(laid.middle.len() - laid.offset);
-    let whole = laid.foot_room == laid.foot.len() && shown > 0;
     let columns = usize::from(laid.inner.width);
-    whole.then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: model.decision.raw })
+    // Answers that are not whole leave no room for a line above them.
+    (shown > 0).then_some(Fit { columns, lines: laid.middle.len(), first: laid.offset, shown, raw: model.decision.raw })
 }
 
 fn to_read_at(model: DecisionModel<'_>, area: Rect, at: Position) -> Option<usize> {
@@ -307,7 +308,7 @@ fn cents(usd: Usd) -> String {
 }
 
 fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
-    let (decision, name) = (model.decision, model.name.unwrap_or("It"));
+    let (decision, name) = (model.decision, model.name);
     let mut rows = vec![Row::new(asked(question, PLACES), Role::TextStrong)];
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
@@ -315,7 +316,7 @@ fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     let reasons: Vec<String> = question.reasons.iter().map(|why| readable(reason(why.as_str()), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
     if let About::Action(action) = &question.about {
-        let mut by: Vec<String> = vec![model.name.map_or_else(|| question.golem_id.to_string(), str::to_owned)];
+        let mut by = vec![name.map_or_else(|| question.golem_id.to_string(), str::to_owned)];
         // That it is a Golem who asks says nothing that its name does not.
         by.extend(action.asked_by.iter().map(ToString::to_string).filter(|role| role != WHOLE_GOLEM));
         let mut row = Row::new("Asked by       ", Role::TextDim).then(by.join(" › "), Role::Dialog);
@@ -327,7 +328,7 @@ fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
         if let Some(said) = &action.words {
             let note = "agent's words, not checked";
             rows.push(
-                Row::new(format!("{:<15}", format!("{} says", shortened(name, 9))), Role::TextDim)
+                Row::new(format!("{:<15}", format!("{} says", shortened(name.unwrap_or("It"), 9))), Role::TextDim)
                     .then(format!("┆ {said}"), Role::TextAgent)
                     .end(note, Role::TextDim),
             );

@@ -585,6 +585,18 @@ fn every_state_of_a_decision_at_three_widths_and_in_a_corner() {
 }
 
 #[test]
+fn a_decisions_keys_are_guarded_by_the_machines_time_and_not_by_a_shows() {
+    let (_, decision) = samples::decisions().into_iter().find(|(name, _)| *name == "looked").unwrap();
+    let long_ago = Moment { millis: 1_000, motion: true };
+    let told = |clock| {
+        let model = DecisionModel { decision: &decision, name: None, before: None, now: long_ago, clock };
+        text_of(&drawn_with(&theme("dark"), (98, 40), |pen, area| model.draw(pen, area)))
+    };
+    assert!(!told(NOW.millis).contains("keys act in a moment"), "{}", told(NOW.millis));
+    assert!(told(START_MILLIS).contains("keys act in a moment"));
+}
+
+#[test]
 fn a_decision_as_a_widget_says_what_its_state_is() {
     let told = |state| decided(state, (98, None));
     for (state, words) in [

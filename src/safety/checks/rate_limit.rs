@@ -38,3 +38,91 @@ pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
     let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
     Verdict::blocked(Check::RateLimit, ErrorCode::SafetyRateLimited, detail, violations)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use alloy::primitives::{Address, B256, Bytes, U256};
+
+    use super::*;
+    use crate::base::model::{ActionClass, Phase};
+    use crate::chain::fork::{Changes, Pinned, Simulation};
+    use crate::safety::framed::Framed;
+    use crate::safety::ledger::{Breaker, Micros, Usage};
+    use crate::safety::policy::parse;
+    use crate::safety::proposal::Intent;
+    use crate::safety::sample;
+    use crate::safety::simulate::Simulated;
+
+    /// Monday, 18 January 2027, half past nine by UTC, in seconds since the Unix epoch.
+    const MONDAY: u64 = 1_800_264_600;
+
+    /// The rules that stand against an action at a time, after so many calls of this minute.
+    fn against(lines: &str, seconds: u64, calls_minute: u32, takes_back: bool) -> Vec<String> {
+        let now = seconds * 1_000;
+        let me = Address::repeat_byte(1);
+        let proposal = sample::proposal(me, Intent::Swap, sample::leg(me, Bytes::from_static(&[1, 2, 3, 4])));
+        let framed = Framed::new(sample::frame(proposal)).unwrap();
+        let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
+        let facts = Facts {
+            now_millis: now,
+            block_time: seconds,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: Ok(Default::default()),
+            portfolio: Ok(Default::default()),
+            simulation: Some(Simulated {
+                pinned,
+                gas_used: 1,
+                gas_cost: U256::ZERO,
+                class: ActionClass::NewPosition,
+                leaves: false,
+                reduce_only: false,
+                takes_back,
+                moves: vec![],
+                paid: vec![],
+                simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+            }),
+        };
+        let usage = Usage {
+            now,
+            windows: Default::default(),
+            tokens: Default::default(),
+            trades_hour: 0,
+            trade_frees_at: None,
+            calls_minute,
+            last_trade: None,
+            breaker: Breaker::Closed { failures: 0 },
+            high_water: Micros::ZERO,
+        };
+        let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
+        let standing = Standing::new(&policy, Ok(&usage), None, &framed, &facts);
+        check(&facts, &standing).violations.into_iter().map(|one| one.rule).collect()
+    }
+
+    #[test]
+    fn outside_its_hours_it_only_takes_back() {
+        let hours = "active_hours = [\"Mon 09:00-10:00\"]";
+        for (seconds, expected) in [
+            (MONDAY - 1_801, &["active_hours"][..]),
+            (MONDAY - 1_800, &[]),
+            (MONDAY + 1_799, &[]),
+            (MONDAY + 1_800, &["active_hours"]),
+            (MONDAY + 86_400, &["active_hours"]),
+        ] {
+            assert_eq!(against(hours, seconds, 0, false), expected, "{seconds}");
+            assert_eq!(against(hours, seconds, 0, true), [""; 0], "{seconds}");
+        }
+        assert_eq!(against("", MONDAY, 0, false), [""; 0]);
+    }
+
+    #[test]
+    fn of_the_calls_of_a_minute_this_one_is_the_last_that_may_be() {
+        let most = "max_tool_calls_per_minute = 5";
+        assert_eq!(against(most, MONDAY, 5, false), [""; 0]);
+        assert_eq!(against(most, MONDAY, 6, false), ["max_tool_calls_per_minute"]);
+        assert_eq!(against(most, MONDAY, 6, true), ["max_tool_calls_per_minute"], "taking back is a call as well");
+    }
+}

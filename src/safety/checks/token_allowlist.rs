@@ -269,9 +269,8 @@ fn contracts(framed: &Framed, facts: &Facts, standing: &Standing<'_>, found: &mu
         let known = role(leg.to).and_then(|role| SELECTORS.get(&role)).is_some_and(|all| has(all))
             || is_token && has(&TOKEN_SELECTORS);
         let whole = ContractRef { selector: None, ..called };
-        let listed = |listed: &std::collections::BTreeSet<ContractRef>| {
-            selector.is_some() && (listed.contains(&called) || listed.contains(&whole))
-        };
+        let listed =
+            |listed: &std::collections::BTreeSet<ContractRef>| listed.contains(&called) || listed.contains(&whole);
         if selector.is_none() || !rules.allowed_contracts.allows_by(known, listed) {
             found.add(
                 "allowed_contracts",

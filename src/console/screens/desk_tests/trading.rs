@@ -97,6 +97,12 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
         calls(&typed(&mut trade, &world, "\n")).into_iter().filter(|call| call.1.contains("execute")).collect();
     assert!(matches!(&third[..], [(.., true)]), "{third:?}");
     assert!(trade.takes_text() && !drawn(&trade, &world, AREA).contains("Do this?"));
+    // What was not simulated is no offer, whatever stands beside it.
+    let mut refused = offer(world.now + 40_000);
+    refused.status = Status::Blocked;
+    trade.hear(third[0].0, Heard::Reply(refused), &world.known());
+    typed(&mut trade, &world, "\n");
+    assert!(!drawn(&trade, &world, AREA).contains("Do this?"));
 }
 
 #[test]

@@ -4,15 +4,15 @@ use ratatui::layout::Rect;
 use rust_decimal::Decimal;
 
 use super::{Listing, Panel, inside, nothing, standing_role};
-use crate::base::text::fit;
+use crate::base::text::{fit, width};
 use crate::base::units::Usd;
 use crate::console::format::{time_of_day, whole_dollars};
-use crate::console::pen::{Pen, Piece, line};
+use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
 use crate::console::screens::logs::role;
 use crate::console::state::feed::CallSeen;
 use crate::console::state::line::Level;
-use crate::console::state::story::name;
+use crate::console::state::story::named;
 use crate::console::theme::Role;
 use crate::console::widgets::chart::{self, ChartModel, Range};
 use crate::console::widgets::paint::{Row, cut, wrapped};
@@ -226,7 +226,7 @@ fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, s
             let pieces: [Piece; 3] = [
                 (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
                 (format!("{mark} "), standing_role(standing)),
-                (format!("{} {words}", name(call)), Role::Text),
+                (format!("{} {words}", named(call)), Role::Text),
             ];
             pen.pieces(place, &pieces);
         }
@@ -236,11 +236,31 @@ fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, s
 pub(super) fn price_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
     let points = known.feed.prices.iter().copied().collect();
     let (marks, legend) = known.feed.trade_marks();
-    let model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
+    let mut model = ChartModel { points, marks, legend, unit: "", places: 2, range, least_span_bps: 5 };
     let right = model.newest(known.moment());
-    let title = format!("ETH/USDC {}", range.words());
-    pen.frame(area, &[(title, Role::Title)], &right, border(focus));
+    let title = titled(format!("ETH/USDC {}", range.words()), &mut model.legend, &right, area.width);
+    pen.frame(area, &title, &right, border(focus));
     chart::draw(&model, pen, roomy(area), known.moment());
+}
+
+/// A chart's title with as much of its legend as stands beside it: all, or its last part. What is not in the title stays
+/// between the marks, where it has room.
+fn titled(title: String, legend: &mut String, right: &[Piece], columns: u16) -> Vec<Piece> {
+    let mut pieces = vec![(title, Role::Title)];
+    // Corners, dashes, and the blanks around both ends.
+    let taken = pieces_width(&pieces) + pieces_width(right) + 12;
+    let room = usize::from(columns).saturating_sub(taken);
+    let (before, last) = legend.rsplit_once(" · ").unwrap_or(("", legend.as_str()));
+    let (rest, shown) = match (width(legend.as_str()) <= room, width(last) <= room) {
+        (true, _) => ("", legend.as_str()),
+        (false, true) => (before, last),
+        (false, false) => (legend.as_str(), ""),
+    };
+    if !shown.is_empty() {
+        pieces.push((format!("  {shown}"), Role::TextDim));
+    }
+    *legend = rest.to_owned();
+    pieces
 }
 
 /// The inside of a frame, a blank from its edges.
@@ -250,9 +270,10 @@ fn roomy(area: Rect) -> Rect {
 }
 
 pub(super) fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, range: Range, focus: bool) {
-    let model = equity_model(known, range);
+    let mut model = equity_model(known, range);
     let right = model.newest(known.moment());
-    pen.frame(area, &[(format!("Equity {}", range.words()), Role::Title)], &right, border(focus));
+    let title = titled(format!("Equity {}", range.words()), &mut model.legend, &right, area.width);
+    pen.frame(area, &title, &right, border(focus));
     chart::draw(&model, pen, roomy(area), known.moment());
 }
 

@@ -165,6 +165,37 @@ fn a_standing_approval_asks_a_second_time() {
 }
 
 #[test]
+fn the_second_time_is_for_what_was_shown_the_first_time() {
+    let typed = |decision: &mut Decision, text: &str, from: u64| {
+        for (at, letter) in (from..).zip(text.chars()) {
+            decision.type_key(Key::char(letter), at);
+        }
+    };
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Similar), 10_000, 40);
+    decision.type_key(Key::plain(KeyCode::Tab), 11_000);
+    typed(&mut decision, "15", 12_000);
+    assert_eq!(decision.act(Action::DoIt, 20_000, 40), Taken::Stays);
+    // More is typed: that was not asked about.
+    typed(&mut decision, "00", 21_000);
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays);
+    assert!(decision.again);
+    // Picked anew it is asked anew.
+    decision.act(Action::Pick(AnswerKind::Similar), 50_000, 40);
+    assert!(!decision.again);
+}
+
+#[test]
+fn enter_right_after_a_letter_of_the_text_does_nothing() {
+    let mut decision = shown(&question());
+    decision.act(Action::Pick(AnswerKind::Refuse), 10_000, 40);
+    decision.type_key(Key::char('x'), 20_000);
+    assert_eq!(decision.act(Action::DoIt, 20_000 + GUARD_MILLIS - 1, 40), Taken::Stays);
+    let reason = text("x");
+    assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Answer(OperatorAnswer::Refuse { reason }));
+}
+
+#[test]
 fn the_last_four_characters_must_be_the_right_ones() {
     let confirm = Confirm { what: text("the last four"), expected: text("2266") };
     let mut decision = shown(&Question { confirm: Some(confirm), ..question() });

@@ -75,6 +75,11 @@ fn token(number: u8) -> Token {
 
 /// Which rules stand against a trade of so much slippage and impact (in millionths) under a policy in a phase.
 fn against(policy: &Policy, phase: Phase, slippage: u32, impact: u32) -> Vec<String> {
+    changed(policy, phase, (slippage, impact), |_| {})
+}
+
+/// The same after a change of the trade. It is the hundredth second, and quotes may be half a minute old.
+fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change: impl Fn(&mut Trade)) -> Vec<String> {
     let limits = SlippageLimits {
         max_slippage: policy.max_slippage(phase),
         max_price_impact: policy.max_price_impact(),
@@ -84,7 +89,7 @@ fn against(policy: &Policy, phase: Phase, slippage: u32, impact: u32) -> Vec<Str
     };
     let points = |points: u32| BasisPoints::new(points).unwrap();
     let expected = U256::from(10_000_000u64);
-    let trade = Trade {
+    let mut trade = Trade {
         token_in: token(1),
         token_out: token(2),
         amount_in: U256::from(1),
@@ -94,15 +99,16 @@ fn against(policy: &Policy, phase: Phase, slippage: u32, impact: u32) -> Vec<Str
         slippage: points(slippage),
         price_impact: points(impact.div_ceil(100)),
         impact_reached: points(impact / 100),
-        quoted_at: 1_000,
-        deadline: 2,
+        quoted_at: 100_000,
+        deadline: 101,
         pools: vec![],
         exact_output: false,
     };
+    change(&mut trade);
     let nothing = || Doubt::because("not asked");
     let facts = Facts {
-        now_millis: 1_000,
-        block_time: 1,
+        now_millis: 100_000,
+        block_time: 100,
         phase,
         stop: None,
         tokens: BTreeMap::new(),
@@ -132,5 +138,31 @@ proptest! {
         prop_assert_eq!(found.iter().any(|rule| rule == "max_slippage_bps"), slippage > most);
         prop_assert_eq!(found.iter().any(|rule| rule == "max_price_impact_bps"), !impact_passes);
         prop_assert_eq!(found.is_empty(), slippage <= most && impact_passes);
+    }
+}
+
+#[test]
+fn a_quote_is_of_now_and_a_trade_promises_what_it_quoted() {
+    let policy = parse("preset = \"demo\"", std::path::Path::new("p.toml")).unwrap();
+    let found = |change: &dyn Fn(&mut Trade)| changed(&policy, Phase::Thriving, (10, 10), change);
+    type Case = (fn(&mut Trade), &'static [&'static str]);
+    let cases: [Case; 12] = [
+        (|_| {}, &[]),
+        (|trade| trade.quoted_at = 70_000, &[]),
+        (|trade| trade.quoted_at = 69_999, &["max_quote_age"]),
+        // Clocks differ by a little.
+        (|trade| trade.quoted_at = 105_000, &[]),
+        (|trade| trade.quoted_at = 105_001, &["max_quote_age"]),
+        (|trade| trade.quoted_at = u64::MAX, &["max_quote_age"]),
+        (|trade| trade.deadline = 100, &["deadline"]),
+        (|trade| trade.amount_in = U256::ZERO, &["min_out"]),
+        (|trade| (trade.expected_out, trade.min_out) = (U256::ZERO, U256::ZERO), &["min_out"]),
+        (|trade| trade.min_out -= U256::from(1), &["min_out"]),
+        // What is wanted exactly is promised exactly.
+        (|trade| (trade.exact_output, trade.min_out) = (true, trade.expected_out), &[]),
+        (|trade| trade.exact_output = true, &["min_out"]),
+    ];
+    for (number, (change, expected)) in cases.into_iter().enumerate() {
+        assert_eq!(found(&change), expected, "case {number}");
     }
 }

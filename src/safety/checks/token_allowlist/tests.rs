@@ -163,3 +163,26 @@ fn a_call_without_a_function_only_sends_the_coin() {
     assert_eq!(broken(bare(Intent::Transfer), &ROUTES, ""), (vec![], None));
     assert_eq!(broken(bare(Intent::Swap), &ROUTES, "").0, ["allowed_contracts"]);
 }
+
+#[test]
+fn a_function_is_one_of_the_list_and_named_whole() {
+    let calling = |data: &'static [u8]| {
+        let mut frame = call();
+        frame.proposal.legs[0].data = Bytes::from_static(data);
+        frame.legs[0].data = Bytes::from_static(data);
+        frame
+    };
+    let (whole, one) = (
+        format!("allowed_contracts = [\"31337:{SETTLER}\"]"),
+        format!("allowed_contracts = [\"31337:{SETTLER}:0xdeadbeef\"]"),
+    );
+    let (unknown, cut): (&[u8], &[u8]) = (&[0xde, 0xad, 0xbe, 0xef], &[0x35, 0x93, 0x56]);
+    assert_eq!(broken(calling(unknown), &ROUTES, "").0, ["allowed_contracts"], "no function of the book");
+    for policy in [whole.as_str(), one.as_str(), "allowed_contracts = \"all\""] {
+        assert_eq!(broken(calling(unknown), &ROUTES, policy), (vec![], None), "{policy}");
+        // Three bytes are no function, whatever is allowed.
+        assert_eq!(broken(calling(cut), &ROUTES, policy).0, ["allowed_contracts"], "{policy}");
+    }
+    // A list that names another function lets this one be none of it.
+    assert_eq!(broken(call(), &ROUTES, &one).0, ["allowed_contracts"]);
+}

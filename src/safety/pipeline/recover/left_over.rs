@@ -174,9 +174,96 @@ fn given(chain_id: u64, owner: Address, call: &impl alloy::consensus::Transactio
 
 #[cfg(test)]
 mod tests {
+    use alloy::consensus::TxEip1559;
+
     use super::*;
+    use crate::base::id::PermitId;
+    use crate::chain::sender::{ChainNonces, Route};
+    use crate::chain::signed::Signed;
     use crate::safety::permit;
+    use crate::sandbox::keys::Party;
     use crate::store::{Store, StoreConfig, StoreError};
+
+    const TOKEN: Address = Address::repeat_byte(1);
+    const SPENDER: Address = Address::repeat_byte(2);
+    const ROUTER: Address = Address::repeat_byte(3);
+
+    /// What a plan did: how its permit ended, and of each of its transactions what state it is in, whether it is what the
+    /// plan is for, and whether it allows something or calls the router.
+    type Plan<'a> = (Option<&'static str>, &'a [(&'static str, bool, bool)]);
+
+    /// The ledger after these plans, one after the other; with an order that has come so far under the last of them.
+    async fn ledger(plans: &[Plan<'_>], order: Option<&'static str>) -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let rooms = [sender::MIGRATIONS, permit::MIGRATIONS];
+        let store = Store::open(StoreConfig::at(folder.path().join("l.db")), &rooms).unwrap();
+        let key = Party::inhabitant("a test").unwrap();
+        let mut nonce = 0;
+        for (number, (ended, transactions)) in (1_i64..).zip(plans) {
+            let (permit_id, ended, transactions) = (PermitId::random(), *ended, transactions.to_vec());
+            let (own, first) = (key.clone(), nonce);
+            nonce += u64::try_from(transactions.len()).unwrap();
+            let written = store.write(move |transaction| {
+                transaction.execute(
+                    "INSERT INTO safety_permit (permit_id, simulation_hash, call_id, chain_id, account, reservation,
+                     gas_usd, spent_usd, consumed_at, ended) VALUES (?1, x'', '', 1, '', 1, '', '', ?2, ?3)",
+                    params![permit_id.to_string(), number, ended],
+                )?;
+                for (leg, (state, main, allows)) in transactions.iter().copied().enumerate() {
+                    let nonce = first + leg as u64;
+                    let call = Erc20::approveCall { spender: SPENDER, value: U256::from(5) }.abi_encode();
+                    let (to, input) = if allows { (TOKEN, call) } else { (ROUTER, vec![1, 2, 3, 4]) };
+                    let call =
+                        TxEip1559 { chain_id: 31_337, nonce, to: to.into(), input: input.into(), ..Default::default() };
+                    let signed = Signed::new(own.sign(call).unwrap()).unwrap();
+                    let seen = ChainNonces { latest: 0, pending: 0 };
+                    let ticket = sender::allocate(transaction, 31_337, own.address(), seen, 1).unwrap();
+                    let kept = sender::keep(transaction, &ticket, &signed, Route::Public, None, 1).unwrap();
+                    permit::note_leg(transaction, permit_id, leg, transactions.len(), main, kept.hash())?;
+                    let hash = kept.hash();
+                    transaction.execute(
+                        "UPDATE sender_transaction SET state = ?1 WHERE hash = ?2",
+                        params![state, hash.as_slice()],
+                    )?;
+                }
+                if let Some(stage) = order {
+                    transaction.execute(
+                        "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2,
+                         token_in, token_out, encoded, stage, status, facts, reservation, spent_usd, gas_usd,
+                         created_at, changed_at)
+                         VALUES (x'01', ?1, '', '', '', 1, '', '', '', '', x'', ?2, 'open', '', 1, '', '', 1, 1)",
+                        params![permit_id.to_string(), stage],
+                    )?;
+                }
+                Ok::<_, StoreError>(())
+            });
+            written.await.unwrap();
+        }
+        (folder, store)
+    }
+
+    #[tokio::test]
+    async fn only_what_was_given_for_something_that_came_to_nothing_is_left_over() {
+        let (given, called) = (("included", false, true), ("included", true, false));
+        let served: Plan<'_> = (Some("done"), &[given, called]);
+        let cases: [(&str, &[Plan<'_>], Option<&'static str>, bool); 9] = [
+            ("it was never signed", &[(Some("withdrawn"), &[given])], None, true),
+            ("it failed", &[(Some("reverted"), &[given, ("reverted", true, false)])], None, true),
+            ("it goes on", &[(None, &[given])], None, false),
+            ("the allowance itself failed", &[(Some("reverted"), &[("reverted", false, true)])], None, false),
+            ("the allowance never was", &[(Some("not_sent"), &[("dropped", false, true)])], None, false),
+            ("it was what was wanted", &[(Some("done"), &[("included", true, true)])], None, false),
+            ("it was used", &[served], None, false),
+            ("an order has it", &[(Some("done"), &[given])], Some("submitted"), false),
+            ("a later plan used what an earlier left", &[(Some("withdrawn"), &[given]), served], None, false),
+        ];
+        for (what, plans, order, stands) in cases {
+            let (_folder, store) = ledger(plans, order).await;
+            let found: Vec<_> = store.read(left).unwrap().into_iter().map(|one| (one.token, one.spender)).collect();
+            let expected = if stands { vec![(TOKEN, SPENDER)] } else { vec![] };
+            assert_eq!(found, expected, "{what}");
+        }
+    }
 
     #[tokio::test]
     async fn an_order_that_took_nothing_has_served_nobody() {

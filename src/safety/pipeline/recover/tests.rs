@@ -173,13 +173,13 @@ impl House {
             stage,
             status: "pending".to_owned(),
             figures: orders::Figures {
+                expected_outcome: SafeText::default(),
                 token_in: asset.clone(),
                 token_out: asset,
                 quoted_out: U256::from(5),
                 from_block: 1,
                 arrival_from_block: None,
                 arrival_before: None,
-                expected_outcome: crate::base::text::SafeText::clean("what was wanted", 40),
             },
             card: None,
             reservation: Reservation(1),
@@ -332,6 +332,7 @@ async fn an_order_that_was_never_signed_ends_with_its_permit_and_one_that_was_is
         let house = house();
         let permit_id = begun(&house.store, house.now()).await;
         let orders::Record { hash, call_id, status, .. } = house.order(permit_id, stage).await;
+        house.run("UPDATE safety_order SET signature = x'01'").await;
         assert_eq!(house.pipeline.fate(call_id).unwrap(), Fate::Placed { hash, bridge: true, status }, "{stage:?}");
         assert_eq!(house.pipeline.recover().await.unwrap(), [], "{stage:?}: the orders bring it to its end");
         assert_eq!(house.told::<String>("SELECT state FROM ledger_reservation"), "open", "{stage:?}");

@@ -1,0 +1,218 @@
+//! What a key, a paste or a click must not do: typed ahead, meant for something else, or where nothing can be changed.
+
+use std::sync::Arc;
+
+use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::layout::Size;
+
+use super::*;
+use crate::base::id::GolemId;
+use crate::console::state::Input;
+use crate::runtime::handle::{News, Sent};
+use crate::runtime::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Network, Update};
+use crate::runtime::questions::{About, AnswerKind, Offered, Question, QuestionKey};
+
+/// Later than any guard.
+const CALM: u64 = 2_000;
+
+fn news(state: &mut State, news: News) {
+    state.update(Input::News(Box::new(news)));
+}
+
+/// A console on a chain that runs.
+fn console() -> State {
+    let mut state = State::new(Size { width: 120, height: 40 }, 1_700_000_000_000, true);
+    let chain = ChainIdentity { name: SafeText::clean("ethereum", 20), id: 31_337, interval_millis: Some(2_000) };
+    let name = SafeText::clean("devnet", 20);
+    let wallet = alloy::primitives::Address::ZERO;
+    let network = Network { name, money: Money::Play, chains: vec![chain], wallet };
+    news(&mut state, News::Market(Update::Started(network)));
+    let block =
+        BlockRow { number: 1, timestamp: 1_700_000_000, base_fee_wei: 1, gas_used: 1, gas_limit: 2, transactions: 0 };
+    let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
+    let snapshot = ChainSnapshot { chain: 0, blocks: vec![block], tokens, pools, balances, activity };
+    news(&mut state, News::Market(Update::Chain(Box::new(snapshot))));
+    state
+}
+
+/// The same with a question open, drawn, and long enough before the reader.
+fn deciding() -> State {
+    let mut state = console();
+    let question = Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title: SafeText::clean("Leave paper", 20),
+        value: None,
+        money: Money::Play,
+        asked_at: 0,
+        ends_at: None,
+        passes_by_itself: false,
+        reasons: vec![],
+        changed: vec![],
+        to_read: vec![],
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
+        about: About::LeavePaper,
+    };
+    news(&mut state, News::Questions(Arc::new(vec![question])));
+    press(&mut state, Key::char('a'));
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    state
+}
+
+fn wait(state: &mut State, millis: u64) {
+    state.update(Input::Time(state.now_millis + millis));
+}
+
+fn press(state: &mut State, key: Key) -> Vec<Effect> {
+    state.update(Input::Key(key))
+}
+
+fn control(letter: char) -> Key {
+    Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL }
+}
+
+fn enter() -> Key {
+    Key::plain(KeyCode::Enter)
+}
+
+/// The commands among what is to be done outside.
+fn sent(effects: &[Effect]) -> Vec<Command> {
+    let command = |effect: &Effect| match effect {
+        Effect::Send(Sent { command, .. }) => Some(command.clone()),
+        _ => None,
+    };
+    effects.iter().filter_map(command).collect()
+}
+
+fn picked(state: &State) -> Option<AnswerKind> {
+    match state.layers.last() {
+        Some(Layer::Decision(decision)) => decision.picked,
+        other => panic!("no decision but {other:?}"),
+    }
+}
+
+#[test]
+fn a_hold_is_sent_at_once_whatever_has_the_keys_and_what_was_typed_ahead_does_not_choose() {
+    let mut state = console();
+    press(&mut state, Key::char(':'));
+    assert_eq!(sent(&press(&mut state, control('x'))), [Command::Hold], "no text keeps the stop from the operator");
+    for key in [enter(), Key::char('x'), Key::plain(KeyCode::Esc)] {
+        assert!(press(&mut state, key).is_empty(), "{key:?}");
+    }
+    // What only clears an input, or closes a layer, releases nothing.
+    wait(&mut state, CALM);
+    assert!(press(&mut state, control('c')).is_empty());
+    assert!(matches!(state.layers.last(), Some(Layer::Hold { .. })));
+    let done = sent(&press(&mut state, enter()));
+    assert!(matches!(done[..], [Command::Raise { level: StopLevel::Halt, .. }]), "{done:?}");
+    // In a decision's text as well.
+    let mut state = deciding();
+    press(&mut state, Key::char('r'));
+    assert_eq!(state.context(), Context::Typing);
+    assert_eq!(sent(&press(&mut state, control('x'))), [Command::Hold]);
+}
+
+#[test]
+fn a_yes_typed_ahead_confirms_nothing() {
+    let mut state = console();
+    let since = state.now_millis;
+    let command = Box::new(Command::RevokeGrant { number: 1 });
+    state.layers.push(Layer::Confirm { title: SafeText::clean("Revoke?", 20), command, since });
+    assert!(press(&mut state, Key::char('y')).is_empty());
+    wait(&mut state, CALM);
+    assert!(matches!(sent(&press(&mut state, Key::char('y')))[..], [Command::RevokeGrant { number: 1 }]));
+}
+
+#[test]
+fn a_paste_an_unbound_key_and_a_click_beside_all_guard_a_decision_anew() {
+    let disturb: [(&str, Input); 3] = [
+        ("paste", Input::Paste(SafeText::clean("rrrr", 10))),
+        ("unbound", Input::Key(Key::plain(KeyCode::F(9)))),
+        ("click", Input::Click { column: 1, row: 1 }),
+    ];
+    for (what, input) in disturb {
+        let mut state = deciding();
+        assert!(state.update(input).is_empty(), "{what}");
+        press(&mut state, Key::char('r'));
+        assert_eq!(picked(&state), None, "{what}: too soon after it");
+        wait(&mut state, CALM);
+        press(&mut state, Key::char('r'));
+        assert_eq!(picked(&state), Some(AnswerKind::Refuse), "{what}");
+    }
+}
+
+#[test]
+fn a_console_that_only_watches_answers_nothing() {
+    for watch_only in [false, true] {
+        let mut state = deciding();
+        state.watch_only = watch_only;
+        press(&mut state, Key::char('r'));
+        wait(&mut state, CALM);
+        let answered = !sent(&press(&mut state, enter())).is_empty();
+        assert_eq!(answered, !watch_only);
+    }
+}
+
+#[test]
+fn a_decision_below_another_dialog_is_not_before_the_reader() {
+    let mut state = deciding();
+    press(&mut state, control('x'));
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    press(&mut state, Key::plain(KeyCode::Esc));
+    // It is on the screen again, and has not been drawn since: nothing is taken before it is.
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('r'));
+    assert_eq!(picked(&state), None);
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    press(&mut state, Key::char('r'));
+    assert_eq!(picked(&state), Some(AnswerKind::Refuse));
+}
+
+#[test]
+fn a_letter_that_a_text_does_not_take_is_no_key_of_the_page() {
+    let mut state = console();
+    press(&mut state, Key::char('3'));
+    press(&mut state, Key::char('/'));
+    // The filter takes so many letters; what is typed beyond them leaves nothing, and leaves not the screen.
+    for letter in std::iter::repeat_n('x', 80).chain(['q', '1', 'p']) {
+        assert!(press(&mut state, Key::char(letter)).is_empty(), "{letter}");
+    }
+    assert_eq!((state.screen, state.layers.len()), (ScreenId::Orders, 0));
+}
+
+#[test]
+fn a_paste_reaches_only_what_is_on_top() {
+    let mut state = console();
+    press(&mut state, Key::char(':'));
+    state.layers.push(Layer::Help { offset: 0, of: Context::Page });
+    state.update(Input::Paste(SafeText::clean("halt", 10)));
+    assert_eq!(state.prompt.as_ref().map(|field| field.text().to_owned()), Some(String::new()));
+    state.layers.clear();
+    state.update(Input::Paste(SafeText::clean("halt", 10)));
+    assert_eq!(state.prompt.as_ref().map(|field| field.text().to_owned()), Some("halt".to_owned()));
+}
+
+#[test]
+fn while_it_leaves_nothing_new_begins_and_where_it_may_not_suspend_it_says_so() {
+    let mut state = console();
+    assert!(matches!(sent(&press(&mut state, Key::char('q')))[..], [Command::Leave(LeaveMode::Finish)]));
+    for key in [Key::char('p'), Key::char(':'), Key::char('2'), control('p')] {
+        assert!(press(&mut state, key).is_empty(), "{key:?}");
+    }
+    assert!(state.prompt.is_none() && state.layers.is_empty() && state.screen == ScreenId::Live);
+    assert!(matches!(sent(&press(&mut state, Key::char('!')))[..], [Command::Leave(LeaveMode::Now)]));
+    for may_suspend in [true, false] {
+        let mut state = console();
+        state.may_suspend = may_suspend;
+        assert_eq!(press(&mut state, control('z')).contains(&Effect::Suspend), may_suspend);
+        assert_eq!(state.notice.is_some(), !may_suspend);
+    }
+}
