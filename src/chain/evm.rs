@@ -13,6 +13,7 @@ use alloy::eips::eip1559::{BaseFeeParams, calc_next_block_base_fee};
 use alloy::eips::eip7840::BlobParams;
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 use alloy::rpc::types::TransactionRequest;
+use revm::ExecuteEvm;
 use revm::context::either::Either;
 use revm::context::result::{EVMError, ExecResultAndState, ExecutionResult, HaltReason, InvalidTransaction};
 use revm::context::{BlockEnv, CfgEnv, Context, TxEnv};
@@ -20,7 +21,6 @@ use revm::context_interface::block::BlobExcessGasAndPrice;
 use revm::database_interface::{DatabaseRef, EmptyDB, ErasedError, WrapDatabaseRef};
 use revm::handler::{MainBuilder, MainContext, MainnetContext, MainnetEvm, SystemCallEvm};
 use revm::state::EvmState;
-use revm::{ExecuteEvm, InspectEvm, Inspector};
 
 pub use revm::primitives::hardfork::SpecId;
 pub(in crate::chain) use stand_in::Precompiles;
@@ -181,24 +181,6 @@ pub fn transact(
 ) -> Result<Execution, EvmError> {
     let mut evm: Evm<'_> = context(database, rules, block, checks, &tx).build_mainnet();
     evm.transact(tx)
-}
-
-/// [`transact`], watched by `inspector`.
-pub fn transact_inspected<'a, Inspect>(
-    database: &'a DynDatabase<'a>,
-    rules: &ChainRules,
-    block: &BlockContext,
-    checks: Checks,
-    tx: TxEnv,
-    inspector: Inspect,
-) -> Result<(Execution, Inspect), EvmError>
-where
-    Inspect: Inspector<EvmContext<'a>>,
-{
-    let mut evm: Evm<'a, Inspect> =
-        context(database, rules, block, checks, &tx).build_mainnet_with_inspector(inspector);
-    let execution = evm.inspect_tx(tx)?;
-    Ok((execution, evm.inspector))
 }
 
 /// Runs a system contract as the system address does at the start of a block

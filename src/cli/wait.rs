@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use crate::base::error::{ErrorCode, ToolError};
 use crate::engine::{Status, ToolResponse};
-use crate::fabric::OrderUpdate;
-use crate::safety::orders::{Orders, Record};
+use crate::fabric::{IntentStatus as Bridge, OrderStatus as Auction, OrderUpdate};
+use crate::safety::orders::{OrderState, Orders, Record};
 use crate::safety::typed::TypedMessage;
 use crate::sandbox::Sandbox;
 use crate::tools::trading::filled;
@@ -71,7 +71,7 @@ fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolRe
     }
     (response.status, response.error) = how_it_ended(record);
     let text = |name: &str| card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let what = if is_bridge(record) { "Intent" } else { "Order" };
+    let what = if matches!(record.status, OrderState::Bridge(_)) { "Intent" } else { "Order" };
     let said = format!("{what} {} status: {}. {}. {}", record.hash, record.status, text("money"), text("remark"));
     let refund = if is_locked(record) { " Take it back with intent_refund." } else { "" };
     response.explanation = Some(format!("{}{refund}", said.trim_end()));
@@ -82,28 +82,33 @@ fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolRe
     response
 }
 
-fn is_bridge(record: &Record) -> bool {
-    matches!(record.message, TypedMessage::CrossChainOrder { .. })
-}
-
 /// Whether its time is over and its money lies in the settler: nothing is to be sent again, it is to be taken back.
 fn is_locked(record: &Record) -> bool {
-    is_bridge(record) && record.status == "expired" && record.is_live()
+    record.status == OrderState::Bridge(Bridge::Expired) && record.is_live()
 }
 
 /// The status of an answer whose order stands so.
 fn how_it_ended(record: &Record) -> (Status, Option<ToolError>) {
-    match record.status.as_str() {
-        "filled" => (Status::Success, None),
-        "expired" if !is_locked(record) => {
+    match record.status {
+        OrderState::Auction(Auction::Filled) | OrderState::Bridge(Bridge::Filled) => (Status::Success, None),
+        OrderState::Auction(Auction::Expired) | OrderState::Bridge(Bridge::Expired) if !is_locked(record) => {
             let error = ToolError::new(
                 ErrorCode::UniswapxOrderExpired,
                 format_args!("order {} expired without being filled", record.hash),
             );
             (Status::Error, Some(error))
         }
-        // Cancelled, given back, locked, or still open: not what was wanted, and nothing is lost.
-        _ => (Status::Partial, None),
+        // Not what was wanted, and nothing is lost.
+        OrderState::Auction(
+            Auction::Pending
+            | Auction::Open
+            | Auction::Cancelled
+            | Auction::Expired
+            | Auction::InsufficientFunds
+            | Auction::Error,
+        )
+        | OrderState::Bridge(Bridge::Pending | Bridge::Filling | Bridge::Expired | Bridge::Refunded)
+        | OrderState::Unplaced => (Status::Partial, None),
     }
 }
 

@@ -106,3 +106,38 @@ impl IntentGateway for HttpIntents {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bid_is_read_whole_or_refused() {
+        let filler = Address::repeat_byte(7);
+        let bid = |change: Value| {
+            let mut bid = json!({"filler": filler, "name": "Quick\u{202e}", "output": "1000", "seconds": 12});
+            bid.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            json!({ "bids": [bid] })
+        };
+        let good = bids(&bid(json!({}))).unwrap();
+        let told: Vec<_> = good.iter().map(|one| (one.relayer, one.output, one.seconds, one.chosen)).collect();
+        assert_eq!(told, [(filler, U256::from(1_000), 12, false)]);
+        assert_eq!(good[0].name.as_str(), "Quick\u{fffd}", "what cannot be seen is marked");
+        for change in [
+            json!({"filler": "0x12"}),
+            json!({"filler": null}),
+            json!({"output": "many"}),
+            json!({"output": "-1"}),
+            json!({"output": 1_000}),
+            json!({"seconds": "soon"}),
+            json!({"seconds": -1}),
+        ] {
+            assert_eq!(bids(&bid(change.clone())), Err("a bid that cannot be read"), "{change}");
+        }
+        for value in [json!(null), json!([]), json!({"bids": "none"})] {
+            assert_eq!(bids(&value), Err("no list of bids"));
+        }
+        let flood = json!({"bids": vec![bid(json!({}))["bids"][0].clone(); MOST_BIDS + 1]});
+        assert_eq!(bids(&flood).unwrap().len(), MOST_BIDS);
+    }
+}

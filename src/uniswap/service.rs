@@ -127,6 +127,7 @@ impl OrderGateway for HttpOrders {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::uniswap::order::{Auction, Draft, Legs};
 
     #[test]
     fn nonsense_is_told_apart_from_an_order_that_is_not_known() {
@@ -154,5 +155,40 @@ mod tests {
         for value in [json!(null), json!([]), json!({"orders": "none"})] {
             assert!(of(value).is_err());
         }
+    }
+
+    #[test]
+    fn an_order_is_believed_under_its_own_hash_alone() {
+        let draft = Draft {
+            reactor: Address::repeat_byte(1),
+            swapper: Address::repeat_byte(2),
+            recipient: Address::repeat_byte(2),
+            nonce: U256::from(4),
+            deadline: 2_000_000_000,
+            cosigner: Address::repeat_byte(5),
+            token_in: Address::repeat_byte(6),
+            token_out: Address::repeat_byte(7),
+            legs: Legs::ExactIn { amount_in: U256::from(8), start_out: U256::from(9), least_out: U256::from(1) },
+            auction: Auction::CosignedTimes,
+        };
+        let order = draft.order().unwrap();
+        let told = |id: B256, more: Value| {
+            let mut told = json!({
+                "orderId": id, "chainId": 31_337, "orderStatus": "filled", "type": "Dutch_V2",
+                "encodedOrder": hex::encode_prefixed(order.encode()),
+            });
+            told.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({ "orders": [told] })
+        };
+        let hash = order.hash();
+        let good = hearsay(&told(hash, json!({"txHash": B256::repeat_byte(3)})), hash, 31_337).unwrap().unwrap();
+        assert_eq!((good.status, good.transaction), (ServiceStatus::Filled, Some(B256::repeat_byte(3))));
+        assert_eq!(good.cosigned.unwrap().hash(), hash);
+        let other = B256::repeat_byte(9);
+        assert_eq!(hearsay(&told(other, json!({})), other, 31_337), Err("another order under this id"));
+        assert_eq!(
+            hearsay(&told(hash, json!({"txHash": "0x12"})), hash, 31_337),
+            Err("a transaction hash that is none")
+        );
     }
 }

@@ -204,3 +204,21 @@ fn the_eight_have_closed_schemas() {
     let Value::Array(listed) = PiTool::openai() else { panic!("no list") };
     assert_eq!(listed.len(), 8);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_is_answered_by_what_reads_alone() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "trade-executor");
+    let before = house.sent().await;
+    // Whole and within every limit: as a question it must come to nothing all the same.
+    let approve = json!({"token": "USDC", "spender": "0x000000000022D473030F116dDEE9F6B43aC78BA3", "amount": "5",
+        "chain": "ethereum"});
+    let swap = json!({"token_in": "USDC", "token_out": "WETH", "amount": "5", "chain": "ethereum",
+        "prefer_uniswapx": false});
+    for (tool, params) in [("token_approve", approve), ("uniswap_execute_swap", swap)] {
+        let refused = golem.call("query_state", json!({"query": tool, "params": params})).await;
+        assert_eq!((refused.status, code(&refused)), (Status::Error, ErrorCode::ValidationFailed), "{refused:#?}");
+        assert!(refused.error.unwrap().message().contains("nothing answers"));
+    }
+    assert_eq!(house.sent().await, before, "nothing was signed");
+}

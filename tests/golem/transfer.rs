@@ -169,7 +169,12 @@ async fn what_would_be_lost_is_not_sent() {
         let why = refused.error.unwrap();
         assert!(why.message().contains(wanted), "{recipient} {amount}: {}", why.message());
     }
-    // All of the coin but for its gas; and the chain by its number, or by nothing at all.
+    // All of the coin but for its gas.
+    let all = golem.call("preview_action", transfer("ETH", &FRIEND.to_string(), "max")).await;
+    let told = all.error.as_ref().map(|error| error.message().to_owned()).unwrap_or_default();
+    assert_eq!(code(&all), Some(ErrorCode::SafetySpendingLimitExceeded), "only the cap stands against it: {told}");
+    assert!(!told.contains("simulation"), "what is left pays the gas: {told}");
+    // The chain by its number, or by nothing at all.
     for chain in [json!({"chain_id": 31_337}), json!({})] {
         let mut params = json!({"token": "ETH", "recipient": FRIEND.to_string(), "amount": "0.001"});
         params.as_object_mut().unwrap().extend(chain.as_object().unwrap().clone());

@@ -179,7 +179,6 @@ impl House {
             fabric: self.fabric.clone(),
             golem_id: name.parse().unwrap(),
             heartbeat: Duration::from_secs(3_600),
-            speed: 1,
             lifespan_seconds: None,
             brain: Some(brain),
         };

@@ -114,7 +114,7 @@ impl Bridge {
     async fn blocks_until(&self, id: B256, chains: &[&str], status: &str) -> Option<Record> {
         for _ in 0..20 {
             let record = self.orders.look(id).await.unwrap();
-            if record.status == status {
+            if record.status.as_str() == status {
                 return Some(record);
             }
             for name in chains {

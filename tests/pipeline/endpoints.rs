@@ -1,18 +1,21 @@
 //! Ends of orders and intents where a chain has several endpoints, one of which lies: its word alone ends nothing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
+use alloy::rpc::types::Filter;
 use alloy::sol_types::{SolCall as _, SolEvent as _, SolValue as _};
 use bardo::abi::erc7683::OriginSettler::{self, depositsReturn};
 use bardo::abi::permit2::Permit2;
+use bardo::abi::uniswapx::Reactor;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Devnet, server};
 use bardo::chain::network::{ChainPlan, Network};
-use bardo::chain::permit2::nonce_position;
+use bardo::chain::permit2::{nonce_position, nonce_used};
 use bardo::chain::provider::{ChainClient, ConnectRules};
 use bardo::safety::orders::Stage;
 use bardo::uniswap::gateway::ServiceStatus;
@@ -80,7 +83,7 @@ async fn one_endpoints_clock_expires_no_order() {
     assert_eq!(orders.record(hash).unwrap().stage, Stage::Submitted);
     assert!(desk.world.book.ends.lock().unwrap().is_empty());
     // The lie is one that would free the money where nobody else is asked.
-    assert_eq!(orders.look(hash).await.unwrap().status, "expired");
+    assert_eq!(orders.look(hash).await.unwrap().status.as_str(), "expired");
     assert_eq!(desk.world.book.ends.lock().unwrap().len(), 1);
     desk.clear().await;
 }
@@ -129,7 +132,97 @@ async fn one_endpoints_word_refunds_no_bridge() {
     let endpoints = Endpoints::new(bridge.chain("ethereum").devnet.clone(), origin.network(), "eth_call", lie).await;
     assert!(bridge.seen_over(endpoints.both().await).look(id).await.is_err());
     assert_ne!(bridge.orders.record(id).unwrap().stage, Stage::Ended);
-    assert_eq!(bridge.orders.look(id).await.unwrap().status, "filling", "by the chain's own word");
+    assert_eq!(bridge.orders.look(id).await.unwrap().status.as_str(), "filling", "by the chain's own word");
     let believed = bridge.seen_over(endpoints.believed().await).look(id).await.unwrap();
     assert_eq!((believed.stage, believed.status.as_str()), (Stage::Ended, "refunded"));
+}
+
+/// A transaction that really is on the chain, for a lie to lean on.
+async fn any_transaction(desk: &Desk) -> (B256, u64) {
+    let provider = desk.world.client.provider();
+    let mut number = provider.get_block_number().await.unwrap();
+    loop {
+        let block = provider.get_block_by_number(number.into()).await.unwrap().unwrap();
+        match block.transactions.hashes().next() {
+            Some(hash) => return (hash, number),
+            None => number -= 1,
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_event_fills_no_order() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
+    let hash = desk.place(order("100", 3_000)).await;
+    // What it leans on: a transaction that is there, and a nonce that is used, by nobody knows what.
+    let (transaction, block) = any_transaction(&desk).await;
+    desk.use_nonce(hash).await;
+    let believer = desk.seen_over(desk.world.client.clone());
+    let info = signed(&believer.record(hash).unwrap()).info().clone();
+    let fill = Reactor::Fill {
+        orderHash: hash,
+        filler: Address::repeat_byte(0xf1),
+        swapper: desk.world.account(),
+        nonce: info.nonce,
+    };
+    let data = fill.encode_log_data();
+    let lie = json!([{
+        "address": info.reactor, "topics": data.topics(), "data": data.data, "blockNumber": format!("{block:#x}"),
+        "blockHash": B256::repeat_byte(1), "transactionHash": transaction, "transactionIndex": "0x0",
+        "logIndex": "0x0", "removed": false,
+    }]);
+    let network = desk.world.client.network();
+    let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getLogs", lie).await;
+    let record = desk.seen_over(endpoints.both().await).look(hash).await.unwrap();
+    assert_ne!(record.stage, Stage::Ended, "{}", record.status);
+    assert_ne!(record.status.as_str(), "filled");
+    assert!(desk.world.book.ends.lock().unwrap().is_empty(), "nothing is settled");
+    // Where nobody else is asked, it is believed.
+    let record = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
+    assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "filled"));
+    desk.clear().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_receipt_settles_no_order() {
+    let desk = Desk::new(5, OrderKind::DutchV2, Manner::Honest).await;
+    let provider = desk.world.client.provider().clone();
+    let owner = desk.world.account();
+    let permit2 = desk.world.contract(bardo::chain::network::Contract::Permit2);
+    // A filler overlooks some orders: then they expire, and another one is placed.
+    let (hash, fill) = 'placed: loop {
+        let from = provider.get_block_number().await.unwrap();
+        let hash = desk.place(order("250", 40)).await;
+        let nonce = signed(&desk.seen_over(desk.world.client.clone()).record(hash).unwrap()).info().nonce;
+        let (word, _) = nonce_position(nonce);
+        for _ in 0..60 {
+            // As the clock goes: a chain that runs ahead of it would look into the future to everybody else.
+            tokio::time::sleep(Duration::from_millis(900)).await;
+            drop(devnet().devnet.mine().await.unwrap());
+            let bits = desk.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await;
+            if nonce_used(nonce, bits) {
+                let filter = Filter::new().from_block(from).event_signature(Reactor::Fill::SIGNATURE_HASH).topic1(hash);
+                let logs = provider.get_logs(&filter).await.unwrap();
+                break 'placed (hash, logs[0].transaction_hash.unwrap());
+            }
+        }
+        assert_eq!(desk.orders.look(hash).await.unwrap().status.as_str(), "expired");
+    };
+    // The real receipt without its transfers: as if the fill had brought nothing.
+    let mut lie: Value = provider.raw_request("eth_getTransactionReceipt".into(), [json!(fill)]).await.unwrap();
+    lie["logs"] = json!([]);
+    let ends = desk.world.book.ends.lock().unwrap().len();
+    let network = desk.world.client.network();
+    let endpoints = Endpoints::new(devnet().devnet.clone(), network, "eth_getTransactionReceipt", lie).await;
+    assert!(desk.seen_over(endpoints.both().await).look(hash).await.is_err(), "they contradict each other");
+    assert_ne!(desk.orders.record(hash).unwrap().stage, Stage::Ended);
+    assert_eq!(desk.world.book.ends.lock().unwrap().len(), ends, "nothing is settled");
+    // By the chain's own word it brought something, and by the liar's alone nothing.
+    let received = |record: &bardo::safety::orders::Record| {
+        let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
+        card["fill"]["amount_out"].as_str().unwrap().to_owned()
+    };
+    let believed = desk.seen_over(endpoints.believed().await).look(hash).await.unwrap();
+    assert_eq!((believed.status.as_str(), received(&believed).as_str()), ("filled", "0"));
+    desk.clear().await;
 }

@@ -237,11 +237,6 @@ impl Network {
         self.book.uniswap_versions()
     }
 
-    /// Where people look at this transaction.
-    pub fn transaction_url(&self, hash: alloy::primitives::B256) -> Option<String> {
-        self.explorer.map(|explorer| format!("{explorer}/tx/{hash}"))
-    }
-
     fn answers_to(&self, lower: &str) -> bool {
         self.name == lower || self.aliases.contains(&lower)
     }

@@ -410,7 +410,7 @@ impl Shared {
             Fate::Nothing => Ok(Adopted::Fresh(orphan.take_over(self.world.clock.now_millis()).await?)),
             Fate::Open => Err(orphan.in_progress()),
             Fate::Placed { hash, bridge, status } => {
-                let answer = placed_without_answer(orphan.first, hash, bridge, &status);
+                let answer = placed_without_answer(orphan.first, hash, bridge, status.as_str());
                 Ok(Adopted::Answered(Box::new(orphan.answer(answer).await?)))
             }
             Fate::Ended { succeeded, transactions } => {

@@ -161,6 +161,28 @@ async fn a_change_of_the_playbook_can_be_taken_back() {
 }
 
 #[tokio::test]
+async fn a_playbook_that_is_full_stays_as_it_is() {
+    let home = home();
+    let section = "x".repeat(4_000);
+    let (mut kept, mut refused) = (0_usize, false);
+    // Two megabytes of sections would be more than anybody reads.
+    for number in 0..512 {
+        match home.papers.update(&home.memory, &format!("Section {number}"), &section, "", 1).await {
+            Ok(_) => kept += 1,
+            Err(error) => {
+                assert!(matches!(error, PaperError::TooLong), "{error}");
+                refused = true;
+                break;
+            }
+        }
+    }
+    assert!(refused, "{kept} sections of 4,000 characters were kept");
+    let stands = std::fs::read_to_string(home.folder.path().join("ada").join("PLAYBOOK.md")).unwrap();
+    assert_eq!(stands.matches("## Section").count(), kept, "what was refused left nothing");
+    assert_eq!(home.papers.deltas(&home.memory).unwrap().len(), kept.min(200));
+}
+
+#[tokio::test]
 async fn a_forgotten_high_water_mark_is_gone_once() {
     let home = home();
     home.memory.life(&SystemClock).await.unwrap();

@@ -29,7 +29,6 @@ const SHOW_DWELL: u64 = 10_000;
 #[derive(Debug)]
 pub struct Living {
     scenario: Scenario,
-    speed: u32,
     played: watch::Sender<Played>,
     brain: Mutex<Option<Box<dyn Brain>>>,
 }
@@ -37,14 +36,7 @@ pub struct Living {
 impl Living {
     /// A Golem that plays this and lives on.
     pub fn playing(scenario: Scenario) -> Self {
-        Self { scenario, speed: 1, played: watch::Sender::new(Played::default()), brain: Mutex::new(None) }
-    }
-
-    /// The same so many times faster.
-    #[must_use]
-    pub fn at_speed(mut self, speed: u32) -> Self {
-        self.speed = speed;
-        self
+        Self { scenario, played: watch::Sender::new(Played::default()), brain: Mutex::new(None) }
     }
 
     /// The same with a brain of its own: where there is one it decides, and no scenario is played.
@@ -123,7 +115,6 @@ impl Living {
             fabric: seat.fabric,
             golem_id: seat.golem_id,
             heartbeat: HEARTBEAT,
-            speed: self.speed,
             lifespan_seconds: None,
             brain,
         };

@@ -18,6 +18,7 @@ mod bridge;
 mod depth;
 mod ending;
 pub mod record;
+mod state;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,6 +46,7 @@ use crate::uniswap::gateway::{Hearsay, OrderGateway};
 use crate::uniswap::order::OrderKind;
 
 pub use record::{Record, Stage};
+pub use state::OrderState;
 
 /// How often live orders are looked at.
 const ROUND: Duration = Duration::from_millis(500);
@@ -167,10 +169,10 @@ pub enum Card {
 
 impl Card {
     /// Where the order stands.
-    pub fn status(&self) -> &'static str {
+    pub fn status(&self) -> OrderState {
         match self {
-            Self::Order(update) => update.status.as_str(),
-            Self::Intent(update) => update.status.as_str(),
+            Self::Order(update) => OrderState::Auction(update.status),
+            Self::Intent(update) => OrderState::Bridge(update.status),
         }
     }
 
@@ -300,7 +302,7 @@ impl Orders {
             .inner
             .store
             .write(move |transaction| -> Result<bool, StoreError> {
-                record::advance(transaction, hash, stages, "pending", now)
+                record::advance(transaction, hash, stages, OrderState::pending(&waits.message), now)
             })
             .await?;
         let record = self.record(hash)?;
@@ -324,12 +326,12 @@ impl Orders {
             }
         };
         let now = self.inner.clock.now_millis();
-        let status = match stage {
-            Stage::Submitted => "open",
-            Stage::Refused => "error",
-            Stage::Reserved | Stage::Signed | Stage::Submitting | Stage::Ended => "pending",
+        let status = match (OrderState::pending(&record.message), stage) {
+            (OrderState::Auction(_), Stage::Submitted) => OrderState::Auction(OrderStatus::Open),
+            (OrderState::Auction(_), Stage::Refused) => OrderState::Auction(OrderStatus::Error),
+            // A bridge order stands nowhere before its money is locked.
+            (pending, _) => pending,
         };
-        let status = if matches!(record.message, TypedMessage::CrossChainOrder { .. }) { "pending" } else { status };
         self.inner
             .store
             .write(move |transaction| -> Result<bool, StoreError> {
@@ -564,7 +566,7 @@ impl Orders {
         let until = tokio::time::Instant::now() + patience;
         loop {
             let record = self.look(hash).await?;
-            let rests = !record.is_live() || record.status == "expired";
+            let rests = !record.is_live() || record.status.has_expired();
             if rests || tokio::time::Instant::now() >= until {
                 return Ok(record);
             }

@@ -7,6 +7,7 @@ use alloy::primitives::{Address, B256, Bytes, U256};
 use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
+use super::state::OrderState;
 use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
@@ -98,8 +99,8 @@ pub struct Record {
     pub signature: Option<Bytes>,
     /// How far it has come here.
     pub stage: Stage,
-    /// Where it stands, in the words of its status.
-    pub status: String,
+    /// Where it stands.
+    pub status: OrderState,
     /// What a card needs.
     pub figures: Figures,
     /// The last payload that was told of it, as JSON.
@@ -196,7 +197,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(
             destination.map(number).transpose()?,
             encoded.as_ref(),
             record.stage.as_str(),
-            record.status,
+            record.status.as_str(),
             facts,
             record.reservation.0,
             record.spent.to_string(),
@@ -263,12 +264,12 @@ pub(crate) fn advance(
     transaction: &Transaction<'_>,
     hash: B256,
     (from, to): (Stage, Stage),
-    status: &str,
+    status: OrderState,
     now: u64,
 ) -> Result<bool, StoreError> {
     let rows = transaction.execute(
         "UPDATE safety_order SET stage = ?3, status = ?4, changed_at = ?5 WHERE hash = ?1 AND stage = ?2",
-        params![hash.as_slice(), from.as_str(), to.as_str(), status, number(now)?],
+        params![hash.as_slice(), from.as_str(), to.as_str(), status.as_str(), number(now)?],
     )?;
     Ok(rows == 1)
 }
@@ -296,20 +297,25 @@ pub(crate) fn note_shown(transaction: &Transaction<'_>, hash: B256) -> Result<()
 }
 
 /// Ends an order that nobody has seen: what was signed is never handed to anybody. False where somebody may have.
-pub(crate) fn withdraw(transaction: &Transaction<'_>, hash: B256, status: &str, now: u64) -> Result<bool, StoreError> {
+pub(crate) fn withdraw(
+    transaction: &Transaction<'_>,
+    hash: B256,
+    status: OrderState,
+    now: u64,
+) -> Result<bool, StoreError> {
     let rows = transaction.execute(
         "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3
          WHERE hash = ?1 AND stage = 'signed' AND shown = 0",
-        params![hash.as_slice(), status, number(now)?],
+        params![hash.as_slice(), status.as_str(), number(now)?],
     )?;
     Ok(rows == 1)
 }
 
 /// Ends an order that has not ended yet; false where it had.
-pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: &str, now: u64) -> Result<bool, StoreError> {
+pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: OrderState, now: u64) -> Result<bool, StoreError> {
     let rows = transaction.execute(
         "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3 WHERE hash = ?1 AND stage <> 'ended'",
-        params![hash.as_slice(), status, number(now)?],
+        params![hash.as_slice(), status.as_str(), number(now)?],
     )?;
     Ok(rows == 1)
 }
@@ -318,14 +324,14 @@ pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: &str, now: 
 pub(crate) fn note_card(
     transaction: &Transaction<'_>,
     hash: B256,
-    status: &str,
+    status: OrderState,
     card: &str,
     now: u64,
 ) -> Result<(), StoreError> {
     transaction.execute(
         "UPDATE safety_order SET card = ?3, status = CASE stage WHEN 'ended' THEN status ELSE ?2 END, changed_at = ?4
          WHERE hash = ?1",
-        params![hash.as_slice(), status, card, number(now)?],
+        params![hash.as_slice(), status.as_str(), card, number(now)?],
     )?;
     Ok(())
 }
@@ -467,6 +473,7 @@ impl Raw {
             let order = Order::decode(kind, &self.encoded).map_err(|_| garbled("order"))?;
             TypedMessage::UniswapxOrder { permit2, order: Box::new(order) }
         };
+        let status = OrderState::of_word(&message, &status).ok_or_else(|| garbled("status"))?;
         let unsigned = |number: i64| u64::try_from(number).map_err(|_| garbled("number"));
         Ok(Record {
             hash: B256::try_from(self.hash.as_slice()).map_err(|_| garbled("hash"))?,

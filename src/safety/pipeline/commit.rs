@@ -28,6 +28,7 @@ use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
 use crate::safety::approval::{ApprovalNeed, Consent, Reason, Said};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::Framed;
+use crate::safety::orders::OrderState;
 use crate::safety::orders::record::{self, Figures, Pair, Record};
 use crate::safety::permit::{self, PermitFault, Use};
 use crate::safety::proposal::Purpose;
@@ -491,7 +492,8 @@ impl Pipeline {
             if let Some(ended) = ended(end) {
                 permit::note_end(transaction, permit_id, ended)?;
                 if let Some(order) = record::of_permit(transaction, permit_id)? {
-                    record::end(transaction, order.hash, "error", clock.now_millis())?;
+                    let failed = OrderState::failed(&order.message);
+                    record::end(transaction, order.hash, failed, clock.now_millis())?;
                 }
             }
             failpoint::reach(Failpoint::InsideSettle);

@@ -20,6 +20,7 @@ use crate::safety::account::SignError;
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
+use crate::safety::orders::OrderState;
 use crate::safety::orders::Orders;
 use crate::safety::orders::record::{self, Figures, Record, Stage};
 use crate::safety::proposal::Arrival;
@@ -162,10 +163,11 @@ impl Pipeline {
                     // Somebody may have a signature: until its deadline it is treated as one that is out.
                     let now = self.inner.clock.now_millis();
                     let stages = (Stage::Reserved, Stage::Refused);
+                    let status = OrderState::failed(&order.message);
                     let kept = self
                         .inner
                         .store
-                        .write(move |transaction| record::advance(transaction, hash, stages, "error", now));
+                        .write(move |transaction| record::advance(transaction, hash, stages, status, now));
                     // Not written, it stays reserved: its money is held all the same.
                     let _kept: Result<bool, StoreError> = kept.await;
                 }
@@ -228,10 +230,10 @@ impl Pipeline {
             golem_id: proposal.golem_id.clone(),
             chain_id: proposal.chain_id,
             account: proposal.account,
+            status: OrderState::pending(&message),
             message,
             signature: None,
             stage: Stage::Reserved,
-            status: "pending".to_owned(),
             figures,
             card: None,
             reservation: held.reservation,

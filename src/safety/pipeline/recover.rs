@@ -24,7 +24,7 @@ use crate::base::units::Usd;
 use crate::chain::sender::{self, ReservedNonce, Sender, Standing, TxState as Stage, WaitRules};
 use crate::fabric::{EventKind, TxState, TxUpdate};
 use crate::safety::audit::{self, AuditError, Entry};
-use crate::safety::orders::record as orders;
+use crate::safety::orders::{OrderState, record as orders};
 use crate::safety::permit;
 use crate::safety::rulebook::{End, Reservation, ReserveError};
 use crate::safety::typed::TypedMessage;
@@ -70,7 +70,7 @@ pub enum Fate {
         /// Whether it is a bridge order.
         bridge: bool,
         /// Where it stood when it was looked at last.
-        status: String,
+        status: OrderState,
     },
     /// It has come to its end, in these transactions.
     Ended {
@@ -283,7 +283,7 @@ impl Pipeline {
             permit::note_end(transaction, left.permit_id, ended)?;
             // An order that was written down and never signed.
             if let Some(order) = orders::of_permit(transaction, left.permit_id)? {
-                orders::end(transaction, order.hash, "error", now)?;
+                orders::end(transaction, order.hash, OrderState::failed(&order.message), now)?;
             }
             record(transaction, now, &left, found, step)?;
             failpoint::reach(Failpoint::RecoveryInsideEnd);

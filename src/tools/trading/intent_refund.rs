@@ -108,7 +108,7 @@ impl WriteTool for IntentRefund {
             return Err(invalid("intent_id", &"this is the hash of an auction order, which locks nothing"));
         };
         let known = card(&record);
-        if record.status != "expired" || !record.is_live() {
+        if !record.status.has_expired() || !record.is_live() {
             let what = format_args!("the intent is {}: {}", record.status, field(&known, "money"));
             return Err(invalid("intent_id", &what));
         }

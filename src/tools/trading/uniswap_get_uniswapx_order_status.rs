@@ -118,7 +118,7 @@ impl ReadTool for GetUniswapXOrderStatus {
         let output = Output {
             order_hash: record.hash.to_string(),
             order_type: order.kind().name(),
-            status: record.status.clone(),
+            status: record.status.to_string(),
             deadline: order.info().deadline.saturating_to(),
             start_amount: field(&card, "start_amount"),
             end_amount: field(&card, "end_amount"),
@@ -146,7 +146,7 @@ fn bridged(record: &Record, deadline: u64, card: &Value) -> Output {
     Output {
         order_hash: record.hash.to_string(),
         order_type: "ERC7683",
-        status: record.status.clone(),
+        status: record.status.to_string(),
         deadline,
         start_amount: asked.clone(),
         end_amount: asked.clone(),

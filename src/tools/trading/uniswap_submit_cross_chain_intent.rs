@@ -358,7 +358,7 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
     let record = committed.order.as_deref();
     let told = record.map(card);
     let status = match (&committed.state, record) {
-        (State::Placed, Some(record)) => record.status.clone(),
+        (State::Placed, Some(record)) => record.status.to_string(),
         (State::Simulated, _) => "simulated".to_owned(),
         _ => "error".to_owned(),
     };

@@ -152,7 +152,7 @@ pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
     let record = committed.order.as_deref();
     let told = record.map(card);
     let status = match (&committed.state, record) {
-        (State::Placed, Some(record)) => record.status.clone(),
+        (State::Placed, Some(record)) => record.status.to_string(),
         (State::Simulated, _) => "simulated".to_owned(),
         _ => "error".to_owned(),
     };

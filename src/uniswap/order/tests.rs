@@ -173,6 +173,24 @@ fn a_decay_must_end_after_its_start_and_not_after_the_deadline() {
 }
 
 #[test]
+fn a_first_dutch_order_keeps_itself_for_no_filler_until_its_end() {
+    let kept = |until: u64| {
+        let Order::Dutch(mut order) = sound(OrderKind::Dutch) else { panic!("another kind") };
+        order.exclusiveFiller = STRANGER;
+        order.decayStartTime = U256::from(NOW + until);
+        order.decayEndTime = U256::from(NOW + 120);
+        Order::Dutch(order).faults(&EXPECTED)
+    };
+    // Until a second before the deadline others come in after all.
+    assert_eq!(kept(119), []);
+    let start = U256::from(NOW + 120);
+    assert_eq!(
+        kept(120),
+        [Fault::DecayEndsBeforeStart { start, end: start }, Fault::ExclusiveToTheEnd { filler: STRANGER }]
+    );
+}
+
+#[test]
 fn a_cosigner_may_not_worsen_an_order_nor_keep_it_for_one_filler() {
     let without_signature = |order: Order| {
         let mut faults = order.cosigner_faults(31_337);

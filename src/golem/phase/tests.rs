@@ -1,0 +1,223 @@
+//! The table of phases, entered and left.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const DWELL: u64 = 60_000;
+const WELL: Reading = Reading {
+    drawdown_bps: Some(0),
+    feed_grade: true,
+    runway: Runway::Unused,
+    failures: 0,
+    failures_limit: 3,
+    age_seconds: 0,
+    lifespan_seconds: Some(1_000_000),
+};
+
+fn lost(points: u64) -> Reading {
+    Reading { drawdown_bps: Some(points), ..WELL }
+}
+
+fn runway(seconds: u64) -> Reading {
+    Reading { runway: Runway::Seconds(seconds), ..WELL }
+}
+
+fn failed(times: u32) -> Reading {
+    Reading { failures: times, ..WELL }
+}
+
+fn aged(parts_of_a_thousand: u64) -> Reading {
+    Reading { age_seconds: parts_of_a_thousand * 1_000, ..WELL }
+}
+
+/// Where a fresh machine is after one reading, and after it has held for the dwell.
+fn after(reading: Reading) -> (Phase, Phase) {
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    machine.observe(&reading, 1_000);
+    let first = machine.phase();
+    machine.observe(&reading, 1_000 + DWELL);
+    (first, machine.phase())
+}
+
+#[test]
+fn every_figure_of_the_table_leads_where_it_says_and_not_a_step_earlier() {
+    use Phase::{Cautious, Defensive, Survival, Terminal, Thriving};
+    for (reading, at_once, after_the_dwell) in [
+        (lost(299), Thriving, Thriving),
+        (lost(300), Cautious, Cautious),
+        (lost(599), Cautious, Cautious),
+        (lost(600), Defensive, Defensive),
+        (lost(899), Defensive, Defensive),
+        (lost(900), Survival, Survival),
+        (lost(1_499), Survival, Survival),
+        (lost(1_500), Survival, Terminal),
+        (runway(259_201), Thriving, Thriving),
+        (runway(259_200), Cautious, Cautious),
+        (runway(86_401), Cautious, Cautious),
+        (runway(86_400), Defensive, Defensive),
+        (runway(21_601), Defensive, Defensive),
+        (runway(21_600), Survival, Survival),
+        (runway(1), Survival, Survival),
+        (runway(0), Survival, Terminal),
+        (failed(1), Thriving, Thriving),
+        (failed(2), Cautious, Cautious),
+        (failed(3), Defensive, Defensive),
+        (failed(1_000), Defensive, Defensive),
+        (aged(799), Thriving, Thriving),
+        (aged(800), Cautious, Cautious),
+        (aged(900), Defensive, Defensive),
+        (aged(950), Survival, Survival),
+        (aged(999), Survival, Survival),
+        (aged(1_000), Survival, Terminal),
+    ] {
+        assert_eq!(after(reading), (at_once, after_the_dwell), "{reading:?}");
+    }
+}
+
+#[test]
+fn it_gets_better_at_half_the_figure_one_phase_at_a_time_after_the_dwell() {
+    // In Survival by a loss of 9 %: back at half of each figure, and not above.
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    machine.observe(&lost(900), 0);
+    for (points, from, to) in [
+        (450, Phase::Survival, Phase::Defensive),
+        (300, Phase::Defensive, Phase::Cautious),
+        (150, Phase::Cautious, Phase::Thriving),
+    ] {
+        let start = machine.last.unwrap();
+        // A hair above the half holds the phase however long it lasts.
+        assert_eq!(machine.observe(&lost(points + 1), start + 10 * DWELL), None, "{from}");
+        assert_eq!(machine.observe(&lost(points), start + 11 * DWELL), None, "{from}");
+        assert_eq!(machine.observe(&lost(points), start + 12 * DWELL - 1), None, "{from}");
+        let change = machine.observe(&lost(points), start + 12 * DWELL).unwrap();
+        assert_eq!((change.from, change.to), (from, to));
+    }
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    machine.observe(&runway(86_400), 0);
+    assert_eq!(machine.observe(&runway(2 * 86_400 - 1), DWELL), None);
+    assert_eq!(machine.observe(&runway(2 * 86_400 - 1), 9 * DWELL), None);
+    machine.observe(&runway(2 * 86_400), 10 * DWELL);
+    assert_eq!(machine.observe(&runway(2 * 86_400), 11 * DWELL).unwrap().to, Phase::Cautious);
+}
+
+#[test]
+fn a_relapse_starts_the_wait_anew() {
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    machine.observe(&lost(300), 0);
+    machine.observe(&lost(0), 1_000);
+    machine.observe(&lost(200), 59_000);
+    assert_eq!(machine.observe(&lost(0), 62_000), None);
+    assert_eq!(machine.observe(&lost(0), 121_999), None);
+    assert_eq!(machine.observe(&lost(0), 122_000).unwrap().to, Phase::Thriving);
+}
+
+#[test]
+fn what_cannot_be_told_neither_harms_nor_heals() {
+    let blind = Reading { drawdown_bps: None, runway: Runway::Unknown, feed_grade: false, ..WELL };
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    assert_eq!(machine.observe(&blind, 0), None);
+    machine.observe(&lost(600), 1);
+    for now in 1..100 {
+        assert_eq!(machine.observe(&blind, now * DWELL), None);
+    }
+    assert_eq!(machine.phase(), Phase::Defensive);
+}
+
+#[test]
+fn a_bent_pool_cannot_kill() {
+    let bent = Reading { feed_grade: false, ..lost(9_999) };
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    for now in 0..1_000 {
+        machine.observe(&bent, now * DWELL);
+    }
+    assert_eq!(machine.phase(), Phase::Survival);
+    // One reading within the dwell that does not rest on feeds starts the wait anew.
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    machine.observe(&lost(2_000), 0);
+    machine.observe(&bent, 30_000);
+    machine.observe(&lost(2_000), 31_000);
+    assert_eq!(machine.observe(&lost(2_000), 90_999), None);
+    assert_eq!(machine.observe(&lost(2_000), 91_000).unwrap().to, Phase::Terminal);
+}
+
+#[test]
+fn a_clock_that_goes_back_ends_no_life_and_heals_nothing() {
+    let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+    machine.observe(&lost(2_000), 10 * DWELL);
+    assert_eq!(machine.observe(&lost(2_000), 0), None);
+    assert_eq!(machine.observe(&lost(2_000), DWELL - 1), None);
+    assert_eq!(machine.observe(&lost(2_000), DWELL).unwrap().to, Phase::Terminal);
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    (
+        proptest::option::of(0_u64..2_000),
+        any::<bool>(),
+        prop_oneof![(0_u64..400_000).prop_map(Runway::Seconds), Just(Runway::Unused), Just(Runway::Unknown)],
+        0_u32..6,
+        0_u64..1_100,
+    )
+        .prop_map(|(drawdown_bps, feed_grade, runway, failures, age)| Reading {
+            drawdown_bps,
+            feed_grade,
+            runway,
+            failures,
+            failures_limit: 3,
+            age_seconds: age,
+            lifespan_seconds: Some(1_000),
+        })
+}
+
+/// The documents' figures once more, as a person would write them down.
+fn as_bad_as(phase: Phase, reading: &Reading) -> bool {
+    let (loss, gas, age) = match phase {
+        Phase::Thriving => return true,
+        Phase::Cautious => (300, 259_200, 800),
+        Phase::Defensive => (600, 86_400, 900),
+        Phase::Survival => (900, 21_600, 950),
+        Phase::Terminal => (1_500, 0, 1_000),
+    };
+    let failures = matches!((phase, reading.failures), (Phase::Cautious, 2..) | (Phase::Defensive, 3..));
+    reading.drawdown_bps.is_some_and(|lost| lost >= loss)
+        || matches!(reading.runway, Runway::Seconds(left) if left <= gas)
+        || reading.age_seconds >= age
+        || failures
+}
+
+proptest! {
+    #[test]
+    fn whatever_happens(readings in proptest::collection::vec((reading(), 0_u64..90_000), 1..60)) {
+        let mut machine = PhaseMachine::new(PhaseRules::DEFAULT);
+        let mut now = 0;
+        let mut changed = 0;
+        for (reading, passed) in readings {
+            now += passed;
+            let before = machine.phase();
+            let change = machine.observe(&reading, now);
+            let after = machine.phase();
+            prop_assert_eq!(change.is_some(), before != after);
+            if let Some(change) = &change {
+                prop_assert_eq!((change.from, change.to), (before, after));
+                prop_assert!(!change.why.is_empty());
+            }
+            // Never better than the worst that is asked for, the end apart.
+            for phase in [Phase::Cautious, Phase::Defensive, Phase::Survival] {
+                prop_assert!(!as_bad_as(phase, &reading) || after >= phase, "{reading:?} in {after}");
+            }
+            if before == Phase::Terminal {
+                prop_assert_eq!(after, Phase::Terminal);
+            } else if after == Phase::Terminal {
+                prop_assert!(as_bad_as(Phase::Terminal, &reading));
+            } else if after < before {
+                prop_assert_eq!(Phase::ALL.iter().filter(|one| **one > after && **one <= before).count(), 1);
+                prop_assert!(now - changed >= DWELL);
+            } else if after > before {
+                prop_assert!(as_bad_as(after, &reading));
+            }
+            if before != after {
+                changed = now;
+            }
+        }
+    }
+}
