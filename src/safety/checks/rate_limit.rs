@@ -90,12 +90,15 @@ mod tests {
             now,
             windows: Default::default(),
             tokens: Default::default(),
+            moved: Default::default(),
+            coming: Default::default(),
             trades_hour: 0,
             trade_frees_at: None,
             calls_minute,
             last_trade: None,
             breaker: Breaker::Closed { failures: 0 },
             high_water: Micros::ZERO,
+            liquidating: Default::default(),
         };
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
         let standing = Standing::new(&policy, Ok(&usage), None, &framed, &facts);

@@ -171,7 +171,7 @@ impl House {
             message,
             signature: None,
             stage,
-            status: "pending".to_owned(),
+            status: crate::safety::orders::OrderState::Bridge(crate::fabric::IntentStatus::Pending),
             figures: orders::Figures {
                 expected_outcome: SafeText::default(),
                 token_in: asset.clone(),
