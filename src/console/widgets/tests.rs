@@ -516,7 +516,7 @@ fn what_has_ended_says_nothing_of_what_might_still_come() {
     assert_eq!(told("order", "open").matches("filler").count(), 2, "once exclusive, once the best");
     for state in ["expired", "refunded"] {
         let words = told("bridge", state);
-        assert!(words.contains("Nothing was delivered on base."), "{state}\n{words}");
+        assert!(words.contains("Nothing was delivered") && words.contains("on base"), "{state}\n{words}");
         for never in ["You get", "expected", "chosen", "▸", "no tx yet"] {
             assert!(!words.contains(never), "{state}: {never}\n{words}");
         }
