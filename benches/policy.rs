@@ -141,7 +141,12 @@ fn facts() -> Facts {
             present: None,
         }),
         portfolio: Ok(Portfolio {
-            holdings: vec![Holding { token: bought.clone(), amount: U256::from(1), value: usd("14000") }],
+            holdings: vec![Holding {
+                token: bought.clone(),
+                amount: U256::from(1),
+                value: usd("14000"),
+                highest: usd("14000"),
+            }],
             equity: usd("25310.42"),
             unpriced: vec![],
         }),

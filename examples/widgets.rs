@@ -46,7 +46,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if wanted("decision") {
         for (state, decision) in samples::decisions() {
             writeln!(out, "decision · {state}")?;
-            let model = DecisionModel { decision: &decision, name: Some("Ada"), before: None, now: samples::NOW };
+            let now = samples::NOW;
+            let model = DecisionModel { decision: &decision, name: Some("Ada"), before: None, now, clock: now.millis };
             let height = options.lines.unwrap_or_else(|| model.height(options.width));
             show(&mut out, &theme, (options.width, height), |pen, area| model.draw(pen, area))?;
         }

@@ -75,6 +75,7 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
         name: here.map(|ready| ready.name.as_str()),
         before: call.and_then(|call| call.before.as_ref()),
         now: state.known().moment(),
+        clock: state.now_millis,
     }
 }
 

@@ -84,6 +84,9 @@ pub struct DecisionModel<'a> {
     pub before: Option<&'a SafeText>,
     /// The moment for which it is drawn.
     pub now: Moment,
+    /// The machine's time, by which keys are guarded, in milliseconds since the Unix epoch: a show or a recording may
+    /// tell another.
+    pub clock: u64,
 }
 
 /// The badge's role.
@@ -422,7 +425,7 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         }
         rows.push(Row::of(row));
     }
-    let guarded = decision.acts_from().is_none_or(|from| model.now.millis < from);
+    let guarded = decision.acts_from().is_none_or(|from| model.clock < from);
     match (&decision.hint, guarded && decision.picked.is_none()) {
         (Some(hint), _) => rows.push(Row::new(hint.as_str(), Role::StateCare).kept()),
         (None, true) => rows.push(Row::new("keys act in a moment: read it first", Role::TextDim)),
