@@ -19,8 +19,8 @@ async fn told(desk: &Desk, hash: B256) -> (String, String) {
     assert_eq!(record.stage, Stage::Submitted, "{record:#?}");
     assert!(desk.world.book.ends.lock().unwrap().is_empty(), "its money stays held");
     let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
-    assert_eq!(card["status"], record.status);
-    (record.status, card["remark"].as_str().unwrap_or_default().to_owned())
+    assert_eq!(card["status"], record.status.as_str());
+    (record.status.to_string(), card["remark"].as_str().unwrap_or_default().to_owned())
 }
 
 #[tokio::test(flavor = "multi_thread")]

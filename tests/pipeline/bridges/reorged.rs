@@ -151,7 +151,7 @@ impl Patient {
     async fn live(&self, id: B256, what: &str) -> (String, u64) {
         let record = self.orders.look(id).await.unwrap();
         assert_eq!(record.stage, Stage::Submitted, "{what}: {record:#?}");
-        (record.status, self.held(id))
+        (record.status.to_string(), self.held(id))
     }
 
     async fn ended(&self, id: B256, what: &str) -> Record {
@@ -196,7 +196,7 @@ async fn a_fill_that_leaves_the_chain_was_none() {
         }
         bridge.mine("ethereum", DEEP).await;
         let record = patient.ended(id, &what).await;
-        assert_eq!(record.status, if again { "filled" } else { "expired" }, "{what}");
+        assert_eq!(record.status.as_str(), if again { "filled" } else { "expired" }, "{what}");
         let left = before - bridge.usdc("ethereum", bridge.account).await;
         assert_eq!(left, if again { given } else { U256::ZERO }, "{what}");
         let fill = &card(&record)["fill"];
@@ -235,7 +235,7 @@ async fn a_lock_that_leaves_the_chain_was_none() {
             bridge.mine("ethereum", DEEP).await;
         }
         let record = patient.ended(id, &what).await;
-        assert_eq!(record.status, if again { "refunded" } else { "expired" }, "{what}");
+        assert_eq!(record.status.as_str(), if again { "refunded" } else { "expired" }, "{what}");
         assert_eq!(bridge.purses().await, before, "{what}: not a unit is missing");
     }
 }
@@ -328,7 +328,7 @@ async fn a_refund_that_leaves_the_chain_and_comes_again_is_one() {
         bridge.lose("ethereum", depth, true).await;
         assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
         bridge.mine("ethereum", DEEP).await;
-        assert_eq!(patient.ended(id, &what).await.status, "refunded", "{what}");
+        assert_eq!(patient.ended(id, &what).await.status.as_str(), "refunded", "{what}");
         assert_eq!(bridge.purses().await, before, "{what}");
     }
 }
