@@ -26,7 +26,9 @@ use bardo::console::view;
 use bardo::console::widgets::{self, samples};
 use bardo::engine::Catalog;
 use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate};
-use bardo::runtime::handle::{AllowanceNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot, ToolInfo};
+use bardo::runtime::handle::{
+    AllowanceNow, AllowancesNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot, ToolInfo,
+};
 use bardo::tools::ALL_TOOL_DEFS;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use portable_pty::{Child, CommandBuilder, PtyPair, PtySize, native_pty_system};
@@ -156,7 +158,7 @@ fn snapshot() -> Snapshot {
         }],
         equity: "25310.42".parse().ok(),
         all_priced: true,
-        allowances: (0..10).map(allowance).collect(),
+        allowances: AllowancesNow { rows: (0..10).map(allowance).collect(), silent: Vec::new() },
         grants: Vec::new(),
         running: 0,
     }

@@ -220,6 +220,7 @@ fn screen(criterion: &mut Criterion) {
     };
     let known = Known {
         now_millis: samples::NOW.millis,
+        machine_millis: samples::NOW.millis,
         motion: true,
         page: &page,
         feed: &feed,

@@ -103,10 +103,15 @@ pub fn amount(value: TokenAmount, places: usize) -> String {
     grouped(&value.shortened(places).to_string())
 }
 
-/// Basis points with their sign: `+4 bps`.
-pub fn signed_bps(points: i64) -> String {
-    let sign = if points > 0 { "+" } else { "" };
-    format!("{sign}{} bps", grouped(&points.to_string()))
+/// Basis points as per cent with their sign: 4 is `+0.04 %`.
+pub fn signed_percent(points: i64) -> String {
+    let sign = match points {
+        0 => "",
+        1.. => "+",
+        _ => "−",
+    };
+    let points = points.unsigned_abs();
+    format!("{sign}{}.{:02} %", grouped(&(points / 100).to_string()), points % 100)
 }
 
 /// A V3 fee, counted in hundredths of a basis point, in per cent: 500 is `0.05 %`.
@@ -242,8 +247,7 @@ mod tests {
         assert_eq!(share(1, 0), "–");
         assert_eq!(fee(500), "0.05 %");
         assert_eq!(fee(10_000), "1 %");
-        assert_eq!(signed_bps(4), "+4 bps");
-        assert_eq!(signed_bps(-1250), "-1,250 bps");
+        assert_eq!([4, 0, -7, -1250].map(signed_percent), ["+0.04 %", "0.00 %", "−0.07 %", "−12.50 %"]);
     }
 
     #[test]

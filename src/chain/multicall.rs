@@ -75,4 +75,9 @@ impl<C: SolCall> Call<C> {
         let answer = answers.0.get(self.index).filter(|answer| answer.success)?;
         C::abi_decode_returns_validate(&answer.returnData).ok()
     }
+
+    /// Whether the call went through and said nothing at all, as one does to an address without code.
+    pub fn is_void(&self, answers: &Answers) -> bool {
+        answers.0.get(self.index).is_some_and(|answer| answer.success && answer.returnData.is_empty())
+    }
 }

@@ -6,10 +6,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use alloy::transports::http::reqwest::{
-    Client, Method, RequestBuilder, Response, StatusCode, header, header::HeaderValue, redirect, retry,
+    Client, Method, RequestBuilder, Response, StatusCode, header, header::HeaderMap, header::HeaderValue, redirect,
+    retry,
 };
 use secrecy::{ExposeSecret as _, SecretString};
 use serde_json::Value;
@@ -27,8 +28,8 @@ const TIMEOUT: Duration = Duration::from_secs(12);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(4);
 /// No service can ask for a longer silence than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(300);
-/// What is waited where a service is busy and does not say how long, in seconds.
-const USUAL_WAIT: u64 = 1;
+/// What is waited where a service is busy and does not say how long.
+const USUAL_WAIT: Duration = Duration::from_secs(1);
 /// Characters kept of what a service says.
 const MAX_TEXT: usize = 300;
 
@@ -187,7 +188,20 @@ impl JsonService {
     /// # Errors
     /// [`ServiceError`]; nothing is unclear.
     pub async fn ask(&self, path: &str, body: &Value) -> Result<Value, ServiceError> {
-        match self.post(path, body).await {
+        self.ask_with(path, body, None).await
+    }
+
+    /// As [`JsonService::ask`], with a header of the service's own.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; nothing is unclear.
+    pub async fn ask_with(
+        &self,
+        path: &str,
+        body: &Value,
+        header: Option<(&'static str, &'static str)>,
+    ) -> Result<Value, ServiceError> {
+        match self.send(path, body, header).await {
             Err(ServiceError::Unclear(why)) => Err(ServiceError::Unreachable(why)),
             other => other,
         }
@@ -198,7 +212,19 @@ impl JsonService {
     /// # Errors
     /// [`ServiceError`].
     pub async fn post(&self, path: &str, body: &Value) -> Result<Value, ServiceError> {
-        let request = self.request(Method::POST, path)?.header(header::CONTENT_TYPE, "application/json");
+        self.send(path, body, None).await
+    }
+
+    async fn send(
+        &self,
+        path: &str,
+        body: &Value,
+        header: Option<(&'static str, &'static str)>,
+    ) -> Result<Value, ServiceError> {
+        let mut request = self.request(Method::POST, path)?.header(header::CONTENT_TYPE, "application/json");
+        if let Some((name, value)) = header {
+            request = request.header(name, value);
+        }
         self.wait().await?;
         let sent = request.body(body.to_string()).send().await;
         let answer = sent.map_err(|error| {
@@ -244,7 +270,7 @@ fn text(what: &dyn std::fmt::Display) -> SafeText {
 
 async fn read(mut answer: Response, key: Option<&[u8]>) -> Result<Value, ServiceError> {
     let status = answer.status();
-    let after = answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    let after = retry_after(answer.headers());
     let mut body = Vec::new();
     loop {
         match answer.chunk().await {
@@ -263,17 +289,32 @@ async fn read(mut answer: Response, key: Option<&[u8]>) -> Result<Value, Service
         return value.map_err(|_| ServiceError::Nonsense(text(&"an answer that is not JSON")));
     }
     if status == StatusCode::TOO_MANY_REQUESTS {
-        let after = Duration::from_secs(after.unwrap_or(USUAL_WAIT)).min(LONGEST_WAIT);
+        let after = after.unwrap_or(USUAL_WAIT).min(LONGEST_WAIT);
         return Err(ServiceError::Busy { after });
     }
     let value = value.unwrap_or_default();
     let field = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let said = format!("{} {} {}", status.as_u16(), field("errorCode"), field("detail"));
+    let (code, detail) = (field("errorCode"), field("detail"));
     if status.is_client_error() {
-        Err(ServiceError::Refused(text(&said.trim())))
+        Err(ServiceError::refused(status.as_u16(), &code, &detail, MAX_TEXT))
     } else {
-        Err(ServiceError::Unclear(text(&said.trim())))
+        Err(ServiceError::Unclear(text(&format!("{} {code} {detail}", status.as_u16()).trim())))
     }
+}
+
+/// `Retry-After` in either of its forms, seconds or a date
+/// (<https://www.rfc-editor.org/rfc/rfc9110#field.retry-after>). A date is held against the answer's own, so that a
+/// clock that differs from ours lengthens no wait.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    let said = text(header::RETRY_AFTER)?;
+    if let Ok(seconds) = said.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let until = httpdate::parse_http_date(said).ok()?;
+    let now = text(header::DATE).and_then(|said| httpdate::parse_http_date(said).ok()).unwrap_or_else(SystemTime::now);
+    // A time that is over asks for no more than the least.
+    Some(until.duration_since(now).unwrap_or(USUAL_WAIT).max(USUAL_WAIT))
 }
 
 #[cfg(test)]
@@ -294,6 +335,31 @@ mod tests {
         // Whoever comes when all have left waits for nobody.
         let later = start + Duration::from_secs(10);
         assert_eq!(pace.place(later), Ok(later));
+    }
+
+    /// The dates are RFC 9110's own examples of its three forms, and one 37 seconds later.
+    #[test]
+    fn a_wait_is_read_as_seconds_or_as_a_date() {
+        let of = |after: &'static str, date: Option<&'static str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static(after));
+            if let Some(date) = date {
+                headers.insert(header::DATE, HeaderValue::from_static(date));
+            }
+            retry_after(&headers).map(|wait| wait.as_secs())
+        };
+        let later = "Sun, 06 Nov 1994 08:50:14 GMT";
+        for now in ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"] {
+            assert_eq!(of(later, Some(now)), Some(37), "{now}");
+        }
+        assert_eq!(of("120", Some("Sun, 06 Nov 1994 08:49:37 GMT")), Some(120));
+        // Over already: the least, never none.
+        assert_eq!(of("Sun, 06 Nov 1994 08:49:37 GMT", Some(later)), Some(1));
+        assert_eq!(of("Sun, 06 Nov 1994 08:49:37 GMT", None), Some(1));
+        // Far in the future by this machine's clock.
+        assert!(of("Fri, 31 Dec 9999 23:59:59 GMT", None).is_some_and(|wait| wait > 300));
+        assert_eq!(of("soon", None), None);
+        assert_eq!(retry_after(&HeaderMap::new()), None);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::base::model::{CapabilityTier, CardKind, Category, Phase};
 use crate::chain::network::PlanError;
 use crate::custody::Password;
 use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig, Input, Status, ToolResponse};
-use crate::fabric::{EventKind, Fabric};
+use crate::fabric::{EventKind, Fabric, FabricConfig};
 use crate::runtime::data::{DataFolder, Ledger};
 use crate::runtime::questions::answering;
 use crate::runtime::questions::shared::Shared;
@@ -23,6 +23,8 @@ use crate::tools::ALL_TOOL_DEFS;
 
 /// The longest file or stream that is read at all; what is too long for a tool the engine says.
 const MOST_BYTES: u64 = 64 << 20;
+/// Events kept in memory: more than one call has.
+const RING: usize = 1_024;
 /// Calls a minute; one process makes one.
 const CALLS_PER_MINUTE: u32 = 60;
 
@@ -86,7 +88,11 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             },
             false => None,
         };
-        let fabric = Fabric::in_memory(1_024, clock.clone());
+        let journal = catalog.get(tool).is_some_and(|entry| writes(entry));
+        let fabric = match fabric(config, clock.clone(), journal) {
+            Ok(fabric) => fabric,
+            Err(error) => return Ok(not_called(&*clock, error)),
+        };
         let mut acting = None;
         let mut orders = None;
         if let Some(ledger) = &ledger {
@@ -129,7 +135,7 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         let executor = Executor::new(ExecutorConfig {
             catalog,
             world: Arc::new(opened.world.with_orders(orders.clone())),
-            fabric,
+            fabric: fabric.clone(),
             golem_id: GolemId::operator(),
             calls_per_minute: CALLS_PER_MINUTE,
             hooks: Vec::new(),
@@ -143,6 +149,8 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
         if let Some(orders) = orders.filter(|_| wait && response.status == Status::Partial) {
             response = wait::until_ended(&orders, opened.sandbox.as_ref(), clock.now_seconds(), response).await;
         }
+        // A disk that cannot take the last events has told so in the log.
+        let _flushed = tokio::task::spawn_blocking(move || fabric.flush()).await;
         for task in [telling, asking, sharing].into_iter().flatten() {
             task.abort();
         }
@@ -151,6 +159,16 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
     // A question that lapsed may still be waiting for a line: the answer is not held up by it.
     runtime.shutdown_background();
     response
+}
+
+/// Where the call's events go: a write is journaled like any other run, so that what was done can be replayed.
+fn fabric(config: &Config, clock: Arc<dyn Clock>, journaled: bool) -> Result<Fabric, ToolError> {
+    if !journaled {
+        return Ok(Fabric::in_memory(RING, clock));
+    }
+    let journal = Some(DataFolder::of(config).new_journal(&*clock)?);
+    let unwritten = |error| ToolError::new(ErrorCode::StoreUnavailable, error);
+    Fabric::new(FabricConfig { ring: RING, journal, clock }).map_err(unwritten)
 }
 
 /// Why nobody acts.

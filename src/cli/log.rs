@@ -104,7 +104,7 @@ fn whole(entry: &Recorded) -> serde_json::Value {
 }
 
 /// What of an entry is worth a line, by its kind: fields of the body, in this order.
-const TOLD: [(&str, &[&str]); 15] = [
+const TOLD: [(&str, &[&str]); 19] = [
     ("permit:issued", &["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
     ("permit:refused", &["code", "why", "permit_id"]),
     ("permit:consumed", &["consent", "nonce", "reservation", "permit_id"]),
@@ -113,7 +113,11 @@ const TOLD: [(&str, &[&str]); 15] = [
     ("action:refused", &["code", "why", "wanted"]),
     ("action:reserved", &["expected_outcome", "spend", "class", "phase", "reservation"]),
     ("action:settled", &["state", "spent", "reservation"]),
-    ("action:verified", &["matched", "mismatches", "moves"]),
+    ("action:verified", &["matched", "mismatches", "actual_outcome", "moves"]),
+    ("order:signed", &["expected_outcome", "order", "by", "permit_id"]),
+    ("order:ended", &["actual_outcome", "matched", "amount_in", "amount_out", "tx"]),
+    ("tx:outbid", &["hash", "replaces", "nonce", "route"]),
+    ("recovery:step", &["step", "found", "transaction", "permit"]),
     ("tx:signed", &["hash", "leg", "of", "to", "nonce", "by", "route"]),
     ("halt:raised", &["level", "reason", "by"]),
     ("halt:lowered", &["level", "reason", "by"]),

@@ -13,6 +13,7 @@ use crate::base::text::{nearest, width};
 use crate::chain::network::{NetworkKind, Plan};
 use crate::custody::no_account;
 use crate::engine::{ApprovalMode, Input};
+use crate::golem::memory::Memory;
 use crate::runtime::data::{DataFolder, Ledger};
 use crate::runtime::policy::{is_devnet, open, place};
 use crate::runtime::{self, OpenWorld, account};
@@ -187,7 +188,7 @@ fn decide(config: &Config, accept: bool) -> Result<Exit, Failure> {
 fn reset(config: &Config, what: Reset) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (rules, opened, _ledger) = rules(config).await?;
+        let (rules, opened, ledger) = rules(config).await?;
         let refused = || Failure { exit: Exit::Rejected, error: "nothing was set back".into() };
         let (now, by) = (SystemClock.now_millis(), format!("bardo policy reset, process {}", std::process::id()));
         match what {
@@ -202,12 +203,16 @@ fn reset(config: &Config, what: Reset) -> Result<Exit, Failure> {
             Reset::HighWater => {
                 let picked = account::pick(config, &opened.world)?;
                 let address = picked.map(|picked| picked.address()).ok_or_else(no_account)?;
-                let said = format!("The stop-loss of {address} measures from what it is worth at its next action.\n");
+                let said = format!(
+                    "The stop-loss of {address} measures from what it is worth at its next action, and every Golem of \
+                     this folder from what it holds at its next heartbeat.\n"
+                );
                 if !consent::confirm(&said, "reset")? {
                     return Err(refused());
                 }
                 let marks = rules.forget_high_water(address, &by, now).await?;
-                print(&format!("{marks} high-water marks were forgotten\n"))?;
+                let lives = Memory::forget_high_waters(&ledger.store).await?;
+                print(&format!("{} high-water marks were forgotten\n", marks.saturating_add(lives)))?;
             }
         }
         Ok(Exit::Success)

@@ -7,6 +7,7 @@ use super::call::{self, NoHands};
 use super::{Exit, Failure, consent, load, print, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
+use crate::base::error::ToolError;
 use crate::base::format;
 use crate::chain::network::Plan;
 use crate::custody::no_account;
@@ -15,6 +16,7 @@ use crate::fabric::Fabric;
 use crate::runtime::data::{DataFolder, Ledger};
 use crate::runtime::reconcile::{self, Standing};
 use crate::runtime::{self, Hands, OpenWorld, account};
+use crate::safety::orders::Stage;
 use crate::safety::pipeline::{LeftOver, State};
 use crate::tools::ALL_TOOL_DEFS;
 
@@ -58,8 +60,9 @@ pub(super) fn run(
             agree(&opened, &ledger, &clock, standing).await?;
         }
         if standings.iter().any(|standing| !standing.gaps.is_empty() || !standing.left_over.is_empty()) {
+            let again = again(&looking)?;
             drop(looking);
-            send(&config, &opened, &ledger, &clock, password_fd, &standings).await?;
+            send(&config, &opened, &ledger, &clock, password_fd, (&standings, &again)).await?;
         }
         Ok(Exit::Success)
     })
@@ -105,6 +108,20 @@ async fn agree(
     print(&format!("{}: goes on with nonce {}\n", standing.chain, standing.chain_next))
 }
 
+/// What else leaves with the first thing that is sent, in lines: whoever acts on this ledger sends again what an earlier
+/// run has signed, and hands in its orders.
+fn again(looking: &Acting) -> Result<String, Failure> {
+    let waiting = looking.pipeline.to_send_again().map_err(|refusal| refusal.error())?;
+    let orders = match looking.pipeline.orders() {
+        Some(orders) => orders.live().map_err(ToolError::from)?,
+        None => Vec::new(),
+    };
+    let signed = orders.iter().filter(|order| order.stage == Stage::Signed);
+    let lines = waiting.iter().map(|hash| format!("  sent again, as an earlier run has signed it: {hash}\n"));
+    let orders = signed.map(|order| format!("  handed in, as an earlier run has signed it: order {}\n", order.hash));
+    Ok(lines.chain(orders).collect())
+}
+
 /// Asks whether to send what takes allowances back and fills gaps, and sends it.
 async fn send(
     config: &Config,
@@ -112,7 +129,7 @@ async fn send(
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
     password_fd: Option<u32>,
-    standings: &[Standing],
+    (standings, again): (&[Standing], &str),
 ) -> Result<(), Failure> {
     let mut said = String::new();
     for standing in standings {
@@ -124,6 +141,9 @@ async fn send(
                 back.max(gaps)
             ));
         }
+    }
+    if !again.is_empty() {
+        said.push_str(&format!("Before them goes what is signed already, whatever it moves:\n{again}"));
     }
     if !consent::confirm(&said, SEND)? {
         return Err(Failure { exit: Exit::Rejected, error: "nothing was sent".into() });
@@ -186,7 +206,7 @@ fn words(standing: &Standing) -> String {
     for gap in &standing.gaps {
         text.push_str(&format!("  nonce {gap} is free, and later ones are taken: the next transaction fills it\n"));
     }
-    for one in &standing.allowances {
+    for one in &standing.allowances.rows {
         let amount = one.amount.map_or_else(|| format!("{} (raw)", one.raw), |amount| amount.to_string());
         let whom =
             one.label.as_ref().map_or_else(|| one.spender.to_string(), |label| format!("{label} {}", one.spender));
@@ -194,6 +214,9 @@ fn words(standing: &Standing) -> String {
             format!(" through Permit2, until {}", format::utc(at.saturating_mul(1_000)))
         });
         text.push_str(&format!("  {whom} may take {amount} {}{until}\n", one.symbol));
+    }
+    for one in &standing.allowances.silent {
+        text.push_str(&format!("  {} {} did not say what others may take of it: ask again\n", one.symbol, one.token));
     }
     for LeftOver { token, spender, amount, inside, .. } in &standing.left_over {
         let through = if inside.is_some() { " through Permit2" } else { "" };

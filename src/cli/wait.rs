@@ -7,8 +7,11 @@ use serde_json::{Value, json};
 
 use crate::base::error::{ErrorCode, ToolError};
 use crate::engine::{Status, ToolResponse};
+use crate::fabric::OrderUpdate;
 use crate::safety::orders::{Orders, Record};
+use crate::safety::typed::TypedMessage;
 use crate::sandbox::Sandbox;
+use crate::tools::trading::filled;
 
 /// Beside the time an order has, for the chain to tell how it ended.
 const GRACE: Duration = Duration::from_secs(120);
@@ -28,7 +31,7 @@ pub(super) async fn until_ended(
         Err(error) => return with_remark(response, &format!("its orders could not be read: {error}")),
     };
     for record in own {
-        let left = Duration::from_secs(record.usable_until().saturating_sub(now_seconds));
+        let left = Duration::from_secs(last_second(&record).saturating_sub(now_seconds));
         let nudge = || async {
             tokio::time::sleep(BETWEEN_BLOCKS).await;
             for chain in sandbox.into_iter().flat_map(Sandbox::chains) {
@@ -37,39 +40,71 @@ pub(super) async fn until_ended(
             }
         };
         response = match orders.wait(record.hash, left.saturating_add(GRACE), nudge).await {
-            Ok(record) => ended(response, &record),
+            Ok(record) => ended(orders, response, &record),
             Err(error) => with_remark(response, &format!("its end could not be looked at: {error}")),
         };
     }
     response
 }
 
-fn ended(mut response: ToolResponse, record: &Record) -> ToolResponse {
-    let card: Value = record.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
-    if let Some(Value::Object(data)) = &mut response.data
-        && data.contains_key("status")
-    {
-        data.insert("status".to_owned(), json!(record.status));
+/// The last second in which something good can come of it, since the Unix epoch: a bridge order that is locked in time
+/// can be delivered for longer than it can be locked.
+fn last_second(record: &Record) -> u64 {
+    match &record.message {
+        TypedMessage::CrossChainOrder { intent, .. } => u64::from(intent.fill_deadline).max(record.usable_until()),
+        TypedMessage::UniswapxOrder { .. }
+        | TypedMessage::Permit2Allowance { .. }
+        | TypedMessage::Permit2Transfer { .. } => record.usable_until(),
     }
+}
+
+fn ended(orders: &Orders, mut response: ToolResponse, record: &Record) -> ToolResponse {
+    let card: Value = record.card.as_deref().and_then(|card| serde_json::from_str(card).ok()).unwrap_or_default();
+    if let Some(Value::Object(data)) = &mut response.data {
+        if data.contains_key("status") {
+            data.insert("status".to_owned(), json!(record.status));
+        }
+        let update = serde_json::from_value::<OrderUpdate>(card.clone());
+        if let (Ok(update), Ok(chain)) = (update, orders.chain(record.chain_id)) {
+            filled::tell(data, chain.client.network(), &update);
+        }
+    }
+    (response.status, response.error) = how_it_ended(record);
     let text = |name: &str| card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    (response.status, response.error) = match record.status.as_str() {
-        "filled" | "cancelled" | "refunded" => (Status::Success, None),
-        "expired" => {
+    let what = if is_bridge(record) { "Intent" } else { "Order" };
+    let said = format!("{what} {} status: {}. {}. {}", record.hash, record.status, text("money"), text("remark"));
+    let refund = if is_locked(record) { " Take it back with intent_refund." } else { "" };
+    response.explanation = Some(format!("{}{refund}", said.trim_end()));
+    let hints = response.decision_hints.get_or_insert_with(|| json!({}));
+    if let Value::Object(hints) = hints {
+        hints.insert("order".to_owned(), card);
+    }
+    response
+}
+
+fn is_bridge(record: &Record) -> bool {
+    matches!(record.message, TypedMessage::CrossChainOrder { .. })
+}
+
+/// Whether its time is over and its money lies in the settler: nothing is to be sent again, it is to be taken back.
+fn is_locked(record: &Record) -> bool {
+    is_bridge(record) && record.status == "expired" && record.is_live()
+}
+
+/// The status of an answer whose order stands so.
+fn how_it_ended(record: &Record) -> (Status, Option<ToolError>) {
+    match record.status.as_str() {
+        "filled" => (Status::Success, None),
+        "expired" if !is_locked(record) => {
             let error = ToolError::new(
                 ErrorCode::UniswapxOrderExpired,
                 format_args!("order {} expired without being filled", record.hash),
             );
             (Status::Error, Some(error))
         }
+        // Cancelled, given back, locked, or still open: not what was wanted, and nothing is lost.
         _ => (Status::Partial, None),
-    };
-    let said = format!("Order {} status: {}. {}. {}", record.hash, record.status, text("money"), text("remark"));
-    response.explanation = Some(said.trim_end().to_owned());
-    let hints = response.decision_hints.get_or_insert_with(|| json!({}));
-    if let Value::Object(hints) = hints {
-        hints.insert("order".to_owned(), card);
     }
-    response
 }
 
 fn with_remark(mut response: ToolResponse, remark: &str) -> ToolResponse {

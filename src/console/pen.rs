@@ -2,6 +2,7 @@
 
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use ratatui::style::Modifier;
 
 use crate::base::text::{fit, width};
 use crate::console::theme::{Role, Theme};
@@ -83,7 +84,12 @@ impl Pen<'_> {
         }
         let room = line.right() - x;
         let shown = fit(text, usize::from(room));
-        let (end, _) = self.buffer.set_stringn(x, line.y, shown, usize::from(room), self.theme.style(role));
+        let mut style = self.theme.style(role);
+        // What stands on a faint line is not faint for that.
+        if !style.add_modifier.contains(Modifier::DIM) {
+            style = style.remove_modifier(Modifier::DIM);
+        }
+        let (end, _) = self.buffer.set_stringn(x, line.y, shown, usize::from(room), style);
         end
     }
 
@@ -233,6 +239,17 @@ mod tests {
         let color = |x: u16, y: u16| buffer[(x, y)].fg;
         assert_eq!([color(0, 1), color(4, 1), color(4, 3)].map(Some), [theme.style(Role::BorderFocus).fg; 3]);
         assert_eq!(Some(color(8, 1)), theme.style(Role::Border).fg);
+    }
+
+    #[test]
+    fn a_title_on_a_faint_edge_is_not_faint() {
+        let (theme, _) = Theme::load("sixteen", None).unwrap();
+        let mut buffer = Buffer::empty(Rect::new(0, 0, 12, 3));
+        let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+        pen.frame(Rect::new(0, 0, 12, 3), &[("Now".to_owned(), Role::Title)], &[], Role::Border);
+        let is_dim = |x: u16| buffer[(x, 0)].modifier.contains(Modifier::DIM);
+        assert_eq!(buffer[(3, 0)].symbol(), "N");
+        assert!(is_dim(1) && !is_dim(3), "the edge is, the word on it is not");
     }
 
     #[test]

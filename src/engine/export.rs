@@ -23,6 +23,8 @@ impl Entry {
             "idempotent": meta.idempotent,
             "action_class": meta.action_class,
             "checks": meta.checks,
+            "event_params": meta.event_params,
+            "summary_fields": meta.summary_fields,
             "card": meta.card,
             "input_schema": self.input_schema,
             "output_schema": self.output_schema,

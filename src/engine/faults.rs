@@ -1,7 +1,7 @@
 //! From the errors of the rooms below to the one that callers see.
 
 use crate::base::error::{ErrorCode, ToolError};
-use crate::base::service::ServiceError;
+use crate::base::service::{Refusal, ServiceError};
 use crate::base::units::AmountError;
 use crate::chain::fork::ForkError;
 use crate::chain::network::UnknownChain;
@@ -125,14 +125,31 @@ impl From<QuoteError> for ToolError {
                 Self::new(ErrorCode::RoutingQuoteRefused, &error).detail("source", name)
             }
             QuoteError::Service { name, error: ref cause } => {
-                let failed = Self::new(ErrorCode::SdkFallbackUnavailable, &error).detail("source", name);
-                match cause {
-                    ServiceError::Busy { after } => failed
+                // A source that answers is there: what it finds or refuses is told as what it is.
+                let code = match cause.refusal() {
+                    Some(Refusal::NoRoute) => ErrorCode::RoutingNoRoute,
+                    Some(Refusal::TooLittle | Refusal::Question) => ErrorCode::ValidationFailed,
+                    Some(Refusal::Caller) | None => ErrorCode::SdkFallbackUnavailable,
+                };
+                let failed = Self::new(code, &error).detail("source", name);
+                match (cause, cause.refusal()) {
+                    (ServiceError::Busy { after }, _) => failed
                         .suggest("Ask again after that time; it lets itself be asked so often and no more.")
                         .detail("retry_after_seconds", after.as_secs()),
-                    ServiceError::Refused(said) if said.as_str().starts_with("40") => failed.suggest(
-                        "Read what it says: a key it does not know is set in BARDO_UNISWAP_API_KEY; else the question \
-                         is one it does not answer.",
+                    (_, Some(Refusal::NoRoute)) => failed.suggest(
+                        "Choose another pair or amount, or leave the source out: BARDO_QUOTE_SOURCE=own quotes over \
+                         the pools on chain.",
+                    ),
+                    (_, Some(Refusal::TooLittle)) => failed
+                        .suggest("Ask for more, or leave the source out with BARDO_QUOTE_SOURCE=own.")
+                        .detail("parameter", "amount"),
+                    (_, Some(Refusal::Question)) => failed.suggest(
+                        "Read what it says: it does not answer this question. BARDO_QUOTE_SOURCE=own quotes over the \
+                         pools on chain.",
+                    ),
+                    (_, Some(Refusal::Caller)) => failed.suggest(
+                        "Read what it says: the key it is asked with is set in BARDO_UNISWAP_API_KEY, its address in \
+                         BARDO_UNISWAP_API_URL.",
                     ),
                     _ => failed.suggest(
                         "Ask again, or leave the source out: BARDO_QUOTE_SOURCE=own quotes over the pools on chain.",

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use alloy::eips::BlockId;
+use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
 
 use crate::base::chance::Chance;
 use crate::base::clock::Clock;
@@ -13,7 +14,7 @@ use crate::chain::fork::{Fork, NextBlock, Source};
 use crate::chain::multicall::{Answers, Calls};
 use crate::chain::network::{Contract, Network, resolve};
 use crate::chain::price::PriceChain;
-use crate::chain::provider::{ChainClient, ConnectError};
+use crate::chain::provider::{ChainClient, ConnectError, ProviderError};
 use crate::chain::token::{self, Token};
 use crate::safety::operator::OperatorRules;
 use crate::safety::orders::Orders;
@@ -259,6 +260,21 @@ impl WorldChain {
     /// `CHAIN_UNSUPPORTED` without Multicall3, or the chain's own failure.
     pub async fn ask(&self, calls: Calls, block: BlockId) -> Result<Answers, ToolError> {
         Ok(calls.send(self.client.provider(), self.contract(Contract::Multicall3)?, block).await?)
+    }
+
+    /// Asks all calls of the newest block, of several endpoints where there are: they must say the same.
+    ///
+    /// # Errors
+    /// The same, or `CHAIN_INCONSISTENT` where they contradict each other.
+    pub async fn ask_witnessed(&self, calls: Calls) -> Result<Answers, ToolError> {
+        let multicall = self.contract(Contract::Multicall3)?;
+        let provider = self.client.provider();
+        let Some(witness) = self.client.witnessed() else {
+            return Ok(calls.send(provider, multicall, BlockId::latest()).await?);
+        };
+        let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
+        let head = head.ok_or_else(|| ToolError::new(ErrorCode::ChainInconsistent, "there is no newest block"))?;
+        Ok(calls.send(witness, multicall, BlockId::hash(head.header.hash)).await?)
     }
 }
 

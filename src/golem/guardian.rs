@@ -110,6 +110,7 @@ impl Watched {
         let around = Surroundings {
             permit2: book.contract(Contract::Permit2),
             wrapped: book.contract(Contract::WrappedNative),
+            producer: Some(fork.next_block().coinbase),
             ..Surroundings::default()
         };
         simulate::run(&fork, framed, 0, nonce, &around).await.map_err(|error| failed(&error))

@@ -170,6 +170,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     let heart = Heart {
         gauge: Gauge::new(Arc::clone(&config.world), terms)?,
+        marked: life.high_water.is_some(),
         machine: PhaseMachine::new(config.phases),
         phase: config.phase.clone(),
         clock: config.clock.clone(),
@@ -249,6 +250,8 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
 /// Takes the measure and moves the phase.
 struct Heart {
     gauge: Gauge,
+    /// Whether its memory has a high-water mark.
+    marked: bool,
     machine: PhaseMachine,
     phase: watch::Sender<Phase>,
     clock: Arc<dyn Clock>,
@@ -269,11 +272,16 @@ impl Heart {
             due = due.saturating_add(every).max(self.clock.steady_millis());
             let now = self.clock.now_millis();
             self.gauge.set_failures(self.voice.failures.load(Ordering::SeqCst));
+            if self.marked && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
+                // Another program has forgotten it, by the operator's word.
+                self.gauge.forget_high_water();
+                self.marked = false;
+            }
             let before = self.gauge.high_water();
             let (reading, worth) = self.gauge.read(now).await;
-            if let Some(high) = self.gauge.high_water().filter(|high| before != Some(*high)) {
+            if let Some(high) = self.gauge.high_water().filter(|high| before != Some(*high) || !self.marked) {
                 // A high-water mark that is not kept is found again from what is held.
-                let _kept = self.memory.set_high_water(high).await;
+                self.marked = self.memory.set_high_water(high).await.is_ok();
             }
             let change = self.machine.observe(&reading, now);
             if let Some(change) = change {

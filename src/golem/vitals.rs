@@ -10,7 +10,6 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::bindings::IMulticall3;
 
@@ -29,6 +28,9 @@ use crate::fabric::Vitals;
 use crate::intents::Intent;
 use crate::safety::typed::TypedMessage;
 
+#[cfg(test)]
+mod tests;
+
 /// Gas use is taken over so many seconds at most.
 const GAS_WINDOW: u64 = 3_600;
 
@@ -37,6 +39,10 @@ const LEAST_SEEN: u64 = 300;
 
 /// Samples of the gas that are kept.
 const SAMPLES: usize = 120;
+
+/// The high-water mark rises to what was held for so many milliseconds, and not to one reading: a mistake in a single
+/// price or balance would otherwise stand for good, and count as a loss ever after.
+const MARK_DWELL: u64 = 60_000;
 
 /// What is held, by feeds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,9 +60,43 @@ pub struct Gauge {
     account: Address,
     born_at: u64,
     lifespan_seconds: Option<u64>,
-    high_water: Option<Usd>,
+    mark: Mark,
     failures: u32,
     gas: VecDeque<(u64, U256)>,
+}
+
+/// The most that was held, and what was held lately.
+#[derive(Debug)]
+struct Mark {
+    high: Option<Usd>,
+    /// Without a gap, the oldest first: from the last reading before the dwell began.
+    recent: VecDeque<(u64, Usd)>,
+}
+
+impl Mark {
+    fn new(high: Option<Usd>) -> Self {
+        Self { high, recent: VecDeque::new() }
+    }
+
+    /// Notes what is held at `now`. The first reading of a life is its mark; afterwards it rises to the least that was
+    /// held over the dwell.
+    fn note(&mut self, now: u64, equity: Option<Usd>) {
+        let Some(equity) = equity else { return self.recent.clear() };
+        self.recent.retain(|(at, _)| *at <= now);
+        self.recent.push_back((now, equity));
+        let edge = now.saturating_sub(MARK_DWELL);
+        while self.recent.get(1).is_some_and(|(at, _)| *at <= edge) {
+            self.recent.pop_front();
+        }
+        let Some(high) = self.high else {
+            self.high = Some(equity);
+            return;
+        };
+        let dwelt = self.recent.front().is_some_and(|(at, _)| *at <= edge);
+        if let Some(least) = self.recent.iter().map(|(_, held)| *held).min().filter(|_| dwelt) {
+            self.high = Some(high.max(least));
+        }
+    }
 }
 
 /// What does not change about a life.
@@ -78,8 +118,8 @@ impl Gauge {
     pub fn new(world: Arc<World>, terms: Terms) -> Result<Self, ToolError> {
         let account = world.account(None)?;
         let Terms { born_at, high_water, lifespan_seconds } = terms;
-        let (failures, gas) = (0, VecDeque::new());
-        Ok(Self { world, account, born_at, lifespan_seconds, high_water, failures, gas })
+        let (mark, failures, gas) = (Mark::new(high_water), 0, VecDeque::new());
+        Ok(Self { world, account, born_at, lifespan_seconds, mark, failures, gas })
     }
 
     /// Failures in a row that the policy in force lets it have, and at which drawdown its stop-loss acts, in basis
@@ -95,19 +135,22 @@ impl Gauge {
         self.failures = failures;
     }
 
-    /// The most it was ever worth.
+    /// The most it was ever worth for a while.
     pub fn high_water(&self) -> Option<Usd> {
-        self.high_water
+        self.mark.high
+    }
+
+    /// Forgets the mark, by the operator's word: the next reading is the new one.
+    pub fn forget_high_water(&mut self) {
+        self.mark = Mark::new(None);
     }
 
     /// Takes the measure at `now` (milliseconds since the Unix epoch).
     pub async fn read(&mut self, now: u64) -> (Reading, Worth) {
         let worth = self.worth().await.unwrap_or(Worth { equity: None, gas_wei: None });
-        if let Some(equity) = worth.equity {
-            self.high_water = Some(self.high_water.map_or(equity, |high| high.max(equity)));
-        }
+        self.mark.note(now, worth.equity);
         let reading = Reading {
-            drawdown_bps: worth.equity.zip(self.high_water).and_then(|(equity, high)| drawdown(equity, high)),
+            drawdown_bps: worth.equity.zip(self.mark.high).and_then(|(equity, high)| drawdown(equity, high)),
             // Only feeds are ever asked.
             feed_grade: worth.equity.is_some(),
             runway: self.runway(now, worth.gas_wei),
@@ -169,7 +212,7 @@ impl Gauge {
             phase: machine.phase(),
             why: SafeText::clean(machine.why(), 200),
             equity: worth.equity,
-            high_water: self.high_water,
+            high_water: self.mark.high,
             drawdown_bps: reading.drawdown_bps,
             stop_loss_bps: self.limits().1,
             gas_runway_seconds: match reading.runway {
@@ -237,7 +280,7 @@ async fn held(chain: &WorldChain, account: Address, bridges: &[(B256, Intent)]) 
     let arriving: Vec<_> = arriving
         .filter_map(|(id, _)| Some((*id, calls.push(settler?, &DestinationSettler::filledForCall { orderId: *id }))))
         .collect();
-    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let answers = chain.ask_witnessed(calls).await?;
     let silent =
         |what: &str| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{network} does not tell {what}"));
     let coin = coin.take(&answers).ok_or_else(|| silent("balances"))?;
@@ -245,9 +288,11 @@ async fn held(chain: &WorldChain, account: Address, bridges: &[(B256, Intent)]) 
     let mut decimals_of = BTreeMap::new();
     for (token, decimals, call) in listed {
         decimals_of.insert(token, decimals);
-        // A listed token without a contract here holds nothing.
-        if let Some(amount) = call.take(&answers) {
-            holdings.push((token, decimals, amount, None));
+        match call.take(&answers) {
+            Some(amount) => holdings.push((token, decimals, amount, None)),
+            // Where a listed token has no contract, nothing is held. One that does not answer may hold everything.
+            None if call.is_void(&answers) => {}
+            None => return Err(silent(&format!("the balance of {token}"))),
         }
     }
     let mut locked = Vec::new();

@@ -4,7 +4,7 @@
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 
-use super::handle::AllowanceNow;
+use super::handle::{AllowanceNow, AllowancesNow, SilentToken};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::base::error::ToolError;
@@ -25,37 +25,55 @@ const SPENDERS: [Contract; 6] = [
     Contract::OriginSettler,
 ];
 
-/// What others may take of the listed tokens of `owner`, on the tokens themselves and inside Permit2.
+/// What others may take of the listed tokens of `owner`, on the tokens themselves and inside Permit2, and of which of them
+/// that could not be read. Where a listed token has no contract, nothing can be taken.
 ///
 /// # Errors
 /// The chain does not answer.
-pub async fn standing(chain: &WorldChain, owner: Address) -> Result<Vec<AllowanceNow>, ToolError> {
+pub async fn standing(chain: &WorldChain, owner: Address) -> Result<AllowancesNow, ToolError> {
     let network = chain.network();
     let mut calls = Calls::default();
-    let mut in_tokens = Vec::new();
-    let mut in_permit2 = Vec::new();
+    let mut asked = Vec::new();
     let spenders: Vec<Address> = SPENDERS.into_iter().filter_map(|one| network.book.contract(one)).collect();
     for token in network.book.tokens() {
         for spender in &spenders {
-            let call = calls.push(token.address, &Erc20::allowanceCall { owner, spender: *spender });
-            in_tokens.push((token, *spender, call));
-            if let Some(permit2) = network.book.contract(Contract::Permit2).filter(|permit2| permit2 != spender) {
-                let asked = Permit2::allowanceCall { owner, token: token.address, spender: *spender };
-                in_permit2.push((token, *spender, calls.push(permit2, &asked)));
-            }
+            let in_token = calls.push(token.address, &Erc20::allowanceCall { owner, spender: *spender });
+            let permit2 = network.book.contract(Contract::Permit2).filter(|permit2| permit2 != spender);
+            let in_permit2 = permit2.map(|permit2| {
+                calls.push(permit2, &Permit2::allowanceCall { owner, token: token.address, spender: *spender })
+            });
+            asked.push((token, *spender, in_token, in_permit2));
         }
     }
     let answers = chain.ask(calls, BlockId::latest()).await?;
-    let mut rows = Vec::new();
-    for (token, spender, call) in in_tokens {
-        let raw = call.take(&answers).unwrap_or_default();
-        rows.extend(row(network, token, spender, raw, None));
+    let mut all = AllowancesNow::default();
+    for (token, spender, in_token, in_permit2) in asked {
+        let taken = match in_token.take(&answers) {
+            None if in_token.is_void(&answers) => Some(U256::ZERO),
+            taken => taken,
+        };
+        let inside = in_permit2.map(|call| call.take(&answers));
+        if taken.is_none() || inside.as_ref().is_some_and(Option::is_none) {
+            all.silent.push(silent(network, token));
+        }
+        all.rows.extend(taken.and_then(|raw| row(network, token, spender, raw, None)));
+        all.rows.extend(
+            inside
+                .flatten()
+                .and_then(|found| row(network, token, spender, U256::from(found.amount), Some(found.expiration.to()))),
+        );
     }
-    for (token, spender, call) in in_permit2 {
-        let Some(found) = call.take(&answers) else { continue };
-        rows.extend(row(network, token, spender, U256::from(found.amount), Some(found.expiration.to())));
+    all.silent.dedup();
+    Ok(all)
+}
+
+fn silent(network: &Network, token: &BookToken) -> SilentToken {
+    SilentToken {
+        chain: SafeText::clean(&network.name, 40),
+        chain_id: network.chain_id,
+        symbol: SafeText::clean(&token.symbol, 20),
+        token: token.address,
     }
-    Ok(rows)
 }
 
 fn row(

@@ -25,7 +25,8 @@ use crate::engine::{Entry, ToolResponse, categories_of};
 use crate::fabric::Event;
 
 pub use snapshot::{
-    AllowanceNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, Snapshot, SpendNow, StopNow,
+    AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,
+    Snapshot, SpendNow, StopNow,
 };
 
 /// News that may wait; a console that is slower makes the session's forwarder wait, and then misses events, which it

@@ -109,8 +109,8 @@ pub enum About {
         /// Failures in a row.
         failures: u32,
     },
-    /// What a dead Golem held is to be sold.
-    SellAfterDeath,
+    /// Everything that is held is to be sold: the Golem has died, or positions are to be left.
+    SellHoldings,
 }
 
 /// A looser policy.

@@ -6,12 +6,14 @@
 use std::sync::Arc;
 
 use alloy::primitives::{Address, Bytes, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::{TransactionInput, TransactionRequest};
 use alloy::sol_types::SolCall as _;
 use serde::Serialize;
 use serde_json::json;
 
 use super::data::Ledger;
-use super::handle::AllowanceNow;
+use super::handle::AllowancesNow;
 use super::{OpenWorld, allowances};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
@@ -21,6 +23,7 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::network::Contract;
+use crate::chain::provider::ProviderError;
 use crate::chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, SenderRules};
 use crate::chain::token::TokenId;
 use crate::engine::{Acting, ToolDef, WorldChain};
@@ -59,7 +62,7 @@ pub struct Standing {
     /// Allowances that a plan gave before its program ended.
     pub left_over: Vec<LeftOver>,
     /// Everything that others may take of the listed tokens, as the screen shows it.
-    pub allowances: Vec<AllowanceNow>,
+    pub allowances: AllowancesNow,
 }
 
 impl Standing {
@@ -162,8 +165,9 @@ pub async fn take_over(
     })
 }
 
-/// Takes an allowance back, or, where there is none, sends an approval of nothing: either fills the lowest gap, so that
-/// what waits behind it goes on. It goes through the whole pipeline like any other write.
+/// Takes an allowance back, or, where there is none, approves once more exactly what Permit2 may take of WETH already:
+/// either fills the lowest gap, so that what waits behind it goes on. An approval of nothing would keep open orders from
+/// being filled. It goes through the whole pipeline like any other write.
 ///
 /// # Errors
 /// What stands against it.
@@ -187,9 +191,13 @@ pub async fn fill(
         Some(one) => one.spender,
         None => chain.contract(Contract::Permit2)?,
     };
+    let stands = match left_over {
+        Some(_) => U256::ZERO,
+        None => allowed(chain, contract, account, spender).await?,
+    };
     let inside = left_over.and_then(|one| one.inside);
     let (to, kind, data): (_, _, Bytes) = match inside {
-        None => (contract, AllowanceKind::Erc20, Erc20::approveCall { spender, value: U256::ZERO }.abi_encode().into()),
+        None => (contract, AllowanceKind::Erc20, Erc20::approveCall { spender, value: stands }.abi_encode().into()),
         Some(permit2) => {
             let approvals = vec![Permit2::TokenSpenderPair { token: contract, spender }];
             let data = Permit2::lockdownCall { approvals }.abi_encode().into();
@@ -197,13 +205,17 @@ pub async fn fill(
         }
     };
     let through = if inside.is_some() { " through Permit2" } else { "" };
+    let (intent, outcome) = match stands.is_zero() {
+        true => (Intent::Revoke, format!("{spender} may take nothing of {contract}{through}")),
+        false => (Intent::Approve, format!("{spender} may take {stands} (raw) of {contract}, as it may now")),
+    };
     let proposal = Proposal {
         chain_id: network.chain_id,
         tool: tool.meta,
         call_id: CallId::new(clock.now_millis()),
         golem_id: GolemId::operator(),
         account,
-        intent: Intent::Revoke,
+        intent,
         legs: vec![Leg {
             purpose: Purpose::Main,
             to,
@@ -214,16 +226,26 @@ pub async fn fill(
         }],
         outflows: Vec::new(),
         inflows: Vec::new(),
-        allowances: vec![AllowanceBound { token, spender, kind, at_most: U256::ZERO }],
+        allowances: vec![AllowanceBound { token, spender, kind, at_most: stands }],
         trade: None,
         recipients: vec![account],
         order: None,
-        expected_outcome: SafeText::clean(&format!("{spender} may take nothing of {contract}{through}"), 200),
+        expected_outcome: SafeText::clean(&outcome, 200),
     };
     let asked = Asked { phase: Phase::Thriving, own: None };
     let preview = acting.pipeline.preview(proposal, acting.account.clone(), asked).await;
     let permit_id = preview.map_err(|refusal| refusal.error())?.permit.permit_id;
     acting.pipeline.commit(permit_id, Consent::Always).await.map_err(|refusal| refusal.error())
+}
+
+/// What `spender` may take of a token by the token's own word.
+async fn allowed(chain: &WorldChain, token: Address, owner: Address, spender: Address) -> Result<U256, ToolError> {
+    let call = Erc20::allowanceCall { owner, spender }.abi_encode();
+    let request = TransactionRequest::default().to(token).input(TransactionInput::new(call.into()));
+    let answer = chain.client.provider().call(request).await;
+    let answer = answer.map_err(|error| ToolError::new(ErrorCode::ChainUnreachable, ProviderError::from(error)))?;
+    let told = Erc20::allowanceCall::abi_decode_returns(&answer);
+    told.map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{token} does not tell an allowance")))
 }
 
 fn sender_to(chain: &WorldChain, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Sender {

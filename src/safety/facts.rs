@@ -74,4 +74,6 @@ pub struct Holding {
     pub amount: U256,
     /// At the lowest of the prices known.
     pub value: Usd,
+    /// At the highest.
+    pub highest: Usd,
 }

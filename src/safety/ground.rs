@@ -347,7 +347,8 @@ pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads)
         let worth = TokenAmount::new(*amount, token.decimals).map_err(Doubt::because)?;
         let value = Usd::value_of(worth, spread.all.lowest, Rounding::Down).map_err(Doubt::because)?;
         portfolio.equity = portfolio.equity.checked_add(value).map_err(Doubt::because)?;
-        portfolio.holdings.push(Holding { token: token.clone(), amount: *amount, value });
+        let highest = Usd::value_of(worth, spread.all.highest, Rounding::Up).map_err(Doubt::because)?;
+        portfolio.holdings.push(Holding { token: token.clone(), amount: *amount, value, highest });
     }
     Ok(portfolio)
 }

@@ -12,12 +12,13 @@ use super::approval::{ApprovalNeed, Reason};
 use super::audit::{self, Anchor, AuditError, Entry, Head};
 use super::checks::operators;
 use super::checks::slippage::SlippageLimits;
-use super::checks::standing::{Standing, request};
+use super::checks::standing::{Standing, moved, request};
 use super::facts::Facts;
 use super::framed::Framed;
 use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
 use super::policy::{self, Adopted, Change, Followed, Keeper, Pending, Policy, Preset, Word};
+use super::proposal::Intent;
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
 use super::verdict::Verdict;
@@ -27,10 +28,14 @@ use crate::base::model::{CapabilityTier, Check, Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, Usd};
 use crate::chain::network::{Network, NetworkKind};
+use crate::chain::token::TokenId;
 use crate::store::{Store, StoreError};
 
 /// Characters kept of one change of a policy.
 const MAX_CHANGE: usize = 200;
+
+/// Why a transfer is looked at that nothing else would ask about.
+const GIVES_AWAY: &str = "it gives something away, and the policy does not say from how many dollars on that needs you";
 
 /// What the pipeline asks before it lets anything pass.
 ///
@@ -299,6 +304,49 @@ impl OperatorRules {
         .await
     }
 
+    /// Records that these holdings of an account are to be sold whole, by the operator's decision: from then on each part
+    /// of it counts as closing the position.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: nothing is planned.
+    pub async fn plan_liquidation(
+        &self,
+        account: Address,
+        holdings: Vec<ledger::TokenKey>,
+        by: &str,
+        now: u64,
+    ) -> Result<(), AcceptError> {
+        let names: Vec<_> = holdings.iter().map(|key| ledger::token_name(*key)).collect();
+        let body = json!({ "account": account, "holdings": names, "by": SafeText::clean(by, MAX_CHANGE) });
+        self.recorded("liquidation:planned", body, now, move |transaction| {
+            for (chain_id, token) in holdings {
+                ledger::plan_liquidation(transaction, now, chain_id, account, token)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
+    /// Ends the plan for one holding, with what there is to say of it.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: it stands on.
+    pub async fn end_liquidation(
+        &self,
+        account: Address,
+        holding: ledger::TokenKey,
+        told: &str,
+        now: u64,
+    ) -> Result<(), AcceptError> {
+        let name = ledger::token_name(holding);
+        let body = json!({ "account": account, "holding": name, "told": SafeText::clean(told, 400) });
+        self.recorded("liquidation:ended", body, now, move |transaction| {
+            let (chain_id, token) = holding;
+            Ok(ledger::end_liquidation(transaction, chain_id, account, token)?)
+        })
+        .await
+    }
+
     async fn recorded<T: Send + 'static>(
         &self,
         kind: &'static str,
@@ -370,9 +418,17 @@ impl OperatorRules {
         let tokens = request(framed, facts).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
-        self.store
-            .read(|connection| ledger::usage(connection, facts.now_millis, chain_id, account, tokens.keys(), cool_off))
-            .map_err(|error: LedgerError| error.to_string())
+        let used = self
+            .store
+            .read(|connection| ledger::usage(connection, facts.now_millis, chain_id, account, tokens.keys(), cool_off));
+        let mut usage: Usage = used.map_err(|error: LedgerError| error.to_string())?;
+        let coming = self.store.read(|connection| record::coming(connection, chain_id, account));
+        for (token, given) in coming.map_err(|error: StoreError| error.to_string())? {
+            let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
+            let given = Micros::of(given, Rounding::Up).map_err(|error| error.to_string())?;
+            usage.coming.insert((chain_id, token), given);
+        }
+        Ok(usage)
     }
 }
 
@@ -416,7 +472,16 @@ impl Rulebook for OperatorRules {
 
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
         match spent(facts) {
-            Some(spent) => self.policy().consent(framed.proposal().tool.name, spent),
+            Some(spent) => {
+                let (policy, proposal) = (self.policy(), framed.proposal());
+                let needs = policy.consent(proposal.tool.name, spent);
+                // What is given away does not come back: unless the policy says from when on, each is looked at.
+                let own = policy.rules().tools.0.contains_key(proposal.tool.name);
+                match proposal.intent == Intent::Transfer && !own {
+                    true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
+                    false => needs,
+                }
+            }
             // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
             None => ApprovalNeed::Approval { reasons: vec![Reason::Untold] },
         }
@@ -461,8 +526,20 @@ impl Rulebook for OperatorRules {
             account: proposal.account,
         };
         let caps = policy.caps(facts.phase, facts.reduce_only());
-        match ledger::reserve(transaction, now, &caps, &party, &wish) {
+        // A devnet's time may be its own; any other chain tells how late it is, whatever the machine's clock shows.
+        let own_time = self.network(proposal.chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet);
+        let reserved = match own_time {
+            true => ledger::reserve(transaction, now, &caps, &party, &wish),
+            false => {
+                let block_time = facts.block_time.saturating_mul(1_000);
+                ledger::reserve_by_chain(transaction, now, block_time, &caps, &party, &wish)
+            }
+        };
+        match reserved {
             Ok(id) => {
+                let moved =
+                    moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+                ledger::note_moved(transaction, id, &moved).map_err(failed)?;
                 ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
                 let body = json!({
                     "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
@@ -527,6 +604,21 @@ impl Rulebook for OperatorRules {
         let entry = Entry { kind: "action:settled", call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(())
+    }
+
+    fn hold_again(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Reservation, ReserveError> {
+        let before = ReservationId::stored(reservation.0);
+        let id = ledger::hold_again(transaction, now, before).map_err(failed)?;
+        let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
+        let body = json!({ "reservation": id.get(), "before": before.get() });
+        let entry = Entry { kind: "action:held_again", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        audit::append(transaction, now, &entry).map_err(unrecorded)?;
+        Ok(Reservation(id.get()))
     }
 
     fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool {

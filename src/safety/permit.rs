@@ -293,6 +293,28 @@ pub(super) fn has_ended(connection: &Connection, permit_id: PermitId) -> Result<
     Ok(found.unwrap_or(false))
 }
 
+/// Whose permit a transaction was signed under, and what was held for it; `None` where that has no end, or there is none.
+pub(super) fn ended_with(connection: &Connection, hash: B256) -> Result<Option<(PermitId, i64)>, StoreError> {
+    let found: Option<(String, i64)> = connection
+        .prepare_cached(
+            "SELECT permit_id, reservation FROM safety_leg JOIN safety_permit USING (permit_id)
+             WHERE hash = ?1 AND ended IS NOT NULL",
+        )?
+        .query_row([hash.as_slice()], |row| Ok((row.get(0)?, row.get(1)?)))
+        .optional()?;
+    let garbled = |_| StoreError::Corrupt("a used permit has no readable id".to_owned());
+    found.map(|(permit_id, reservation)| Ok((permit_id.parse().map_err(garbled)?, reservation))).transpose()
+}
+
+/// Takes the end back of what was done under a permit: something of it has happened after all.
+pub(super) fn reopen(transaction: &Transaction<'_>, permit_id: PermitId, reservation: i64) -> Result<(), StoreError> {
+    transaction.execute(
+        "UPDATE safety_permit SET ended = NULL, reservation = ?2 WHERE permit_id = ?1",
+        params![permit_id.to_string(), reservation],
+    )?;
+    Ok(())
+}
+
 /// Notes how what was done under a permit has ended.
 pub(super) fn note_end(transaction: &Transaction<'_>, permit_id: PermitId, ended: &str) -> Result<(), StoreError> {
     transaction

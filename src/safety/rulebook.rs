@@ -72,6 +72,17 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
         end: End,
     ) -> Result<(), ReserveError>;
 
+    /// Holds anew what was settled, because what it was for has happened after all: no cap is asked, it is gone.
+    ///
+    /// # Errors
+    /// [`ReserveError`]: nothing is held.
+    fn hold_again(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Reservation, ReserveError>;
+
     /// Whether this account has been given something before, or is named by the policy.
     fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool;
 }

@@ -82,8 +82,13 @@ pub struct Surroundings {
     pub wrapped: Option<Address>,
     /// Dollar coins.
     pub stables: BTreeSet<Address>,
+    /// Who makes the block that was simulated, and has the tips of its transactions.
+    pub producer: Option<Address>,
     /// What signed orders of the account may still take through Permit2, by token, in raw units.
     pub promised: BTreeMap<Address, U256>,
+    /// Contracts whose own word counts on what others may take: those of the address book, and tokens of which the
+    /// account has allowed something from this ledger. Any other contract may tell what it likes of its allowances.
+    pub known: BTreeSet<Address>,
 }
 
 impl Surroundings {

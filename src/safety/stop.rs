@@ -4,9 +4,10 @@
 //! Not here: who is asked before a stop is lifted (the command line and the console ask), and what
 //! is revoked or sold under one.
 
-use std::fs::{self, OpenOptions};
+use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -15,6 +16,8 @@ use crate::base::text::SafeText;
 
 /// The file's name in the data folder.
 pub const FILE: &str = "STOP";
+/// So long whoever changes the file waits for others who do, and no longer: one that is held up must not hold up a stop.
+const WAITS: Duration = Duration::from_millis(300);
 /// The longest file that is read.
 const MOST_BYTES: u64 = 64 << 10;
 /// The longest reason that is kept, in characters.
@@ -140,10 +143,11 @@ impl StopFile {
     }
 
     /// Raises the ladder to `level`. A stop as high or higher stays, and so does a garbled file
-    /// unless this goes higher than the halt it counts as. Answers what is in force afterwards.
+    /// unless this goes higher than the halt it counts as. Answers what is in force afterwards. Where it cannot be written,
+    /// as on a full disk, an empty file is put in its place, which is a halt.
     ///
     /// # Errors
-    /// [`StopError::File`]: then nothing has changed.
+    /// [`StopError::File`]: then nothing has changed, unless it was to go higher than the halt that could be put there.
     pub fn raise(&self, level: StopLevel, reason: &str, by: &str, now: u64) -> Result<InForce, StopError> {
         let _alone = self.alone();
         let before = self.read();
@@ -156,8 +160,15 @@ impl StopFile {
             InForce::Garbled { why } => Some(Stop::new(StopLevel::Halt, &why, "an unreadable stop file", now)),
         };
         let stop = Stop { over: over.map(Box::new), ..Stop::new(level, reason, by, now) };
-        self.write(&stop)?;
-        Ok(InForce::Stop(stop))
+        match self.write(&stop) {
+            Ok(()) => Ok(InForce::Stop(stop)),
+            Err(error) => {
+                // Nothing of it may be on disk; an empty file takes no room there.
+                let _made = private().truncate(true).open(&self.path).and_then(|file| file.sync_all());
+                let now = self.read();
+                if now.level().is_some_and(|found| found >= level) { Ok(now) } else { Err(error) }
+            }
+        }
     }
 
     /// Lowers the ladder from `shown` to `level`, or lifts that stop. Whoever calls has the operator's yes, which was to
@@ -209,12 +220,20 @@ impl StopFile {
         Some(SafeText::clean(&text, MOST_NAME))
     }
 
-    /// Keeps others who change the file waiting. Where no lock can be had the change is made all the
-    /// same: stopping must not fail for want of one.
+    /// Keeps others who change the file waiting. Where no lock can be had, or not soon, the change is made all the
+    /// same: stopping must not fail for want of one, nor wait for whoever is held up with it.
     fn alone(&self) -> Option<fs::File> {
         let file = private().open(self.path.with_extension("lock")).ok()?;
-        file.lock().ok()?;
-        Some(file)
+        let until = Instant::now() + WAITS;
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Some(file),
+                Err(TryLockError::WouldBlock) if Instant::now() < until => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return None,
+            }
+        }
     }
 
     fn put(&self, stop: Option<Stop>) -> Result<InForce, StopError> {

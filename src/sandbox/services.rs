@@ -4,6 +4,7 @@
 //! One small HTTP/1.1 server: a request line, headers, a bounded body, an answer, and the connection is closed. A page
 //! of somebody else's is refused by its `Origin`.
 
+mod order_info;
 mod trading;
 
 use std::io;
@@ -89,6 +90,8 @@ struct Request {
     body: Vec<u8>,
     /// Whether it carries a key; any does.
     key: bool,
+    /// The form of router inputs that it asks for, where it says so.
+    router: Option<String>,
 }
 
 /// An answer: its status and what it says.
@@ -155,7 +158,7 @@ fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
     let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0")) = (words.next(), words.next(), words.next()) else {
         return Some(Err(invalid("not a request of HTTP/1.1")));
     };
-    let (mut length, mut key) = (0, false);
+    let (mut length, mut key, mut router) = (0, false, None);
     for line in lines {
         let Some((name, value)) = line.split_once(':') else { return Some(Err(invalid("a header without a name"))) };
         match name.trim().to_ascii_lowercase().as_str() {
@@ -164,6 +167,7 @@ fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
                 _ => return Some(Err(refused(413, "RequestValidationError", "the request is too large"))),
             },
             "x-api-key" => key = !value.trim().is_empty(),
+            "x-universal-router-version" => router = Some(value.trim().to_owned()),
             "transfer-encoding" => return Some(Err(invalid("say how long the body is"))),
             // Programs say nothing there; whoever does is a page.
             "origin" => return Some(Err(refused(403, "Forbidden", "pages are not answered"))),
@@ -174,7 +178,7 @@ fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
     let body = rest.get(..length)?.to_vec();
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let query = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned()));
-    Some(Ok(Request { method: method.to_owned(), path: path.to_owned(), query: query.collect(), body, key }))
+    Some(Ok(Request { method: method.to_owned(), path: path.to_owned(), query: query.collect(), body, key, router }))
 }
 
 fn local(host: &str) -> bool {
@@ -187,6 +191,10 @@ async fn answer(sandbox: &Sandbox, request: &Request) -> Answer {
     let result = match (request.method.as_str(), request.path.as_str()) {
         (_, "/quote" | "/check_approval" | "/swap" | "/swaps") if !request.key => {
             Err(refused(401, "UnauthorizedError", "the header x-api-key is missing"))
+        }
+        // The devnet's router is 2.1.0, which takes the older form.
+        ("POST", "/quote" | "/swap") if request.router.as_deref().is_some_and(|asked| asked != "2.0") => {
+            Err(invalid("\"x-universal-router-version\" is 2.0 here"))
         }
         ("POST", path @ ("/quote" | "/check_approval" | "/swap")) => match body() {
             Ok(body) => match path {
@@ -259,6 +267,7 @@ async fn take_order(sandbox: &Sandbox, body: &Value) -> Result<Answer, Answer> {
     let orders = orders_of(sandbox, number(body, &["quote", "orderInfo", "chainId"])?)?;
     let encoded = bytes(body, &["quote", "encodedOrder"])?;
     let order = Order::decode(kind, &encoded).map_err(|error| invalid(&error))?;
+    order_info::hold(at(body, &["quote", "orderInfo"]).unwrap_or(&Value::Null), &order).map_err(invalid)?;
     let taken = orders.hand_in(order, bytes(body, &["signature"])?).await;
     let taken = taken.map_err(|error| refused(503, "ServiceUnavailable", error))?;
     let hash = taken.map_err(|error| invalid(&error))?;

@@ -2,32 +2,18 @@
 //! inside Permit2. Shared by the tools that swap, approve and revoke.
 
 use alloy::eips::BlockId;
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall;
 
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::base::error::{ErrorCode, ToolError};
-use crate::base::model::Check;
 use crate::chain::fork::{Call as ForkCall, Fork, NextBlock, Source, Status};
 use crate::chain::multicall::Calls;
-use crate::chain::network::{Contract, Network};
-use crate::engine::{CallContext, WorldChain};
-use crate::safety::pipeline::{Committed, State};
+use crate::chain::network::Contract;
+use crate::engine::WorldChain;
 use crate::safety::proposal::{Leg, Purpose};
 use crate::uniswap::router::Version;
-
-/// The checks that a change of allowances runs under.
-pub(super) const CHECKS: &[Check] = &[
-    Check::Halt,
-    Check::PhaseGate,
-    Check::TokenAllowlist,
-    Check::SpendingLimit,
-    Check::RateLimit,
-    Check::BalanceBreaker,
-    Check::PolicyCage,
-    Check::Simulation,
-];
 
 /// Gas that an approval may use; tokens behind proxies need more than plain ones.
 pub(super) const APPROVAL_GAS: u64 = 120_000;
@@ -137,58 +123,4 @@ pub(super) async fn needs_zero_first(
     };
     let direct = fork.simulate(&[call(amount)]).await.map_err(|error| unread(&error))?;
     Ok(direct.outcomes.iter().any(|outcome| outcome.status != Status::Success))
-}
-
-/// Where to look at a transaction: the network's explorer, or, on a devnet, this program's own page of it.
-pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
-    match network.explorer {
-        Some(explorer) => format!("{explorer}/tx/{hash}"),
-        None => format!("bardo://tx/{hash}"),
-    }
-}
-
-/// What can be told of a plan of allowances.
-pub(super) struct Sent {
-    state: State,
-    /// Hash of the last transaction.
-    pub(super) tx_hash: Option<String>,
-    /// Block it is in.
-    pub(super) block_number: Option<u64>,
-    /// Gas of all of them, in units.
-    pub(super) gas_used: u64,
-    /// Where to look at it.
-    pub(super) explorer_url: Option<String>,
-}
-
-impl Sent {
-    /// Of what became of a plan.
-    pub(super) fn of(context: &CallContext, committed: &Committed) -> Result<Self, ToolError> {
-        let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
-        let last = committed.legs.last();
-        let gas = committed.legs.iter().filter_map(|leg| leg.gas_used).fold(0, u64::saturating_add);
-        Ok(Self {
-            state: committed.state.clone(),
-            tx_hash: last.map(|leg| leg.hash.to_string()),
-            block_number: last.and_then(|leg| leg.block),
-            gas_used: if gas == 0 { committed.simulated.gas_used } else { gas },
-            explorer_url: last.map(|leg| explorer_url(network, &leg.hash)),
-        })
-    }
-
-    /// `done` as it stands: done, rehearsed, or not known.
-    pub(super) fn explain(&self, done: &str) -> String {
-        match &self.state {
-            State::Done | State::Placed => format!("{done}."),
-            State::Simulated => format!("Rehearsed only: {done}."),
-            State::Unclear => format!("Sent and not settled yet: {done}."),
-            State::Reverted => "The transaction reverted; nothing changed but the gas that was spent.".to_owned(),
-            State::Stopped { why, .. } => format!("Stopped half-way: {why}."),
-        }
-    }
-}
-
-/// A parameter that cannot be used.
-pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolError {
-    ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
-        .detail("parameter", parameter)
 }

@@ -2,14 +2,18 @@
 //! its parameters, what to read and how to say it; how it is called belongs to the engine.
 
 mod allowances;
+mod auction;
 pub mod data;
 pub mod intelligence;
 mod orders;
+mod route;
 pub mod safety;
+mod shared;
 mod swap_ask;
 #[cfg(test)]
 mod tests;
 pub mod trading;
+pub mod wallet;
 
 use crate::engine::ToolDef;
 
@@ -33,4 +37,5 @@ pub static ALL_TOOL_DEFS: &[&ToolDef] = &[
     &trading::uniswap_submit_cross_chain_intent::TOOL_DEF,
     &trading::uniswap_submit_uniswapx_order::TOOL_DEF,
     &trading::uniswapx_cancel_order::TOOL_DEF,
+    &wallet::wallet_transfer_token::TOOL_DEF,
 ];

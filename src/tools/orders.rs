@@ -14,7 +14,7 @@ use crate::engine::{CallContext, World};
 use crate::safety::orders::Record;
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::{Intent, Leg, Proposal, Purpose};
-use crate::tools::allowances::{Sent, invalid};
+use crate::tools::shared::{Sent, invalid};
 use crate::uniswap::order::OrderKind;
 
 /// The checks that a signed order runs under.
@@ -188,5 +188,19 @@ pub(super) fn way(
             from.to_fixed(0, Rounding::Down)
         )),
         None => pools("its worth cannot be told, so an auction cannot be weighed".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_are_read_whole() {
+        let good = format!("0x{}", "ab".repeat(32));
+        assert_eq!(hash(&good, "order_hash").unwrap(), B256::repeat_byte(0xab));
+        for bad in ["", "0x12", &good[2..], &format!("{good}00"), &good.replace("ab", "zz")] {
+            assert!(hash(bad, "order_hash").is_err(), "{bad}");
+        }
     }
 }

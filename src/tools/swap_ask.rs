@@ -22,6 +22,7 @@ use crate::uniswap::discovery::{PoolSnapshot, Reach};
 use crate::uniswap::pool::Exact;
 use crate::uniswap::quote::{Ask, NOBODY, Quoted, Told};
 use crate::uniswap::ratio::Ratio;
+use crate::uniswap::router::Version;
 use crate::uniswap::routing::{GasCost, Route, RouteRequest};
 
 /// The slippage of a swap where nobody says otherwise, in basis points; also what a service is told to allow then.
@@ -187,10 +188,13 @@ impl<'a> SwapAsk<'a> {
         request.gas = wrapped
             .and_then(|wrapped| near.pools.token_per_native(wrapped, open))
             .and_then(|price| GasCost::new(gas_price, &price));
-        let routers: Vec<Address> = routers(self.chain).into_iter().map(|(router, _)| router).collect();
+        let known = routers(self.chain);
+        let router_version = known.first().map_or(Version::V2_0, |(_, version)| *version);
+        let routers: Vec<Address> = known.into_iter().map(|(router, _)| router).collect();
         let ask = Ask {
             pools,
             request: &request,
+            coin: [&self.token_in, &self.token_out].map(|token| token.id == TokenId::Native),
             block: BlockId::from(near.block_hash),
             chain_id: self.chain.network().chain_id,
             swapper: world.account.unwrap_or(NOBODY),
@@ -198,6 +202,7 @@ impl<'a> SwapAsk<'a> {
             slippage: self.slippage,
             permit2: self.chain.network().book.contract(Contract::Permit2),
             routers: &routers,
+            router_version,
         };
         let Quoted { route, snapshot, told } = world.quotes.quote(&ask).await?;
         Ok(Found { route, snapshot, gas_price, told })
@@ -205,6 +210,10 @@ impl<'a> SwapAsk<'a> {
 
     /// The same error with the question's tokens by name: the router below knows addresses only.
     fn name_tokens(&self, error: ToolError) -> ToolError {
+        // Another source has said itself what it does not find.
+        if error.details().contains_key("source") {
+            return error;
+        }
         let (paid, received) = (&self.token_in.symbol, &self.token_out.symbol);
         let network = self.chain.network();
         let message = match error.code() {

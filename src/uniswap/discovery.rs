@@ -196,7 +196,9 @@ impl PoolReader {
         between: &[Address],
         block: BlockId,
     ) -> Result<Result<(Route, Arc<PoolSnapshot>), RebuildError>, DiscoveryError> {
-        let tokens: Vec<Address> = between.iter().copied().chain([request.token_in, request.token_out]).collect();
+        let ends = [request.token_in, request.token_out];
+        // Who names the coin by the zero address finds what wraps it on the way.
+        let tokens: Vec<Address> = between.iter().copied().filter(|token| !ends.contains(token)).chain(ends).collect();
         let near = self.pools(&tokens, block, Reach::Near).await?;
         let bound = super::ratio::Ratio::of(U256::from(NEAR_IMPACT), U256::from(1000));
         match rebuild(&near.pools, request, named) {

@@ -76,8 +76,10 @@ impl QuoteError {
 pub struct Ask<'a> {
     /// The pools of the chain.
     pub pools: &'a PoolReader,
-    /// Between which tokens, how much.
+    /// Between which tokens, how much; the chain's coin as what wraps it.
     pub request: &'a RouteRequest,
+    /// Whether what is paid, and what is received, is the chain's coin itself.
+    pub coin: [bool; 2],
     /// The block to count on.
     pub block: BlockId,
     /// The chain.
@@ -92,6 +94,8 @@ pub struct Ask<'a> {
     pub permit2: Option<Address>,
     /// The routers that a permit may be for.
     pub routers: &'a [Address],
+    /// How the router that would be called takes its inputs.
+    pub router_version: Version,
 }
 
 impl Ask<'_> {
@@ -99,6 +103,17 @@ impl Ask<'_> {
     pub fn asked(&self) -> Asked {
         let RouteRequest { token_in, token_out, exact, .. } = *self.request;
         Asked { chain_id: self.chain_id, token_in, token_out, exact, swapper: self.swapper }
+    }
+
+    /// The same for a service to which the coin is the zero address: only so does its call wrap and unwrap.
+    pub fn asked_with_coin(&self) -> Asked {
+        let asked = self.asked();
+        let [paid, received] = self.coin;
+        Asked {
+            token_in: if paid { Address::ZERO } else { asked.token_in },
+            token_out: if received { Address::ZERO } else { asked.token_out },
+            ..asked
+        }
     }
 }
 

@@ -1,12 +1,16 @@
 //! An order service over HTTP, in the shapes of Uniswap's Trading API: `POST /order` hands an order in, `GET /orders`
 //! tells of it. What it returns is decoded and compared by whoever asked; nothing of it is ever signed.
 
+mod info;
+
 use std::str::FromStr as _;
 use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Bytes, U256, hex};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
+
+pub use info::order_info;
 
 use super::gateway::{BestBid, Hearsay, OrderGateway, ServiceStatus};
 use super::order::{Order, OrderKind};
@@ -41,13 +45,7 @@ pub fn submission(chain_id: u64, order: &Order, signature: &Bytes) -> Value {
         "quote": {
             "encodedOrder": order.encode(),
             "orderId": order.hash(),
-            "orderInfo": {
-                "chainId": chain_id,
-                "nonce": order.info().nonce.to_string(),
-                "reactor": order.info().reactor,
-                "swapper": order.info().swapper,
-                "deadline": order.info().deadline.saturating_to::<u64>(),
-            },
+            "orderInfo": order_info(chain_id, order),
         },
     })
 }

@@ -21,7 +21,8 @@ use super::pool::Exact;
 use super::quote::{
     ApprovalAsk, ApprovalWord, Ask, OrderAsk, OrderWord, OwnCall, QuoteError, QuoteSource, Quoted, Told, rebuilt,
 };
-use crate::base::service::ServiceError;
+use super::router::Version;
+use crate::base::service::{Refusal, ServiceError};
 use crate::base::text::SafeText;
 use crate::base::units::BasisPoints;
 use crate::chain::service::{BadAddress, JsonService};
@@ -30,6 +31,8 @@ use crate::chain::service::{BadAddress, JsonService};
 pub const PUBLIC: &str = "https://trade-api.gateway.uniswap.org/v1";
 /// How often it lets itself be asked.
 const PER_SECOND: usize = 3;
+/// The header that says how the router takes its inputs.
+const ROUTER_VERSION: &str = "x-universal-router-version";
 /// How it is called.
 const NAME: &str = "the Uniswap Trading API";
 
@@ -62,6 +65,11 @@ impl TradingApi {
         self.service.ask(path, body).await.map_err(failed)
     }
 
+    /// Asks about a call of a router of this form; it must be the same through all questions about one swap.
+    async fn ask_of(&self, version: Version, path: &str, body: &Value) -> Result<Value, QuoteError> {
+        self.service.ask_with(path, body, Some((ROUTER_VERSION, version.name()))).await.map_err(failed)
+    }
+
     /// What it says became of transactions; each hash at most once, and only those that were asked for.
     ///
     /// # Errors
@@ -88,7 +96,8 @@ fn percent(slippage: BasisPoints) -> f64 {
 
 /// The question for a swap through pools.
 fn classic_question(ask: &Ask<'_>) -> Value {
-    let (kind, amount) = match ask.request.exact {
+    let asked = ask.asked_with_coin();
+    let (kind, amount) = match asked.exact {
         Exact::In(amount) => ("EXACT_INPUT", amount),
         Exact::Out(amount) => ("EXACT_OUTPUT", amount),
     };
@@ -97,8 +106,8 @@ fn classic_question(ask: &Ask<'_>) -> Value {
         "amount": amount.to_string(),
         "tokenInChainId": ask.chain_id,
         "tokenOutChainId": ask.chain_id,
-        "tokenIn": ask.request.token_in,
-        "tokenOut": ask.request.token_out,
+        "tokenIn": asked.token_in,
+        "tokenOut": asked.token_out,
         "swapper": ask.swapper,
         "slippageTolerance": percent(ask.slippage),
         "protocols": ["V2", "V3"],
@@ -135,16 +144,17 @@ impl QuoteSource for TradingApi {
 
     fn quote<'a>(&'a self, ask: &'a Ask<'a>) -> BoxFuture<'a, Result<Quoted, QuoteError>> {
         Box::pin(async move {
-            let answer = self.ask("/quote", &classic_question(ask)).await?;
+            let answer = self.ask_of(ask.router_version, "/quote", &classic_question(ask)).await?;
+            let asked = ask.asked_with_coin();
             let routing = answer.get("routing").and_then(Value::as_str).unwrap_or("nothing");
             if routing != "CLASSIC" {
                 let why = format!("it was asked for a swap through pools and answers {routing}");
                 return Err(QuoteError::refused(NAME, why));
             }
             let quote = answer.get("quote").cloned().unwrap_or_default();
-            let claim = super::quote::read(NAME, claim::read(&quote, &ask.asked()))?;
+            let claim = super::quote::read(NAME, claim::read(&quote, &asked))?;
             let permit = answer.get("permitData").unwrap_or(&Value::Null);
-            let permit = self::permit(permit, &ask.asked(), ask.permit2, ask.routers);
+            let permit = self::permit(permit, &asked, ask.permit2, ask.routers);
             let permit = permit.map_err(|wrong| QuoteError::refused(NAME, wrong))?;
             rebuilt(NAME, ask, claim, permit, quote).await
         })
@@ -152,7 +162,7 @@ impl QuoteSource for TradingApi {
 
     fn check_call<'a>(&'a self, told: &'a Told, own: &'a OwnCall<'a>) -> BoxFuture<'a, Result<bool, QuoteError>> {
         Box::pin(async move {
-            let answer = self.ask("/swap", &json!({ "quote": &*told.words })).await?;
+            let answer = self.ask_of(own.version, "/swap", &json!({ "quote": &*told.words })).await?;
             call(answer.get("swap").unwrap_or(&Value::Null), own).map_err(|wrong| QuoteError::refused(NAME, wrong))?;
             Ok(true)
         })
@@ -175,8 +185,8 @@ impl QuoteSource for TradingApi {
         Box::pin(async move {
             let answer = match self.ask("/quote", &order_question(ask)).await {
                 // No filler quotes: that is an answer.
-                Err(QuoteError::Service { error: ServiceError::Refused(why), .. })
-                    if why.as_str().starts_with("404") =>
+                Err(QuoteError::Service { error, .. })
+                    if matches!(error.refusal(), Some(Refusal::NoRoute | Refusal::TooLittle)) =>
                 {
                     return Ok(None);
                 }

@@ -19,17 +19,21 @@ const CLASSES: [(&str, bool); 7] = [
 ];
 
 /// The codes a read can end with: `001`'s class and `000`'s group, and the process's exit code by the specification.
-const CODES: [(&str, &str, &str, i32); 12] = [
+const CODES: [(&str, &str, &str, i32); 16] = [
     ("TOKEN_NOT_FOUND", "validation_error", "data", 1),
     ("TOKEN_AMBIGUOUS", "validation_error", "data", 1),
     ("TOKEN_LOOKALIKE", "risk_blocked", "data", 3),
     ("PRICE_UNAVAILABLE", "upstream_unavailable", "data", 1),
+    ("TOKEN_INVALID", "validation_error", "data", 1),
+    ("POOL_NOT_FOUND", "validation_error", "data", 1),
     ("ROUTING_NO_ROUTE", "validation_error", "routing", 1),
     ("ROUTING_INSUFFICIENT_LIQUIDITY", "validation_error", "routing", 1),
     ("SDK_FALLBACK_UNAVAILABLE", "upstream_unavailable", "routing", 1),
     ("CHAIN_UNKNOWN", "validation_error", "chain", 1),
     ("CHAIN_UNREACHABLE", "upstream_unavailable", "chain", 1),
     ("CHAIN_INCONSISTENT", "upstream_unavailable", "chain", 1),
+    ("CHAIN_UNSUPPORTED", "validation_error", "chain", 1),
+    ("TOOL_TIMEOUT", "timeout", "call", 1),
     ("VALIDATION_FAILED", "validation_error", "call", 1),
     ("TOOL_UNKNOWN", "validation_error", "call", 1),
 ];
@@ -42,7 +46,7 @@ fn fields(value: &Value) -> Vec<&str> {
 }
 
 /// One call; stdout must be one envelope and stderr silent.
-fn call(home: &Path, arguments: &[&str]) -> (Value, i32) {
+pub fn call(home: &Path, arguments: &[&str]) -> (Value, i32) {
     let (out, err, code) = run(bardo(home).arg("call").args(arguments));
     let envelope: Value =
         serde_json::from_str(&out).unwrap_or_else(|error| panic!("{arguments:?}: {error}: {out}{err}"));
@@ -57,7 +61,7 @@ fn call(home: &Path, arguments: &[&str]) -> (Value, i32) {
 }
 
 /// Checks an answer that is an error: the whole envelope against the documents' tables.
-fn expect(answer: (Value, i32), code: &str, says: &str, what: &str) -> Value {
+pub fn expect(answer: (Value, i32), code: &str, says: &str, what: &str) -> Value {
     let (envelope, exit) = answer;
     let error = &envelope["error"];
     assert_eq!(error["code"], code, "{what}: {envelope}");

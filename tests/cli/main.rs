@@ -1,6 +1,8 @@
 //! The real binary, driven as a shell drives it.
 
 #[cfg(unix)]
+mod bad_tokens;
+#[cfg(unix)]
 mod call;
 mod config;
 #[cfg(unix)]
@@ -11,12 +13,18 @@ mod devnet;
 #[path = "../support/devnet.rs"]
 mod devnet_process;
 mod doctor;
+mod documents;
+#[cfg(unix)]
+mod funds;
 mod golem;
+mod ground;
 mod halt;
 #[cfg(unix)]
 mod hands;
 #[cfg(unix)]
 mod keys;
+#[path = "../support/liar.rs"]
+mod liar;
 #[cfg(unix)]
 #[path = "../support/outside.rs"]
 mod outside;
@@ -25,9 +33,13 @@ mod permits;
 mod policy;
 #[cfg(unix)]
 mod quotes;
+#[cfg(unix)]
+mod rare;
 mod schemas;
 mod tools;
 mod usage;
+#[cfg(unix)]
+mod waits;
 #[cfg(unix)]
 mod writes;
 

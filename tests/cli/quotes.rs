@@ -1,13 +1,10 @@
 //! Quotes from elsewhere, as a Bardo in another process gets them: the devnet's services with the Trading API's shapes,
 //! and a liar in front of them. What is refused has signed nothing.
 
-#[path = "../support/liar.rs"]
-mod liar;
-
 use serde_json::{Value, json};
 
-use self::liar::{Liar, Lie, with_body};
 use crate::devnet::{Running, start};
+use crate::liar::{Liar, Lie, with_body};
 use crate::{bardo, run};
 
 const KEY: &str = "key-secret-41";
@@ -78,6 +75,23 @@ fn another_process_trades_by_the_api() {
     same(&permit["values"]["spender"], &contracts["universalRouter"]);
     same(&permit["domain"]["verifyingContract"], &contracts["permit2"]);
     assert_eq!(permit["values"]["details"]["amount"], "100000000000000000");
+    // Domain, types and values: all that a signer of typed data needs, typed from Permit2's own source.
+    assert_eq!(
+        permit["types"],
+        json!({
+            "PermitSingle": [
+                {"name": "details", "type": "PermitDetails"},
+                {"name": "spender", "type": "address"},
+                {"name": "sigDeadline", "type": "uint256"},
+            ],
+            "PermitDetails": [
+                {"name": "token", "type": "address"},
+                {"name": "amount", "type": "uint160"},
+                {"name": "expiration", "type": "uint48"},
+                {"name": "nonce", "type": "uint48"},
+            ],
+        })
+    );
 
     let (allowed, _) = desk.call("uniswap_check_allowance", &json!({"token": "WETH", "chain": "ethereum"}), &api, &[]);
     assert_eq!(allowed["decision_hints"]["quote_source"]["agrees_with_chain"], true, "{allowed}");
@@ -87,6 +101,27 @@ fn another_process_trades_by_the_api() {
     assert_eq!((&done["status"], code), (&json!("success"), 0), "{done}");
     assert_eq!(done["decision_hints"]["source"]["name"], "the Uniswap Trading API");
     assert_ne!(desk.sent(), before);
+
+    // The coin itself, in and out: its call wraps and unwraps as ours does, and no other would pass.
+    for (token_in, token_out, amount) in [("ETH", "USDC", "0.1"), ("USDC", "ETH", "200")] {
+        let asked = json!({
+            "token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
+        });
+        let liar = Liar::start(&api, "/nothing", Lie::Silence(std::time::Duration::ZERO));
+        let before = desk.sent();
+        let (done, code) = desk.call("uniswap_execute_swap", &asked, &liar.url(), &[]);
+        assert_eq!((&done["status"], code), (&json!("success"), 0), "{done}");
+        assert_eq!(done["decision_hints"]["source"]["name"], "the Uniswap Trading API");
+        assert_ne!(desk.sent(), before);
+        // The zero address is the coin in the service's own words; both questions were asked.
+        let heard = liar.heard();
+        let side = if token_in == "ETH" { "tokenIn" } else { "tokenOut" };
+        let coin = format!("\"{side}\":\"0x0000000000000000000000000000000000000000\"");
+        assert!(heard.iter().any(|said| said.starts_with("POST /quote") && said.contains(&coin)), "{heard:?}");
+        let swaps: Vec<_> = heard.iter().filter(|said| said.starts_with("POST /swap")).collect();
+        assert!(!swaps.is_empty(), "{heard:?}");
+        assert!(swaps.iter().all(|said| said.contains("x-universal-router-version: 2.0\r\n")), "{swaps:?}");
+    }
 
     // Asked for by name and not there; and another named in its place.
     for (more, says) in [
@@ -117,6 +152,25 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
         ("/quote", raw("HTTP/1.1 401 No", "{\"errorCode\":\"UnauthorizedError\"}"), "SDK_FALLBACK_UNAVAILABLE", "401"),
         ("/quote", raw("HTTP/1.1 429 Many", "{}"), "SDK_FALLBACK_UNAVAILABLE", "wait 1 s"),
         ("/quote", raw("HTTP/1.1 503 Down", "{}"), "SDK_FALLBACK_UNAVAILABLE", "503"),
+        (
+            "/quote",
+            raw("HTTP/1.1 404 No", "{\"errorCode\":\"ResourceNotFound\",\"detail\":\"No quotes\\u001b[2J available\"}"),
+            "ROUTING_NO_ROUTE",
+            "404 ResourceNotFound No quotes",
+        ),
+        (
+            "/quote",
+            raw("HTTP/1.1 404 No", "{\"errorCode\":\"QuoteAmountTooLowError\",\"detail\":\"more, please\"}"),
+            "VALIDATION_FAILED",
+            "more, please",
+        ),
+        (
+            "/quote",
+            raw("HTTP/1.1 400 Bad", "{\"errorCode\":\"RequestValidationError\",\"detail\":\"\\\"amount\\\" is odd\"}"),
+            "VALIDATION_FAILED",
+            "\"amount\" is odd",
+        ),
+        ("/quote", raw("HTTP/1.1 404 No", "<html>no such page</html>"), "SDK_FALLBACK_UNAVAILABLE", "404"),
         ("/quote", changed("/quote/output/token", json!(stranger)), "ROUTING_QUOTE_REFUSED", "output.token"),
         ("/quote", changed("/quote/swapper", json!(stranger)), "ROUTING_QUOTE_REFUSED", "swapper"),
         ("/quote", changed("/quote/chainId", json!(1)), "ROUTING_QUOTE_REFUSED", "chainId"),
@@ -131,6 +185,7 @@ fn nothing_is_signed_on_the_word_of_a_liar() {
         let error = &envelope["error"];
         assert!(error["message"].as_str().unwrap().contains(says), "{says}: {envelope}");
         assert!(error["suggestion"].as_str().unwrap().len() > 20);
+        assert!(!error["message"].as_str().unwrap().contains('\u{1b}'), "{envelope}");
     }
     assert_eq!(desk.sent(), before, "nothing was sent");
 

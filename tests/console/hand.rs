@@ -1,7 +1,7 @@
 //! What an operator does with his own hands, beside the Golem: a swap by the keys, an allowance taken back, the policy's
 //! file changed while the program runs, another show while a question is open.
 
-use crate::program::{press, resting};
+use crate::program::{click, press, resting};
 use crate::pty::Pty;
 
 /// What stands behind `→` in the row of a card that begins with a token: what is held afterwards. The card shortens it.
@@ -56,10 +56,8 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     end(pty);
 }
 
-#[test]
-fn by_keys_alone_an_allowance_is_given_and_taken_back() {
-    let home = tempfile::tempdir().unwrap();
-    let mut pty = resting(&home, &[], (120, 44));
+/// Lets the Universal Router take 25 USDC, by the keys of screen 2.
+fn give_an_allowance(pty: &mut Pty) {
     pty.type_keys("2");
     pty.until_shown("token in*");
     // The tool that approves: five to the right.
@@ -71,10 +69,19 @@ fn by_keys_alone_an_allowance_is_given_and_taken_back() {
     pty.until_shown("takeable after");
     pty.type_keys("\r");
     pty.until_shown("Do this?");
-    press(&mut pty, "s");
-    press(&mut pty, "\r");
+    press(pty, "s");
+    press(pty, "\r");
+    // Who may take it is called by its name.
+    pty.until_shown("USDC → Universal Router");
     pty.until_shown("✓ Approved");
     pty.type_keys("\x1b");
+}
+
+#[test]
+fn by_keys_alone_an_allowance_is_given_and_taken_back() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = resting(&home, &[], (120, 44));
+    give_an_allowance(&mut pty);
     press(&mut pty, "4");
     pty.until_shown("25 USDC → Permit2");
     press(&mut pty, "\t");
@@ -90,6 +97,58 @@ fn by_keys_alone_an_allowance_is_given_and_taken_back() {
     press(&mut pty, "r");
     press(&mut pty, "\r");
     pty.until_gone("25 USDC → Permit2");
+    end(pty);
+}
+
+#[test]
+fn by_mouse_alone_an_allowance_is_taken_back() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = resting(&home, &[], (120, 44));
+    give_an_allowance(&mut pty);
+    click(&mut pty, "4 Portfolio");
+    // A click chooses the row, and the words at the edge ask; neither takes anything back.
+    click(&mut pty, "25 USDC → Permit2");
+    click(&mut pty, "x takes back");
+    pty.until_shown("Take an allowance back?");
+    click(&mut pty, "Esc back");
+    pty.until_gone("Take an allowance back?");
+    pty.until_shown("25 USDC → Permit2");
+    click(&mut pty, "x takes back");
+    pty.until_shown("Take an allowance back?");
+    click(&mut pty, "r take it back");
+    click(&mut pty, "Enter does it");
+    pty.until_gone("25 USDC → Permit2");
+    end(pty);
+}
+
+#[test]
+fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |most: &str| {
+        let file = home.path().join("policy-devnet.toml");
+        std::fs::write(file, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+    };
+    write("1500");
+    let mut pty = resting(&home, &[], (120, 44));
+    pty.until_shown("$0/$1,500");
+    write("2400");
+    pty.until_shown("One trade $1,500 → $2,400");
+    click(&mut pty, "WAITS FOR YOU");
+    pty.until_shown("DECISION 1 of 1");
+    click(&mut pty, "r refuse, say why");
+    pty.until_shown("picked: refuse");
+    click(&mut pty, "Enter does it");
+    pty.until_gone("DECISION");
+    pty.until_gone("WAITS FOR YOU");
+    assert!(pty.contents().contains("$0/$1,500"), "a refused one does not hold");
+    write("2300");
+    pty.until_shown("One trade $1,500 → $2,300");
+    click(&mut pty, "WAITS FOR YOU");
+    pty.until_shown("DECISION 1 of 1");
+    click(&mut pty, "a approve once");
+    pty.until_shown("picked: approve once");
+    click(&mut pty, "Enter does it");
+    pty.until_shown("$0/$2,300");
     end(pty);
 }
 

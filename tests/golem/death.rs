@@ -160,6 +160,24 @@ async fn bent_pools_cannot_kill_and_feeds_can() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_token_that_does_not_tell_its_balance_is_no_loss() {
+    let house = House::new().await;
+    let mut gauge = Gauge::new(Arc::clone(&house.world), terms()).unwrap();
+    let (_, worth) = gauge.read(1_000_000).await;
+    assert!(worth.equity.is_some(), "{worth:?}");
+    let chain = &house.sandbox().chains()[0];
+    let usdc = house.address(Token::Usdc);
+    // PUSH0 PUSH0 REVERT: it has code and does not answer.
+    chain.devnet.run(move |chain| chain.set_code(usdc, vec![0x5f, 0x5f, 0xfd].into())).await.unwrap().unwrap();
+    let (reading, worth) = gauge.read(1_005_000).await;
+    assert_eq!((worth.equity, reading.drawdown_bps), (None, None), "what it does not tell may all be there");
+    // Without a contract there is nothing to hold.
+    chain.devnet.run(move |chain| chain.set_code(usdc, Vec::new().into())).await.unwrap().unwrap();
+    let (_, worth) = gauge.read(1_010_000).await;
+    assert!(worth.equity.is_some(), "{worth:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn revoked_hands_sign_nothing_more() {
     let mut house = House::new().await;
     let (account, revocation) = RevocableAccount::new(Arc::clone(&house.acting.account));

@@ -9,6 +9,7 @@ use std::time::Duration;
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::id::GolemId;
 use bardo::base::model::Phase;
+use bardo::engine::ToolResponse;
 use bardo::fabric::{Event, EventKind};
 use bardo::golem::scenario;
 use bardo::runtime::actor::Living;
@@ -45,37 +46,42 @@ do = { phase = { is = "Terminal" } }
 
 /// What a session has told so far.
 #[derive(Default)]
-struct Told {
-    events: Vec<Arc<Event>>,
-    questions: Arc<Vec<Question>>,
+pub struct Told {
+    pub events: Vec<Arc<Event>>,
+    pub questions: Arc<Vec<Question>>,
     snapshot: Option<Arc<Snapshot>>,
+    pub replies: Vec<ToolResponse>,
 }
 
 impl Told {
-    fn says(&self, words: &str) -> bool {
+    pub fn says(&self, words: &str) -> bool {
         self.words_with(words).is_some()
     }
 
     /// The thought in which these words stand.
-    fn words_with(&self, words: &str) -> Option<&str> {
+    pub fn words_with(&self, words: &str) -> Option<&str> {
         self.events.iter().find_map(|event| match &event.kind {
             EventKind::GolemThought(thought) => Some(thought.text.as_str()).filter(|text| text.contains(words)),
             _ => None,
         })
     }
 
-    /// Whether all but the first call, the purchase, ended well that moved UNI.
-    fn uni(&self) -> Option<bool> {
+    /// Whether it holds any of this; nothing where that is not told yet.
+    pub fn holds(&self, symbol: &str) -> Option<bool> {
         let snapshot = self.snapshot.as_ref()?;
         let rows = snapshot.holdings.iter().flat_map(|chain| &chain.rows);
-        Some(rows.into_iter().any(|row| row.symbol.as_str() == "UNI" && !row.amount.raw().is_zero()))
+        Some(rows.into_iter().any(|row| row.symbol.as_str() == symbol && !row.amount.raw().is_zero()))
+    }
+
+    fn uni(&self) -> Option<bool> {
+        self.holds("UNI")
     }
 
     fn allowances(&self) -> Option<usize> {
-        self.snapshot.as_ref().map(|snapshot| snapshot.allowances.len())
+        self.snapshot.as_ref().map(|snapshot| snapshot.allowances.rows.len())
     }
 
-    fn died(&self) -> bool {
+    pub fn died(&self) -> bool {
         self.events.iter().any(|event| match &event.kind {
             EventKind::PhaseChanged(change) => change.to == Phase::Terminal,
             _ => false,
@@ -83,17 +89,18 @@ impl Told {
     }
 }
 
-struct Watched {
+pub struct Watched {
     commands: mpsc::Sender<Sent>,
     news: mpsc::Receiver<News>,
-    told: Told,
+    pub told: Told,
 }
 
 impl Watched {
-    fn open(home: &Path, on_death: &str) -> Self {
+    /// A session in this home whose Golem plays this show.
+    pub fn open(home: &Path, on_death: &str, show_file: &str) -> Self {
         std::fs::write(home.join("config.toml"), format!("on_death = \"{on_death}\"\n")).unwrap();
         let show = home.join("short-life.toml");
-        std::fs::write(&show, SHORT_LIFE).unwrap();
+        std::fs::write(&show, show_file).unwrap();
         let show = scenario::find(show.to_str().unwrap()).unwrap();
         let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
         let config = Config::load(&environment, &Flags::default()).unwrap();
@@ -104,13 +111,14 @@ impl Watched {
     }
 
     /// Follows it until that is so.
-    async fn until(&mut self, what: &str, is_so: impl Fn(&Told) -> bool) {
+    pub async fn until(&mut self, what: &str, is_so: impl Fn(&Told) -> bool) {
         let follow = async {
             while !is_so(&self.told) {
                 match self.news.recv().await.expect("the session goes on") {
                     News::Events(events) => self.told.events.extend(events),
                     News::Questions(questions) => self.told.questions = questions,
                     News::Snapshot(snapshot) => self.told.snapshot = Some(snapshot),
+                    News::Reply { response, .. } => self.told.replies.push(*response),
                     _ => {}
                 }
             }
@@ -119,24 +127,36 @@ impl Watched {
         assert!(over.is_ok(), "it never came: {what}");
     }
 
-    /// Leaves, and reads what it has kept: its last words.
-    async fn leave(mut self, home: &Path) -> String {
-        let command = Command::Leave(LeaveMode::Finish);
+    pub async fn send(&self, command: Command) {
         self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    }
+
+    /// Leaves, and waits until it has.
+    pub async fn end(mut self) {
+        self.send(Command::Leave(LeaveMode::Finish)).await;
         while let Some(news) = self.news.recv().await {
             if matches!(news, News::Left(_)) {
                 break;
             }
         }
+    }
+
+    /// Leaves, and reads what it has kept: its last words.
+    async fn leave(self, home: &Path) -> String {
+        self.end().await;
         let mut found = BTreeSet::new();
-        for entry in walk(home) {
-            let Ok(connection) = rusqlite::Connection::open(&entry) else { continue };
+        for connection in databases(home) {
             let words = connection.query_row("SELECT last_words FROM golem_life", [], |row| row.get::<_, String>(0));
             found.extend(words);
         }
         assert_eq!(found.len(), 1, "one Golem lived here: {found:?}");
         found.pop_first().unwrap()
     }
+}
+
+/// Every database in a home.
+pub fn databases(home: &Path) -> Vec<rusqlite::Connection> {
+    walk(home).into_iter().map(|file| rusqlite::Connection::open(file).unwrap()).collect()
 }
 
 fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
@@ -149,7 +169,7 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
 
 /// Lives and dies, up to where its allowances are taken back.
 async fn dies(home: &Path, on_death: &str) -> Watched {
-    let mut watched = Watched::open(home, on_death);
+    let mut watched = Watched::open(home, on_death, SHORT_LIFE);
     watched.until("it holds UNI", |told| told.uni() == Some(true)).await;
     watched.until("it dies", Told::died).await;
     watched.until("its keys are revoked", |told| told.says("My keys are revoked")).await;
@@ -175,12 +195,12 @@ async fn who_wants_it_sold_finds_it_sold() {
 async fn who_is_asked_says_whether_it_is_sold() {
     let home = tempfile::tempdir().unwrap();
     let mut watched = dies(home.path(), "ask").await;
-    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellAfterDeath)).await;
+    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
     assert!(!watched.told.says("Sold all"), "nothing is sold before the answer");
     assert_eq!(watched.told.uni(), Some(true));
-    let key = watched.told.questions.iter().find(|one| one.about == About::SellAfterDeath).unwrap().key;
+    let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
     let command = Command::Answer { key, answer: OperatorAnswer::Once };
-    watched.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    watched.send(command).await;
     watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
     watched.until("none is held", |told| told.uni() == Some(false)).await;
     watched.leave(home.path()).await;
@@ -190,11 +210,11 @@ async fn who_is_asked_says_whether_it_is_sold() {
 async fn who_refuses_keeps_it() {
     let home = tempfile::tempdir().unwrap();
     let mut watched = dies(home.path(), "ask").await;
-    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellAfterDeath)).await;
-    let key = watched.told.questions.iter().find(|one| one.about == About::SellAfterDeath).unwrap().key;
+    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
+    let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
     let answer = OperatorAnswer::Refuse { reason: bardo::base::text::SafeText::clean("I keep it", 20) };
     let command = Command::Answer { key, answer };
-    watched.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    watched.send(command).await;
     watched.until("the question is gone", |told| told.questions.is_empty()).await;
     assert!(!watched.told.says("Sold all"));
     assert_eq!(watched.told.uni(), Some(true));

@@ -183,7 +183,7 @@ fn kinds_that_cannot_be_had_name_the_tool_they_lack() {
         let exist = kind.reads.iter().chain([&kind.acts]).filter(|tool| catalog.get(tool).is_some()).count();
         assert_eq!(exist + lacks.len(), kind.reads.len() + 1, "{}", kind.name);
     }
-    for works in ["swap", "approve", "revoke"] {
+    for works in ["swap", "approve", "revoke", "transfer"] {
         let kind = ACTION_KINDS.iter().find(|kind| kind.name == works).unwrap();
         assert!(kind.lacks(&catalog).is_empty(), "{works}");
     }

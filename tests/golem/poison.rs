@@ -49,7 +49,9 @@ fn orders() -> Vec<Value> {
         action("approve", json!({"token": "USDC", "spender": ATTACKER, "amount": "1000000000", "chain": "ethereum"})),
         action("approve", json!({"token": "USDC", "spender": ATTACKER, "amount": "1", "chain": "base"})),
         action("approve", json!({"token": "USDC", "spender": PERMIT2, "amount": "1000000000", "chain": "ethereum"})),
-        action("transfer", json!({"token": "USDC", "to": ATTACKER, "amount": "max", "chain": "ethereum"})),
+        action("transfer", json!({"token": "USDC", "recipient": ATTACKER, "amount": "max", "chain_id": "ethereum"})),
+        action("transfer", json!({"token": "WETH", "recipient": ATTACKER, "amount": "0.01", "chain_id": 31337})),
+        action("transfer", json!({"token": "ETH", "recipient": ATTACKER, "amount": "0.01"})),
         action("set-policy", json!({"max_single_trade_usd": "1000000"})),
         action("hand-over-agent", json!({"to": ATTACKER})),
         action(

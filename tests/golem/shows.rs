@@ -86,9 +86,10 @@ fn at_second(events: &[Value], second: u64) -> Option<u64> {
     of_kind(events, "show:caption").find(|event| event["at_seconds"] == second)?["at"].as_u64()
 }
 
-/// The code with which each call of a tool ended; `None` where it ended well.
-fn ends(events: &[Value], tool: &str) -> Vec<Option<String>> {
+/// The code with which each call of a tool by this one ended; `None` where it ended well.
+fn ends(events: &[Value], golem_id: &str, tool: &str) -> Vec<Option<String>> {
     let calls = of_kind(events, "tool:start").filter(|event| event["tool_name"] == tool);
+    let calls = calls.filter(|event| event["golem_id"] == golem_id);
     let end = |call: &Value| {
         let own = |event: &&Value| event["call_id"] == *call;
         let failed =
@@ -102,10 +103,16 @@ fn ends(events: &[Value], tool: &str) -> Vec<Option<String>> {
 #[test]
 fn the_poisoned_note_signs_nothing() {
     let events = events("poisoned-note", &[]);
-    assert_eq!(captions(&events), [0, 20, 30, 38, 50, 55, 70, 80]);
-    assert_eq!(ends(&events, "token_approve"), [Some("SAFETY_NOT_ALLOWED".to_owned())]);
+    assert_eq!(captions(&events), [0, 20, 30, 38, 50, 70, 80]);
+    assert_eq!(ends(&events, "ada", "token_approve"), [Some("SAFETY_NOT_ALLOWED".to_owned())]);
     // The decision is refused with the stop, and the trail is whole: the last cue looks.
-    assert_eq!(of_kind(&events, "approval:requested").count(), 1);
+    assert_eq!(ends(&events, "ada", "wallet_transfer_token"), [Some("APPROVAL_REFUSED".to_owned())]);
+    let asked: Vec<_> = of_kind(&events, "approval:requested").collect();
+    assert_eq!(asked.len(), 1);
+    assert!(
+        asked[0]["reasons"].to_string().contains("for the first time"),
+        "the one decision is about whom it pays: {asked:#?}"
+    );
     assert!(of_kind(&events, "halt:raised").next().is_some(), "it is stopped");
     assert_eq!(of_kind(&events, "tool:verified").count(), 0);
     assert!(!says(&events, "safety:check", "\"sign\""));
@@ -122,7 +129,11 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
     assert!(walked.iter().all(|(_, why)| why.contains("below its best")), "{walked:?}");
     // Half the size when cautious, exits only when defensive: too large, no exit, and a sale that passes.
     let expected = [Some("SAFETY_SPENDING_LIMIT_EXCEEDED"), Some("SAFETY_PHASE_BLOCKED"), None];
-    assert_eq!(ends(&events, "uniswap_execute_swap"), expected.map(|code| code.map(str::to_owned)));
+    assert_eq!(ends(&events, "ada", "uniswap_execute_swap"), expected.map(|code| code.map(str::to_owned)));
+    // Flattened by the operator's hand: a quarter of the position at most in each sale, and what is left is told.
+    let flattened = ends(&events, "operator", "uniswap_execute_swap");
+    assert!(flattened.iter().filter(|code| code.is_none()).count() >= 2, "{flattened:?}");
+    assert!(says(&events, "golem:thought", "WETH on ethereum: "), "what is left is told");
     let sold: Vec<_> = of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).collect();
     assert!(!sold.is_empty());
     assert_eq!(captions(&events), [0, 11, 20, 26, 45, 54, 70, 95, 101, 110, 113, 115, 135]);

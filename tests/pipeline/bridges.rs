@@ -1,6 +1,8 @@
 //! Bridge orders by the tools, between both chains of a devnet of their own: delivered and repaid, locked and given back
 //! after their time, refused where the destination stands still. What came and went is asked of the chains.
 
+mod reorged;
+
 use std::sync::Arc;
 use std::time::Duration;
 

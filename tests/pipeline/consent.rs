@@ -12,7 +12,8 @@ use bardo::fabric::Fabric;
 use bardo::runtime::data::ROOMS;
 use bardo::runtime::questions::OperatorAnswer;
 use bardo::runtime::questions::shared::{ShareError, Shared};
-use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, Reason};
+use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, Reason, Scope};
+use bardo::safety::ledger::Micros;
 use bardo::safety::pipeline::{Asked, State};
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
@@ -22,7 +23,8 @@ use crate::world::{ASKED, Hook, World};
 const HUNDRED: u64 = 100_000_000;
 
 fn needs_a_yes(world: &World) {
-    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+    let dollars = |dollars: u64| Micros::new(dollars * 1_000_000).unwrap();
+    let reasons = vec![Reason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
 }
 
@@ -40,7 +42,7 @@ async fn what_needs_a_yes_waits_for_one() {
     let mut ticket = world.desk.ask(Arc::clone(&preview));
     let open = world.desk.pending();
     assert_eq!((open.len(), open[0].place, open[0].of), (1, 1, 1));
-    assert_eq!(open[0].reasons[0].as_str(), "the policy says so");
+    assert_eq!(open[0].reasons[0].as_str(), "$100.00 is above $10.00 (requires_approval_above_usd)");
     assert_eq!(world.desk.answer(other.permit.permit_id, Answer::Once), Err(AnswerError::NotAsked));
     world.desk.answer(permit, Answer::Once).unwrap();
     let Decision::Approved(yes) = ticket.decision().await else { panic!("no yes") };
@@ -59,7 +61,10 @@ async fn what_needs_a_yes_waits_for_one() {
     let trail = world.trail();
     let of = |kind: &str| trail.iter().filter(|(one, _)| one == kind).map(|(_, body)| body).collect::<Vec<_>>();
     let asked = of("approval:requested");
-    assert_eq!((asked.len(), &asked[0]["reasons"][0]), (2, &serde_json::json!("the policy says so")));
+    assert_eq!(
+        (asked.len(), &asked[0]["reasons"][0]),
+        (2, &serde_json::json!("$100.00 is above $10.00 (requires_approval_above_usd)"))
+    );
     let answered = of("approval:resolved");
     assert_eq!((answered.len(), &answered[1]["outcome"]), (2, &serde_json::json!("approved")));
     assert!(of("permit:refused").iter().all(|body| body["code"] == "APPROVAL_REQUIRED"));
@@ -161,6 +166,35 @@ async fn a_yes_to_an_expired_permit_does_not_count() {
     assert_eq!(reason.as_str(), "too much");
     let late = brief.commit(first.permit.permit_id, Consent::None).await;
     assert_eq!(late.err().map(|refusal| refusal.code), Some(ErrorCode::PermitExpired));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_the_other_way() {
+    let world = World::new(0).await;
+    needs_a_yes(&world);
+    let first = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
+    let mut ticket = world.desk.ask(Arc::clone(&first));
+    let similar = || Answer::Similar { millis: 600_000, total: "9000".parse().unwrap() };
+    world.desk.answer(first.permit.permit_id, similar()).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+
+    for found in [Reason::Found(SafeText::clean("it sells 30 % below the mean", 100)), Reason::Untold] {
+        let known = world.book.need.lock().unwrap().clone();
+        *world.book.need.lock().unwrap() = known.clone().and_asking(found);
+        let steep = Arc::new(world.preview(world.swap(HUNDRED).await).await.unwrap());
+        assert!(world.desk.granted(&steep).is_none());
+        let _ticket = world.desk.ask(Arc::clone(&steep));
+        let refused = world.desk.answer(steep.permit.permit_id, similar());
+        assert!(matches!(refused, Err(AnswerError::NoGrant(_))), "{refused:?}");
+        *world.book.need.lock().unwrap() = known;
+    }
+
+    let same = world.preview(world.swap(HUNDRED).await).await.unwrap();
+    let turned = Scope { gives: Scope::of(&same).gets, gets: Scope::of(&same).gives, ..Scope::of(&same) };
+    let [grant] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+    assert_eq!(grant.scope(), &Scope::of(&same));
+    assert_ne!(grant.scope(), &turned);
+    assert!(world.desk.granted(&same).is_some());
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -20,6 +20,7 @@
 //! | arguments change after their approval | `properties::a_permit_serves_for_nothing_else`, `properties::a_permit_that_was_rewritten_does_not_serve`, `refusals::an_account_that_signs_something_else_gets_nothing_sent` |
 
 mod acting;
+mod ahead;
 mod anvil;
 mod audit;
 mod bridges;
@@ -27,16 +28,22 @@ mod cage;
 mod calldata;
 mod consent;
 mod crowd;
+mod delays;
 mod delegated;
 mod endpoints;
 #[path = "../support/engine.rs"]
 mod engine;
 mod forged;
 mod frames;
+mod funds;
 mod gates;
 mod guardian;
+mod late;
+mod led;
 mod operator;
+mod order_permits;
 mod orders;
+mod positions;
 mod properties;
 #[allow(dead_code)] // Not all that it can do is needed here.
 #[path = "../sending/proxy.rs"]
@@ -44,6 +51,7 @@ mod proxy;
 mod recovery;
 mod refusals;
 mod reorgs;
+mod rules;
 mod sends;
 mod stops;
 #[path = "../support/anvil.rs"]

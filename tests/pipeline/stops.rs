@@ -4,15 +4,18 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use alloy::primitives::U256;
+use alloy::primitives::{Address, Bytes, U256, hex};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
+use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
+use bardo::chain::token::{Token, TokenId};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
 use bardo::safety::rulebook::End;
 
-use crate::world::{Hook, World};
+use crate::world::{Hook, World, devnet};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -108,4 +111,45 @@ async fn under_a_halt_an_allowance_can_be_taken_back() {
     assert!(preview.simulated.takes_back);
     world.pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
     assert_eq!(world.allowance(permit2).await, U256::ZERO);
+}
+
+/// A contract that lets nobody take anything and says otherwise: whoever asks what may be taken is told a number that
+/// each `approve` makes smaller by one.
+const STRANGER: &[u8] = &hex!(
+    "5f3560e01c" // the selector
+    "8063095ea7b314604057" // approve
+    "8063dd62ed3e14605057" // allowance
+    "8063313ce56714605957" // decimals
+    "806395d89b4114606257" // symbol
+    "806306fdde0314606257" // name
+    "5f5f5260205ff3" // all else is 0
+    "0000"
+    "5b60015f54035f5560015f5260205ff3" // at 0x40
+    "5b5f545f5260205ff3" // at 0x50
+    "5b60125f5260205ff3" // at 0x59
+    "5b60205f52600360205262455649" "60e81b60405260605ff3" // at 0x62: "EVI"
+);
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
+    let world = World::new(9).await;
+    let stranger = Address::repeat_byte(0x5a);
+    let put = move |chain: &mut Chain| {
+        chain.set_code(stranger, Bytes::from_static(STRANGER)).unwrap();
+        chain.set_storage_at(stranger, U256::ZERO, U256::from(9));
+    };
+    devnet().devnet.run(put).await.unwrap();
+    let mut revoke = world.approval(0);
+    revoke.intent = Intent::Revoke;
+    revoke.legs[0].purpose = Purpose::Main;
+    revoke.legs[0].to = stranger;
+    let evi = || SafeText::clean("EVI", 40);
+    revoke.allowances[0].token =
+        Token { id: TokenId::Erc20(stranger), symbol: evi(), name: evi(), decimals: 18, listed: false };
+    let preview = world.preview(revoke.clone()).await.unwrap();
+    let said = &preview.simulated.simulation.changes.allowances;
+    assert_eq!((said.len(), preview.simulated.takes_back), (1, false), "it says that it went from 9 to 8: {said:?}");
+    halt(&world)();
+    let refused = world.preview(revoke).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::Halted, "{refused:?}");
 }

@@ -362,6 +362,17 @@ impl Rulebook for Book {
         Ok(())
     }
 
+    fn hold_again(
+        &self,
+        transaction: &Transaction<'_>,
+        _: u64,
+        reservation: Reservation,
+    ) -> Result<Reservation, ReserveError> {
+        let Reservation(before) = reservation;
+        transaction.execute("INSERT INTO book_held (cents) SELECT cents FROM book_held WHERE id = ?1", [before])?;
+        Ok(Reservation(transaction.last_insert_rowid()))
+    }
+
     fn knows_recipient(&self, _: u64, _: Address) -> bool {
         false
     }
@@ -522,6 +533,13 @@ impl World {
     fn as_network(&self, network: Network) -> Pipeline {
         let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
         Pipeline::new(self.config(&client))
+    }
+
+    /// The same chain over this client.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn over_client(&self, client: &ChainClient) -> Pipeline {
+        let rules = self.book.clone();
+        pipeline(client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.

@@ -20,6 +20,7 @@ mod engine;
 mod fellow;
 mod halts;
 mod host;
+mod late;
 mod orders;
 mod outside;
 #[path = "../support/passing.rs"]

@@ -2,6 +2,8 @@
 //! way to being void, locked, to be given back. Whoever comes next finds what the chain says, nothing is handed in twice,
 //! and what the chain moved is what the ledger counts.
 
+mod ends;
+
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex};

@@ -103,6 +103,23 @@ fn an_allowance_that_an_ended_program_has_left_is_found_and_taken_back() {
     settled(&home, &devnet);
 }
 
+#[test]
+fn a_token_that_does_not_say_what_others_may_take_is_named() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let (_, standing) = looked(&home, &devnet);
+    assert_eq!(standing["allowances"]["silent"], json!([]), "{standing}");
+    // PUSH0 PUSH0 REVERT: it has code and does not answer.
+    devnet.ask("anvil_setCode", json!([devnet.token("DAI"), "0x5f5ffd"]));
+    let (_, standing) = looked(&home, &devnet);
+    let silent = standing["allowances"]["silent"].as_array().unwrap();
+    assert_eq!(silent.len(), 1, "once, for all who might take: {standing}");
+    assert_eq!(silent[0]["symbol"], "DAI", "{standing}");
+    // Where there is no contract, there is nothing to take.
+    devnet.ask("anvil_setCode", json!([devnet.token("DAI"), "0x"]));
+    let (_, standing) = looked(&home, &devnet);
+    assert_eq!(standing["allowances"]["silent"], json!([]), "{standing}");
+}
+
 /// What a router may take of WETH through Permit2, by Permit2's own word: the amount, in wei.
 fn inside(devnet: &Devnet, router: &str) -> U256 {
     // allowance(owner, token, spender) answers amount, expiration and nonce.
@@ -125,7 +142,7 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
     // It was asked for, so it is told, and nothing of it is left over.
     let (code, standing) = looked(&home, &devnet);
     assert_eq!((code, &standing["left_over"]), (Some(0), &json!([])), "{standing}");
-    let told = standing["allowances"].as_array().unwrap();
+    let told = standing["allowances"]["rows"].as_array().unwrap();
     let row = |one: &Value| {
         let spender = one["spender"].as_str().unwrap().to_lowercase();
         (spender, one["through_permit2"].as_bool().unwrap(), one["raw"].as_str().unwrap().parse::<U256>().unwrap())
@@ -160,6 +177,18 @@ fn what_others_may_take_inside_permit2_is_told_as_the_screen_shows_it_and_what_i
 fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     assert_eq!(run(&mut home.swap(devnet.url(), "first")).status(), "success");
+    // What an order that is open would be filled by.
+    let given = format!("ethereum={}", devnet.url());
+    let params = r#"{"token":"WETH","amount":"0.25","chain":"ethereum"}"#;
+    let ran = run(&mut home.command(&["--rpc", &given, "call", "--approve", "always", "token_approve", params]));
+    assert_eq!(ran.status(), "success", "{ran:?}");
+    let allowed = || {
+        // allowance(owner, spender), by the token's own word
+        let data = format!("0xdd62ed3e{:0>64}{:0>64}", hex::encode(key().address()), hex::encode(PERMIT2));
+        devnet.ask("eth_call", json!([{ "to": devnet.token("WETH"), "data": data }, "latest"]))
+    };
+    let stands = allowed();
+    assert_eq!(stands, format!("{:#066x}", U256::from(250_000_000_000_000_000_u64)));
     let nonce = devnet.nonce();
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let sender = runtime.block_on(async {
@@ -183,6 +212,7 @@ fn a_nonce_that_stayed_free_below_one_that_waits_is_filled() {
     let (code, text) = answered(&home, &devnet, "send");
     assert_eq!(code, 0, "{text}");
     assert!(text.contains(&format!("nonce {nonce}")), "{text}");
+    assert_eq!(allowed(), stands, "an order that is open can still be filled");
     // Now what waited gets its turn.
     let standing = runtime.block_on(async {
         sender.resend(late).await.unwrap();

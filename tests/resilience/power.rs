@@ -2,6 +2,8 @@
 //! may then have had it (what was synced is there; of the rest any sectors are or are not, and a file's name is where it
 //! was or where it is), and opened again: what was acknowledged is in it, and what was begun comes to its one end.
 
+mod replayed;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;

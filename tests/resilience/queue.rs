@@ -68,7 +68,7 @@ impl Console {
                     News::Questions(questions) => seen.questions = questions,
                     News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
                     News::Told { done, words } => seen.told.push((done, words.to_string())),
-                    News::Snapshot(snapshot) => seen.allowances = snapshot.allowances.clone(),
+                    News::Snapshot(snapshot) => seen.allowances = snapshot.allowances.rows.clone(),
                     News::Market(_) | News::Events(_) | News::Began { .. } | News::Found { .. } | News::Left(_) => {}
                 }
             }

@@ -3,10 +3,11 @@
 
 use alloy::primitives::{B256, U256};
 use alloy::providers::Provider as _;
-use bardo::chain::devnet::{ChainTransaction, Mining};
+use bardo::chain::devnet::{ChainTransaction, Mining, server};
 use bardo::chain::sender::{Fees, Route, Sender, TxState};
 
-use crate::chain::{GWEI, PLENTY, SINK, World};
+use crate::chain::{GWEI, PLENTY, SINK, World, connect};
+use crate::proxy::{Fate, Proxy};
 
 /// Deep enough that twelve blocks may go.
 const CONFIRMATIONS: u64 = 13;
@@ -74,12 +75,19 @@ async fn stored_sent_and_unclear_transactions_survive_every_depth() {
             match state {
                 TxState::Sent => assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent),
                 TxState::Unclear => {
-                    // Somebody else's nonce error is all that is known: sent, and the answer lost.
-                    drop(kept);
-                    sender.resend(hash).await.unwrap();
+                    // Sent, and the answer lost on its way.
+                    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+                    let lost = |method: &str, before| match (method, before) {
+                        ("eth_sendRawTransaction", 0) => Fate::LoseAnswer,
+                        _ => Fate::Pass,
+                    };
+                    let proxy = Proxy::start(served.url(), lost).await;
+                    let over = world.sender_over(connect(&proxy.url).await, None);
+                    assert_eq!(over.send(kept).await.unwrap().state, TxState::Unclear);
                 }
                 _ => drop(kept),
             }
+            assert_eq!(sender.record(hash).unwrap().state, state, "depth {depth}");
             reorg(&world, depth, None).await;
             let end = settle(&world, &sender, hash).await;
             agree(&world, &sender, hash, end, 1, &format!("{state} at depth {depth}")).await;

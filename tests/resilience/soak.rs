@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use alloy::primitives::{U256, keccak256};
 use alloy::sol_types::SolValue as _;
@@ -99,12 +99,15 @@ async fn many_swaps_leave_nothing_behind() {
         // One request in a hundred or so fails, each time in another way; sends are the likeliest.
         let number = asked.fetch_add(1, Ordering::Relaxed);
         let every = if method == "eth_sendRawTransaction" { 7 } else { 97 };
-        match (number % every == 3, number % 4) {
+        match (number % every == 3, number % 7) {
             (false, _) => Fate::Pass,
             (true, 0) => Fate::LoseAnswer,
             (true, 1) => Fate::Status(502),
             (true, 2) => Fate::LoseRequest,
-            (true, _) => Fate::Refuse(-32_603, "internal error"),
+            (true, 3) => Fate::Refuse(-32_603, "internal error"),
+            (true, 4) => Fate::Delay(Duration::from_millis(200)),
+            (true, 5) => Fate::Twice,
+            (true, _) => Fate::StaleHead(2),
         }
     })
     .await;

@@ -9,6 +9,7 @@ mod execution;
 mod feeds;
 mod genesis;
 mod market;
+mod order_request;
 mod orders;
 #[path = "../support/passing.rs"]
 mod passing;

@@ -16,6 +16,7 @@ use bardo::uniswap::claim::{Asked, written};
 use bardo::uniswap::discovery::PoolReader;
 use bardo::uniswap::pool::Exact;
 use bardo::uniswap::quote::{Ask, NOBODY, QuoteError, QuoteSource};
+use bardo::uniswap::router::Version;
 use bardo::uniswap::routing::RouteRequest;
 use bardo::uniswap::sidecar::Sidecar;
 use serde_json::{Value, json};
@@ -74,6 +75,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
     let ask = Ask {
         pools: &pools,
         request: &request,
+        coin: [false; 2],
         block: BlockId::latest(),
         chain_id: 31_337,
         swapper: NOBODY,
@@ -81,6 +83,7 @@ async fn the_sidecar_is_asked_in_a_line_and_believed_no_more_than_the_pools() {
         slippage: BasisPoints::new(50).unwrap(),
         permit2: None,
         routers: &[],
+        router_version: Version::V2_0,
     };
     let (own, _) = pools.route(&request, BlockId::latest()).await.unwrap();
     let asked = Asked { chain_id: 31_337, token_in: weth, token_out: usdc, exact: request.exact, swapper: NOBODY };

@@ -76,6 +76,7 @@ impl Desk {
         Ask {
             pools: &self.pools,
             request,
+            coin: [false; 2],
             block: BlockId::latest(),
             chain_id: 31_337,
             swapper: self.me,
@@ -83,6 +84,7 @@ impl Desk {
             slippage: BasisPoints::new(50).unwrap(),
             permit2: self.network.book.contract(Contract::Permit2),
             routers: &self.routers,
+            router_version: Version::V2_0,
         }
     }
 
@@ -168,6 +170,18 @@ async fn a_true_answer_is_counted_anew_and_equals_the_own_routers() {
         assert_eq!((permit.details.token, permit.spender), (desk.weth, desk.routers[0]));
         tokio::time::sleep(Duration::from_millis(350)).await;
     }
+
+    // The router's form goes along with every question; the devnet's router takes the older one only.
+    let liar = Liar::start(&desk.services.url(), "/nothing", Lie::Silence(Duration::ZERO));
+    let listened = self::api(&liar.url());
+    desk.quoted(&listened).await.unwrap();
+    let request = desk.sale().await;
+    let newer = Ask { router_version: Version::V2_1_1, ..desk.ask(&request) };
+    let error = listened.quote(&newer).await.unwrap_err();
+    assert!(error.to_string().contains("x-universal-router-version"), "{error}");
+    let heads = liar.heard();
+    assert!(heads[0].contains("x-universal-router-version: 2.0\r\n"), "{heads:?}");
+    assert!(heads[1].contains("x-universal-router-version: 2.1.1\r\n"), "{heads:?}");
 
     // A pair without pools, and a chain that it does not have.
     let request = RouteRequest::new(desk.weth, Address::repeat_byte(5), Exact::In(U256::from(ONE)));

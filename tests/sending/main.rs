@@ -6,6 +6,7 @@
 mod anvil;
 mod endpoints;
 mod lanes;
+mod late;
 mod proxy;
 mod transactions;
 mod world;

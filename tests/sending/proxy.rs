@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use alloy::transports::http::reqwest::{Client, header};
 use serde_json::{Value, json};
@@ -25,6 +26,15 @@ pub enum Fate {
     Claim(Value),
     /// Not passed on; this page instead.
     Page(String),
+    /// Passed on after so long, whether or not anybody waits for the answer any more.
+    #[allow(dead_code)] // Not every test that includes this file needs these three.
+    Delay(Duration),
+    /// Passed on twice, as by a gateway that asks again by itself; answered with what the second one got.
+    #[allow(dead_code)]
+    Twice,
+    /// Passed on, as of so many blocks before the latest: what came since has not been heard of.
+    #[allow(dead_code)]
+    StaleHead(u64),
 }
 
 /// A proxy on loopback that lives until dropped.
@@ -97,6 +107,20 @@ impl Proxy {
                                 (200, json!({ "jsonrpc": "2.0", "id": question["id"], "result": result }).to_string())
                             }
                             Fate::Page(page) => (200, page),
+                            Fate::Delay(long) => {
+                                // On a task of its own: whoever hangs up does not keep it from arriving.
+                                let (client, target, question) = (client.clone(), target.clone(), question.clone());
+                                let late = tokio::spawn(async move {
+                                    tokio::time::sleep(long).await;
+                                    forward(&client, &target, &question).await
+                                });
+                                (200, late.await.unwrap())
+                            }
+                            Fate::Twice => {
+                                forward(&client, &target, &question).await;
+                                (200, forward(&client, &target, &question).await)
+                            }
+                            Fate::StaleHead(blocks) => (200, stale(&client, &target, &question, blocks).await),
                         };
                         let head = format!("HTTP/1.1 {status} X\r\ncontent-length: {}\r\n\r\n", body.len());
                         if stream.write_all(format!("{head}{body}").as_bytes()).await.is_err() {
@@ -159,6 +183,38 @@ pub async fn status_page(status: &'static str) -> Proxy {
 async fn forward(client: &Client, target: &str, question: &Value) -> String {
     let request = client.post(target).header(header::CONTENT_TYPE, "application/json").body(question.to_string());
     request.send().await.unwrap().text().await.unwrap()
+}
+
+/// What a server says that is so many blocks behind this one.
+async fn stale(client: &Client, target: &str, question: &Value, blocks: u64) -> String {
+    let number = |value: &Value| u64::from_str_radix(value.as_str()?.trim_start_matches("0x"), 16).ok();
+    let asked = json!({ "jsonrpc": "2.0", "id": 0, "method": "eth_blockNumber", "params": [] });
+    let head: Value = serde_json::from_str(&forward(client, target, &asked).await).unwrap();
+    let head = number(&head["result"]).unwrap().saturating_sub(blocks);
+    let mut question = question.clone();
+    for parameter in question["params"].as_array_mut().into_iter().flatten() {
+        if matches!(parameter.as_str(), Some("latest" | "pending")) {
+            *parameter = json!(format!("{head:#x}"));
+        }
+    }
+    // A state of which it has not heard it cannot tell.
+    let tag = question["params"].as_array().and_then(|all| all.last()).and_then(number);
+    let of_state =
+        matches!(question["method"].as_str(), Some("eth_getTransactionCount" | "eth_call" | "eth_getBalance"));
+    if of_state && tag.is_some_and(|tag| tag > head) {
+        let error = json!({ "code": -32_000, "message": "header not found" });
+        return json!({ "jsonrpc": "2.0", "id": question["id"], "error": error }).to_string();
+    }
+    let mut answer: Value = serde_json::from_str(&forward(client, target, &question).await).unwrap();
+    if question["method"] == "eth_blockNumber" {
+        answer["result"] = json!(format!("{head:#x}"));
+    }
+    // A transaction, a receipt or a block of what it has not heard of.
+    let block = answer["result"].get("blockNumber").or_else(|| answer["result"].get("number"));
+    if block.and_then(number).is_some_and(|block| block > head) {
+        answer["result"] = Value::Null;
+    }
+    answer.to_string()
 }
 
 async fn read(stream: &mut TcpStream) -> Option<Value> {

@@ -11,6 +11,7 @@ use bardo::chain::network::named;
 use bardo::uniswap::discovery::{PoolReader, Reach};
 use bardo::uniswap::pool::Exact;
 use bardo::uniswap::quote::{Ask, NOBODY, OwnRouter, QuoteSource, Quoted};
+use bardo::uniswap::router::Version;
 use bardo::uniswap::routing::{GasCost, RouteRequest};
 use bardo::uniswap::sidecar::Sidecar;
 
@@ -50,6 +51,7 @@ pub async fn rows(mainnet: &Mainnet) -> Vec<Row> {
         let ask = Ask {
             pools: &pools,
             request: &request,
+            coin: [false; 2],
             block: BlockId::from(snapshot.block_hash),
             chain_id: 1,
             swapper: NOBODY,
@@ -57,6 +59,7 @@ pub async fn rows(mainnet: &Mainnet) -> Vec<Row> {
             slippage: BasisPoints::ZERO,
             permit2: None,
             routers: &[],
+            router_version: Version::V2_0,
         };
         let started = Instant::now();
         let own = OwnRouter.quote(&ask).await.expect("a route");

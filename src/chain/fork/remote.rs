@@ -13,7 +13,7 @@ use std::{
 };
 
 use alloy::{
-    eips::BlockId,
+    eips::{BlockId, BlockNumberOrTag},
     primitives::{Address, B256, Bytes, U64, U256},
     providers::{DynProvider, Provider},
     rpc::{client::BatchRequest, json_rpc::RpcRecv, types::Header},
@@ -122,6 +122,16 @@ impl Remote {
         }
         let header: Option<Header> = decoded(header, "the block")?;
         let header = header.ok_or(ForkError::UnknownBlock { block })?;
+        let meant = match block {
+            BlockId::Hash(asked) => header.hash == asked.block_hash,
+            BlockId::Number(BlockNumberOrTag::Number(asked)) => header.number == asked,
+            BlockId::Number(_) => true,
+        };
+        if !meant {
+            return Err(ForkError::Malformed {
+                what: "the endpoint tells of another block than was asked for".to_owned(),
+            });
+        }
         let mut context = self.after(&header);
         next.correct(&mut context);
         let pinned = Pinned { chain_id: self.rules.chain_id, number: header.number, hash: header.hash };
@@ -231,4 +241,62 @@ pub(super) fn not_of_its_type(what: &str) -> ForkError {
 pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while holding one of these locks; if it did, the maps would still be whole.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::{
+        providers::ProviderBuilder,
+        rpc::{
+            client::RpcClient,
+            json_rpc::{RequestPacket, Response, ResponsePacket, ResponsePayload},
+        },
+        transports::{TransportError, TransportFut},
+    };
+    use std::task::{Context, Poll};
+
+    use super::*;
+
+    /// Tells of one block, whichever is asked for.
+    #[derive(Clone)]
+    struct OneBlock(Value);
+
+    impl tower::Service<RequestPacket> for OneBlock {
+        type Response = ResponsePacket;
+        type Error = TransportError;
+        type Future = TransportFut<'static>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), TransportError>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, packet: RequestPacket) -> Self::Future {
+            let block = self.0.clone();
+            let says = move |request: &alloy::rpc::json_rpc::SerializedRequest| {
+                let answer = if request.method() == "eth_chainId" { json!("0x7a69") } else { block.clone() };
+                let raw = serde_json::value::to_raw_value(&answer).unwrap();
+                Response { id: request.id().clone(), payload: ResponsePayload::Success(raw) }
+            };
+            Box::pin(async move { Ok(ResponsePacket::Batch(packet.requests().iter().map(says).collect())) })
+        }
+    }
+
+    #[tokio::test]
+    async fn an_endpoint_that_tells_of_another_block_is_not_believed() {
+        let header = Header::new(alloy::consensus::Header { number: 7, ..Default::default() });
+        let hash = header.hash;
+        let transport = OneBlock(serde_json::to_value(&header).unwrap());
+        let client = RpcClient::new(transport, true);
+        let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
+        let rules = ChainRules { chain_id: 31_337, spec: SpecId::OSAKA };
+        let remote = Remote::new(provider, rules, RemoteLimits::default());
+        for block in [BlockId::hash(hash), BlockId::number(7), BlockId::latest()] {
+            let fork = remote.pin(block, NextBlock::default()).await.unwrap();
+            assert_eq!(fork.pinned().hash, hash, "{block:?}");
+        }
+        for block in [BlockId::hash(B256::repeat_byte(3)), BlockId::number(8)] {
+            let refused = remote.pin(block, NextBlock::default()).await;
+            assert!(matches!(refused, Err(ForkError::Malformed { .. })), "{block:?}");
+        }
+    }
 }

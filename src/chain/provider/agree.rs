@@ -1,9 +1,9 @@
 //! What one endpoint's word is not enough for: nonces, receipts, and whatever is asked through a client's
-//! [`witnessed`](super::ChainClient::witnessed) provider. Where a chain has several endpoints in good health, they must
+//! [`witnessed`](super::ChainClient::witnessed) provider. Where a chain has several endpoints that answer, they must
 //! say the same; while they do not, there is no answer.
 //!
 //! An endpoint may be a moment behind another, so they are asked again a few times before their difference counts. One
-//! that does not answer, or is known to be unwell, abstains.
+//! that does not answer abstains. One that is only slow or behind does not: who claims to be ahead would silence it.
 
 use alloy::rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload, SerializedRequest};
 use serde_json::Value;

@@ -19,9 +19,13 @@ use crate::{
 };
 use alloy::{
     providers::{DynProvider, Provider, ProviderBuilder},
-    rpc::client::RpcClient,
+    rpc::{
+        client::RpcClient,
+        json_rpc::{RpcRecv, RpcSend},
+    },
 };
 use futures::future::join_all;
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -174,6 +178,29 @@ impl ChainClient {
     /// depends on. Name the block by its hash, or endpoints a moment apart contradict each other.
     pub fn witnessed(&self) -> Option<&DynProvider> {
         self.0.witnessed.as_ref()
+    }
+
+    /// The same question to every endpoint that answers at all, for what one of them could gain by lying about and all
+    /// cannot say alike. A chain in this process is asked alone.
+    pub async fn ask_each<T: RpcRecv + DeserializeOwned>(
+        &self,
+        method: &'static str,
+        params: impl RpcSend,
+    ) -> Vec<Result<T, ProviderError>> {
+        let endpoints = match &self.0.backing {
+            Backing::Endpoints(stack) if stack.endpoints().len() > 1 => stack.endpoints(),
+            Backing::Endpoints(_) | Backing::Devnet(_) => &[],
+        };
+        let asked = endpoints.iter().map(|endpoint| async {
+            endpoint.verify().await?;
+            endpoint.read::<T>(method, params.clone()).await
+        });
+        let answers = join_all(asked).await;
+        if answers.iter().any(Result::is_ok) {
+            return answers;
+        }
+        // One alone, or all have trouble: asked with all the patience of the stack.
+        vec![self.0.provider.raw_request(method.into(), params).await.map_err(ProviderError::from)]
     }
 
     /// The health at the latest poll.

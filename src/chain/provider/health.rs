@@ -115,7 +115,7 @@ impl Machine {
 pub struct Thresholds {
     /// Moving latency above this.
     pub slow: Duration,
-    /// Blocks behind the furthest endpoint of the chain, above this.
+    /// Blocks behind the furthest block that two endpoints of the chain have reached, above this.
     pub lag_blocks: u64,
     /// The latest block older than this by the wall clock. `None` on chains whose blocks come only
     /// with transactions.
@@ -168,7 +168,7 @@ pub struct EndpointHealth {
     pub chain_id: Option<u64>,
     /// The latest block it reported.
     pub head: Option<Head>,
-    /// Blocks behind the furthest endpoint of its chain.
+    /// Blocks behind the furthest block that two endpoints of its chain have reached.
     pub lag_blocks: Option<u64>,
     /// Age of its latest block by the wall clock.
     pub age: Option<Duration>,

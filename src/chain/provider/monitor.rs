@@ -75,12 +75,12 @@ impl Monitor {
         }))
         .await;
 
-        let furthest = heads.iter().flatten().map(|head| head.number).max();
+        let reached = reached(heads.iter().flatten().map(|head| head.number));
         let now = self.clock.now_seconds();
         for (endpoint, head) in self.endpoints.iter().zip(&heads) {
-            if let (Some(head), Some(furthest)) = (head, furthest) {
+            if let (Some(head), Some(reached)) = (head, reached) {
                 let age = Duration::from_secs(now.saturating_sub(head.timestamp));
-                endpoint.judge(furthest.saturating_sub(head.number), Some(age));
+                endpoint.judge(reached.saturating_sub(head.number), Some(age));
             }
         }
         let endpoints = self.endpoints.iter().map(Endpoint::health).collect();
@@ -101,6 +101,14 @@ impl Monitor {
         });
         MonitorGuard(task.abort_handle())
     }
+}
+
+/// The highest block that at least two endpoints have reached, or the only one that is told: an endpoint that claims to
+/// be ahead of all others makes none of them look behind.
+fn reached(heads: impl Iterator<Item = u64>) -> Option<u64> {
+    let mut heads: Vec<u64> = heads.collect();
+    heads.sort_unstable_by(|one, other| other.cmp(one));
+    heads.get(1).or(heads.first()).copied()
 }
 
 /// The endpoint's head, after its chain id where that is due. The endpoint keeps its own statistics.

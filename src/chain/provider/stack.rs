@@ -139,8 +139,8 @@ impl Inner {
         }
     }
 
-    /// Two endpoints that say different things, if there are two; those that say nothing, or are known to be unwell,
-    /// are not heard.
+    /// Two endpoints that say different things, if there are two; those that say nothing are not heard. One that is slow
+    /// or behind is heard all the same: what others claim must not be able to silence it.
     async fn contradiction(
         &self,
         packet: &RequestPacket,
@@ -148,11 +148,14 @@ impl Inner {
         by: usize,
     ) -> Option<(SafeText, SafeText)> {
         let first = self.endpoints.get(by)?.label();
-        let well = |endpoint: &Endpoint| {
+        let answers = |endpoint: &Endpoint| {
             endpoint.cooling().is_none()
-                && matches!(endpoint.health().condition(), Condition::Healthy | Condition::Unproven)
+                && match endpoint.health().condition() {
+                    Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
+                    Condition::Down => false,
+                }
         };
-        let others = self.endpoints.iter().enumerate().filter(|(index, endpoint)| *index != by && well(endpoint));
+        let others = self.endpoints.iter().enumerate().filter(|(index, endpoint)| *index != by && answers(endpoint));
         let asked = others.map(|(_, endpoint)| async { (endpoint.label(), endpoint.ask(packet.clone()).await) });
         for (second, said) in futures::future::join_all(asked).await {
             match said {

@@ -3,6 +3,7 @@
 //! A server that falls silent is waited for by a short limit of the endpoint before it; the one
 //! that must answer has minutes. Waiting between rounds is tested on a paused clock, without sockets.
 
+mod ahead;
 mod connect;
 mod server;
 
@@ -561,11 +562,14 @@ async fn the_monitor_sees_lag_age_and_wrong_chains() {
             Reaction::Body(server::result(question, block))
         }
     };
-    let ahead = Server::start(CHAIN_ID, at(110, 1_000)).await;
+    let (ahead, also_ahead) =
+        (Server::start(CHAIN_ID, at(110, 1_000)).await, Server::start(CHAIN_ID, at(110, 1_000)).await);
     let behind = Server::start(CHAIN_ID, at(100, 880)).await;
     let stranger = Server::start(1, at(9_999, 1_000)).await;
-    let endpoints =
+    let mut endpoints =
         vec![endpoint(&behind.url), endpoint(&ahead.url), endpoint(&stranger.url), endpoint(&dead_url().await)];
+    // How far is behind, two must have shown.
+    endpoints.push(endpoint(&also_ahead.url));
     let patience = MonitorRules { patience: PATIENT, ..MonitorRules::default() };
     let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints, patience, Arc::new(FixedClock(1_010)));
     assert_eq!(handle.now().condition, Condition::Unproven);
@@ -578,7 +582,8 @@ async fn the_monitor_sees_lag_age_and_wrong_chains() {
     assert_eq!(health.head, Some(Head { number: 110, timestamp: 1_000 }));
     assert_eq!(health.age, Some(Duration::from_secs(10)));
     let conditions: Vec<_> = health.endpoints.iter().map(EndpointHealth::condition).collect();
-    assert_eq!(conditions, [Condition::Degraded, Condition::Healthy, Condition::Down, Condition::Down]);
+    let rest = [Condition::Down, Condition::Down, Condition::Healthy];
+    assert_eq!(conditions, [[Condition::Degraded, Condition::Healthy].as_slice(), &rest].concat());
     assert_eq!(health.endpoints[0].lag_blocks, Some(10));
     assert_eq!(health.endpoints[2].chain_id, Some(1));
     assert_eq!(stranger.count(), 0, "a wrong chain was asked for its head");

@@ -1,10 +1,11 @@
 //! What gas costs, within what may be paid: estimated from the fees of recent blocks
 //! ([EIP-1559](https://eips.ethereum.org/EIPS/eip-1559)), bounded by the caller. Fees are in wei per unit of gas.
 //!
-//! What an endpoint says of fees is only ever a wish: nothing above the cap is paid, whatever it claims.
+//! What an endpoint says of fees is only ever a wish: nothing above the cap is paid, whatever it claims. The cap itself
+//! comes from such an answer, so every endpoint that answers is asked, and the lowest tip counts: one too low is outbid
+//! later, one too high is gone. No tip is above [`FeeRules::most_tip`], or the base fee where that is higher.
 
 use alloy::primitives::U128;
-use alloy::providers::Provider as _;
 use serde::Deserialize;
 
 use crate::chain::provider::{ChainClient, ProviderError};
@@ -27,11 +28,14 @@ pub struct FeeRules {
     pub percentile: u8,
     /// What is paid the producer at least, where blocks show less.
     pub least_tip: u128,
+    /// What is paid the producer at most, whatever blocks are said to show, unless the base fee is higher still.
+    pub most_tip: u128,
 }
 
 impl Default for FeeRules {
     fn default() -> Self {
-        Self { blocks: 20, percentile: 50, least_tip: 2_000_000 }
+        // Thirty gwei is the least that Polygon's nodes take, and more than is usual on any other chain known here.
+        Self { blocks: 20, percentile: 50, least_tip: 2_000_000, most_tip: 30_000_000_000 }
     }
 }
 
@@ -64,7 +68,7 @@ pub enum FeeError {
 }
 
 /// The members of `eth_feeHistory`'s answer that are used; the ratios are floats and stay unread.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Clone, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct History {
     base_fee_per_gas: Vec<U128>,
@@ -78,11 +82,31 @@ struct History {
 /// [`FeeError::Provider`], or [`FeeError::Nonsense`] for an answer that is none.
 pub async fn estimate(client: &ChainClient, rules: FeeRules) -> Result<FeeQuote, FeeError> {
     let params = (format!("{:#x}", rules.blocks), "latest", [rules.percentile.min(100)]);
-    let answer = client.provider().raw_request::<_, History>("eth_feeHistory".into(), params).await;
-    FeeQuote::from_history(answer.map_err(ProviderError::from)?, rules)
+    let answers = client.ask_each::<History>("eth_feeHistory", params).await;
+    let quotes = answers.into_iter().map(|answer| FeeQuote::from_history(answer?, rules));
+    FeeQuote::of_all(quotes.collect(), rules)
 }
 
 impl FeeQuote {
+    /// What several endpoints say, as one: the lowest tip, and the base fee in the middle, the lower of two. A base fee
+    /// is paid as the block has it, whatever was claimed; it only has to be enough.
+    fn of_all(told: Vec<Result<Self, FeeError>>, rules: FeeRules) -> Result<Self, FeeError> {
+        let mut quotes = Vec::new();
+        let mut refused = FeeError::Nonsense("nobody was asked");
+        for one in told {
+            match one {
+                Ok(quote) => quotes.push(quote),
+                Err(error) => refused = error,
+            }
+        }
+        let mut bases: Vec<u128> = quotes.iter().map(|quote| quote.base_fee).collect();
+        bases.sort_unstable();
+        let middle = bases.get(bases.len().saturating_sub(1) / 2).copied();
+        let tip = quotes.iter().map(|quote| quote.tip).min();
+        let (Some(base_fee), Some(tip), Some(lowest)) = (middle, tip, bases.first()) else { return Err(refused) };
+        Ok(Self { base_fee, tip: tip.min(rules.most_tip.max(*lowest)) })
+    }
+
     fn from_history(history: History, rules: FeeRules) -> Result<Self, FeeError> {
         // One more than blocks: the last is the next block's.
         let base_fee = history.base_fee_per_gas.last().ok_or(FeeError::Nonsense("it names no base fee"))?.to();
@@ -154,6 +178,23 @@ mod tests {
         let quiet = FeeQuote::from_history(history(&[30], &[0, 0]), rules).unwrap();
         assert_eq!(quiet.tip, 5, "nobody paid anything: the least");
         assert!(FeeQuote::from_history(history(&[], &[1]), rules).is_err());
+    }
+
+    #[test]
+    fn the_lowest_tip_counts_and_none_is_absurd() {
+        let rules = FeeRules::default();
+        let quote = |base, tip| Ok(FeeQuote { base_fee: base * GWEI, tip: tip * GWEI });
+        let all = |told: Vec<Result<FeeQuote, FeeError>>| FeeQuote::of_all(told, rules).ok();
+        // One that is in league with producers, and one whose answer is none.
+        let nonsense = Err(FeeError::Nonsense("it names no base fee"));
+        let told = all(vec![quote(500, 130), quote(20, 1), nonsense.clone(), quote(21, 2)]);
+        assert_eq!(told, Some(FeeQuote { base_fee: 21 * GWEI, tip: GWEI }));
+        assert_eq!(all(vec![quote(500, 130), quote(20, 1)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: GWEI }));
+        // Where nobody says less, a ceiling holds; it rises with what all say of the base fee.
+        assert_eq!(all(vec![quote(20, 130)]), Some(FeeQuote { base_fee: 20 * GWEI, tip: 30 * GWEI }));
+        assert_eq!(all(vec![quote(900, 130), quote(20, 130)]).map(|quote| quote.tip), Some(30 * GWEI));
+        assert_eq!(all(vec![quote(90, 130)]), Some(FeeQuote { base_fee: 90 * GWEI, tip: 90 * GWEI }));
+        assert_eq!(FeeQuote::of_all(vec![nonsense.clone()], rules), nonsense);
     }
 
     #[test]

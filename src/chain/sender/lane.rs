@@ -219,6 +219,37 @@ pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Res
     Ok(())
 }
 
+/// Notes that a block has something of ours with this nonce, which may have been given back meanwhile: nothing is signed
+/// with it any more, and whoever holds it finds so. What lies between the lane's end and a later nonce is not ours to
+/// explain.
+pub(super) fn spent(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    nonce: u64,
+    now: u64,
+) -> Result<(), LaneError> {
+    let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
+    let number = counted(nonce, "a nonce")?;
+    let moved = transaction.execute(
+        "UPDATE sender_lane SET next_nonce = next_nonce + 1 WHERE chain_id = ?1 AND account = ?2 AND next_nonce = ?3",
+        params![chain, owner, number],
+    )?;
+    if moved > 0 {
+        transaction.execute(
+            "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
+             VALUES (?1, ?2, ?3, 'signed', ?4, NULL)
+             ON CONFLICT (chain_id, account, nonce) DO UPDATE SET state = 'signed'",
+            params![chain, owner, number, counted(now, "the time")?],
+        )?;
+    }
+    transaction.execute(
+        "UPDATE sender_nonce SET state = 'signed' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3",
+        params![chain, owner, number],
+    )?;
+    Ok(())
+}
+
 /// Frees a nonce: the end of the lane moves back if it was the last, else the next transaction fills it.
 pub(super) fn release(
     transaction: &Transaction<'_>,

@@ -13,7 +13,7 @@
 //! | `record` | signed bytes and their state on disk |
 //! | `fault` | what a refusal means: one class, one treatment |
 //! | `send`, `relay` | to the endpoints, or to a private relay alone |
-//! | `watch` | receipts, confirmations, and nonces that others have used |
+//! | `watch`, `spent` | receipts, confirmations, and nonces that others have used |
 
 mod fault;
 mod fees;
@@ -21,6 +21,7 @@ mod lane;
 mod record;
 mod relay;
 mod send;
+mod spent;
 mod state;
 mod watch;
 
@@ -44,7 +45,7 @@ pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
 pub use lane::{
     ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, allocate, give_back, lane, reconcile, reserved,
 };
-pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, load, open};
+pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, late, load, open, took_note};
 pub use relay::{Relay, RelayStatus};
 pub use send::SendOutcome;
 pub use state::{TABLE, TxEvent, TxState};
@@ -52,7 +53,7 @@ pub use watch::{Mined, Standing, WaitRules};
 
 /// The tables of this room.
 pub const MIGRATIONS: Migrations =
-    Migrations { room: "sender", steps: &[lane::TABLES, record::TABLES, lane::SESSIONS] };
+    Migrations { room: "sender", steps: &[lane::TABLES, record::TABLES, lane::SESSIONS, record::LATE] };
 
 /// How a chain is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,17 +201,38 @@ impl Sender {
         self.0.rules
     }
 
-    /// What the chain says of an account's nonces now; ask right before [`allocate`].
+    /// What the chain says of an account's nonces now; ask right before [`allocate`]. What was given up and has spent one
+    /// of them all the same is found here, and not taken for somebody else's.
     ///
     /// # Errors
-    /// [`SenderError::Provider`].
+    /// [`SenderError::Provider`], [`SenderError::Record`].
     pub async fn nonces(&self, account: Address) -> Result<ChainNonces, SenderError> {
         let provider = self.0.client.provider();
         // In this order: what is included in between raises both.
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
         let pending = provider.get_transaction_count(account).pending().await.map_err(ProviderError::from)?;
+        for one in self.given_up()?.into_iter().filter(|one| one.account == account && one.nonce < latest) {
+            self.look(one.hash).await?;
+        }
         // An endpoint that knows no pending state, or one that is behind.
         Ok(ChainNonces { latest, pending: pending.max(latest) })
+    }
+
+    /// Looks once at everything that was given up and whose nonce is unused: an endpoint that refused it may have passed
+    /// it on. What a block has is in [`late`] then.
+    ///
+    /// # Errors
+    /// As [`Self::look`].
+    pub async fn look_at_given_up(&self) -> Result<(), SenderError> {
+        for one in self.given_up()? {
+            self.look(one.hash).await?;
+        }
+        Ok(())
+    }
+
+    fn given_up(&self) -> Result<Vec<record::Entry>, SenderError> {
+        let chain_id = self.chain_id();
+        Ok(self.0.store.read(|connection| record::given_up(connection, chain_id))?)
     }
 
     /// What the next block asks for gas.

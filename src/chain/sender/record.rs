@@ -35,6 +35,13 @@ CREATE INDEX sender_transaction_nonce ON sender_transaction (chain_id, account, 
 CREATE INDEX sender_transaction_open ON sender_transaction (chain_id, account) WHERE settled_at IS NULL;
 ";
 
+/// Whether a block has taken what had been given up, and nobody has taken note of that yet.
+pub(super) const LATE: &str = "
+ALTER TABLE sender_transaction ADD COLUMN late INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX sender_transaction_late ON sender_transaction (hash) WHERE late = 1;
+CREATE INDEX sender_transaction_dropped ON sender_transaction (chain_id) WHERE state = 'dropped';
+";
+
 /// The longest note of what an endpoint said, in characters.
 const NOTE_CHARS: usize = 300;
 
@@ -301,6 +308,63 @@ pub(super) struct Entry {
     pub(super) nonce: u64,
     pub(super) state: TxState,
     pub(super) settled: bool,
+    /// The one that it was signed to take the place of.
+    pub(super) replaces: Option<B256>,
+}
+
+/// Whether two of one nonce were signed for the same: one was to take the other's place, or both a third one's. A nonce
+/// that was given back is taken by another plan, whose transaction has nothing to do with the first.
+pub(super) fn are_kin(family: &[Entry], one: B256, other: B256) -> bool {
+    let first = |mut hash: B256| {
+        // No longer than the family is: a ring cannot be stored, and would end here all the same.
+        for _ in family {
+            let entry = family.iter().find(|entry| entry.hash == hash);
+            match entry.and_then(|entry| entry.replaces) {
+                Some(older) => hash = older,
+                None => break,
+            }
+        }
+        hash
+    };
+    first(one) == first(other)
+}
+
+/// What was given up, and whose nonce nothing else was signed with since, in the order of nonces: where an endpoint that
+/// refused it has passed it on, a block may have it all the same.
+pub(super) fn given_up(connection: &Connection, chain_id: u64) -> Result<Vec<Entry>, RecordError> {
+    let unused = "chain_id = ?1 AND state = 'dropped' AND (
+        nonce >= (SELECT next_nonce FROM sender_lane AS lane
+                  WHERE lane.chain_id = sender_transaction.chain_id AND lane.account = sender_transaction.account)
+        OR EXISTS (SELECT 1 FROM sender_nonce AS taken
+                   WHERE taken.chain_id = sender_transaction.chain_id AND taken.account = sender_transaction.account
+                   AND taken.nonce = sender_transaction.nonce AND taken.state = 'free'))";
+    let mut found = entries(connection, unused, [counted(chain_id, "the chain's id")?])?;
+    found.sort_by_key(|entry| entry.nonce);
+    Ok(found)
+}
+
+/// Notes that a block has what had been given up: it has its end ahead of it again.
+pub(super) fn is_late(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
+    transaction
+        .execute("UPDATE sender_transaction SET late = 1, settled_at = NULL WHERE hash = ?1", [hash.as_slice()])?;
+    Ok(())
+}
+
+/// What a block has although it had been given up, until [`took_note`]: what was held for it was let go of.
+///
+/// # Errors
+/// [`RecordError::Store`], or what is wrong with a row.
+pub fn late(connection: &Connection) -> Result<Vec<B256>, RecordError> {
+    Ok(entries(connection, "late = 1", [])?.into_iter().map(|entry| entry.hash).collect())
+}
+
+/// Takes note of a transaction that is [`late`]: what was held for it is held again.
+///
+/// # Errors
+/// [`RecordError::Store`].
+pub fn took_note(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
+    transaction.execute("UPDATE sender_transaction SET late = 0 WHERE hash = ?1", [hash.as_slice()])?;
+    Ok(())
 }
 
 /// Where a transaction belongs.
@@ -324,19 +388,21 @@ pub(super) fn family(
 
 fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, RecordError> {
     let sql = format!(
-        "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL
+        "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL, replaces
          FROM sender_transaction WHERE {condition} ORDER BY stored_at, rowid"
     );
-    type Columns = (Vec<u8>, i64, Vec<u8>, i64, String, bool);
+    type Columns = (Vec<u8>, i64, Vec<u8>, i64, String, bool, Option<Vec<u8>>);
     let mut statement = connection.prepare_cached(&sql)?;
     let read = |row: &Row<'_>| -> rusqlite::Result<Columns> {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?))
+        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
     };
     let rows: Vec<Columns> = statement.query_map(values, read)?.collect::<Result<_, _>>()?;
     rows.into_iter()
-        .map(|(hash, chain_id, account, nonce, state, settled)| {
+        .map(|(hash, chain_id, account, nonce, state, settled, replaces)| {
+            let named = |hash: &[u8]| B256::try_from(hash).map_err(|_| RecordError::Damaged("a hash"));
             Ok(Entry {
-                hash: B256::try_from(hash.as_slice()).map_err(|_| RecordError::Damaged("a hash"))?,
+                hash: named(&hash)?,
+                replaces: replaces.as_deref().map(named).transpose()?,
                 chain_id: from_row(chain_id, "the chain's id")?,
                 account: lane::address(&account)?,
                 nonce: from_row(nonce, "a nonce")?,
@@ -369,7 +435,7 @@ fn insert(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT (hash) DO UPDATE SET route = excluded.route, call_id = excluded.call_id,
              replaces = excluded.replaces, state = excluded.state, stored_at = excluded.stored_at,
-             note = NULL, settled_at = NULL
+             note = NULL, settled_at = NULL, late = 0
          WHERE state = 'dropped'",
         params![
             signed.hash().as_slice(),

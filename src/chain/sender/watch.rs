@@ -1,7 +1,9 @@
 //! What the chain says became of a transaction: its receipt, how many blocks lie on it, and, where there is none, who
 //! else has used its nonce.
 //!
-//! All transactions signed for one nonce are looked at together, since one of them at most can happen.
+//! All transactions signed for one nonce are looked at together, since one of them at most can happen. One that was
+//! signed to take another's place stands for it. One whose nonce had been given back does not: where a block has it all
+//! the same, it is another plan's, and what was signed with its nonce since can never happen.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -12,7 +14,8 @@ use alloy::rpc::types::TransactionReceipt;
 use tokio::time::Instant;
 
 use super::fault::Treatment;
-use super::record::{Entry, Record, RecordError, Route, advance, entry, family, place, settle};
+use super::lane;
+use super::record::{Entry, Record, RecordError, Route, advance, are_kin, entry, family, is_late, place, settle};
 use super::relay::RelayStatus;
 use super::send::SendOutcome;
 use super::state::{TxEvent, TxState};
@@ -34,7 +37,7 @@ pub struct WaitRules {
 pub struct Standing {
     /// The transaction that was asked for.
     pub record: Record,
-    /// The one of those with its nonce that a block has: itself, or another of ours.
+    /// The one that a block has: itself, or what was signed in its place.
     pub mined: Option<Mined>,
     /// Whether this is the end.
     pub settled: bool,
@@ -42,16 +45,6 @@ pub struct Standing {
     pub relay: Option<RelayStatus>,
     /// What its last send came to, if it was sent again meanwhile.
     pub resent: Option<SendOutcome>,
-}
-
-/// What receipts there are of what was signed for one nonce.
-enum Receipts {
-    /// Of a block of the chain.
-    InBlock(Mined),
-    /// Of a block that the chain does not have any more.
-    Leaving,
-    /// None.
-    None,
 }
 
 /// A transaction in a block.
@@ -76,23 +69,24 @@ impl Sender {
             return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
         }
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
-        let taken = match self.find(&all, account).await? {
-            Receipts::InBlock(mined) => {
-                let settled = mined.confirmations >= self.0.rules.confirmations;
-                failpoint::reach(Failpoint::Seen);
-                self.write_mined(&mined, chain_id, account, nonce, settled).await?;
-                let record = self.record(hash)?;
-                return Ok(Standing { record, mined: Some(mined), settled, relay: None, resent: None });
-            }
-            // It may be in another block by now, which has spent the nonce: the next look tells.
-            Receipts::Leaving => false,
-            Receipts::None => match self.nonce_is_spent(account, nonce).await? {
-                false => false,
-                // The nonce was read after the receipts: it may be one of ours that came in between.
-                true => match self.find(&all, account).await? {
-                    Receipts::InBlock(_) | Receipts::Leaving => return Box::pin(self.look(hash)).await,
-                    Receipts::None => true,
-                },
+        if let Some(mined) = self.find(&all, account).await? {
+            let settled = mined.confirmations >= self.0.rules.confirmations;
+            failpoint::reach(Failpoint::Seen);
+            self.write_mined(&mined, chain_id, account, nonce, settled).await?;
+            let record = self.record(hash)?;
+            let (mined, settled) = match are_kin(&all, hash, mined.hash) {
+                true => (Some(mined), settled),
+                // Another plan's: this one's nonce is taken.
+                false => (None, record.settled_at.is_some()),
+            };
+            return Ok(Standing { record, mined, settled, relay: None, resent: None });
+        }
+        let taken = match self.nonce_is_spent(account, nonce).await? {
+            None => false,
+            // The nonce was read after the receipts: it may be one of ours that came in between.
+            Some(by) => match self.find(&all, account).await? {
+                Some(_) => return Box::pin(self.look(hash)).await,
+                None => self.spent_by_another(&all, account, nonce, by).await?,
             },
         };
         self.write_absent(chain_id, account, nonce, taken).await?;
@@ -175,9 +169,8 @@ impl Sender {
     }
 
     /// The one of `all` that a block of the chain has.
-    async fn find(&self, all: &[Entry], account: Address) -> Result<Receipts, SenderError> {
+    async fn find(&self, all: &[Entry], account: Address) -> Result<Option<Mined>, SenderError> {
         let provider = self.0.client.provider();
-        let mut leaving = false;
         for Entry { hash, .. } in all.iter().copied() {
             let Some(receipt) = provider.get_transaction_receipt(hash).await.map_err(ProviderError::from)? else {
                 continue;
@@ -195,29 +188,28 @@ impl Sender {
                 let at = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
                 if at.is_none_or(|at| at.header.hash != block) {
                     // The block has just left the chain, and its receipt with it.
-                    leaving = true;
                     continue;
                 }
                 let head = provider.get_block_number().await.map_err(ProviderError::from)?;
                 head.saturating_sub(number).saturating_add(1)
             };
-            return Ok(Receipts::InBlock(Mined { hash, receipt, confirmations }));
+            return Ok(Some(Mined { hash, receipt, confirmations }));
         }
-        Ok(if leaving { Receipts::Leaving } else { Receipts::None })
+        Ok(None)
     }
 
-    /// Whether the account's nonce is past `nonce`, by a block as deep as a final one has to be.
-    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<bool, SenderError> {
+    /// A block as deep as a final one has to be, in which the account's nonce is past `nonce`; nothing where it is not.
+    async fn nonce_is_spent(&self, account: Address, nonce: u64) -> Result<Option<u64>, SenderError> {
         let provider = self.0.client.provider();
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
-        let above = self.0.rules.confirmations.saturating_sub(1);
-        if latest <= nonce || above == 0 {
-            return Ok(latest > nonce);
+        if latest <= nonce {
+            return Ok(None);
         }
+        let above = self.0.rules.confirmations.saturating_sub(1);
         let head = provider.get_block_number().await.map_err(ProviderError::from)?;
-        let Some(deep) = head.checked_sub(above) else { return Ok(false) };
+        let Some(deep) = head.checked_sub(above) else { return Ok(None) };
         let then = provider.get_transaction_count(account).number(deep).await.map_err(ProviderError::from)?;
-        Ok(then > nonce)
+        Ok((then > nonce).then_some(deep))
     }
 
     async fn write_mined(
@@ -233,9 +225,13 @@ impl Sender {
         let now = self.0.clock.now_millis();
         let event = if succeeded { TxEvent::Mined } else { TxEvent::Failed };
         let work = move |tx: &rusqlite::Transaction<'_>| {
-            for other in family(tx, chain_id, account, nonce)? {
+            let all = family(tx, chain_id, account, nonce)?;
+            for other in &all {
                 let other_hash = other.hash;
                 if other_hash == hash {
+                    if other.state == TxState::Dropped {
+                        is_late(tx, hash)?;
+                    }
                     advance(tx, hash, event, None)?;
                     place(tx, hash, block)?;
                     continue;
@@ -244,10 +240,16 @@ impl Sender {
                     advance(tx, other_hash, TxEvent::Unmined, None)?;
                     place(tx, other_hash, None)?;
                 }
-                if other.state.is_mined() || other.state.may_be_sent() {
+                if !are_kin(&all, other_hash, hash) {
+                    if settled && !other.settled {
+                        let note = "another plan's transaction has used its nonce, which had been given back";
+                        advance(tx, other_hash, TxEvent::NonceTaken, Some(note))?;
+                    }
+                } else if other.state.is_mined() || other.state.may_be_sent() {
                     advance(tx, other_hash, TxEvent::Outbid, None)?;
                 }
             }
+            lane::spent(tx, chain_id, account, nonce, now)?;
             if settled {
                 settle(tx, chain_id, account, nonce, now)?;
             }

@@ -12,11 +12,12 @@ use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::feed::CallSeen;
 use crate::console::state::field::Field;
-use crate::console::state::story::{title, word};
+use crate::console::state::story::name;
 use crate::console::state::trail;
 use crate::console::theme::Role;
-use crate::console::view::question_line;
+use crate::console::view::{question_brief, question_line};
 use crate::console::widgets::paint::cut;
+use crate::console::widgets::plain::tool_word;
 use crate::fabric::ApprovalOutcome;
 use crate::runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
 use crossterm::event::KeyCode;
@@ -205,7 +206,7 @@ impl Audit {
 
 fn grant_row(grant: &GrantNow) -> Ends {
     let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
-    let words = format!("{} · {} · {}", word(grant.tool.as_str()), tokens.join(" "), grant.golem_id);
+    let words = format!("{} · {} · {}", tool_word(grant.tool.as_str()), tokens.join(" "), grant.golem_id);
     let minutes = grant.lasts_millis.div_ceil(60_000);
     let right = format!("${} left · {minutes} min · x revokes", grant.left);
     (vec![(words, Role::Text)], vec![(right, Role::TextDim)])
@@ -218,7 +219,17 @@ impl ScreenView for Audit {
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let [questions, grants, decided, trail_area] = self.panels(known, area);
-        let waiting = known.questions.iter().map(|question| question_line(question, known.now_millis, known.motion));
+        let waiting = known.questions.iter().map(|question| {
+            let (mut left, right) = question_line(question, known.now_millis, known.motion);
+            // Where not all of it has room, what is traded is said in fewer words: the figure stays.
+            let room = usize::from(questions.width).saturating_sub(5);
+            if pieces_width(&left) + pieces_width(&right) > room
+                && let Some((words, _)) = left.first_mut()
+            {
+                *words = question_brief(question);
+            }
+            (left, right)
+        });
         let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
         self.list(pen, questions, Panel::Questions, head, waiting.collect());
         let standing = known.snapshot.map(|snapshot| snapshot.grants.iter().map(grant_row).collect());
@@ -231,7 +242,7 @@ impl ScreenView for Audit {
             let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
             let left = vec![
                 (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                (format!("{} {}  ", word(call.tool()), title(call)), Role::Text),
+                (format!("{}  ", name(call)), Role::Text),
                 (words.to_owned(), role),
                 (why, Role::TextDim),
             ];
@@ -278,7 +289,7 @@ impl ScreenView for Audit {
             Action::Open => return Some(self.open(known)),
             Action::CancelSelected if self.panel == Panel::Grants => {
                 let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
-                let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
+                let title = format!("Revoke the standing approval for {}?", tool_word(grant.tool.as_str()));
                 return Some(vec![Wish::Confirm {
                     title: SafeText::clean(&title, 200),
                     command: Box::new(Command::RevokeGrant { number: grant.number }),

@@ -1,200 +1,38 @@
 //! The screens on which an operator acts: by keyboard alone, by mouse alone, at every size, under attack.
 
-use alloy::primitives::{Address, B256, U256};
+use alloy::primitives::{Address, B256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use proptest::prelude::*;
 use ratatui::buffer::{Buffer, Cell};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Value, json};
 
-use super::form::tests::tool;
 use super::network::NetworkScreen;
 use super::orders::Orders;
 use super::portfolio::Portfolio;
 use super::tools::Tools;
 use super::trade::Trade;
-use super::{Heard, Known, ScreenView, Wish, holder};
-use crate::base::id::{CallId, GolemId, PermitId};
-use crate::base::model::{CapabilityTier, Category, Phase};
+use super::{Heard, ScreenView, Wish, holder};
+use crate::base::id::{CallId, PermitId};
 use crate::base::text::{SafeText, corpus};
-use crate::base::units::TokenAmount;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::Pen;
-use crate::console::state::feed::Feed;
 use crate::console::state::model::*;
 use crate::console::theme::Theme;
-use crate::console::widgets::samples::{self, START, START_MILLIS};
+use crate::console::widgets::samples::{self, START_MILLIS};
 use crate::engine::{Status, ToolResponse};
 use crate::fabric::{DecayUnit, IntentStatus};
-use crate::runtime::handle::{
-    AllowanceNow, ChainHoldings, Command, DevnetControl, Holding, PolicyNow, Ready, Snapshot, ToolInfo,
-};
+use crate::runtime::handle::{Command, DevnetControl};
 
 mod trading;
+mod world;
+
+use world::{World, in_words, world};
 
 const AREA: Rect = Rect { x: 0, y: 0, width: 120, height: 36 };
 
 fn safe(text: &str) -> SafeText {
     SafeText::clean(text, 200)
-}
-
-struct World {
-    page: Page,
-    feed: Feed,
-    snapshot: Snapshot,
-    ready: Ready,
-    now: u64,
-    watch_only: bool,
-}
-
-impl World {
-    fn known(&self) -> Known<'_> {
-        Known {
-            now_millis: self.now,
-            motion: true,
-            page: &self.page,
-            feed: &self.feed,
-            questions: &[],
-            snapshot: Some(&self.snapshot),
-            ready: Some(&self.ready),
-            watch_only: self.watch_only,
-            away: None,
-        }
-    }
-}
-
-fn in_words(word: &str) -> World {
-    let mut page = Page::default();
-    page.apply(Update::Started(Network {
-        name: safe("devnet"),
-        money: Money::Play,
-        chains: vec![
-            ChainIdentity { name: safe("ethereum"), id: 31_337, interval_millis: Some(2000) },
-            ChainIdentity { name: safe("base"), id: 31_338, interval_millis: Some(1000) },
-        ],
-        wallet: Address::repeat_byte(0xf3),
-    }));
-    let block = |number| BlockRow {
-        number,
-        timestamp: START - 2 * (1290 - number),
-        base_fee_wei: 1_200_000_000,
-        gas_used: 400_000,
-        gas_limit: 30_000_000,
-        transactions: 3,
-    };
-    for chain in 0..2 {
-        page.apply(Update::Chain(Box::new(ChainSnapshot {
-            chain,
-            blocks: (1270..=1290).map(block).collect(),
-            tokens: vec![
-                TokenRow {
-                    symbol: safe(word),
-                    address: Address::repeat_byte(1),
-                    price: FeedPrice::Live("3412.55".parse().unwrap()),
-                },
-                TokenRow { symbol: safe("DAI"), address: Address::repeat_byte(2), price: FeedPrice::None(safe(word)) },
-            ],
-            pools: vec![PoolRow {
-                base: safe(word),
-                quote: safe("USDC"),
-                version: PoolVersion::V3,
-                fee_pips: 500,
-                address: Address::repeat_byte(9),
-                price: Some("3412.5521".parse().unwrap()),
-                feed_price: Some("3411.2".parse().unwrap()),
-                holds: Some("12450000".parse().unwrap()),
-            }],
-            balances: Vec::new(),
-            activity: Vec::new(),
-        })));
-    }
-    let mut feed = Feed::default();
-    let mut open = samples::order(DecayUnit::Seconds);
-    open.token_in.symbol = safe(word);
-    feed.orders.push_back((START_MILLIS, open));
-    let mut past = samples::order(DecayUnit::Seconds);
-    past.order_hash = B256::repeat_byte(0x77);
-    past.status = crate::fabric::OrderStatus::Expired;
-    feed.orders.push_back((START_MILLIS + 5, past));
-    let mut intent = samples::intent();
-    intent.destination_chain = safe(word);
-    feed.intents.push_back((START_MILLIS + 9, intent));
-    for at in 0..60 {
-        feed.equity.push_back((START_MILLIS - 600_000 + at * 10_000, format!("253{at:02}.25").parse().unwrap()));
-    }
-    let allowance = |symbol: &str, seed, unlimited| AllowanceNow {
-        chain: safe("ethereum"),
-        chain_id: 31_337,
-        symbol: safe(symbol),
-        token: Address::repeat_byte(seed),
-        spender: Address::repeat_byte(0xa3),
-        label: (seed == 1).then(|| safe(word)),
-        through_permit2: seed == 1,
-        raw: U256::from(250_000_000u64),
-        amount: TokenAmount::new(U256::from(250_000_000u64), 6).ok(),
-        unlimited,
-        expires_at: (seed == 1).then_some(START + 300),
-    };
-    let snapshot = Snapshot {
-        golem_id: GolemId::operator(),
-        at: START_MILLIS,
-        account: Some(Address::repeat_byte(0xf3)),
-        paper: false,
-        phase: Phase::Cautious,
-        policy: PolicyNow { name: safe("demo"), version: 3, hash: B256::ZERO },
-        limits: None,
-        fault: None,
-        stop: None,
-        holdings: vec![ChainHoldings {
-            chain: safe("ethereum"),
-            chain_id: 31_337,
-            block: 1290,
-            rows: vec![
-                Holding {
-                    symbol: safe(word),
-                    amount: TokenAmount::new(U256::from(4_250_000_000_000_000_000u64), 18).unwrap(),
-                    value: Some("14503.34".parse().unwrap()),
-                },
-                Holding {
-                    symbol: safe("USDC"),
-                    amount: TokenAmount::new(U256::from(6_120_000_000u64), 6).unwrap(),
-                    value: None,
-                },
-            ],
-        }],
-        equity: Some("25310.42".parse().unwrap()),
-        all_priced: false,
-        allowances: vec![allowance("WETH", 1, false), allowance("USDC", 2, true)],
-        grants: Vec::new(),
-        running: 0,
-    };
-    let with = |name: &str, capability, category| ToolInfo { category, ..tool(name, capability) };
-    let order_tool = |name: &str, field: &str| {
-        let mut info = with(name, CapabilityTier::Write, Category::Trading);
-        info.input_schema = json!({"properties": {field: {"type": "string"}, "chain": {"type": "string"}}, "required": [field, "chain"]});
-        info
-    };
-    let mut quote = with("uniswap_get_quote", CapabilityTier::Read, Category::Trading);
-    quote.description = safe(word);
-    let ready = Ready {
-        golem_id: GolemId::operator(),
-        name: safe("Ada"),
-        role: safe("trade-executor"),
-        tools: vec![
-            with("get_balances", CapabilityTier::Read, Category::Data),
-            quote,
-            with("uniswap_execute_swap", CapabilityTier::Write, Category::Trading),
-            order_tool("uniswapx_cancel_order", "order_hash"),
-            order_tool("intent_refund", "intent_id"),
-        ],
-        scenarios: Vec::new(),
-        journal: None,
-    };
-    World { page, feed, snapshot, ready, now: START_MILLIS + 7_000, watch_only: false }
-}
-
-fn world() -> World {
-    in_words("WETH")
 }
 
 fn key(code: KeyCode) -> Key {
@@ -283,6 +121,9 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
     assert_eq!((tool.as_str(), &params["spender"]), ("token_revoke", &json!(spender)));
     assert_eq!(params["token"], json!(Address::repeat_byte(2).to_string()));
     let mut screen = Portfolio::default();
+    click(&mut screen, &world, "x takes back");
+    assert!(screen.takes_text(), "the words at the edge are a button");
+    let mut screen = Portfolio::default();
     click(&mut screen, &world, "✓ Approved");
     click(&mut screen, &world, "✓ Approved");
     assert!(screen.takes_text(), "the second click on a row opens its question");
@@ -291,6 +132,39 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
     assert!(
         matches!(&done[..], [(_, tool, params, false)] if tool == "token_revoke" && params["token"] == json!(Address::repeat_byte(1).to_string()))
     );
+}
+
+#[test]
+fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
+    let mut world = world();
+    world.feed.intents[0].1.status = IntentStatus::Expired;
+    let mut screen = Orders::default();
+    assert!(drawn(&screen, &world, AREA).contains("takes the money back"));
+    assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty() && screen.takes_text());
+    world.feed.intents[0].1.locked = None;
+    let mut screen = Orders::default();
+    assert!(drawn(&screen, &world, AREA).contains("1 open · 2 past"), "{}", drawn(&screen, &world, AREA));
+    // It stands among the past ones: the newest of them.
+    screen.act(Action::Down, &world.known(), AREA);
+    let shown = drawn(&screen, &world, AREA);
+    assert!(shown.contains("Nothing was delivered") && !shown.contains("takes the money back"), "{shown}");
+    let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+    assert!(matches!(&said[..], [Wish::Notice(_)]) && !screen.takes_text(), "{said:?}");
+}
+
+#[test]
+fn the_choice_among_orders_goes_with_the_order_and_not_with_the_row() {
+    let mut world = world();
+    let mut screen = Orders::default();
+    screen.act(Action::Down, &world.known(), AREA);
+    let open = samples::order(DecayUnit::Seconds).order_hash.to_string();
+    let copied = |screen: &mut Orders, world: &World| screen.act(Action::Copy, &world.known(), AREA).unwrap();
+    assert_eq!(copied(&mut screen, &world), [Wish::Copy(open.clone())]);
+    // The order ends and goes down among the past ones: what is selected is still it, not what moved into its row.
+    let order = world.feed.orders.iter_mut().find(|(_, one)| one.order_hash.to_string() == open).unwrap();
+    order.1.status = crate::fabric::OrderStatus::Cancelled;
+    world.feed.intents[0].1.status = IntentStatus::Filled;
+    assert_eq!(copied(&mut screen, &world), [Wish::Copy(open)]);
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::{CallSeen, Standing};
 use crate::console::state::field::Field;
-use crate::console::state::story::{title, word};
+use crate::console::state::story::name;
 use crate::console::theme::Role;
 use crate::console::widgets::chart::Range;
 use crossterm::event::KeyCode;
@@ -94,7 +94,7 @@ fn fits(call: &CallSeen, wanted: &str, now: u64) -> bool {
         }
         Some(("since", span)) => since(span).is_none_or(|millis| call.started_at >= now.saturating_sub(millis)),
         _ => {
-            let text = format!("{} {} {params}", word(call.tool()), title(call)).to_lowercase();
+            let text = format!("{} {params}", name(call)).to_lowercase();
             text.contains(wanted)
         }
     }
@@ -193,8 +193,7 @@ impl ScreenView for Live {
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
-                let words =
-                    format!("Cancel {} {}? Only what is not being signed can be.", word(call.tool()), title(call));
+                let words = format!("Cancel {}? Only what is not being signed can be.", name(call));
                 let command = crate::runtime::handle::Command::Cancel { call_id: call.call_id };
                 return Some(vec![Wish::Confirm { title: SafeText::clean(&words, 200), command: Box::new(command) }]);
             }

@@ -90,8 +90,10 @@ impl ScreenId {
 /// Everything a screen may read. While the view is frozen, page and feed are those of that moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// Milliseconds since the Unix epoch, as last told.
+    /// Milliseconds since the Unix epoch by the session's time: what everything that is shown is told by.
     pub now_millis: u64,
+    /// The same by the machine's clock: how often something is asked.
+    pub machine_millis: u64,
     /// Whether things may move by themselves.
     pub motion: bool,
     /// Chains, pools, prices, blocks.

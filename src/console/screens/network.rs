@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::SafeText;
-use crate::console::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_bps, sparkline};
+use crate::console::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
 use crate::console::keymap::Action;
 use crate::console::pen::{Cell, Pen, Piece, line};
 use crate::console::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
@@ -146,10 +146,10 @@ impl NetworkScreen {
     }
 
     fn ask(&mut self, known: &Known<'_>) -> Vec<Wish> {
-        if known.ready.is_none() || known.now_millis < self.asked_at.saturating_add(ASK_EVERY_MILLIS) {
+        if known.ready.is_none() || known.machine_millis < self.asked_at.saturating_add(ASK_EVERY_MILLIS) {
             return Vec::new();
         }
-        self.asked_at = known.now_millis;
+        self.asked_at = known.machine_millis;
         self.sent = self.sent.wrapping_add(1);
         vec![Wish::Send(Box::new(Command::Call {
             ticket: ticket(ScreenId::Network, self.sent),
@@ -247,7 +247,7 @@ impl NetworkScreen {
                 let average = sorted.get(sorted.len() / 2);
                 let bars = sparkline(times.iter().rev().copied(), columns.saturating_sub(40).clamp(4, NEWEST_BLOCKS));
                 all.push(
-                    Row::new("  block time ", Role::TextDim)
+                    Row::new("  every ", Role::TextDim)
                         .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text)
                         .then(bars, Role::Chart)
                         .end(
@@ -315,7 +315,7 @@ fn pool_row(pen: &mut Pen<'_>, pool: &PoolRow, place: Rect) {
     let pair = format!("{}/{}", pool.base, pool.quote);
     let way = format!("{version} {}", fee(pool.fee_pips));
     let price = pool.price.map_or("empty".to_owned(), ratio);
-    let (gap, holds) = (gap.map_or("–".to_owned(), signed_bps), pool.holds.map_or("–".to_owned(), round_dollars));
+    let (gap, holds) = (gap.map_or("–".to_owned(), signed_percent), pool.holds.map_or("–".to_owned(), round_dollars));
     let mut cells = pool_cells(place, [&pair, &way, &price, &gap, &holds]);
     let roles = [Role::Text, Role::TextDim, Role::TextStrong, gap_role, Role::TextDim];
     cells.iter_mut().zip(roles).for_each(|(cell, role)| cell.role = role);

@@ -1,5 +1,6 @@
 //! Screen 3: auction orders and bridge orders, open and past, each with its card; cancelling and taking back.
 
+use alloy::primitives::B256;
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
@@ -10,7 +11,7 @@ use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::theme::Role;
-use crate::console::widgets::bridge::BridgeModel;
+use crate::console::widgets::bridge::{BridgeModel, is_over};
 use crate::console::widgets::order::OrderModel;
 use crate::console::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::console::widgets::{self, Moment, Sheet};
@@ -45,7 +46,10 @@ type Then = (&'static str, Value);
 /// The screen.
 #[derive(Debug, Default)]
 pub struct Orders {
+    /// The row that was chosen; where its order is gone, the row there.
     selected: usize,
+    /// The order of that row: the list is sorted anew whenever one ends, and the choice goes with the order.
+    chosen: Option<B256>,
     filter: String,
     filtering: bool,
     zoomed: bool,
@@ -63,7 +67,7 @@ impl Entry<'_> {
     fn open(&self) -> bool {
         match self {
             Self::Auction(_, order) => !order.status.is_final(),
-            Self::Bridge(_, intent) => !intent.status.is_final(),
+            Self::Bridge(_, intent) => !is_over(intent),
         }
     }
 
@@ -91,10 +95,10 @@ impl Entry<'_> {
         }
     }
 
-    fn hash(&self) -> String {
+    fn hash(&self) -> B256 {
         match self {
-            Self::Auction(_, order) => order.order_hash.to_string(),
-            Self::Bridge(_, intent) => intent.intent_id.to_string(),
+            Self::Auction(_, order) => order.order_hash,
+            Self::Bridge(_, intent) => intent.intent_id,
         }
     }
 }
@@ -145,7 +149,18 @@ impl Orders {
 
     fn selected<'k>(&self, known: &Known<'k>) -> Option<Entry<'k>> {
         let all = self.entries(known);
-        all.get(self.selected.min(all.len().saturating_sub(1))).copied()
+        all.get(self.row(&all)).copied()
+    }
+
+    /// The row that is selected.
+    fn row(&self, all: &[Entry<'_>]) -> usize {
+        let chosen = self.chosen.and_then(|hash| all.iter().position(|entry| entry.hash() == hash));
+        chosen.unwrap_or_else(|| self.selected.min(all.len().saturating_sub(1)))
+    }
+
+    fn choose(&mut self, row: usize, known: &Known<'_>) {
+        self.chosen = self.entries(known).get(row).map(Entry::hash);
+        self.selected = row;
     }
 
     fn plan(&self, area: Rect) -> (Rect, Rect) {
@@ -200,6 +215,9 @@ impl Orders {
                 Ok(Ask::new("Cancel this order?", facts, vec![way]))
             }
             Entry::Bridge(_, intent) => {
+                if is_over(intent) {
+                    return Err("this bridge order is over; there is nothing to take back");
+                }
                 if intent.status != IntentStatus::Expired {
                     return Err("the money can be taken back once its time is over and nobody delivered");
                 }
@@ -227,6 +245,7 @@ impl Orders {
             return notice("nothing can be changed from here: this console only watches");
         }
         let Some(entry) = self.selected(known) else { return notice("there is no order here") };
+        self.chosen = Some(entry.hash());
         match self.question(entry, known) {
             Ok(ask) => {
                 self.ask = Some(ask);
@@ -264,11 +283,11 @@ impl ScreenView for Orders {
     }
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let now = Moment { millis: known.now_millis, motion: known.motion };
+        let now = known.moment();
         let (list, details) = self.plan(area);
         let all = self.entries(known);
         let open = all.iter().filter(|entry| entry.open()).count();
-        let selected = self.selected.min(all.len().saturating_sub(1));
+        let selected = self.row(&all);
         if list.height >= 2 && list.width >= 4 {
             let mut right: Vec<Piece> = vec![("/ ".to_owned(), Role::Key)];
             let shown = if self.filter.is_empty() && !self.filtering { "all" } else { self.filter.as_str() };
@@ -329,10 +348,11 @@ impl ScreenView for Orders {
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
-        let last = self.entries(known).len().saturating_sub(1);
+        let all = self.entries(known);
+        let (at, last) = (self.row(&all), all.len().saturating_sub(1));
         let page = usize::from(self.plan(area).0.height.saturating_sub(2)).max(2);
-        if let Some(to) = list::moved(action, self.selected, last, page) {
-            self.selected = to;
+        if let Some(to) = list::moved(action, at, last, page) {
+            self.choose(to, known);
             return Some(Vec::new());
         }
         match action {
@@ -341,7 +361,7 @@ impl ScreenView for Orders {
             Action::Back if !self.filter.is_empty() => self.filter.clear(),
             Action::Filter => self.filtering = true,
             Action::CancelSelected => return Some(self.ask_about(known)),
-            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash())]),
+            Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash().to_string())]),
             _ => return None,
         }
         Some(Vec::new())
@@ -366,7 +386,7 @@ impl ScreenView for Orders {
             (KeyCode::Backspace, _) => drop(self.filter.pop()),
             (KeyCode::Char(typed), KeyModifiers::NONE) if self.filter.chars().count() < LONGEST_FILTER => {
                 self.filter.push(typed);
-                self.selected = 0;
+                (self.selected, self.chosen) = (0, None);
             }
             _ => return false,
         }
@@ -388,15 +408,15 @@ impl ScreenView for Orders {
         let (list, details) = self.plan(area);
         if list.contains(at) {
             let visible = usize::from(list.height.saturating_sub(2));
-            let count = self.entries(known).len();
-            let selected = self.selected.min(count.saturating_sub(1));
+            let all = self.entries(known);
+            let (count, selected) = (all.len(), self.row(&all));
             let offset = (selected + 1).saturating_sub(visible);
             if at.y == list.y {
                 self.filtering = true;
             } else {
                 let row = usize::from(at.y - list.y - 1) + offset;
                 if row < count {
-                    self.selected = row;
+                    self.choose(row, known);
                 }
             }
         } else if details.contains(at) {
@@ -406,9 +426,9 @@ impl ScreenView for Orders {
     }
 
     fn wheel(&mut self, _at: Position, down: bool, known: &Known<'_>, _area: Rect) {
-        let last = self.entries(known).len().saturating_sub(1);
-        let at = self.selected.min(last);
-        self.selected = if down { (at + 1).min(last) } else { at.saturating_sub(1) };
+        let all = self.entries(known);
+        let (at, last) = (self.row(&all), all.len().saturating_sub(1));
+        self.choose(if down { (at + 1).min(last) } else { at.saturating_sub(1) }, known);
     }
 
     fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {

@@ -17,7 +17,7 @@ use crate::console::widgets::Moment;
 use crate::console::widgets::chart::{self, Range};
 use crate::console::widgets::figure::left;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
-use crate::runtime::handle::{AllowanceNow, Command, Snapshot};
+use crate::runtime::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
 
 /// Lines of what was spent, frame included.
 const SPENT_LINES: u16 = 8;
@@ -84,7 +84,7 @@ impl Portfolio {
     }
 
     fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceNow> {
-        let all = &known.snapshot?.allowances;
+        let all = &known.snapshot?.allowances.rows;
         all.get(self.selected.min(all.len().saturating_sub(1)))
     }
 
@@ -148,6 +148,21 @@ fn scope(allowance: &AllowanceNow) -> String {
         return "any amount".to_owned();
     }
     allowance.amount.map_or_else(|| format!("{} units", grouped(&allowance.raw.to_string())), |value| amount(value, 6))
+}
+
+/// How many allowances the framed `area` has room for.
+fn allowance_rows(known: &Known<'_>, area: Rect) -> usize {
+    let silent = known.snapshot.is_some_and(|snapshot| !snapshot.allowances.silent.is_empty());
+    usize::from(area.height.saturating_sub(2)).saturating_sub(usize::from(silent))
+}
+
+/// Says in the last row which tokens did not tell what others may take of them, and leaves the rest.
+fn draw_silent(pen: &mut Pen<'_>, area: Rect, silent: &[SilentToken]) -> Rect {
+    let Some(last) = area.height.checked_sub(1).filter(|_| !silent.is_empty()) else { return area };
+    let names: Vec<String> = silent.iter().map(|token| format!("{} on {}", token.symbol, token.chain)).collect();
+    let words = format!("? Not told    {}", names.join(", "));
+    pen.row(line(area, last), &cut(&[(words, Role::StateCare)], area.width.into()), &[]);
+    Rect { height: last, ..area }
 }
 
 /// A row of the holdings.
@@ -247,16 +262,21 @@ impl Portfolio {
 
     fn draw_allowances(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let focused = self.focus == Panel::Allowances;
-        let none = Vec::new();
-        let all = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
-        let visible = usize::from(area.height.saturating_sub(2));
+        let none = AllowancesNow::default();
+        let AllowancesNow { rows: all, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let visible = allowance_rows(known, area);
         let selected = self.selected.min(all.len().saturating_sub(1));
         let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
         let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
         let inner = framed(pen, area, focused, &format!("Others may take {}", all.len()), &right);
+        let inner = draw_silent(pen, inner, silent);
         if all.is_empty() {
-            let words = if known.snapshot.is_some() { "Nobody may take anything." } else { "Not known yet." };
+            let words = match known.snapshot {
+                Some(_) if silent.is_empty() => "Nobody may take anything.",
+                Some(_) => "Of the others nobody may take anything.",
+                None => "Not known yet.",
+            };
             rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             return;
         }
@@ -375,7 +395,7 @@ impl ScreenView for Portfolio {
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
         let count = match self.focus {
-            Panel::Allowances => known.snapshot.map_or(0, |snapshot| snapshot.allowances.len()),
+            Panel::Allowances => known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len()),
             Panel::Holdings | Panel::Curve => self.rows_of(known),
         };
         let plan = self.plan(area);
@@ -432,16 +452,13 @@ impl ScreenView for Portfolio {
             return self.settle(asked);
         }
         let plan = self.plan(area);
-        if plan.holdings.contains(at) {
-            self.focus = Panel::Holdings;
-        } else if plan.curve.contains(at) {
-            self.focus = Panel::Curve;
-        } else if plan.allowances.contains(at) {
+        // The edge that it shares with the panel above is its own: its button stands there.
+        if plan.allowances.contains(at) {
             let again = self.focus == Panel::Allowances;
             self.focus = Panel::Allowances;
-            let inner = usize::from(plan.allowances.height.saturating_sub(2));
-            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.len());
-            let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), inner);
+            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len());
+            let visible = allowance_rows(known, plan.allowances);
+            let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), visible);
             let row = usize::from(at.y.saturating_sub(plan.allowances.y + 1)) + offset;
             if at.y == plan.allowances.y {
                 // The words at the upper edge are a button.
@@ -449,13 +466,17 @@ impl ScreenView for Portfolio {
                 if usize::from(from_right) <= width("x takes back") + 3 {
                     return self.ask_to_revoke(known);
                 }
-            } else if row < count {
+            } else if row < count && row < offset + visible {
                 // The second click on a row opens its question.
                 if again && row == self.selected {
                     return self.ask_to_revoke(known);
                 }
                 self.selected = row;
             }
+        } else if plan.holdings.contains(at) {
+            self.focus = Panel::Holdings;
+        } else if plan.curve.contains(at) {
+            self.focus = Panel::Curve;
         }
         Vec::new()
     }
@@ -464,7 +485,7 @@ impl ScreenView for Portfolio {
         let plan = self.plan(area);
         let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
         if plan.allowances.contains(at) {
-            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.len());
+            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len());
             self.selected = step(self.selected, count.saturating_sub(1));
         } else if plan.holdings.contains(at) {
             let page = usize::from(plan.holdings.height.saturating_sub(2));

@@ -4,6 +4,8 @@
 
 mod answer;
 mod choices;
+mod layout;
+mod quote;
 
 use alloy::primitives::B256;
 use crossterm::event::{KeyCode, KeyModifiers};
@@ -12,6 +14,7 @@ use serde_json::{Map, Value};
 
 use super::ask::{Ask, Asked, Way};
 use answer::{events_of, offer_rows, permit};
+use quote::says_an_amount;
 
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
@@ -21,9 +24,9 @@ use crate::base::text::{SafeText, width};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::theme::Role;
+use crate::console::widgets;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::console::widgets::quote::QuoteModel;
-use crate::console::widgets::{self, Moment};
 use crate::engine::{Status, ToolResponse};
 use crate::runtime::handle::{Command, ToolInfo};
 
@@ -102,15 +105,6 @@ fn notice(words: &str) -> Vec<Wish> {
     vec![Wish::Notice(SafeText::clean(words, 200))]
 }
 
-/// Whether an amount is one that can be asked about: half a numeral is not, and neither is nothing.
-fn says_an_amount(amount: Option<&Value>) -> bool {
-    let Some(amount) = amount.and_then(Value::as_str) else { return false };
-    let digits = |text: &str| text.chars().all(|one| one.is_ascii_digit());
-    let (whole, fraction) = amount.split_once('.').unwrap_or((amount, "0"));
-    let numeral = digits(whole) && digits(fraction) && !whole.is_empty() && !fraction.is_empty();
-    amount == "max" || numeral && amount.chars().any(|one| matches!(one, '1'..='9'))
-}
-
 fn trading<'k>(known: &Known<'k>) -> impl Iterator<Item = &'k ToolInfo> {
     known.ready.into_iter().flat_map(|ready| ready.tools.iter()).filter(|tool| tool.category == Category::Trading)
 }
@@ -174,40 +168,6 @@ impl Trade {
     fn call(&mut self, purpose: Purpose, tool: &str, params: Value) -> Wish {
         let (ticket, tool) = (self.next_ticket(purpose), tool.to_owned());
         Wish::Send(Box::new(Command::Call { ticket, tool, params, dry_run: true, idempotency_key: None }))
-    }
-
-    /// The quote that fits what is typed, where the tool trades one token for another.
-    fn quote_params(&self) -> Option<Value> {
-        let form = self.form()?;
-        let mut params = Map::new();
-        for name in ["token_in", "token_out", "amount", "chain"] {
-            let value = form.value(name);
-            if value.is_empty() {
-                return None;
-            }
-            params.insert(name.to_owned(), Value::from(value));
-        }
-        for name in ["slippage_bps", "exact_output"] {
-            let typed = form.value(name);
-            if let Ok(value) = serde_json::from_str::<Value>(typed) {
-                params.insert(name.to_owned(), value);
-            }
-        }
-        Some(Value::Object(params))
-    }
-
-    /// Asks for a quote if what is typed has changed, none is being asked for, and the last one is a while ago.
-    fn follow(&mut self, now_millis: u64) -> Option<Wish> {
-        let params = self.quote_params().filter(|params| says_an_amount(params.get("amount")))?;
-        let soon = now_millis < self.last_quote_millis.saturating_add(QUOTE_EVERY_MILLIS);
-        if self.asking_quote || params == self.quoted || soon {
-            return None;
-        }
-        self.asking_quote = true;
-        self.last_quote_millis = now_millis;
-        self.quoted = params.clone();
-        self.quote = Some(QuoteModel::asked(now_millis, QUOTE_TOOL, params.clone()));
-        Some(self.call(Purpose::Quote, QUOTE_TOOL, params))
     }
 
     /// Goes on: a read is called, a write is previewed, a preview that fits what is typed is asked about.
@@ -279,7 +239,7 @@ impl Trade {
     fn ask_to_do(&mut self, known: &Known<'_>) {
         let Some(preview) = &self.preview else { return };
         let Some(bound) = preview.bound() else { return };
-        let mut facts = offer_rows(&preview.response, Moment { millis: known.now_millis, motion: known.motion });
+        let mut facts = offer_rows(&preview.response, known.moment());
         let money = known.page.network.as_ref().map_or("", |network| network.money.words());
         facts.insert(0, Row::new(format!("▐ {money} ▌"), Role::StateCare).kept());
         facts.push(Row::new(
@@ -305,59 +265,6 @@ impl Trade {
                 vec![Wish::Send(Box::new(Command::Commit { ticket, permit_id, simulation_hash }))]
             }
         }
-    }
-
-    fn plan(&self, area: Rect) -> (Rect, Rect, Rect) {
-        let list = Rect { height: 1.min(area.height), ..area };
-        let body = Rect { y: area.y + list.height, height: area.height - list.height, ..area };
-        if area.width >= SIDE_BY_SIDE {
-            let (form, answer) = super::list::beside(body, (area.width * 2 / 5).min(64));
-            return (list, form, answer);
-        }
-        let lines = self.form().map_or(3, Form::lines) + BELOW + 2;
-        let form = lines.min(body.height * 3 / 5);
-        (list, Rect { height: form, ..body }, Rect { y: body.y + form, height: body.height - form, ..body })
-    }
-
-    /// Where the fields are inside the form's place, and where its button is.
-    fn inside(&self, form: Rect) -> (Rect, Rect) {
-        let inner = Rect {
-            x: form.x + 1.min(form.width),
-            y: form.y + 1.min(form.height),
-            width: form.width.saturating_sub(2),
-            height: form.height.saturating_sub(2),
-        };
-        // Where not all fields have room, what can be chosen goes first.
-        let lines = self.form().map_or(0, Form::lines);
-        let below = if inner.height >= lines.saturating_add(BELOW) { BELOW } else { BELOW - 1 }.min(inner.height);
-        let spare = inner.height - below - lines.min(inner.height - below);
-        let fields = Rect { height: inner.height - below - spare, ..inner };
-        // Where there is room, help has more lines, and blanks part it from what stands around it.
-        let shift = spare.min(ROOMY);
-        let last = fields.bottom() + below + shift;
-        let button = Rect {
-            y: last.saturating_sub(1).min(inner.bottom().saturating_sub(1)),
-            height: 1.min(inner.height),
-            ..inner
-        };
-        let margin = 2.min(button.width);
-        (fields, Rect { x: button.x + margin, width: button.width - margin, ..button })
-    }
-
-    /// The tools in a line, and where each stands.
-    fn tabs(&self, width_of_line: u16) -> Vec<(usize, String)> {
-        let mut tabs = Vec::new();
-        let mut used = 0;
-        for (at, name) in self.tools.iter().enumerate() {
-            let word = format!(" {} ", widgets::plain::tool_word(name));
-            used += width(&word) + 1;
-            // The one that is chosen stands in the line, whatever else does not.
-            let more = if at + 1 < self.tools.len() { " + 9 more".len() } else { 0 };
-            if used + more <= usize::from(width_of_line) || at == self.chosen {
-                tabs.push((at, word));
-            }
-        }
-        tabs
     }
 }
 
@@ -462,7 +369,7 @@ impl ScreenView for Trade {
                 if form.key(key) {
                     self.remark = None;
                     self.forget_preview();
-                    wishes.extend(self.follow(known.now_millis));
+                    wishes.extend(self.follow(known));
                 }
             }
         }
@@ -531,7 +438,7 @@ impl ScreenView for Trade {
                         quote.fold(known.now_millis, &kind);
                     }
                 }
-                return self.follow(known.now_millis).into_iter().collect();
+                return self.follow(known).into_iter().collect();
             }
             (Purpose::Preview, Heard::Reply(response)) => {
                 if let Some((_, params)) = self.previewing.take_if(|(asked, _)| *asked == count) {
@@ -549,7 +456,7 @@ impl ScreenView for Trade {
     }
 
     fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
-        self.follow(known.now_millis).into_iter().collect()
+        self.follow(known).into_iter().collect()
     }
 
     fn wakes_at(&self) -> Option<u64> {

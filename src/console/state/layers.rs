@@ -1,8 +1,9 @@
 //! What lies over a screen, and what keys, clicks and pastes do. The topmost layer has the keys; it consumes one or
 //! passes it on.
 
+mod pointer;
+
 use crossterm::event::KeyCode;
-use ratatui::layout::Position;
 
 use super::complete::{self, Candidate};
 use super::decision::{Decision, Taken};
@@ -34,7 +35,10 @@ pub enum Layer {
         of: Context,
     },
     /// The question before leaving.
-    Quit,
+    Quit {
+        /// Since when it is shown.
+        since: u64,
+    },
     /// A decision.
     Decision(Box<Decision>),
     /// What to make of a hold.
@@ -67,7 +71,7 @@ impl Layer {
     pub fn context(&self) -> Context {
         match self {
             Self::Help { .. } => Context::Help,
-            Self::Quit => Context::Quit,
+            Self::Quit { .. } => Context::Quit,
             Self::Decision(decision) if decision.typing() => Context::Typing,
             Self::Decision(_) => Context::Decision,
             Self::Hold { .. } => Context::Hold,
@@ -152,7 +156,7 @@ impl State {
                 if self.in_flight().is_empty() && action == Action::AskToQuit {
                     return self.leave(LeaveMode::Finish);
                 }
-                self.layers.push(Layer::Quit);
+                self.layers.push(Layer::Quit { since: self.now_millis });
             }
             Action::Export => return vec![self.trades_file()],
             Action::Help => self.layers.push(Layer::Help { offset: 0, of: Context::Page }),
@@ -192,7 +196,7 @@ impl State {
     }
 
     /// Whether a recording is played.
-    fn replaying(&self) -> bool {
+    pub(super) fn replaying(&self) -> bool {
         self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 
@@ -347,9 +351,12 @@ impl State {
                 }
                 _ => story.scroll(action, rows),
             },
-            Some(Layer::Quit) => match action {
+            Some(Layer::Quit { since }) => match action {
+                // Typed ahead it cancels nothing.
+                Action::QuitCancel if now >= since.saturating_add(SETTLE_MILLIS) => {
+                    return self.leave(LeaveMode::CancelOrders);
+                }
                 Action::QuitFinish => return self.leave(LeaveMode::Finish),
-                Action::QuitCancel => return self.leave(LeaveMode::CancelOrders),
                 Action::Export => return vec![self.trades_file()],
                 Action::Back => drop(self.layers.pop()),
                 _ => {}
@@ -433,78 +440,6 @@ impl State {
         self.layers.push(Layer::Story(Box::new(Story::new(call_id))));
         let query = Query::Audit { after: 0, call: Some(call_id), most: STORY_ENTRIES };
         vec![self.send(Command::Look { ticket: STORY_TICKET, query })]
-    }
-
-    pub(super) fn paste(&mut self, text: &SafeText) {
-        let now = self.now_millis;
-        match self.layers.last_mut() {
-            Some(Layer::Decision(decision)) => decision.pasted(now),
-            Some(Layer::Palette { field, .. }) => field.paste(text),
-            Some(_) => {}
-            None => match &mut self.prompt {
-                Some(field) => field.paste(text),
-                None => {
-                    if let Some(view) = self.screens.get_mut(self.screen)
-                        && view.takes_text()
-                    {
-                        view.paste(text);
-                    }
-                }
-            },
-        }
-    }
-
-    pub(super) fn click(&mut self, at: Position) -> Vec<Effect> {
-        if let (Some(one), now) = (crate::console::view::to_read_at(self, at), self.now_millis)
-            && let Some(Layer::Decision(decision)) = self.layers.last_mut()
-        {
-            decision.mark_one(one, now);
-            return Vec::new();
-        }
-        // In a dialog, and in the hint line, whatever is drawn as a key is that key.
-        let in_hints = at.y.saturating_add(1) == self.size.height;
-        if !self.layers.is_empty() || in_hints || self.booting() {
-            return match crate::console::view::key_at(self, at) {
-                Some(key) => self.key(key),
-                None => {
-                    self.untaken_key();
-                    Vec::new()
-                }
-            };
-        }
-        if let Some(screen) = crate::console::view::tab_at(self, at) {
-            return self.go_to(screen);
-        }
-        if crate::console::view::waiting_at(self, at) {
-            return self.page_action(Action::Decide);
-        }
-        if at.y.saturating_add(2) == self.size.height && self.prompt.is_none() {
-            return self.page_action(Action::Prompt);
-        }
-        let body = self.body();
-        if body.contains(at) {
-            return self.with_screen(self.screen, |view, known, area| view.click(at, known, area));
-        }
-        Vec::new()
-    }
-
-    pub(super) fn wheel(&mut self, at: Position, down: bool) {
-        let now = self.now_millis;
-        let action = if down { Action::Down } else { Action::Up };
-        match self.layers.last_mut() {
-            Some(Layer::Decision(decision)) => {
-                for _ in 0..3 {
-                    decision.act(action, now, 1);
-                }
-            }
-            Some(_) => drop(self.layer_action(action)),
-            None => {
-                self.with_screen(self.screen, |view, known, area| {
-                    view.wheel(at, down, known, area);
-                    Vec::new()
-                });
-            }
-        }
     }
 
     /// The entries of the palette that fit what is typed.

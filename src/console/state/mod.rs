@@ -27,6 +27,7 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Context, Key, Keymap};
 use crate::console::screens::{Known, ScreenId, Screens, Wish};
+use crate::console::widgets::bridge::is_over;
 use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, Sent, Snapshot};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
@@ -48,6 +49,10 @@ const STORY_TICKET: u64 = 2;
 const ALERTS_KEPT: usize = 32;
 /// An alert stands in the header so long.
 const ALERT_MILLIS: u64 = 60_000;
+/// How far a session's words are from the machine's clock when it has a time of its own.
+const OWN_TIME_MILLIS: u64 = 3_600_000;
+/// So long such a time runs on by itself: then it stands until more is heard.
+const OWN_TIME_RUNS_MILLIS: u64 = 1_500;
 /// Rows of header and tabs, and of prompt and hints, at the usual sizes.
 const HEADER_ROWS: u16 = 2;
 const FOOTER_ROWS: u16 = 2;
@@ -167,7 +172,7 @@ pub struct Alert {
 pub struct State {
     /// The terminal's size.
     pub size: Size,
-    /// Milliseconds since the Unix epoch, as last told.
+    /// Milliseconds since the Unix epoch by the machine's clock, as last told: what guards and pauses are counted by.
     pub now_millis: u64,
     /// Whether things may move by themselves: the clock, ages, the spinner.
     pub motion: bool,
@@ -211,6 +216,9 @@ pub struct State {
     pub leaving: bool,
     focused_at: u64,
     history_asked: bool,
+    /// The newest time of a session that does not live by the machine's clock, and when it was heard.
+    own_time: Option<(u64, u64)>,
+    newest_event_at: u64,
 }
 
 impl State {
@@ -241,6 +249,17 @@ impl State {
             leaving: false,
             focused_at: 0,
             history_asked: false,
+            own_time: None,
+            newest_event_at: 0,
+        }
+    }
+
+    /// Milliseconds since the Unix epoch by the session's time. A show may have a time of its own, and a recording has
+    /// that of its day: what is said to happen, and to end, is told by it.
+    pub fn told_millis(&self) -> u64 {
+        match self.own_time {
+            Some((own, heard)) => own.saturating_add(self.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS)),
+            None => self.now_millis,
         }
     }
 
@@ -257,7 +276,8 @@ impl State {
     /// What screens may read.
     pub fn known(&self) -> Known<'_> {
         Known {
-            now_millis: self.now_millis,
+            now_millis: self.told_millis(),
+            machine_millis: self.now_millis,
             motion: self.motion,
             page: self.shown_page(),
             feed: self.shown_feed(),
@@ -476,7 +496,7 @@ impl State {
     fn leave(&mut self, mode: LeaveMode) -> Vec<Effect> {
         let mode = if self.leaving { LeaveMode::Now } else { mode };
         self.leaving = true;
-        self.layers.retain(|layer| !matches!(layer, Layer::Quit));
+        self.layers.retain(|layer| !matches!(layer, Layer::Quit { .. }));
         vec![self.send(Command::Leave(mode))]
     }
 
@@ -492,7 +512,7 @@ impl State {
         if orders > 0 {
             lines.push(counted(orders, "auction order can still fill", "auction orders can still fill"));
         }
-        let intents = self.feed.intents.iter().filter(|(_, intent)| !intent.status.is_final()).count();
+        let intents = self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)).count();
         if intents > 0 {
             lines.push(counted(intents, "bridge order is under way", "bridge orders are under way"));
         }

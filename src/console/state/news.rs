@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::decision::Decision;
-use super::{Effect, Layer, STORY_TICKET, State};
+use super::{Effect, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::console::screens::{Heard, holder};
 use crate::fabric::Event;
 use crate::runtime::handle::{Command, Found, News, Query};
@@ -21,6 +21,7 @@ impl State {
             News::Market(update) => {
                 self.page.apply(update);
                 self.note_price();
+                self.note_time();
             }
             News::Ready(ready) => self.ready = Some(ready),
             News::Events(events) => return self.events(&events),
@@ -81,6 +82,8 @@ impl State {
             }
             self.watch_event(event);
         }
+        self.newest_event_at = events.last().map_or(self.newest_event_at, |event| event.at);
+        self.note_time();
         let called = (self.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
         if let Some(frozen) = &mut self.frozen {
             frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
@@ -91,6 +94,21 @@ impl State {
             return called.into_iter().chain([self.send(Command::Look { ticket: HISTORY_TICKET, query })]).collect();
         }
         called.into_iter().collect()
+    }
+
+    /// Notes which time the session lives by. Events and blocks must agree that it is not the machine's: old events alone
+    /// are a quiet night, and blocks alone a chain whose time was put forward. A recording has always the time of its day.
+    fn note_time(&mut self) {
+        let (now, recorded) = (self.now_millis, self.replaying());
+        let is_far = |at: u64| recorded || at.abs_diff(now) > OWN_TIME_MILLIS;
+        let blocks = self.page.chains.iter().filter_map(|chain| chain.blocks.front());
+        let newest_block = blocks.map(|block| block.timestamp.saturating_mul(1000)).max();
+        self.own_time = match newest_block {
+            Some(block) if self.newest_event_at > 0 && is_far(self.newest_event_at) && is_far(block) => {
+                Some((block.max(self.newest_event_at), now))
+            }
+            _ => None,
+        };
     }
 
     /// Keeps an open decision with its question, or closes it when that is over.

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::feed::{CallSeen, Feed};
 use crate::base::id::CallId;
 use crate::console::keymap::Action;
+use crate::console::widgets::plain::tool_word;
 use crate::runtime::handle::Found;
 
 /// The story of one call.
@@ -61,28 +62,22 @@ impl Story {
 
 /// What a call is, in a few words: its parameters where they are a trade's.
 pub fn title(call: &CallSeen) -> String {
-    let params = call.start.as_ref().map(|start| start.params.value());
-    let text = |name: &str| params.and_then(|params| params.get(name)).and_then(|value| value.as_str());
-    match (text("amount"), text("token_in"), text("token_out")) {
-        (Some(amount), Some(from), Some(to)) => format!("{amount} {from} → {to}"),
-        _ => match text("token") {
-            Some(token) => format!("{} {token}", word(call.tool())),
-            None => word(call.tool()).to_owned(),
-        },
+    trade(call).unwrap_or_else(|| name(call))
+}
+
+/// The same with what it does before it: `Swap 0.25 WETH → USDC`, `Revoke WETH`.
+pub fn name(call: &CallSeen) -> String {
+    let does = tool_word(call.tool());
+    match trade(call).or_else(|| param(call, "token").map(str::to_owned)) {
+        Some(what) => format!("{does} {what}"),
+        None => does,
     }
 }
 
-/// A tool's name as people call it.
-pub fn word(tool: &str) -> &str {
-    match tool {
-        "uniswap_get_quote" => "Quote",
-        "uniswap_execute_swap" => "Swap",
-        "uniswap_check_allowance" => "Allowance",
-        "token_approve" => "Approve",
-        "token_revoke" => "Revoke",
-        "uniswap_submit_uniswapx_order" => "Auction",
-        "uniswap_execute_cross_chain_intent" => "Bridge",
-        "" => "Call",
-        other => other,
-    }
+fn trade(call: &CallSeen) -> Option<String> {
+    Some(format!("{} {} → {}", param(call, "amount")?, param(call, "token_in")?, param(call, "token_out")?))
+}
+
+fn param<'c>(call: &'c CallSeen, name: &str) -> Option<&'c str> {
+    call.start.as_ref()?.params.value().get(name)?.as_str()
 }

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use super::feed::{CallSeen, Feed};
-use super::story::word;
 use crate::base::format::utc;
+use crate::console::widgets::plain::tool_word;
 use crate::fabric::TxState;
 
 /// The columns.
@@ -102,7 +102,7 @@ fn call_row(call: &CallSeen) -> Option<(u64, [String; 13])> {
         [
             utc(call.started_at),
             call.call_id.to_string(),
-            word(call.tool()).to_owned(),
+            tool_word(call.tool()),
             text(params, "chain"),
             paid.unwrap_or_else(|| text(params, "amount")),
             text(params, "token_in"),

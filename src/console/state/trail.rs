@@ -26,7 +26,14 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             "approval" => format!("simulated, asks you: {}", text("expected_outcome")),
             _ => format!("simulated {}", text("expected_outcome")),
         },
-        "permit:consumed" => format!("signing begins; consent {}, nonce {}", text("consent"), text("nonce")),
+        "permit:consumed" => {
+            let consent = match text("consent").as_str() {
+                "none" => "within the limits".to_owned(),
+                "always" => "by --approve always".to_owned(),
+                other => format!("consent: {}", other.replace('_', " ")),
+            };
+            format!("signing begins, {consent}; nonce {}", text("nonce"))
+        }
         "permit:refused" => format!("the offer was refused: {}", text("why")),
         "action:refused" => format!("✕ {} refused: {}", text("wanted"), text("why")),
         "action:reserved" => format!("${} counted as spent for {}", text("spend"), text("expected_outcome")),

@@ -318,15 +318,35 @@ mod tests {
                     if style.bg.is_none() && !matches!(role, Role::Border | Role::BorderCard | Role::SpriteShade) {
                         grounds.push(theme.style(Role::Dialog).bg.unwrap());
                         grounds.push(theme.style(Role::Header).bg.unwrap());
+                        // The row the keys act on keeps the colours of what it says.
+                        grounds.push(theme.style(Role::Selection).bg.unwrap());
                     }
                     for back in grounds {
                         let ratio = color::contrast(front, color::rgb(back).unwrap());
-                        let least = if back == ground { least } else { least.min(4.5) };
+                        let others = if name == "high-contrast" { 7.0 } else { 4.5 };
+                        let least = if back == ground { least } else { least.min(others) };
                         assert!(ratio >= least, "{name} at {depth:?}: {} {ratio:.2} < {least}", role.name());
                     }
                 }
             }
         }
+    }
+
+    /// On a ground of the terminal's own nobody can say; where a theme names both colours, they must differ.
+    #[test]
+    fn among_sixteen_colours_what_has_a_ground_can_be_read_on_it() {
+        let theme = built_in("sixteen");
+        let mut counted = 0;
+        for role in Role::ALL {
+            let style = theme.style(*role);
+            let (Some(front), Some(back)) = (style.fg.and_then(color::rgb), style.bg.and_then(color::rgb)) else {
+                continue;
+            };
+            let ratio = color::contrast(front, back);
+            assert!(ratio >= 4.5, "{} {ratio:.2}", role.name());
+            counted += 1;
+        }
+        assert!(counted >= 5, "the badges at least: {counted}");
     }
 
     #[test]

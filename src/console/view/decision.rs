@@ -27,6 +27,8 @@ const WIDEST: u16 = 98;
 const PLACES: usize = 6;
 /// Columns of one answer among others.
 const ANSWER: usize = 32;
+/// The role of a Golem that may do anything: no word that helps.
+const WHOLE_GOLEM: &str = "golem-instance";
 /// What a line that must be read begins with.
 const TO_READ: &str = "! ";
 /// Columns of a validity bar.
@@ -213,7 +215,7 @@ fn validity(state: &State, question: &Question) -> Vec<Piece> {
     if !state.motion {
         return vec![(format!("valid until {}", time_of_day(action.valid_until / 1000)), Role::TextDim)];
     }
-    let left = action.valid_until.saturating_sub(state.now_millis);
+    let left = action.valid_until.saturating_sub(state.told_millis());
     if left == 0 {
         return vec![("simulating again…".to_owned(), Role::StateCare)];
     }
@@ -226,7 +228,7 @@ fn validity(state: &State, question: &Question) -> Vec<Piece> {
         ("░".repeat(10 - filled), Role::TextDim),
     ];
     if let Some(ends) = question.ends_at.filter(|_| question.passes_by_itself) {
-        let seconds = ends.saturating_sub(state.now_millis) / 1000;
+        let seconds = ends.saturating_sub(state.told_millis()) / 1000;
         pieces.push((format!(" passes by itself in {seconds} s"), Role::StateCare));
     }
     pieces
@@ -247,8 +249,10 @@ fn head(state: &State, question: &Question, decision: &Decision) -> Vec<Row> {
     let reasons: Vec<String> = question.reasons.iter().map(|why| readable(why.as_str(), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
     if let About::Action(action) = &question.about {
-        let mut by: Vec<String> = vec![question.golem_id.to_string()];
-        by.extend(action.asked_by.iter().map(ToString::to_string));
+        let mut by: Vec<String> =
+            vec![here.map_or_else(|| question.golem_id.to_string(), |ready| ready.name.to_string())];
+        // That it is a Golem who asks says nothing that its name does not.
+        by.extend(action.asked_by.iter().map(ToString::to_string).filter(|role| role != WHOLE_GOLEM));
         let mut row = Row::new("Asked by       ", Role::TextDim).then(by.join(" › "), Role::Dialog);
         if let Some(opinion) = &action.opinion {
             let (says, role) = if opinion.agrees { ("agrees", Role::StateGood) } else { ("disagrees", Role::StateBad) };
@@ -279,7 +283,7 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
         (About::Action(_), true) => "The calls as they would be signed (d goes back)",
         (About::Action(_), false) => "What changes, where it goes, checks",
         (About::Policy(_), _) => "What changes",
-        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellAfterDeath, _) => {
+        (About::Lower { .. } | About::LeavePaper | About::ResetBreaker { .. } | About::SellHoldings, _) => {
             "What it means"
         }
     }

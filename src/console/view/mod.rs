@@ -48,7 +48,7 @@ fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
 fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
         Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
-        Layer::Quit => dialogs::quit(pen, state, over),
+        Layer::Quit { .. } => dialogs::quit(pen, state, over),
         Layer::Decision(shown) => decision::draw(pen, state, shown, over),
         Layer::Hold { .. } => dialogs::hold(pen, state, over),
         Layer::Story(told) => story::draw(pen, state, told, over),
@@ -101,7 +101,7 @@ fn too_small(pen: &mut Pen<'_>, state: &State, area: Rect) {
         lines.push((money.words().to_owned(), badge(money)));
     }
     match state.layers.last() {
-        Some(Layer::Quit) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
+        Some(Layer::Quit { .. }) => lines.push(("leave? f / Esc".to_owned(), Role::StateCare)),
         Some(Layer::Hold { .. }) => lines.push(("HELD Enter x Esc".to_owned(), Role::StateBad)),
         _ => {}
     }

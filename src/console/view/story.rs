@@ -7,7 +7,7 @@ use crate::console::format::{short_hash, time_of_day};
 use crate::console::pen::Pen;
 use crate::console::state::State;
 use crate::console::state::feed::CallSeen;
-use crate::console::state::story::{Story, title, word};
+use crate::console::state::story::{Story, name};
 use crate::console::theme::Role;
 use crate::console::widgets::paint::{Row, wrapped};
 use crate::console::widgets::{Moment, Sheet};
@@ -17,7 +17,7 @@ use crate::runtime::handle::Found;
 /// Draws it over the whole place.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) {
     let call = state.feed.call(story.call_id);
-    let name = call.map_or_else(|| "a call".to_owned(), |call| format!("{} {}", word(call.tool()), title(call)));
+    let name = call.map_or_else(|| "a call".to_owned(), name);
     let columns = usize::from(area.width).saturating_sub(4);
     let lines = wrapped(rows(state, story, call, columns), columns);
     let room = usize::from(area.height).saturating_sub(2);
@@ -42,7 +42,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         rows.push(Row::new(words, Role::Title));
     };
     if let Some(call) = call {
-        let now = Moment { millis: state.now_millis, motion: state.motion };
+        let now = Moment { millis: state.told_millis(), motion: state.motion };
         rows.push(
             Row::new(format!("{} by {}", time_of_day(call.started_at / 1000), call.golem_id), Role::TextDim)
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),

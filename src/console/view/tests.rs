@@ -325,6 +325,68 @@ fn every_other_screen_is_drawn_or_said_to_be_absent() {
     }
 }
 
+/// The state at the machine's time `now`, told of an event and a block of the session's time `own`.
+fn at_own_time(now: u64, event: u64, block: u64) -> State {
+    let mut state = running(120, 40, &text("Selling."));
+    state.update(Input::Time(now));
+    let kind = EventKind::GolemNow(GolemNow { now: text("Selling."), next: text(""), step: None, delegation: vec![] });
+    let event = Event { seq: 10, at: event, golem_id: "ada".parse().unwrap(), call_id: None, kind };
+    news(&mut state, News::Events(vec![Arc::new(event)]));
+    let blocks = vec![BlockRow {
+        number: 1285,
+        timestamp: block / 1000,
+        base_fee_wei: 1,
+        gas_used: 1,
+        gas_limit: 2,
+        transactions: 1,
+    }];
+    let (tokens, pools, balances, activity) = (vec![], vec![], vec![], vec![]);
+    let snapshot = ChainSnapshot { chain: 0, blocks, tokens, pools, balances, activity };
+    news(&mut state, News::Market(Update::Chain(Box::new(snapshot))));
+    state
+}
+
+#[test]
+fn what_is_shown_is_told_by_the_sessions_own_time_where_it_has_one() {
+    let (day, machine) = (86_400_000, 1_800_000_000_000);
+    let own = 1_700_000_000_000;
+    // A show under its own time, or a recording: its clock is the one that counts, and stands when nothing comes.
+    let mut state = at_own_time(machine, own, own + 4_000);
+    assert_eq!(state.told_millis(), own + 4_000);
+    assert!(drawn(&state)[0].contains("22:13:24"), "{}", drawn(&state)[0]);
+    state.update(Input::Time(machine + 1_000));
+    assert_eq!(state.told_millis(), own + 5_000);
+    state.update(Input::Time(machine + day));
+    assert!(state.told_millis() < own + 10_000);
+    // Guards go by the machine's clock all the same.
+    assert_eq!(state.now_millis, machine + day);
+    // A recording of a minute ago is told by its time, too.
+    let mut state = at_own_time(machine, machine - 60_000, machine - 58_000);
+    assert_eq!(state.told_millis(), machine);
+    state.page.network.as_mut().unwrap().money = Money::Replay;
+    news(&mut state, News::Events(vec![]));
+    assert_eq!(state.told_millis(), machine - 58_000);
+    // A chain put forward, or a night without an event, is no other time.
+    for (event, block) in [(machine - 1_000, machine + 3 * day), (machine - day, machine - 1_000)] {
+        assert_eq!(at_own_time(machine, event, block).told_millis(), machine, "{event} {block}");
+    }
+}
+
+#[test]
+fn a_key_typed_ahead_cancels_no_orders_on_leaving() {
+    let mut state = running(120, 40, &text("Selling."));
+    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    state.update(Input::Key(Key {
+        code: crossterm::event::KeyCode::Char('c'),
+        modifiers: crossterm::event::KeyModifiers::CONTROL,
+    }));
+    assert!(drawn(&state).join("\n").contains("Leave Bardo?"));
+    assert!(state.update(Input::Key(Key::char('c'))).is_empty(), "typed before it was seen");
+    state.update(Input::Time(state.now_millis + 1_000));
+    let effects = state.update(Input::Key(Key::char('c')));
+    assert!(matches!(effects.as_slice(), [crate::console::state::Effect::Send(_)]), "{effects:?}");
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 

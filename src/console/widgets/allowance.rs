@@ -54,7 +54,8 @@ impl Allowance {
         if tool == "token_revoke" {
             let spenders = data.get("spenders").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
             let spender = spenders.first().and_then(Value::as_str).and_then(|spender| spender.parse().ok());
-            let label = (spenders.len() > 1).then(|| SafeText::clean(&format!("{} spenders", spenders.len()), 40));
+            let many = (spenders.len() > 1).then(|| SafeText::clean(&format!("{} spenders", spenders.len()), 40));
+            let label = many.or_else(|| text(hints, "spender_label"));
             let allowed = SafeText::clean("0", 1);
             return Some(Self { token, spender, spender_label: label, allowed, none: true, ..Self::default() });
         }

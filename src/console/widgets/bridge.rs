@@ -85,6 +85,7 @@ impl BridgeModel {
             IntentStatus::Filling if now.motion => format!("FILLING {}", countdown(seconds)),
             IntentStatus::Filling => "FILLING".to_owned(),
             IntentStatus::Filled => "DELIVERED".to_owned(),
+            IntentStatus::Expired if is_over(intent) => "EXPIRED".to_owned(),
             IntentStatus::Expired => "EXPIRED, take it back".to_owned(),
             IntentStatus::Refunded => "REFUNDED".to_owned(),
         };
@@ -122,6 +123,12 @@ impl BridgeModel {
                 }
                 row
             }
+            None if is_over(intent) || intent.status == IntentStatus::Expired => {
+                Row::new("Nothing was delivered: ", Role::TextDim).then(
+                    format!("{} {out} or more was asked for on {}", amount(&intent.min_out), intent.destination_chain),
+                    Role::Text,
+                )
+            }
             None => Row::new("You get at least ", Role::TextDim)
                 .then(format!("{} {out} on {}", amount(&intent.min_out), intent.destination_chain), Role::Text)
                 .then(format!("  expected {}", amount(&intent.estimated_output)), Role::TextDim),
@@ -132,6 +139,10 @@ impl BridgeModel {
         let from = intent.fill_deadline;
         match intent.status {
             IntentStatus::Filled | IntentStatus::Refunded => None,
+            IntentStatus::Expired if is_over(intent) => None,
+            IntentStatus::Pending if intent.locked.is_none() => {
+                Some(Row::new("Nobody takes it? Then nothing is locked, and nothing is paid.", Role::TextDim))
+            }
             IntentStatus::Expired => Some(
                 Row::new("Nobody delivered. ", Role::StateCare)
                     .then("x", Role::Key)
@@ -150,6 +161,12 @@ impl BridgeModel {
             }
         }
     }
+}
+
+/// Whether nothing more comes of it. What ran out before anything was locked took nothing, so there is nothing to take
+/// back either.
+pub fn is_over(intent: &IntentUpdate) -> bool {
+    intent.status.is_final() || intent.status == IntentStatus::Expired && intent.locked.is_none()
 }
 
 fn bidder(name: Option<&crate::base::text::SafeText>, filler: Address) -> String {
@@ -237,11 +254,14 @@ fn track(intent: &IntentUpdate, length: usize, middle: usize) -> Row {
 }
 
 fn bid_rows(intent: &IntentUpdate) -> Vec<Row> {
+    let shown = intent.bids.iter().take(MOST_BIDS);
+    let names = shown.map(|bid| width(&bidder(bid.name.as_ref(), bid.filler))).max().unwrap_or(0).max(10);
     let row = |bid: &Bid| {
         let who = bidder(bid.name.as_ref(), bid.filler);
+        let after = " ".repeat(names.saturating_sub(width(&who)) + 1);
         let (mark, role) = if bid.chosen { ("▸ ", Role::Chart) } else { ("  ", Role::TextDim) };
         let mut row = Row::new(mark, role)
-            .then(format!("{who:<10} "), Role::Text)
+            .then(format!("{who}{after}"), Role::Text)
             .then(format!("{:>12}", amount(&bid.output_amount)), if bid.chosen { Role::TextStrong } else { Role::Text })
             .then(format!("   ≈{} s", bid.estimated_seconds), Role::TextDim);
         if bid.chosen {
@@ -280,7 +300,8 @@ impl Sheet for BridgeModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        Line { at: self.call.at, status, kind: "Bridge".to_owned(), groups, right: self.call.line_end(now) }
+        let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
+        Line { at: self.call.at, status, kind: "Bridge".to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {

@@ -16,6 +16,9 @@ use crate::console::format::{grouped, sparkline};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::theme::Role;
 
+/// Columns of the marks' line that are left before its legend.
+const LEAST_LINE: usize = 8;
+
 /// The most dots a canvas has to a side.
 const MOST: usize = 4096;
 
@@ -314,16 +317,33 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
                 *cell = mark.character;
             }
         }
+        write_legend(&mut base, &chart.legend);
         let base: String = base.into_iter().collect();
-        let room = columns.saturating_sub(gutter + width(&chart.legend) + 2);
-        let base = if chart.legend.is_empty() || room < 8 { base } else { base.chars().take(room).collect() };
         let place = line(area, area.height - 1);
-        let mut pieces = vec![(" ".repeat(gutter), Role::TextDim), (base, Role::TextDim)];
-        if room >= 8 && !chart.legend.is_empty() {
-            pieces.push((format!("  {}", chart.legend), Role::TextDim));
-        }
-        pen.pieces(place, &pieces);
+        pen.pieces(place, &[(" ".repeat(gutter), Role::TextDim), (base, Role::TextDim)]);
     }
+}
+
+/// Writes what the marks mean between them, as far to the right as it stands on none. Where not all of it has room its
+/// last parts do, and where none has it goes: the marks are what the line is for.
+fn write_legend(base: &mut Vec<char>, legend: &str) {
+    base.push('·');
+    let mut rest = legend;
+    while !rest.is_empty() {
+        // With a blank on either side, so that it is not read as marks; the last one may stand beyond the end.
+        let words: Vec<char> = format!("  {rest} ").chars().collect();
+        let free = |from: &usize| {
+            let cells = base.get(*from..*from + words.len());
+            cells.is_some_and(|cells| cells.iter().all(|one| *one == '·'))
+        };
+        // Some of the line is left before it.
+        if let Some(from) = (LEAST_LINE..base.len()).rev().find(free) {
+            base.iter_mut().skip(from).zip(words).for_each(|(cell, letter)| *cell = letter);
+            break;
+        }
+        rest = rest.split_once(" · ").map_or("", |(_, after)| after);
+    }
+    base.pop();
 }
 
 /// The bounds, moved apart evenly until there is as much between them as there must be.
@@ -403,5 +423,25 @@ mod tests {
         assert_eq!(spread(dec(999), dec(1_000), dec(1_000), 100), (Decimal::new(9_945, 1), Decimal::new(10_045, 1)));
         assert_eq!(spread(dec(900), dec(1_000), dec(1_000), 100), (dec(900), dec(1_000)));
         assert_eq!(spread(dec(5), dec(5), dec(5), 0), (dec(5), dec(5)));
+    }
+
+    #[test]
+    fn the_legend_stands_on_no_mark() {
+        let line = |marks: &[usize], columns: usize| {
+            let mut base = vec!['·'; columns];
+            marks.iter().for_each(|at| base[*at] = 's');
+            write_legend(&mut base, "s = swaps");
+            base.into_iter().collect::<String>()
+        };
+        assert_eq!(line(&[], 24), "·············  s = swaps");
+        assert_eq!(line(&[23], 24), "···········  s = swaps s");
+        assert_eq!(line(&[20], 24), "········  s = swaps s···");
+        // Nowhere room: the marks stay.
+        assert_eq!(line(&[6, 14, 20], 24), "······s·······s·····s···");
+        assert_eq!(line(&[], 12), "············");
+        // Where not all of it has room, its last part has.
+        let mut base: Vec<char> = "······s·······s················".chars().collect();
+        write_legend(&mut base, "s = swaps · stops at $9");
+        assert_eq!(base.into_iter().collect::<String>(), "······s·······s···  stops at $9");
     }
 }

@@ -77,7 +77,16 @@ impl OrderModel {
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         match kind {
             EventKind::OrderUpdate(order) => self.take(at, order),
-            other => self.call.fold(at, other),
+            other => {
+                self.call.fold(at, other);
+                // A call that only looks at an order tells how it stands in its answer.
+                if let EventKind::ToolEnd(end) = other
+                    && let Some(order) = end.card.as_ref().and_then(|card| card.hints.as_ref()?.get("order"))
+                    && let Ok(order) = serde_json::from_value::<OrderUpdate>(order.clone())
+                {
+                    self.take(at, &order);
+                }
+            }
         }
     }
 
@@ -296,7 +305,9 @@ impl Sheet for OrderModel {
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
-        Line { at: self.call.at, status, kind: "Auction".to_owned(), groups, right: self.call.line_end(now) }
+        // Of an order without its call it is not known how long anything took.
+        let right = if self.call.tool.is_empty() { Vec::new() } else { self.call.line_end(now) };
+        Line { at: self.call.at, status, kind: "Auction".to_owned(), groups, right }
     }
 
     fn title(&self, now: Moment) -> Title {
@@ -321,7 +332,8 @@ impl Sheet for OrderModel {
             Some(fill) => rows.extend(Self::fill_rows(order, fill)),
             None => {
                 rows.extend(exclusivity_row(order).filter(|_| !order.status.is_final()));
-                if let Some(bid) = &order.best_bid {
+                // What is over is bid on no more.
+                if let Some(bid) = order.best_bid.as_ref().filter(|_| !order.status.is_final()) {
                     let soon = if bid.estimated_seconds > 0 {
                         format!(", in ≈{} s", bid.estimated_seconds)
                     } else {
@@ -329,7 +341,7 @@ impl Sheet for OrderModel {
                     };
                     let words =
                         format!("{} would take {}{soon} (devnet only)", bid_name(bid), amount(&bid.output_amount));
-                    rows.push(Row::new("Best filler ", Role::TextDim).then(words, Role::Text));
+                    rows.push(Row::new("Best bid ", Role::TextDim).then(words, Role::Text));
                 }
             }
         }

@@ -53,8 +53,20 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
     fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), said(name, value))).collect()
 }
 
-/// A tool's name in words: `get_balances` is "Balances".
+/// A tool's name as people call it: `get_balances` is "Balances".
 pub fn tool_word(name: &str) -> String {
+    let known = match name {
+        "uniswap_execute_swap" => "Swap",
+        "uniswap_submit_uniswapx_order" => "Auction",
+        "uniswap_get_uniswapx_order_status" => "Auction's state",
+        "uniswapx_cancel_order" => "Cancel auction",
+        "uniswap_submit_cross_chain_intent" => "Bridge",
+        "intent_refund" => "Take bridge money back",
+        _ => "",
+    };
+    if !known.is_empty() {
+        return known.to_owned();
+    }
     let bare = ["uniswapx_", "uniswap_", "get_", "intel_", "check_", "token_"]
         .iter()
         .fold(name, |name, prefix| name.strip_prefix(prefix).unwrap_or(name));

@@ -75,20 +75,6 @@ pub const fn phase_words(phase: Phase) -> &'static str {
     }
 }
 
-/// What the body does, in words.
-pub const fn state_words(state: SpriteState) -> &'static str {
-    match state {
-        SpriteState::Idle => "idle",
-        SpriteState::Thinking => "thinking …",
-        SpriteState::Executing => "executing ▸",
-        SpriteState::AwaitingApproval => "waits for you ‼",
-        SpriteState::Success => "done ✓",
-        SpriteState::Failure => "failed ✕",
-        SpriteState::Halted => "stopped ■",
-        SpriteState::Dead => "dead",
-    }
-}
-
 /// When the body shows its next frame, in milliseconds since the Unix epoch; `None`: never by itself.
 pub fn next_change_millis(model: &SpriteModel, now: Moment) -> Option<u64> {
     let frames = ART.states.get(&model.state).map_or(0, |pose| pose.frames.len());

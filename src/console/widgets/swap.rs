@@ -217,7 +217,7 @@ impl SwapModel {
 /// A check, in the words of the screen.
 pub fn check_word(check: Check) -> &'static str {
     match check {
-        Check::Halt => "stop",
+        Check::Halt => "halt",
         Check::PhaseGate => "phase",
         Check::TokenAllowlist => "tokens",
         Check::SpendingLimit => "limits",

@@ -61,6 +61,26 @@ fn gallery(widget: &str, width: u16) -> String {
 }
 
 #[test]
+fn a_call_that_looks_at_an_order_shows_how_it_stands() {
+    let orders = samples::orders();
+    let (_, looked) = orders.iter().find(|(state, _)| *state == "looked at").unwrap();
+    let shown = text_of(&drawn(&CallCard::Order(Box::new(looked.clone())), 80, 1));
+    assert!(shown.contains("0.5 WETH → 1,700.62 USDC") && shown.contains("OPEN 1:10 left"), "{shown}");
+}
+
+#[test]
+fn of_an_order_without_its_call_no_time_is_told_that_nothing_took() {
+    for (state, model) in samples::orders() {
+        let line = model.line(NOW);
+        assert!(!model.call.tool.is_empty() || line.right.is_empty(), "{state}: {:?}", line.right);
+    }
+    for (state, model) in samples::bridges() {
+        let line = model.line(NOW);
+        assert!(!model.call.tool.is_empty() || line.right.is_empty(), "{state}: {:?}", line.right);
+    }
+}
+
+#[test]
 fn every_state_of_every_card_at_three_widths_and_in_a_corner() {
     for widget in ["quote", "swap", "order", "bridge", "allowance", "plain"] {
         for width in [40, 80, 120] {

@@ -310,6 +310,20 @@ impl Memory {
         kept.await.map_err(unavailable)
     }
 
+    /// Forgets the most that any Golem of this ledger ever was worth, by the operator's word: what it holds at its next
+    /// heartbeat is its mark then. Answers how many had one.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn forget_high_waters(store: &Store) -> Result<usize, ToolError> {
+        let forgotten = store.write(|transaction| {
+            let forgotten =
+                transaction.execute("UPDATE golem_life SET high_water = NULL WHERE high_water IS NOT NULL", [])?;
+            Ok::<_, StoreError>(forgotten)
+        });
+        forgotten.await.map_err(unavailable)
+    }
+
     /// The last entry: nothing is remembered after it.
     ///
     /// # Errors

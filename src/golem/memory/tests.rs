@@ -8,6 +8,7 @@ use crate::engine::{Status, ToolResponse};
 use crate::store::StoreConfig;
 
 struct Home {
+    store: Store,
     memory: Memory,
     papers: Papers,
     folder: tempfile::TempDir,
@@ -16,8 +17,8 @@ struct Home {
 fn home() -> Home {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("memory.db")), &[MIGRATIONS]).unwrap();
-    let memory = Memory::new(store, "ada".parse().unwrap());
-    Home { memory, papers: Papers::in_folder(folder.path().join("ada")), folder }
+    let memory = Memory::new(store.clone(), "ada".parse().unwrap());
+    Home { store, memory, papers: Papers::in_folder(folder.path().join("ada")), folder }
 }
 
 fn params(slippage: Option<i64>) -> Value {
@@ -157,6 +158,16 @@ async fn a_change_of_the_playbook_can_be_taken_back() {
     let long = "x".repeat(4_001);
     assert!(matches!(home.papers.update(&home.memory, "A", &long, "", 4).await, Err(PaperError::TooLong)));
     assert!(matches!(home.papers.update(&home.memory, " # ", "a", "", 4).await, Err(PaperError::Section)));
+}
+
+#[tokio::test]
+async fn a_forgotten_high_water_mark_is_gone_once() {
+    let home = home();
+    home.memory.life(&SystemClock).await.unwrap();
+    home.memory.set_high_water("25310.42".parse().unwrap()).await.unwrap();
+    assert_eq!(Memory::forget_high_waters(&home.store).await.unwrap(), 1);
+    assert_eq!(home.memory.life(&SystemClock).await.unwrap().high_water, None);
+    assert_eq!(Memory::forget_high_waters(&home.store).await.unwrap(), 0);
 }
 
 #[tokio::test]

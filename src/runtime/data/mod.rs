@@ -4,6 +4,7 @@
 //! ```text
 //! STOP                         the stop file: any process and any person can set it
 //! keys/                        key files
+//! runs/                        a journal for each run of the console, and for each call that writes
 //! ledger/real/ledger.db        one for all real networks, so that caps hold across them
 //! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…         the same for a devnet inside one process
@@ -19,9 +20,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::base::clock::Clock;
 use crate::base::config::Config;
 use crate::base::error::{ErrorCode, ToolError};
-use crate::base::id::GolemId;
+use crate::base::id::{GolemId, InstanceId};
 use crate::chain::provider::{ConnectError, ProviderError};
 use crate::chain::sender;
 use crate::engine;
@@ -47,6 +49,7 @@ pub const ROOMS: &[Migrations] = &[
 ];
 
 const LEDGERS: &str = "ledger";
+const RUNS: &str = "runs";
 const DATABASE: &str = "ledger.db";
 const LOCK: &str = "in-use";
 
@@ -191,6 +194,16 @@ impl DataFolder {
     /// The folder of key files.
     pub fn keys(&self) -> PathBuf {
         self.root.join("keys")
+    }
+
+    /// A place for the journal of a run, which nobody else writes. Its folder is made.
+    ///
+    /// # Errors
+    /// [`DataError::Folder`].
+    pub fn new_journal(&self, clock: &dyn Clock) -> Result<PathBuf, DataError> {
+        let runs = self.root.join(RUNS);
+        folders::create(&runs)?;
+        Ok(runs.join(format!("{}-{}.jsonl", clock.now_millis(), InstanceId::random())))
     }
 
     /// Makes the folder, readable by its owner alone, where it is not there yet.

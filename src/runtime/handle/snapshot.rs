@@ -37,7 +37,7 @@ pub struct Snapshot {
     /// Whether everything held has a price.
     pub all_priced: bool,
     /// What others may take.
-    pub allowances: Vec<AllowanceNow>,
+    pub allowances: AllowancesNow,
     /// Standing approvals.
     pub grants: Vec<GrantNow>,
     /// Calls that run.
@@ -150,6 +150,28 @@ pub struct Holding {
     pub amount: TokenAmount,
     /// What it is worth; `None` without a price.
     pub value: Option<Usd>,
+}
+
+/// What others may take, as far as the chains told it.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AllowancesNow {
+    /// A row per token and spender.
+    pub rows: Vec<AllowanceNow>,
+    /// Tokens of which it could not be read: there may be more than `rows` has.
+    pub silent: Vec<SilentToken>,
+}
+
+/// A listed token that did not say what others may take of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SilentToken {
+    /// The chain's name.
+    pub chain: SafeText,
+    /// Its id.
+    pub chain_id: u64,
+    /// The token's symbol.
+    pub symbol: SafeText,
+    /// Its contract.
+    pub token: Address,
 }
 
 /// What somebody may take.

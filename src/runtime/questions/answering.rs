@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::shared::{Heard, Shared};
 use super::{AnswerKind, OperatorAnswer, Question, Told, mirror};
 use crate::base::id::PermitId;
+use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::chain::network::Network;
 use crate::safety::approval::{Answer, ApprovalDesk};
@@ -15,6 +16,17 @@ const MOST_GRANT: u64 = 86_400_000;
 
 /// Between two looks for an answer that was given in another program, while something is asked.
 const LOOKS_EVERY: Duration = Duration::from_millis(250);
+
+/// Why an answer of this kind counts only where the question is asked, while a program of its own leads in some session on
+/// the ledger. That program runs as the operator's user and can write there: what lets something through could be its own
+/// word. A refusal is heard from anywhere.
+pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'static str> {
+    let lets_through = match kind {
+        AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
+        AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
+    };
+    (lets_through && led()).then_some("a program leads there: say yes in the console that asks")
+}
 
 /// Takes an answer to the desk; what there is to say of it.
 ///
@@ -97,7 +109,12 @@ pub async fn stand_in_line(
     let mut changes = desk.watch();
     let mut laid = Vec::new();
     loop {
-        let asked = asked_at(&desk, &networks, paper, |_| Told::default());
+        let mut asked = asked_at(&desk, &networks, paper, |_| Told::default());
+        for offered in asked.iter_mut().flat_map(|question| &mut question.answers) {
+            if let Some(why) = only_here(|| shared.is_led(), offered.kind) {
+                offered.why_not = Some(SafeText::clean(why, 80));
+            }
+        }
         if asked != laid {
             match shared.lay(&asked).await {
                 Ok(()) => laid = asked,
@@ -110,7 +127,11 @@ pub async fn stand_in_line(
             Ok(answers) => {
                 let answered = answers.iter().map(|one| one.permit_id).collect();
                 for Heard { permit_id, answer: given, by } in answers {
-                    match answer(&desk, permit_id, given) {
+                    let taken = match only_here(|| shared.is_led(), given.kind()) {
+                        Some(why) => Err(why.to_owned()),
+                        None => answer(&desk, permit_id, given),
+                    };
+                    match taken {
                         Ok(said) => heard(true, format!("{said}, in another program ({by})")),
                         Err(why) => {
                             heard(false, format!("answered in another program ({by}), and not taken: {why}"));

@@ -17,7 +17,8 @@ use crate::store::{Migrations, Store, StoreError};
 /// The tables of shared questions and the answers they got.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "questions",
-    steps: &["
+    steps: &[
+        "
 CREATE TABLE shared_question (
     permit_id TEXT PRIMARY KEY,
     session TEXT NOT NULL,
@@ -28,7 +29,14 @@ CREATE TABLE shared_answer (
     answer TEXT NOT NULL,
     said_by TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
-"],
+",
+        // Sessions in which a program of its own leads.
+        "
+CREATE TABLE shared_leader (
+    session TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+",
+    ],
 };
 
 /// Said beside the reasons of a question that another program asks.
@@ -81,6 +89,32 @@ impl Shared {
     /// Those of the ledger in `store`, opened with [`MIGRATIONS`].
     pub fn new(store: Store) -> Self {
         Self { store }
+    }
+
+    /// Says to all programs on this ledger that a program of its own leads here, for as long as this one lives. That
+    /// program runs as the operator's user and can write to the ledger: as long as it may be there, only a refusal is heard
+    /// from other programs, by whichever program asks.
+    ///
+    /// # Errors
+    /// [`ShareError`]: nobody knows of it.
+    pub async fn lead(&self) -> Result<(), ShareError> {
+        let session = self.store.session().to_owned();
+        self.store
+            .write(move |transaction| {
+                transaction
+                    .execute("INSERT INTO shared_leader (session) VALUES (?1) ON CONFLICT DO NOTHING", [session])?;
+                Ok(())
+            })
+            .await
+    }
+
+    /// Whether a program of its own leads in any living session on this ledger. Where that cannot be told, one may.
+    pub fn is_led(&self) -> bool {
+        let led = self.store.read(|connection| -> Result<Vec<String>, StoreError> {
+            let mut statement = connection.prepare_cached("SELECT session FROM shared_leader")?;
+            Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+        });
+        led.map_or(true, |sessions| sessions.iter().any(|session| self.store.session_lives(session)))
     }
 
     /// Lays down what is asked here now, in the place of what was asked here before.

@@ -34,6 +34,11 @@ pub(super) enum Own {
     },
     /// What a dead Golem held is to be sold.
     SellAfterDeath,
+    /// Positions are to be left, by a stop that this session does not take for the operator's decision to sell.
+    SellUnderFlatten {
+        /// The stop that asks for it.
+        from: InForce,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -77,7 +82,7 @@ impl OwnQuestions {
         let mut state = self.state();
         let before = state.1.len();
         state.1.retain(|laid| match &laid.own {
-            Own::Lower { from, .. } => from == in_force,
+            Own::Lower { from, .. } | Own::SellUnderFlatten { from } => from == in_force,
             Own::LeavePaper | Own::ResetBreaker { .. } | Own::SellAfterDeath => true,
         });
         state.1.len() < before
@@ -113,11 +118,18 @@ fn question(laid: &Laid, money: Money) -> Question {
             "lets more through than now",
             About::ResetBreaker { failures: *failures },
         ),
-        Own::SellAfterDeath => (
-            "The Golem has died: sell what it held".to_owned(),
-            "nobody trades with it any more",
-            About::SellAfterDeath,
-        ),
+        Own::SellAfterDeath => {
+            ("The Golem has died: sell what it held".to_owned(), "nobody trades with it any more", About::SellHoldings)
+        }
+        Own::SellUnderFlatten { from } => {
+            let title = match from {
+                InForce::Stop(stop) => {
+                    format!("Flatten, said by {}: cancel open orders and sell what is held", stop.by)
+                }
+                InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell what is held".to_owned(),
+            };
+            (title, "positions are to be left", About::SellHoldings)
+        }
     };
     plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)
 }

@@ -1,8 +1,7 @@
 //! From configuration to everything that stands while a session runs, telling of each step.
 
-use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use tokio::sync::{mpsc, watch};
 
@@ -16,7 +15,7 @@ use crate::base::chance::Chance;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
 use crate::base::error::ToolError;
-use crate::base::id::{GolemId, InstanceId};
+use crate::base::id::GolemId;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
@@ -26,7 +25,7 @@ use crate::fabric::{Fabric, FabricConfig};
 use crate::golem::archetype::Archetypes;
 use crate::golem::brain::Choice;
 use crate::runtime::data::DataFolder;
-use crate::runtime::handle::News;
+use crate::runtime::handle::{AllowancesNow, News};
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
 use crate::runtime::questions::shared::Shared;
 use crate::runtime::{self, Hands, account, open_telling};
@@ -38,8 +37,6 @@ use crate::tools::ALL_TOOL_DEFS;
 const RING: usize = 65_536;
 /// Tool calls a minute, for the Golem and for the operator each.
 pub(super) const CALLS_PER_MINUTE: u32 = 60;
-/// The folder of journals in the data folder.
-const RUNS: &str = "runs";
 
 /// Brings everything up.
 ///
@@ -54,7 +51,7 @@ pub(super) async fn boot(
 ) -> Result<Stage, String> {
     let folder = DataFolder::of(config);
     folder.create().map_err(|error| error.to_string())?;
-    let journal = journal_place(&folder, &*clock)?;
+    let journal = folder.new_journal(&*clock).map_err(|error| error.to_string())?;
     let fabric = FabricConfig { ring: RING, journal: Some(journal.clone()), clock: clock.clone() };
     let fabric = Fabric::new(fabric).map_err(|error| error.to_string())?;
     let sandbox = SandboxConfig {
@@ -126,6 +123,11 @@ pub(super) async fn boot(
             acting: acting.clone(),
         })
     };
+    let (shared, led_by_program) = (Shared::new(ledger.store.clone()), Choice::is_program(&config.golem));
+    if led_by_program {
+        // Before the program runs: from then on no yes of its own is heard anywhere.
+        shared.lead().await.map_err(|error| error.to_string())?;
+    }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {
         golem: executor(&options.golem_id, &reach, &golems),
@@ -146,7 +148,7 @@ pub(super) async fn boot(
         holdings: watch::Sender::new(Vec::new()),
         stop: watch::Sender::new(None),
         in_force: watch::Sender::new(None),
-        allowances: watch::Sender::new(Vec::new()),
+        allowances: watch::Sender::new(AllowancesNow::default()),
         revocation,
         on_death: config.on_death.value,
         has_own_time: options.time.is_some(),
@@ -156,31 +158,21 @@ pub(super) async fn boot(
         step_by_step: options.time.is_some_and(|time| time.step),
         leaving: watch::Sender::new(false),
         running: Arc::new(AtomicU64::new(0)),
+        selling: AtomicBool::new(false),
         phase,
         phase_now,
         brake,
         fabric,
         world,
         sandbox,
-        led_by_program: Choice::is_program(&config.golem),
-        shared: Shared::new(ledger.store.clone()),
+        led_by_program,
+        shared,
         ledger,
         network,
         clock,
         news,
         journal,
     })
-}
-
-/// A file for this run's journal that nobody else writes.
-fn journal_place(folder: &DataFolder, clock: &dyn Clock) -> Result<PathBuf, String> {
-    let runs = folder.root().join(RUNS);
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(&runs).map_err(|error| format!("cannot use {}: {error}", runs.display()))?;
-    Ok(runs.join(format!("{}-{}.jsonl", clock.now_millis(), InstanceId::random())))
 }
 
 fn step_of(progress: Progress) -> BootStep {

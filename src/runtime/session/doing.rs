@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 use serde_json::json;
 
 use super::asking::Own;
+use super::selling::Cause;
 use super::stage::{Lines, Stage};
 use super::tell;
 use super::watching::Watched;
@@ -232,15 +233,9 @@ impl Stage {
         }
     }
 
-    /// Why an answer of this kind counts only where the question is asked. A program that leads here runs as the operator's
-    /// user and can write to the ledger: what lets something through could be its own word. A refusal is heard from
-    /// anywhere.
+    /// Why an answer of this kind counts only where the question is asked.
     pub(super) fn only_here(&self, kind: AnswerKind) -> Option<&'static str> {
-        let lets_through = match kind {
-            AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
-            AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
-        };
-        (self.led_by_program && lets_through).then_some("a program leads there: say yes in the console that asks")
+        answering::only_here(|| self.led_by_program || self.shared.is_led(), kind)
     }
 
     async fn answer_policy(&self, hash: alloy::primitives::B256, answer: &OperatorAnswer) -> Result<String, String> {
@@ -288,10 +283,19 @@ impl Stage {
                 let stage = Arc::clone(self);
                 stage.running.fetch_add(1, Ordering::SeqCst);
                 tokio::spawn(async move {
-                    stage.sell_all().await;
+                    stage.sell_all(Cause::Death).await;
                     stage.running.fetch_sub(1, Ordering::SeqCst);
                 });
                 Ok("what it held is sold, as far as the policy lets it".to_owned())
+            }
+            Own::SellUnderFlatten { .. } => {
+                let stage = Arc::clone(self);
+                stage.running.fetch_add(1, Ordering::SeqCst);
+                tokio::spawn(async move {
+                    stage.flatten().await;
+                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                });
+                Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
             Own::ResetBreaker { .. } => {
                 let rules = self.rules.as_ref().ok_or("no policy is followed here")?;

@@ -13,27 +13,17 @@ use alloy::primitives::Address;
 use serde_json::json;
 
 use super::asking::Own;
+use super::selling::Cause;
 use super::stage::Stage;
-use crate::base::error::ErrorCode;
 use crate::base::model::{OnDeath, Phase};
 use crate::base::text::SafeText;
-use crate::engine::{Call, Input, Status, ToolResponse, WriteTool};
+use crate::engine::{Call, Input, Status, WriteTool};
 use crate::fabric::{EventKind, GolemThought};
 use crate::golem::memory::Memory;
 use crate::runtime::market::model::Money;
 use crate::safety::audit::{Note, Trail};
 use crate::sandbox::contracts::PERMIT2;
 use crate::tools::trading::token_revoke::{self, TokenRevoke};
-
-/// What holdings are sold for.
-const EXIT: &str = "USDC";
-
-/// How often one holding is offered, and the milliseconds between.
-const SALES: u32 = 5;
-const BETWEEN_SALES: u64 = 15_000;
-
-/// What needs no selling.
-const EXITS: [&str; 5] = ["USDC", "USDT", "DAI", "ETH", "POL"];
 
 /// How long what is on its way at the death is waited for, on each chain.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
@@ -55,8 +45,16 @@ pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
 #[derive(Debug, Clone, Copy)]
 struct Allowances {
     taken_back: usize,
-    /// How many stand still; absent where that could not be read.
-    left: Option<usize>,
+    /// What stands still, as the chains say afterwards; absent where a chain did not answer.
+    left: Option<Left>,
+}
+
+/// Allowances that others still have.
+#[derive(Debug, Clone, Copy)]
+struct Left {
+    standing: usize,
+    /// Tokens that did not say whether any stands.
+    silent: usize,
 }
 
 /// What the Golem says last: what was done, and what was not.
@@ -67,8 +65,11 @@ fn last_words(revoked: bool, orders_left: usize, allowances: Allowances) -> Stri
         left => format!("{left} of my orders could not be cancelled and can still fill."),
     };
     let stands = match allowances.left {
-        Some(0) => "none stands".to_owned(),
-        Some(left) => format!("{left} still stand"),
+        Some(Left { standing: 0, silent: 0 }) => "none stands".to_owned(),
+        Some(Left { standing, silent: 0 }) => format!("{standing} still stand"),
+        Some(Left { standing, silent }) => {
+            format!("{standing} still stand, and of {silent} tokens it could not be read whether any does")
+        }
         None => "whether any stands could not be read".to_owned(),
     };
     format!("{keys} {orders} {} allowances were taken back, {stands}.", allowances.taken_back)
@@ -113,7 +114,8 @@ impl Stage {
             "keys": if revoked { "revoked" } else { "none" },
             "orders_left_open": orders_left,
             "allowances_taken_back": allowances.taken_back,
-            "allowances_left": allowances.left,
+            "allowances_left": allowances.left.map(|left| left.standing),
+            "tokens_silent": allowances.left.map(|left| left.silent),
             "on_death": on_death,
         });
         let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
@@ -124,13 +126,13 @@ impl Stage {
         self.tell_last(&last_words(revoked, orders_left, allowances));
         match on_death {
             OnDeath::Keep => {}
-            OnDeath::Sell if self.network.money == Money::Play => self.sell_all().await,
+            OnDeath::Sell if self.network.money == Money::Play => self.sell_all(Cause::Death).await,
             // Elsewhere nothing is sold without a decision.
             OnDeath::Ask | OnDeath::Sell => self.own.ask(Own::SellAfterDeath, self.clock.now_millis()),
         }
     }
 
-    fn tell_last(&self, words: &str) {
+    pub(super) fn tell_last(&self, words: &str) {
         let text = SafeText::clean(words, 400);
         self.emit(None, EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
     }
@@ -142,11 +144,11 @@ impl Stage {
             return Allowances { taken_back: 0, left: None };
         };
         let mut all: BTreeSet<(u64, Address, Option<Address>)> = BTreeSet::new();
-        for one in &standing {
+        for one in &standing.rows {
             let by_itself = !one.through_permit2 && one.spender != PERMIT2;
             all.insert((one.chain_id, one.token, by_itself.then_some(one.spender)));
         }
-        let (mut taken_back, mut left) = (0, 0);
+        let mut taken_back = 0;
         for (chain_id, token, spender) in all {
             let params = token_revoke::Params {
                 token: token.to_string(),
@@ -155,65 +157,15 @@ impl Stage {
             };
             let response = self.operator.call(Call::new(TokenRevoke::META.name, Input::Json(json!(params)))).await;
             match response.status {
-                Status::Success | Status::Partial => taken_back += 1,
-                Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
+                Status::Success => taken_back += 1,
+                Status::Partial | Status::Simulated | Status::Blocked | Status::Rejected | Status::Error => {
                     let why = response.error.map(|error| error.message().to_owned()).unwrap_or_default();
-                    left += 1;
-                    self.tally().remark(&format!("an allowance of {token} was not taken back: {why}"));
+                    self.tally().remark(&format!("an allowance of {token} was not taken back as a whole: {why}"));
                 }
             }
         }
-        Allowances { taken_back, left: Some(left) }
-    }
-
-    /// Sells one holding. Right after a fall no price is agreed on yet: then again, a few times.
-    async fn sell(&self, params: serde_json::Value) -> ToolResponse {
-        for _ in 1..SALES {
-            let call = Call::new("uniswap_execute_swap", Input::Json(params.clone()));
-            let response = self.operator.call(call).await;
-            let code = response.error.as_ref().map(|error| error.code());
-            let early = matches!(
-                code,
-                Some(
-                    ErrorCode::SafetySlippage
-                        | ErrorCode::SafetyPhaseBlocked
-                        | ErrorCode::SafetySimulationFailed
-                        | ErrorCode::PermitMismatch
-                )
-            );
-            if !early || *self.leaving.borrow() {
-                return response;
-            }
-            let due = self.clock.steady_millis().saturating_add(BETWEEN_SALES);
-            while let Some(left) = due.checked_sub(self.clock.steady_millis()).filter(|left| *left > 0) {
-                self.clock.pause(Duration::from_millis(left)).await;
-            }
-        }
-        self.operator.call(Call::new("uniswap_execute_swap", Input::Json(params))).await
-    }
-
-    /// Sells what is neither a dollar nor the chain's own coin, as far as the policy lets it.
-    pub(super) async fn sell_all(&self) {
-        let mut risky: Vec<(u64, SafeText, SafeText)> = Vec::new();
-        for chain in self.holdings.borrow().iter() {
-            for row in &chain.rows {
-                if !EXITS.contains(&row.symbol.as_str()) && !row.amount.raw().is_zero() {
-                    risky.push((chain.chain_id, chain.chain.clone(), row.symbol.clone()));
-                }
-            }
-        }
-        for (chain_id, chain, symbol) in risky {
-            let params = json!({
-                "token_in": symbol, "token_out": EXIT, "amount": "max", "chain": chain_id.to_string(),
-                "prefer_uniswapx": false,
-            });
-            let response = self.sell(params).await;
-            let told = match response.error {
-                None => format!("Sold all {symbol} on {chain}."),
-                Some(error) => format!("{symbol} on {chain} was not sold: {}", error.message()),
-            };
-            self.tally().remark(&told);
-            self.tell_last(&told);
-        }
+        let left = self.read_allowances().await;
+        let left = left.map(|now| Left { standing: now.rows.len(), silent: now.silent.len() });
+        Allowances { taken_back, left }
     }
 }

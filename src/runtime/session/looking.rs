@@ -14,8 +14,8 @@ use crate::chain::network::BookToken;
 use crate::chain::token::TokenId;
 use crate::runtime::allowances;
 use crate::runtime::handle::{
-    AllowanceNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot, SpendNow,
-    StopNow,
+    AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Limits, PolicyNow, Query, Snapshot,
+    SpendNow, StopNow,
 };
 use crate::safety::audit::{self, Anchor, AuditError, Recorded};
 use crate::safety::ledger::{self, Breaker, LedgerError, Micros, Span};
@@ -138,7 +138,7 @@ impl Stage {
                 golem_id: scope.golem_id.clone(),
                 tool: SafeText::clean(scope.tool, 80),
                 chain_id: scope.chain_id,
-                tokens: scope.tokens.iter().map(|token| symbol(scope.chain_id, token)).collect(),
+                tokens: scope.gives.iter().chain(&scope.gets).map(|token| symbol(scope.chain_id, token)).collect(),
                 recipients: scope.recipients.iter().copied().collect(),
                 left: grant.left(),
                 lasts_millis: u64::try_from(grant.lasts(now).as_millis()).unwrap_or(u64::MAX),
@@ -148,11 +148,13 @@ impl Stage {
     }
 
     /// What others may take of the listed tokens; `None` where a chain did not answer.
-    pub(super) async fn read_allowances(&self) -> Option<Vec<AllowanceNow>> {
+    pub(super) async fn read_allowances(&self) -> Option<AllowancesNow> {
         let owner = self.world.account?;
-        let mut all = Vec::new();
+        let mut all = AllowancesNow::default();
         for chain in self.world.chains() {
-            all.extend(allowances::standing(chain, owner).await.ok()?);
+            let AllowancesNow { rows, silent } = allowances::standing(chain, owner).await.ok()?;
+            all.rows.extend(rows);
+            all.silent.extend(silent);
         }
         Some(all)
     }

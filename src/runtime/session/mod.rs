@@ -12,6 +12,7 @@
 //! | `doing` | commands |
 //! | `offers` | writes by hand: previewed, held, committed |
 //! | `dying` | what is done when the Golem has died |
+//! | `selling` | positions left: sold in parts that fit, by death or by the stop ladder |
 //! | `asking` | questions that are no action's: looser rules, lower stops |
 //! | `cues` | what happens around the Golem in a show |
 //! | `time` | a session's own time, where it does not follow the machine's |
@@ -25,6 +26,7 @@ mod doing;
 mod dying;
 mod looking;
 mod offers;
+mod selling;
 mod stage;
 mod tally;
 mod time;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ use crate::golem::archetype::Archetypes;
 use crate::golem::scenario::Scenario;
 use crate::runtime::actor::{Actor, Script, Seat};
 use crate::runtime::data::Ledger;
-use crate::runtime::handle::{AllowanceNow, ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
+use crate::runtime::handle::{AllowancesNow, ChainHoldings, LeaveMode, News, Ready, Sent, ToolInfo};
 use crate::runtime::market::model::Network;
 use crate::runtime::questions::shared::Shared;
 use crate::safety::approval::ApprovalDesk;
@@ -67,7 +67,7 @@ pub(super) struct Stage {
     /// What the stop file said when it was looked at last.
     pub in_force: watch::Sender<Option<InForce>>,
     /// What others may take, as it was read last.
-    pub allowances: watch::Sender<Vec<AllowanceNow>>,
+    pub allowances: watch::Sender<AllowancesNow>,
     /// Takes the Golem's hands away.
     pub revocation: Option<Revocation>,
     /// What becomes of its holdings when it dies.
@@ -85,6 +85,8 @@ pub(super) struct Stage {
     pub leaving: watch::Sender<bool>,
     /// Calls made by hand that are not answered yet.
     pub running: Arc<AtomicU64>,
+    /// Whether holdings are being sold: by one task at a time.
+    pub selling: AtomicBool,
     pub phase: watch::Sender<Phase>,
     pub phase_now: watch::Receiver<Phase>,
     pub brake: Brake,
@@ -156,6 +158,7 @@ impl Stage {
         let mut watched = super::watching::Watched::new(&stage);
         let life = if options.watch { None } else { Some(tokio::spawn(actor.live(seat))) };
         tasks.spawn(super::dying::follow(Arc::clone(&stage), stage.on_death));
+        tasks.spawn(super::selling::follow(Arc::clone(&stage)));
         match (simulated, options.time) {
             (Some(clock), Some(time)) => drop(tasks.spawn(super::time::conduct(Arc::clone(&stage), clock, time))),
             _ => drop(tasks.spawn(super::cues::follow(Arc::clone(&stage)))),

@@ -236,7 +236,8 @@ impl ApprovalDesk {
             ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
         };
         let asked_at = self.inner.clock.now_millis();
-        let ends_at = asked_at.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX));
+        let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        let ends_at = asked_at.saturating_add(millis);
         let (sender, answered) = oneshot::channel();
         let number = {
             let mut state = self.state();
@@ -263,7 +264,10 @@ impl ApprovalDesk {
             answered,
             ends: Instant::now() + wait,
             ends_at,
+            ends_steady: self.inner.clock.steady_millis().saturating_add(millis),
+            wait,
             passes_by_itself,
+            begins_anew: false,
             over: false,
             told: false,
             similar: None,

@@ -8,6 +8,7 @@ use alloy::primitives::{Address, B256};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::reason::Reason;
 use crate::base::id::GolemId;
 use crate::base::model::{CapabilityTier, Phase};
 use crate::base::text::SafeText;
@@ -41,8 +42,10 @@ pub struct Scope {
     pub chain_id: u64,
     /// With whose money.
     pub account: Address,
-    /// Every token that goes out or comes in.
-    pub tokens: BTreeSet<TokenId>,
+    /// Every token that goes out.
+    pub gives: BTreeSet<TokenId>,
+    /// Every token that comes in: what may be bought may not be sold by the same word.
+    pub gets: BTreeSet<TokenId>,
     /// Everybody who receives something.
     pub recipients: BTreeSet<Address>,
     /// The other chain and the token there that a bridge order brings.
@@ -61,8 +64,6 @@ impl Scope {
     /// What a grant for an action of this kind is bound to.
     pub fn of(preview: &Preview) -> Self {
         let proposal = preview.framed.proposal();
-        let out = proposal.outflows.iter().map(|flow| flow.token.id);
-        let tokens = out.chain(proposal.inflows.iter().map(|inflow| inflow.token.id)).collect();
         let arrival = proposal.order.as_ref().and_then(|order| order.arrival.as_ref());
         let inflow_recipients = proposal.inflows.iter().map(|inflow| inflow.recipient);
         Self {
@@ -70,7 +71,8 @@ impl Scope {
             tool: proposal.tool.name,
             chain_id: proposal.chain_id,
             account: proposal.account,
-            tokens,
+            gives: proposal.outflows.iter().map(|flow| flow.token.id).collect(),
+            gets: proposal.inflows.iter().map(|inflow| inflow.token.id).collect(),
             recipients: proposal.recipients.iter().copied().chain(inflow_recipients).collect(),
             arrival: arrival.map(|arrival| (arrival.chain_id, arrival.token.id)),
             takers: takers(preview),
@@ -154,6 +156,8 @@ pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
         Some("it pays somebody for the first time")
     } else if !preview.values.takeable.is_empty() {
         Some("it leaves an allowance behind")
+    } else if preview.needs.reasons().iter().any(Reason::is_of_this_one) {
+        Some("something was found about it that no earlier answer was given for")
     } else {
         None
     }

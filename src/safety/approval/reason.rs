@@ -49,6 +49,14 @@ impl Reason {
         SafeText::clean(&self.to_string(), MAX_WORDS)
     }
 
+    /// Whether it is about this one action as it stands, so that no word given for others answers it.
+    pub fn is_of_this_one(&self) -> bool {
+        match self {
+            Self::Untold | Self::Found(_) => true,
+            Self::Above { .. } | Self::HotLane | Self::Authority | Self::FirstPaid => false,
+        }
+    }
+
     /// Whether this, shown to somebody who said yes, is enough for `now`. The same limit of the same field is the same
     /// reason while the value is no more than [`RISEN_BPS`] above the one that was shown: amounts are bound by the
     /// permit, and only their price moves. A value that is too large to be counted is never known.

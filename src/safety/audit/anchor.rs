@@ -1,13 +1,17 @@
 //! The head of the trail in a file outside the database. It only moves forward, by whichever process
 //! is ahead, and may lag the trail by what was written while a process died.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use alloy::primitives::B256;
 
 use super::Head;
+
+/// So long whoever moves the anchor waits for others who do. It may lag; a check that waits for it must not.
+const WAITS: Duration = Duration::from_millis(300);
 
 /// `SEQ HASH\n`, with SEQ padded so that every anchor has one length and is overwritten in place.
 const LENGTH: usize = 20 + 1 + 66 + 1;
@@ -44,11 +48,17 @@ impl Anchor {
     /// # Errors
     /// [`AnchorError`] for a file that says nothing one can rely on.
     pub fn read(&self) -> Result<Option<Head>, AnchorError> {
-        match fs::read(&self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(self.wrong(error.to_string())),
-            Ok(bytes) => parse(&bytes).map(Some).ok_or_else(|| self.wrong("is not as it was written".to_owned())),
+        let not_as_written = || self.wrong("is not as it was written".to_owned());
+        match self.path.metadata() {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(self.wrong(error.to_string())),
+            // Opening a pipe would wait for whoever writes to it.
+            Ok(found) if !found.is_file() => return Err(not_as_written()),
+            Ok(_) => {}
         }
+        let bytes = File::open(&self.path).and_then(|mut file| bounded(&mut file));
+        let bytes = bytes.map_err(|error| self.wrong(error.to_string()))?;
+        parse(&bytes).map(Some).ok_or_else(not_as_written)
     }
 
     /// Moves it on to `head`, unless it is there already or further.
@@ -64,11 +74,13 @@ impl Anchor {
         options.read(true).write(true).create(true).truncate(false);
         #[cfg(unix)]
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        if self.path.metadata().is_ok_and(|found| !found.is_file()) {
+            return Err(std::io::ErrorKind::InvalidInput.into());
+        }
         let mut file: File = options.open(&self.path)?;
         // Until the file is closed: several processes write one trail.
-        file.lock()?;
-        let mut bytes = Vec::new();
-        file.read_to_end(&mut bytes)?;
+        lock(&file)?;
+        let bytes = bounded(&mut file)?;
         let standing =
             if bytes.is_empty() { Head::EMPTY } else { parse(&bytes).unwrap_or(Head { seq: u64::MAX, ..Head::EMPTY }) };
         if standing.seq >= head.seq {
@@ -82,6 +94,26 @@ impl Anchor {
     fn wrong(&self, what: String) -> AnchorError {
         AnchorError { path: self.path.clone(), what }
     }
+}
+
+/// Locks the file, unless somebody else holds it for longer than a move takes.
+fn lock(file: &File) -> std::io::Result<()> {
+    let until = Instant::now() + WAITS;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(()),
+            Err(TryLockError::WouldBlock) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+            Err(TryLockError::WouldBlock) => return Err(std::io::ErrorKind::WouldBlock.into()),
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// What the file holds, and no more of it than tells that it is not an anchor.
+fn bounded(file: &mut File) -> std::io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(LENGTH as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn parse(bytes: &[u8]) -> Option<Head> {

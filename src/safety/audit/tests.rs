@@ -150,3 +150,22 @@ fn an_entry_is_there_with_its_transaction_or_not_at_all() {
     assert_eq!(head(&trail.connection).unwrap().seq, 2);
     assert_eq!(trail.faults(), []);
 }
+
+#[test]
+fn whoever_sits_on_the_anchor_holds_up_no_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let anchor = Anchor::beside(&folder.path().join("ledger.db"));
+    let head = |seq| Head { seq, hash: B256::repeat_byte(1) };
+    anchor.advance(head(1)).unwrap();
+    let held = std::fs::File::open(anchor.path()).unwrap();
+    held.lock().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let moved = anchor.clone();
+    std::thread::spawn(move || tell.send(moved.advance(head(2)).is_err()));
+    let refused = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the lock");
+    assert!(refused, "moved under somebody else's lock");
+    assert_eq!(anchor.read().unwrap(), Some(head(1)));
+    drop(held);
+    anchor.advance(head(2)).unwrap();
+    assert_eq!(anchor.read().unwrap(), Some(head(2)));
+}

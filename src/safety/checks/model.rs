@@ -91,12 +91,16 @@ struct Case {
     // The standing.
     spent: [u64; 3],
     token_spent: u64,
+    token_moved: u64,
+    coming: u64,
     trades: u32,
     calls: u32,
     last_trade_ago: Option<u64>,
     breaker: u8,
     high_water: u64,
     ledger: bool,
+    /// Whether what is sold is in a recorded liquidation plan.
+    planned: bool,
     // The action.
     phase: Phase,
     stop: Option<StopLevel>,
@@ -176,12 +180,15 @@ impl Case {
                 [hour, day, day + random.random_range(0..900)]
             },
             token_spent: random.random_range(0..250),
+            token_moved: random.random_range(0..150),
+            coming: if mostly(random, 0.5) { random.random_range(0..120) } else { 0 },
             trades: random.random_range(0..8),
             calls: random.random_range(0..8),
             last_trade_ago: random.random_bool(0.7).then(|| random.random_range(0..400)),
             breaker: random.random_range(0..6),
             high_water: random.random_range(0..1_200),
             ledger: mostly(random, 0.97),
+            planned: mostly(random, 0.3),
             phase: *Phase::ALL.choose(random).unwrap(),
             stop: random.random_bool(0.3).then(|| *StopLevel::ALL.choose(random).unwrap()),
             class: *ActionClass::ALL.choose(random).unwrap(),
@@ -337,7 +344,12 @@ impl Case {
             present: None,
         });
         let portfolio = self.equity.map(|equity| Portfolio {
-            holdings: vec![Holding { token: bought.clone(), amount: U256::from(1), value: usd(self.held) }],
+            holdings: vec![Holding {
+                token: bought.clone(),
+                amount: U256::from(1),
+                value: usd(self.held / 2),
+                highest: usd(self.held),
+            }],
             equity: usd(equity),
             unpriced: vec![],
         });
@@ -375,6 +387,8 @@ impl Case {
             now: NOW,
             windows: self.spent.map(window),
             tokens: BTreeMap::from([((31_337, TokenId::Erc20(LISTED)), micros(self.token_spent))]),
+            moved: BTreeMap::from([((31_337, TokenId::Erc20(LISTED)), micros(self.token_moved))]),
+            coming: BTreeMap::from([((31_337, TokenId::Erc20(OTHER)), micros(self.coming))]),
             trades_hour: self.trades,
             trade_frees_at: Some(NOW + HOUR),
             calls_minute: self.calls,
@@ -386,6 +400,7 @@ impl Case {
                 _ => Breaker::Closed { failures: 1 },
             },
             high_water: micros(self.high_water),
+            liquidating: self.planned.then_some(TokenId::Erc20(LISTED)).into_iter().collect(),
         }
     }
 
@@ -417,7 +432,10 @@ impl Case {
         block(Check::Halt, rung && !self.takes_back);
 
         // The matrix, as how many of the five phases let a class pass.
+        let part = self.planned && self.ledger && self.reduce_only && self.sold_percent > 0;
         let phases = match self.class {
+            // A part of a plan closes.
+            ActionClass::DecreasePosition if part => 5,
             ActionClass::NewPosition | ActionClass::IncreasePosition => 2,
             ActionClass::Rebalance => 3,
             ActionClass::DecreasePosition => 4,
@@ -427,7 +445,7 @@ impl Case {
         let exits_only = phase >= 2 && !self.reduce_only && self.class != ActionClass::ReadOnly;
         // A hundred units were held. What went out within the day counts to the position: ten units are worth `out`.
         let gone = match (self.out, self.ledger) {
-            (Some(out), true) if out > 0 => 10 * self.token_spent / out,
+            (Some(out), true) if out > 0 => 10 * self.token_moved / out,
             _ => 0,
         };
         let too_much = (phase == 2 || phase == 3) && sells && self.sold_percent * 100 > (100 + gone) * 25;
@@ -484,7 +502,7 @@ impl Case {
                 let position = !adds
                     || self.position.is_none()
                     || !self.recipient_is_me
-                    || equity.is_some() && within(self.position, self.held + out);
+                    || equity.is_some() && within(self.position, self.held + self.coming + out);
                 let gas = within(self.gas_most, self.gas) && within(self.gwei_most, self.gwei);
                 let allowances = within(self.allowance_most, self.left_over)
                     && (self.allowance != 2 || self.unlimited_allowed)

@@ -15,6 +15,9 @@
 //! A share of a position is one of what is held and of what has gone out of it within a day by the ledger. So a quarter
 //! at a time is four sales, and the last of them closes it, as the matrix has it; by what is left alone nothing could
 //! ever be closed.
+//!
+//! A part of a recorded liquidation plan closes a position as well: what is worth more than a trade may be could never be
+//! left otherwise. Only a sale that really leaves at a fair price is one, and only of what the plan names.
 
 use alloy::primitives::{U256, U512};
 
@@ -52,7 +55,9 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let rules = standing.policy.rules().phases.of(phase);
     let name = phase.as_str().to_ascii_lowercase();
     let mut violations = Vec::new();
-    if !allows(phase, class) {
+    if !allows(phase, class)
+        && !(allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, standing, class))
+    {
         let allowed: Vec<_> =
             ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|one| one.as_str()).collect();
         violations.push(Violation {
@@ -94,11 +99,22 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     Verdict::blocked(Check::PhaseGate, ErrorCode::SafetyPhaseBlocked, detail, violations)
 }
 
-/// How much of a token has gone out within a day by the ledger, in raw units at the price of now, rounded down. What
-/// cannot be told is nothing: then a share is one of what is left.
+/// Whether it sells nothing but what a recorded plan sells whole.
+fn is_part_of_a_plan(facts: &Facts, standing: &Standing<'_>, class: ActionClass) -> bool {
+    let (Ok(usage), Some(simulated)) = (standing.usage, &facts.simulation) else { return false };
+    let mut sold = simulated.moves.iter().filter(|one| one.after < one.before).peekable();
+    class == ActionClass::DecreasePosition
+        && facts.reduce_only()
+        && sold.peek().is_some()
+        && sold.all(|one| usage.liquidating.contains(&one.token))
+}
+
+/// How much of a token has gone out within a day by the ledger, in raw units at the price of now, rounded down. What was
+/// only allowed, begun or offered in vain has not gone out. What cannot be told is nothing: then a share is one of what is
+/// left.
 fn gone(facts: &Facts, standing: &Standing<'_>, chain_id: u64, token: TokenId) -> U256 {
     let (Ok(usage), Ok(values)) = (standing.usage, &facts.values) else { return U256::ZERO };
-    let spent = usage.tokens.get(&(chain_id, token)).copied().unwrap_or_default();
+    let spent = usage.moved.get(&(chain_id, token)).copied().unwrap_or_default();
     let valued = values.outflows.iter().find(|one| one.token.id == token);
     let worth = valued.and_then(|one| Some((one.amount, Micros::of(one.usd, Rounding::Up).ok()?)));
     let Some((amount, worth)) = worth.filter(|(_, worth)| *worth != Micros::ZERO) else { return U256::ZERO };

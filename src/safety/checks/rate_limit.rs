@@ -49,7 +49,7 @@ mod tests {
     use crate::base::model::{ActionClass, Phase};
     use crate::chain::fork::{Changes, Pinned, Simulation};
     use crate::safety::framed::Framed;
-    use crate::safety::ledger::{Breaker, Micros, Usage};
+    use crate::safety::ledger::Usage;
     use crate::safety::policy::parse;
     use crate::safety::proposal::Intent;
     use crate::safety::sample;
@@ -86,17 +86,7 @@ mod tests {
                 simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
             }),
         };
-        let usage = Usage {
-            now,
-            windows: Default::default(),
-            tokens: Default::default(),
-            trades_hour: 0,
-            trade_frees_at: None,
-            calls_minute,
-            last_trade: None,
-            breaker: Breaker::Closed { failures: 0 },
-            high_water: Micros::ZERO,
-        };
+        let usage = Usage { now, calls_minute, ..Usage::default() };
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
         let standing = Standing::new(&policy, Ok(&usage), None, &framed, &facts);
         check(&facts, &standing).violations.into_iter().map(|one| one.rule).collect()

@@ -5,6 +5,7 @@ use super::standing::Standing;
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::model::{ActionClass, Check};
 use crate::base::units::Usd;
+use crate::chain::token::TokenId;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ledger::{Micros, Span};
@@ -81,8 +82,9 @@ fn above(most: MaxUsd, usd: Usd, rule: &str, of_what: &str, violations: &mut Vec
     });
 }
 
-/// What a holding is worth after an action that adds to it. What comes in is counted at what was
-/// given for it, at the highest price: it is worth no more than that where the price was fair.
+/// What a holding is worth after an action that adds to it, at the highest price. What comes in, by this action or by an
+/// order that is still to be settled, is counted at what was given for it: it is worth no more than that where the price
+/// was fair.
 fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
     let rules = standing.policy.rules();
     let class = facts.class(framed.proposal().tool.action_class);
@@ -91,9 +93,11 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
     let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
     for inflow in framed.proposal().inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
         let held = facts.portfolio.as_ref().map(|portfolio| {
-            portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.value)
+            portfolio.holdings.iter().find(|one| one.token.id == inflow.token.id).map_or(Usd::ZERO, |one| one.highest)
         });
-        let after = held.ok().zip(given.ok()).and_then(|(held, given)| held.checked_add(given).ok());
+        let coming = coming(standing, framed.proposal().chain_id, inflow.token.id);
+        let after = held.ok().zip(given.ok()).zip(coming);
+        let after = after.and_then(|((held, given), coming)| held.checked_add(given).ok()?.checked_add(coming).ok());
         match after {
             Some(after) => {
                 let what = format!("of {} held afterwards", inflow.token.symbol);
@@ -107,6 +111,11 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
             }),
         }
     }
+}
+
+/// What was given for what live orders are to bring of a token; `None` where the ledger does not tell.
+fn coming(standing: &Standing<'_>, chain_id: u64, token: TokenId) -> Option<Usd> {
+    Some(standing.usage.ok()?.coming.get(&(chain_id, token)).copied().unwrap_or_default().dollars())
 }
 
 fn gas(framed: &Framed, values: &Values, standing: &Standing<'_>, violations: &mut Vec<Violation>) {

@@ -69,6 +69,20 @@ pub fn request(framed: &Framed, facts: &Facts) -> Result<Request, Doubt> {
     Ok(Request { spend: up(values.spent)?, tokens, trade: !takes_back, takes_back, exempt, equity })
 }
 
+/// What the frame moves out of the account, by token; without gas, and without what others may take.
+///
+/// # Errors
+/// [`Doubt`] where a figure cannot be told.
+pub fn moved(framed: &Framed, facts: &Facts) -> Result<BTreeMap<TokenKey, Micros>, Doubt> {
+    let values = facts.values.as_ref().map_err(Clone::clone)?;
+    let mut moved: BTreeMap<TokenKey, Micros> = BTreeMap::new();
+    for one in &values.outflows {
+        let sum = moved.entry((framed.proposal().chain_id, one.token.id)).or_default();
+        *sum = sum.plus(up(one.usd)?).map_err(Doubt::because)?;
+    }
+    Ok(moved)
+}
+
 pub(super) fn up(usd: Usd) -> Result<Micros, Doubt> {
     Micros::of(usd, Rounding::Up).map_err(Doubt::because)
 }

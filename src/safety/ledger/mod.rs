@@ -7,18 +7,22 @@
 //! was settled. So no window of the true spending times ever exceeds its cap.
 //!
 //! The ledger has a clock of its own, which only goes forward: the latest time any caller told it.
-//! A machine's clock that is set back frees nothing.
+//! A machine's clock that is set back frees nothing. One that is set forward frees nothing either where the chain has a
+//! time of its own: then a reservation is judged as of the chain's time ([`reserve_by_chain`]). Calls have their own clock.
 //!
 //! Not here: what a limit is (see `policy`), prices (see `value`), nonces and signed bytes (see
 //! `chain::sender`).
 
 mod breaker;
 mod caps;
+mod liquidation;
 mod micros;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod usage;
+
+use std::collections::BTreeMap;
 
 use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension, Transaction, params};
@@ -30,11 +34,15 @@ use crate::store::StoreError;
 
 pub(crate) use caps::percent;
 pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
+pub use liquidation::{end_liquidation, plan_liquidation};
 pub use micros::{Micros, TooMuch, sum};
 pub use tables::MIGRATIONS;
 pub(crate) use usage::clock;
 pub use usage::{Breaker, Usage, Window, held, usage};
 use usage::{sql, token_text};
+
+/// How far a clock may be ahead of a chain's latest block, in milliseconds: some chains make one a minute or two late.
+pub const CLOCK_SLACK: u64 = 120_000;
 
 /// Over which time calls are counted, in milliseconds.
 const CALL_WINDOW: u64 = 60_000;
@@ -141,9 +149,37 @@ pub fn reserve(
     party: &Party,
     request: &Request,
 ) -> Result<ReservationId, LedgerError> {
-    let now = advance(transaction, now)?;
+    reserve_at(transaction, advance(transaction, now)?, caps, party, request)
+}
+
+/// The same on a chain whose latest block is of `block_time`, in milliseconds since the Unix epoch: neither the machine's
+/// clock nor the ledger's counts where it shows a later time than that, apart from [`CLOCK_SLACK`]. What was settled while
+/// a clock was ahead counts until that time has come.
+///
+/// # Errors
+/// As [`reserve`].
+pub fn reserve_by_chain(
+    transaction: &Transaction<'_>,
+    now: u64,
+    block_time: u64,
+    caps: &Caps,
+    party: &Party,
+    request: &Request,
+) -> Result<ReservationId, LedgerError> {
+    let latest = block_time.saturating_add(CLOCK_SLACK);
+    let now = advance(transaction, now.min(latest))?.min(latest);
+    reserve_at(transaction, now, caps, party, request)
+}
+
+fn reserve_at(
+    transaction: &Transaction<'_>,
+    now: u64,
+    caps: &Caps,
+    party: &Party,
+    request: &Request,
+) -> Result<ReservationId, LedgerError> {
     observe_at(transaction, now, party, request.equity)?;
-    let usage = usage(transaction, now, party.chain_id, party.account, request.tokens.keys(), caps.cool_off)?;
+    let usage = usage::as_of(transaction, now, party.chain_id, party.account, request.tokens.keys(), caps.cool_off)?;
     let violations = caps.against(&usage, request);
     if !violations.is_empty() {
         return Err(LedgerError::Exceeded(violations));
@@ -221,7 +257,12 @@ pub fn settle(
             )?
             .execute(params![sql(now)?, id, spent.to_sql()])?;
     }
-    if matches!(outcome, Outcome::Done { .. }) {
+    if let Outcome::Done { spent } = outcome {
+        // Nothing can have gone out for more than what counts as spent: of a plan that only began, or an order that took
+        // nothing, that is what it cost.
+        transaction
+            .prepare_cached("UPDATE ledger_moved SET at = ?2, micros = min(micros, ?3) WHERE reservation = ?1")?
+            .execute(params![id, sql(now)?, spent.to_sql()])?;
         transaction
             .prepare_cached(
                 "INSERT INTO ledger_token_spent (chain_id, token, at, total)
@@ -252,6 +293,45 @@ pub fn settle(
     breaker::learn(transaction, now, id, success, most_failures)
 }
 
+/// Holds anew what was reserved once and settled since, because what it was for has happened after all. What was counted
+/// when it was settled stays counted.
+///
+/// # Errors
+/// [`LedgerError::Unknown`].
+pub fn hold_again(
+    transaction: &Transaction<'_>,
+    now: u64,
+    reservation: ReservationId,
+) -> Result<ReservationId, LedgerError> {
+    let ReservationId(id) = reservation;
+    let now = advance(transaction, now)?;
+    let copied = transaction
+        .prepare_cached(
+            "INSERT INTO ledger_reservation
+             (call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, state)
+             SELECT call_id, golem_id, chain_id, account, trade, exempt, micros, ?2, 'unclear'
+             FROM ledger_reservation WHERE id = ?1",
+        )?
+        .execute(params![id, sql(now)?])?;
+    if copied == 0 {
+        return Err(LedgerError::Unknown(id));
+    }
+    let new = transaction.last_insert_rowid();
+    transaction
+        .prepare_cached(
+            "INSERT INTO ledger_reservation_token (reservation, chain_id, token, micros, held)
+             SELECT ?2, chain_id, token, micros, 1 FROM ledger_reservation_token WHERE reservation = ?1",
+        )?
+        .execute([id, new])?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO ledger_moved (reservation, chain_id, token, micros)
+             SELECT ?2, chain_id, token, micros FROM ledger_moved WHERE reservation = ?1",
+        )?
+        .execute([id, new])?;
+    Ok(ReservationId(new))
+}
+
 /// On whose behalf something was reserved, and by which call.
 ///
 /// # Errors
@@ -264,6 +344,23 @@ pub fn party(connection: &Connection, reservation: ReservationId) -> Result<(Cal
     let (call, golem) = found.ok_or(LedgerError::Unknown(reservation.get()))?;
     let call = call.parse().map_err(|_| LedgerError::Damaged("a call's id that is none"))?;
     Ok((call, golem.parse().map_err(|_| LedgerError::Damaged("a Golem's name that is none"))?))
+}
+
+/// Remembers what a reserved action moves out of the account, by token; it counts to what was held once it is done.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn note_moved(
+    transaction: &Transaction<'_>,
+    reservation: ReservationId,
+    moved: &BTreeMap<TokenKey, Micros>,
+) -> Result<(), LedgerError> {
+    for ((chain_id, token), micros) in moved {
+        transaction
+            .prepare_cached("INSERT INTO ledger_moved (reservation, chain_id, token, micros) VALUES (?1, ?2, ?3, ?4)")?
+            .execute(params![reservation.get(), sql(*chain_id)?, token_text(*token), micros.to_sql()])?;
+    }
+    Ok(())
 }
 
 /// Remembers to whom a reserved action gives something; they are known once it is done.
@@ -307,7 +404,12 @@ pub fn knows_recipient(connection: &Connection, chain_id: u64, recipient: Addres
 /// # Errors
 /// [`LedgerError`]: it is not counted.
 pub fn take_call(transaction: &Transaction<'_>, now: u64, most: u32) -> Result<Option<u64>, LedgerError> {
-    let now = advance(transaction, now)?;
+    let now = now.max(usage::call_clock(transaction)?);
+    transaction
+        .prepare_cached(
+            "INSERT INTO ledger_call_clock (one, now) VALUES (1, ?1) ON CONFLICT (one) DO UPDATE SET now = ?1",
+        )?
+        .execute([sql(now)?])?;
     if usage::calls(transaction, now)? >= most {
         let edge = sql(now.saturating_sub(CALL_WINDOW))?;
         let oldest: Option<i64> = transaction

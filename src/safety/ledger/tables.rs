@@ -7,7 +7,26 @@ use crate::store::Migrations;
 /// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
 /// in logs that only grow, each row with the running total, so that a window costs two look-ups
 /// however much it holds.
-pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST] };
+pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED] };
+
+/// A clock of their own for calls, so that no call moves the one by which spending is counted; and what an action has really
+/// moved out of the account, without what others may take of it and without gas.
+const MOVED: &str = "
+    CREATE TABLE ledger_call_clock (
+        one INTEGER PRIMARY KEY CHECK (one = 1),
+        now INTEGER NOT NULL CHECK (now >= 0)
+    ) STRICT;
+
+    CREATE TABLE ledger_moved (
+        reservation INTEGER NOT NULL REFERENCES ledger_reservation (id),
+        chain_id INTEGER NOT NULL,
+        token TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        at INTEGER,
+        PRIMARY KEY (reservation, chain_id, token)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX ledger_moved_at ON ledger_moved (chain_id, token, at, micros) WHERE at IS NOT NULL;
+";
 
 const FIRST: &str = "
     CREATE TABLE ledger_clock (
@@ -86,5 +105,15 @@ const FIRST: &str = "
         micros INTEGER NOT NULL CHECK (micros >= 0),
         at INTEGER NOT NULL,
         PRIMARY KEY (chain_id, account)
+    ) STRICT, WITHOUT ROWID;
+";
+
+const LIQUIDATIONS: &str = "
+    CREATE TABLE ledger_liquidation (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        token TEXT NOT NULL,
+        planned_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, account, token)
     ) STRICT, WITHOUT ROWID;
 ";

@@ -1,5 +1,7 @@
 //! The ledger on a real file, held against a list that is searched from end to end each time.
 
+mod clocks;
+
 use std::path::PathBuf;
 
 use alloy::primitives::address;

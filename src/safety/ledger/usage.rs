@@ -1,12 +1,13 @@
 //! What has been used of the limits, read in one go.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::LedgerError;
 use super::caps::{Span, TokenKey};
+use super::liquidation::liquidating;
 use super::micros::Micros;
 use crate::chain::token::TokenId;
 
@@ -19,6 +20,10 @@ pub struct Usage {
     pub windows: [Window; 3],
     /// The same for the last day of each token that was asked for.
     pub tokens: BTreeMap<TokenKey, Micros>,
+    /// What of each has really gone out of the account within a day, at the prices of then.
+    pub moved: BTreeMap<TokenKey, Micros>,
+    /// What was given for what live orders are still to bring, by what they bring. Not in the ledger: whoever asks adds it.
+    pub coming: BTreeMap<TokenKey, Micros>,
     /// Trades begun in the last hour.
     pub trades_hour: u32,
     /// When the oldest of them is an hour old.
@@ -31,6 +36,8 @@ pub struct Usage {
     pub breaker: Breaker,
     /// The most the account was worth.
     pub high_water: Micros,
+    /// What the account is to sell whole on this chain, by a recorded plan.
+    pub liquidating: BTreeSet<TokenId>,
 }
 
 /// One window's spending.
@@ -120,7 +127,18 @@ pub fn usage<'a>(
     tokens: impl IntoIterator<Item = &'a TokenKey>,
     cool_off: u64,
 ) -> Result<Usage, LedgerError> {
-    let now = now.max(clock(connection)?);
+    as_of(connection, now.max(clock(connection)?), chain_id, account, tokens, cool_off)
+}
+
+/// The same as of `now` itself, whatever the ledger's clock shows.
+pub(super) fn as_of<'a>(
+    connection: &Connection,
+    now: u64,
+    chain_id: u64,
+    account: Address,
+    tokens: impl IntoIterator<Item = &'a TokenKey>,
+    cool_off: u64,
+) -> Result<Usage, LedgerError> {
     let held = held(connection)?;
     let mut windows = [Window::default(); 3];
     for (window, span) in windows.iter_mut().zip(Span::WINDOWS) {
@@ -135,9 +153,10 @@ pub fn usage<'a>(
             frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(span.millis())),
         };
     }
-    let mut by_token = BTreeMap::new();
+    let (mut by_token, mut moved) = (BTreeMap::new(), BTreeMap::new());
     for key in tokens {
         by_token.insert(*key, token_usage(connection, now, *key)?);
+        moved.insert(*key, token_moved(connection, now, *key)?);
     }
     let edge = sql(now.saturating_sub(Span::Hour.millis()))?;
     let (trades, oldest): (i64, Option<i64>) = connection
@@ -160,12 +179,15 @@ pub fn usage<'a>(
         now,
         windows,
         tokens: by_token,
+        moved,
+        coming: BTreeMap::new(),
         trades_hour: count(trades),
         trade_frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
-        calls_minute: calls(connection, now)?,
+        calls_minute: calls(connection, now.max(call_clock(connection)?))?,
         last_trade: last.map(time).transpose()?,
         breaker: super::breaker::state(connection, now, cool_off)?,
         high_water: high_water.map(Micros::from_sql).transpose()?.unwrap_or_default(),
+        liquidating: liquidating(connection, chain_id, account)?,
     })
 }
 
@@ -196,6 +218,16 @@ fn token_usage(connection: &Connection, now: u64, key: TokenKey) -> Result<Micro
     Ok(Micros::from_sql(total)?)
 }
 
+fn token_moved(connection: &Connection, now: u64, key: TokenKey) -> Result<Micros, LedgerError> {
+    let edge = sql(now.saturating_sub(Span::Day.millis()))?;
+    let total: i64 = connection
+        .prepare_cached(
+            "SELECT coalesce(sum(micros), 0) FROM ledger_moved WHERE chain_id = ?1 AND token = ?2 AND at > ?3",
+        )?
+        .query_row(params![sql(key.0)?, token_text(key.1), edge], |row| row.get(0))?;
+    Ok(Micros::from_sql(total)?)
+}
+
 /// Calls recorded in the last minute.
 pub(super) fn calls(connection: &Connection, now: u64) -> Result<u32, LedgerError> {
     let edge = sql(now.saturating_sub(super::CALL_WINDOW))?;
@@ -209,6 +241,15 @@ pub(super) fn calls(connection: &Connection, now: u64) -> Result<u32, LedgerErro
 pub fn clock(connection: &Connection) -> Result<u64, LedgerError> {
     let stored: Option<i64> = connection
         .prepare_cached("SELECT now FROM ledger_clock WHERE one = 1")?
+        .query_row([], |row| row.get(0))
+        .optional()?;
+    stored.map_or(Ok(0), time)
+}
+
+/// The latest time the ledger was told by a call that was counted.
+pub(super) fn call_clock(connection: &Connection) -> Result<u64, LedgerError> {
+    let stored: Option<i64> = connection
+        .prepare_cached("SELECT now FROM ledger_call_clock WHERE one = 1")?
         .query_row([], |row| row.get(0))
         .optional()?;
     stored.map_or(Ok(0), time)

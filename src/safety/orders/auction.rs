@@ -61,7 +61,7 @@ struct Fill {
 impl Orders {
     pub(super) async fn auction(&self, record: &Record, order: &Order, remark: &str) -> Result<Seen, OrderError> {
         let chain = self.chain(record.chain_id)?;
-        let standing = standing(&chain.client, record, order).await?;
+        let standing = standing(&chain.client, record, order, self.inner.confirmations).await?;
         let heard = match &chain.auctions {
             // Of a filled one too: what the cosigner said is needed to tell its price.
             Some(service) if record.stage != Stage::Refused => {
@@ -73,10 +73,15 @@ impl Orders {
     }
 }
 
-async fn standing(client: &ChainClient, record: &Record, order: &Order) -> Result<Standing, OrderError> {
+async fn standing(
+    client: &ChainClient,
+    record: &Record,
+    order: &Order,
+    confirmations: Option<u64>,
+) -> Result<Standing, OrderError> {
     let info = order.info();
     let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not tell {what}", client.network()));
-    let Depth { head, deep } = Depth::of(client).await?;
+    let Depth { head, deep } = Depth::of(client, confirmations).await?;
     let multicall =
         client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("where Multicall3 is"))?;
     let (word, _) = nonce_position(info.nonce);

@@ -49,7 +49,7 @@ impl Orders {
         let there = u64::try_from(intent.data.destinationChainId)
             .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
         let destination = self.chain(there)?;
-        let standing = standing(&chain.client, &destination.client, record, intent).await?;
+        let standing = standing([&chain.client, &destination.client], record, intent, self.inner.confirmations).await?;
         let mut remarks: Vec<String> = Vec::new();
         if !remark.is_empty() {
             remarks.push(remark.to_owned());
@@ -74,12 +74,13 @@ impl Orders {
 }
 
 async fn standing(
-    origin: &ChainClient,
-    destination: &ChainClient,
+    [origin, destination]: [&ChainClient; 2],
     record: &Record,
     intent: &Intent,
+    confirmations: Option<u64>,
 ) -> Result<Standing, OrderError> {
-    let (here, there) = futures::try_join!(Depth::of(origin), Depth::of(destination))?;
+    let depth = |client| Depth::of(client, confirmations);
+    let (here, there) = futures::try_join!(depth(origin), depth(destination))?;
     let (here, there) = (here.deep, there.deep);
     let id = record.hash;
     let at = BlockId::hash(here.hash);
@@ -110,6 +111,10 @@ async fn delivery(
 ) -> Result<Option<Delivery>, OrderError> {
     let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else { return Ok(None) };
     let from = record.figures.arrival_from_block.unwrap_or_default();
+    // The block that stays is older than the order: nothing can have been delivered by then.
+    if head < from {
+        return Ok(None);
+    }
     let filter = Filter::new().address(settler).from_block(from).to_block(head);
     let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
     let logs = destination.provider().get_logs(&filter).await.map_err(ProviderError::from)?;

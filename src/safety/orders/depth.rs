@@ -19,9 +19,10 @@ pub(super) struct Depth {
 }
 
 impl Depth {
-    pub(super) async fn of(client: &ChainClient) -> Result<Self, OrderError> {
+    pub(super) async fn of(client: &ChainClient, confirmations: Option<u64>) -> Result<Self, OrderError> {
         let network = client.network();
-        let above = SenderRules::for_network(network.kind, network.block_millis).confirmations.saturating_sub(1);
+        let usual = || SenderRules::for_network(network.kind, network.block_millis).confirmations;
+        let above = confirmations.unwrap_or_else(usual).saturating_sub(1);
         let head = block(client, BlockNumberOrTag::Latest).await?;
         let deep = match above {
             0 => head.clone(),

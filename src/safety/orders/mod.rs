@@ -9,12 +9,14 @@
 //! | `auction` | what the chain says of a UniswapX order, and its card |
 //! | `bridge` | what two chains say of a bridge order, and its card |
 //! | `depth` | the block by which an end is told |
+//! | `ending` | how an end is said and put on the audit trail |
 //!
 //! Not here: what may be signed (see `pipeline`), and the services themselves.
 
 mod auction;
 mod bridge;
 mod depth;
+mod ending;
 pub mod record;
 
 use std::collections::BTreeMap;
@@ -94,6 +96,8 @@ struct Inner {
     rules: Arc<dyn Rulebook>,
     clock: Arc<dyn Clock>,
     fabric: Fabric,
+    /// How deep an end must lie; nothing where the chain's kind says it.
+    confirmations: Option<u64>,
     /// What was told last of each order, so that nothing is told twice.
     told: Mutex<BTreeMap<B256, String>>,
     /// What its service said last of each order, and when that was, in milliseconds since the Unix epoch.
@@ -200,6 +204,15 @@ pub(super) enum Ending {
 impl Orders {
     /// Orders on these chains.
     pub fn new(config: OrdersConfig) -> Self {
+        Self::of(config, None)
+    }
+
+    /// The same where an end counts only once so many blocks lie on it, its own included, whatever the chain's kind.
+    pub fn at_depth(config: OrdersConfig, confirmations: u64) -> Self {
+        Self::of(config, Some(confirmations))
+    }
+
+    fn of(config: OrdersConfig, confirmations: Option<u64>) -> Self {
         let OrdersConfig { chains, store, rules, clock, fabric } = config;
         Self {
             inner: Arc::new(Inner {
@@ -208,6 +221,7 @@ impl Orders {
                 rules,
                 clock,
                 fabric,
+                confirmations,
                 told: Mutex::default(),
                 heard: Mutex::default(),
             }),
@@ -423,7 +437,7 @@ impl Orders {
             }
         }
         let now = self.inner.clock.now_millis();
-        let (rules, kept) = (Arc::clone(&self.inner.rules), record.clone());
+        let (rules, kept, shown) = (Arc::clone(&self.inner.rules), record.clone(), card.clone());
         let first = self
             .inner
             .store
@@ -436,6 +450,7 @@ impl Orders {
                     if !ended {
                         return Ok(false);
                     }
+                    ending::record(transaction, now, &kept, &shown, end)?;
                     let (end, word) = match end {
                         Ending::Took => (End::Done { spent: kept.spent }, "done"),
                         Ending::TookNothing | Ending::Withdrawn if kept.gas == Usd::ZERO => {
@@ -458,6 +473,9 @@ impl Orders {
         }
         if first {
             self.inner.fabric.emit(&record.golem_id, Some(record.call_id), card.event());
+            if end.is_some() {
+                self.inner.fabric.emit(&record.golem_id, Some(record.call_id), ending::event(record, &card));
+            }
         }
         Ok(())
     }

@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde::{Deserialize, Serialize};
 
 use crate::base::id::{CallId, GolemId, PermitId};
+use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::fabric::Asset;
 use crate::intents::Intent;
@@ -59,6 +60,9 @@ impl Stage {
 /// What a card needs beside the order itself. Amounts in raw units.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Figures {
+    /// What is expected to come of it, in a sentence.
+    #[serde(default)]
+    pub expected_outcome: SafeText,
     /// What is given.
     pub token_in: Asset,
     /// What is wanted.
@@ -360,6 +364,27 @@ pub(crate) fn promised(
         *sum = sum.saturating_add(takes.amount);
     }
     Ok(promised)
+}
+
+/// What was given for what live orders are still to bring an account on a chain, by what they bring. An order on another
+/// chain may bring something here.
+pub(crate) fn coming(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+) -> Result<BTreeMap<Address, Usd>, StoreError> {
+    let mut coming: BTreeMap<Address, Usd> = BTreeMap::new();
+    for one in live(connection)?.into_iter().filter(|one| one.account == account) {
+        let Some(pair) = Pair::of(&one.message).filter(|pair| pair.destination.unwrap_or(one.chain_id) == chain_id)
+        else {
+            continue;
+        };
+        for token in pair.wanted {
+            let sum = coming.entry(token).or_insert(Usd::ZERO);
+            *sum = sum.checked_add(one.spent).map_err(|error| StoreError::Corrupt(error.to_string()))?;
+        }
+    }
+    Ok(coming)
 }
 
 /// The order that was signed for this call.

@@ -7,6 +7,7 @@ use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::Provider as _;
 
+use super::recover::allowed_before;
 use super::{Pipeline, Refusal};
 use crate::base::error::ErrorCode;
 use crate::base::model::{Check, Phase};
@@ -92,7 +93,9 @@ impl Pipeline {
             permit2: ground.network().book.contract(Contract::Permit2),
             wrapped: ground.network().book.contract(Contract::WrappedNative),
             stables: ground.stables(),
+            producer: Some(fork.next_block().coinbase),
             promised: self.promised(framed)?,
+            known: self.known(ground, framed)?,
         };
         let told = match (&unknown, &balances) {
             (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
@@ -150,6 +153,23 @@ impl Pipeline {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let promised = self.inner.store.read(|connection| record::promised(connection, chain_id, account));
         promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
+    }
+
+    /// Of the contracts that are called, those whose word on allowances counts.
+    fn known(&self, ground: &Ground, framed: &Framed) -> Result<BTreeSet<Address>, Refusal> {
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let book = &ground.network().book;
+        let mut known: BTreeSet<Address> = book.contracts().map(|(_, address)| address).collect();
+        known.extend(book.tokens().iter().map(|token| token.address));
+        for leg in &framed.proposal().legs {
+            let allowed = |connection: &_| allowed_before(connection, chain_id, account, leg.to);
+            let ours = !known.contains(&leg.to)
+                && self.inner.store.read(allowed).map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
+            if ours {
+                known.insert(leg.to);
+            }
+        }
+        Ok(known)
     }
 
     /// Tells the fabric how every check decided.

@@ -25,7 +25,7 @@ use crate::chain::network::{Contract, NetworkKind};
 use crate::chain::sender::{self, ChainNonces, LaneError, NonceTicket, Route};
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
-use crate::safety::approval::{ApprovalNeed, Consent, Said};
+use crate::safety::approval::{ApprovalNeed, Consent, Reason, Said};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::Framed;
 use crate::safety::orders::record::{self, Figures, Pair, Record};
@@ -362,20 +362,21 @@ impl Pipeline {
                 Err(Refusal::new(ErrorCode::PermitMismatch, "it takes more consent now than when it was asked about"))
             }
             Consent::Yes(_) => Ok(()),
-            Consent::Always if self.always_covers(preview, assessment) => Ok(()),
+            Consent::Always if self.always_covers(preview, assessment, &needs) => Ok(()),
             Consent::Always => Err(missing("the standing word does not cover this")),
             Consent::None => Err(missing("it needs the operator's yes")),
         }
     }
 
     /// On a devnet the standing word covers whatever the rules let pass; elsewhere what the policy
-    /// names, and never what changes authority.
-    fn always_covers(&self, preview: &Preview, assessment: &Assessment) -> bool {
+    /// names, and never what changes authority or was found about this one action.
+    fn always_covers(&self, preview: &Preview, assessment: &Assessment, needs: &ApprovalNeed) -> bool {
         let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
         match preview.network {
             NetworkKind::Devnet => true,
             NetworkKind::Test | NetworkKind::Real => {
-                !privileged && self.inner.rules.always_covers(&preview.framed, &assessment.facts)
+                let of_this_one = needs.reasons().iter().any(Reason::is_of_this_one);
+                !privileged && !of_this_one && self.inner.rules.always_covers(&preview.framed, &assessment.facts)
             }
         }
     }

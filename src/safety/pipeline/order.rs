@@ -4,6 +4,7 @@
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, Signature};
 use alloy::providers::Provider as _;
+use serde_json::json;
 
 use super::assess::Assessment;
 use super::capability::Capability;
@@ -16,6 +17,7 @@ use crate::chain::provider::ProviderError;
 use crate::chain::token::{self, Token, TokenId};
 use crate::fabric::Asset;
 use crate::safety::account::SignError;
+use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
 use crate::safety::orders::Orders;
@@ -108,6 +110,7 @@ impl Pipeline {
                 let balances = ground.balances(framed.account(), &token, BlockId::number(height)).await;
                 let balances = balances.map_err(|doubt| unread(&doubt))?;
                 Figures {
+                    expected_outcome: proposal.expected_outcome.clone(),
                     token_in: asset(given),
                     token_out: asset(&arrival.token),
                     quoted_out: arrival.expected,
@@ -117,6 +120,7 @@ impl Pipeline {
                 }
             }
             (None, Some(inflow)) => Figures {
+                expected_outcome: proposal.expected_outcome.clone(),
                 token_in: asset(given),
                 token_out: asset(&inflow.token),
                 quoted_out: inflow.expected,
@@ -173,8 +177,18 @@ impl Pipeline {
             return Err(NotPlaced::before(ErrorCode::Halted, "a stop was set before it was handed on"));
         }
         let clock = self.inner.clock.clone();
-        let stored = self.inner.store.write(move |transaction| -> Result<bool, StoreError> {
-            let kept = record::keep_signature(transaction, hash, &signature, gas, clock.now_millis())?;
+        let (call_id, golem_id) = (framed.proposal().call_id, framed.proposal().golem_id.clone());
+        let body = json!({
+            "permit_id": preview.permit.permit_id, "order": hash, "chain_id": framed.proposal().chain_id,
+            "by": account.kind().as_str(), "expected_outcome": framed.proposal().expected_outcome,
+        });
+        let stored = self.inner.store.write(move |transaction| -> Result<bool, AuditError> {
+            let now = clock.now_millis();
+            let kept = record::keep_signature(transaction, hash, &signature, gas, now)?;
+            if kept {
+                let entry = Entry { kind: "order:signed", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+                audit::append(transaction, now, &entry)?;
+            }
             failpoint::reach(Failpoint::OrderInsideStore);
             Ok(kept)
         });

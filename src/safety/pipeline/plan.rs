@@ -184,7 +184,7 @@ impl Pipeline {
         if let Some(truth) = &truth
             && anything_happened
         {
-            self.say_truth(&framed, truth).await;
+            self.say_truth(&framed, truth, &legs).await;
         }
         if let Ended::Done = ended {
             self.note_recipients(&framed).await;

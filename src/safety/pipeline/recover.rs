@@ -5,6 +5,7 @@
 //! Every step is one transaction that looks first whether it is still to be done, so that recovery can break off
 //! anywhere, run twice at once, and run in several programs on one ledger.
 
+mod late;
 mod left_over;
 mod machine;
 
@@ -30,6 +31,7 @@ use crate::safety::typed::TypedMessage;
 use crate::store::StoreError;
 
 pub use left_over::LeftOver;
+pub(super) use left_over::allowed_before;
 pub use machine::{Found, Step, TABLE as RECOVERY};
 
 /// Where nobody tells whose work something is, it is left alone for so long, in milliseconds. Were its owner slower,
@@ -124,6 +126,8 @@ impl Pipeline {
 
     async fn recover_as(&self, sends: bool) -> Result<Vec<Recovered>, Refusal> {
         let now = self.inner.clock.now_millis();
+        self.look_at_given_up().await?;
+        self.hold_late_again().await?;
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
         failpoint::reach(Failpoint::RecoveryRead);
@@ -141,6 +145,24 @@ impl Pipeline {
             recovered.push(self.bring_on(one, sends, deadline).await.map_err(unavailable)?);
         }
         Ok(recovered)
+    }
+
+    /// The transactions that [`Self::recover`] would send again now: stored, in no block, and nobody is at them.
+    ///
+    /// # Errors
+    /// [`Refusal`]: the ledger cannot be read.
+    pub fn to_send_again(&self) -> Result<Vec<B256>, Refusal> {
+        let now = self.inner.clock.now_millis();
+        let left = self.inner.store.read(left_open).map_err(unavailable)?;
+        let mut waiting = Vec::new();
+        for one in left.iter().filter(|one| !self.is_owned(one, now)) {
+            let Some(LastLeg { hash, .. }) = one.last else { continue };
+            let record = self.inner.store.read(|connection| sender::load(connection, hash)).map_err(unavailable)?;
+            if record.is_some_and(|record| record.settled_at.is_none() && record.state.may_be_sent()) {
+                waiting.push(hash);
+            }
+        }
+        Ok(waiting)
     }
 
     /// Calls [`Self::recover`] every so often, while `acts` says so, until the last handle to this pipeline is gone. What

@@ -24,13 +24,16 @@ use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
 use crate::safety::permit::note_received;
-use crate::safety::proposal::Purpose;
+use crate::safety::proposal::{Proposal, Purpose};
 use crate::safety::rulebook::End;
 use crate::safety::simulate::Move;
 use crate::safety::value::Valued;
 
 /// How often what is not settled is looked at in the background.
 const LOOK_AGAIN: std::time::Duration = std::time::Duration::from_secs(15);
+
+/// Where the word on what became of transactions comes from.
+const GROUND_TRUTH: &str = "transaction_receipt + balance_diff";
 
 /// What the chain says became of the account's money.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -201,28 +204,23 @@ impl Pipeline {
     }
 
     /// Says, and records, what was expected and what is.
-    pub(super) async fn say_truth(&self, framed: &Framed, truth: &Truth) {
-        let actual = match truth.mismatches.as_slice() {
-            [] => "as declared".to_owned(),
-            found => found.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; "),
+    pub(super) async fn say_truth(&self, framed: &Framed, truth: &Truth, legs: &[LegReport]) {
+        let verified = ToolVerified {
+            expected_outcome: framed.proposal().expected_outcome.clone(),
+            actual_outcome: SafeText::clean(&actual_outcome(framed.proposal(), truth, legs), 600),
+            ground_truth_source: GROUND_TRUTH.into(),
+            matched: truth.matched(),
         };
         let moved = truth.moves.iter().map(describe).collect::<Vec<_>>().join(", ");
         let body = serde_json::json!({
-            "matched": truth.matched(), "mismatches": truth.mismatches, "moves": moved,
-            "gas_cost_wei": truth.gas_cost.to_string(),
+            "matched": verified.matched, "mismatches": truth.mismatches, "moves": moved,
+            "gas_cost_wei": truth.gas_cost.to_string(), "expected_outcome": verified.expected_outcome,
+            "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });
         if let Err(error) = self.inner.trail.record(self.note(framed, "action:verified", body)).await {
             tracing::warn!(%error, "what the chain says is not on the audit trail");
         }
-        self.say(
-            framed,
-            EventKind::ToolVerified(ToolVerified {
-                expected_outcome: framed.proposal().expected_outcome.clone(),
-                actual_outcome: SafeText::clean(&format!("{actual}: {moved}"), 600),
-                ground_truth_source: "receipt and balances".into(),
-                matched: truth.matched(),
-            }),
-        );
+        self.say(framed, EventKind::ToolVerified(verified));
     }
 
     /// Whether what was signed while `signed_under` was in force may be sent again now: not under a stop that has come
@@ -371,6 +369,24 @@ fn mismatches(framed: &Framed, moves: &[Move], all_done: bool) -> Vec<SafeText> 
         }
     }
     found
+}
+
+/// What came of a plan, in a sentence: what the account received, by which transaction, and what was not as declared.
+fn actual_outcome(proposal: &Proposal, truth: &Truth, legs: &[LegReport]) -> String {
+    let received = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account).map(|inflow| {
+        let moved = truth.moves.iter().find(|moved| moved.token == inflow.token.id);
+        let came = moved.map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+        let amount =
+            TokenAmount::new(came, inflow.token.decimals).map_or_else(|_| came.to_string(), |came| came.to_string());
+        format!("{amount} {}", inflow.token.symbol)
+    });
+    let received = received.collect::<Vec<_>>().join(" and ");
+    let done = if received.is_empty() { "Done".to_owned() } else { format!("Received {received}") };
+    let main = legs.iter().rfind(|leg| leg.purpose == Purpose::Main).or(legs.last());
+    let hash = main.map_or_else(String::new, |leg| format!(", tx {}", leg.hash));
+    let otherwise = truth.mismatches.iter().map(SafeText::as_str).collect::<Vec<_>>().join("; ");
+    let otherwise = if otherwise.is_empty() { otherwise } else { format!("; not as declared: {otherwise}") };
+    format!("{done}{hash}{otherwise}")
 }
 
 fn describe(moved: &Move) -> String {

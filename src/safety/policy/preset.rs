@@ -144,8 +144,8 @@ fn demo() -> Rules {
         max_monthly_spend_usd: most(50_000),
         allowed_chains: Scope::only([ChainId(DEVNET_ETHEREUM), ChainId(DEVNET_BASE)]),
         require_human_approval_above_usd: most(1_000),
-        // On a devnet everybody is first seen.
-        approve_first_seen: Require(false),
+        // Whoever is paid for the first time is shown to the operator, rather than refused.
+        allowed_recipients: Scope::ALL,
         always_approve: Scope::ALL,
         notify_above_usd: NO_LIMIT,
         max_trades_per_hour: MaxCount(120),

@@ -421,12 +421,23 @@ impl Judge<'_> {
         // Who settles an order has it for as long as that takes; its code is known.
         let settler = self.framed.order().and_then(|order| super::settler(&order.message)).map(|(_, at)| at);
         for one in paid.iter().filter(|one| !proposal.recipients.contains(one) && Some(**one) != settler) {
-            let gets =
-                given.iter().any(|token| self.moved(*token, *one).is_some_and(|moved| moved.after > moved.before));
+            let gets = given.iter().any(|token| {
+                let gain =
+                    self.moved(*token, *one).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
+                // Who makes the block has the tips, and nobody gives them as a gift.
+                let tips = *token == TokenId::Native && self.around.producer == Some(*one) && gain <= self.gas_cost();
+                !gain.is_zero() && !tips
+            });
             if gets {
                 faults.push(Fault::new("recipient", "only the named recipients get anything", one));
             }
         }
+    }
+
+    /// Taking back passes limits and stops, so it is believed of nobody who may be a stranger's: each call of one would
+    /// cost gas, again and again, for allowances that only it knows of.
+    fn calls_the_known_only(&self) -> bool {
+        self.framed.proposal().legs.iter().all(|leg| self.around.known.contains(&leg.to))
     }
 
     /// Class, whether it only leaves positions, and whether it only takes back.
@@ -443,8 +454,10 @@ impl Judge<'_> {
         let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
             && !lost.is_empty()
             && !more_allowed;
-        let takes_back =
-            lost.is_empty() && !more_allowed && (self.refunds() || gained.is_empty() && self.takes_something_back());
+        let takes_back = lost.is_empty()
+            && !more_allowed
+            && self.calls_the_known_only()
+            && (self.refunds() || gained.is_empty() && self.takes_something_back());
         (class, leaves, takes_back)
     }
 }

@@ -148,3 +148,40 @@ fn the_ladder_is_the_documented_table() {
         }
     }
 }
+
+#[test]
+fn whoever_sits_on_the_lock_holds_up_no_stop() {
+    let (_folder, file) = file();
+    let lock = fs::File::create(file.path().with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    let (tell, told) = std::sync::mpsc::channel();
+    let raised = file.clone();
+    std::thread::spawn(move || tell.send(raised.raise(StopLevel::Halt, "now", "operator", 1)));
+    let raised = told.recv_timeout(std::time::Duration::from_secs(60)).expect("it waits for the lock");
+    assert_eq!((raised.unwrap().level(), file.read().level()), (Some(StopLevel::Halt), Some(StopLevel::Halt)));
+    drop(lock);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_cannot_be_written_is_a_halt_all_the_same() {
+    let folder = tempfile::tempdir().unwrap();
+    // A path that is as long as one can be leaves no room for the longer name of what is written aside.
+    let mut deep = folder.path().to_owned();
+    let longest = 4_095 - "/STOP".len();
+    while longest - deep.as_os_str().len() > 1 {
+        let left = longest - deep.as_os_str().len() - 1;
+        // No rest of one character, which would be a slash and nothing after it.
+        let name = if left > 200 { left.min(202) - 2 } else { left };
+        deep.push("d".repeat(name));
+    }
+    fs::create_dir_all(&deep).unwrap();
+    let file = StopFile::in_folder(&deep);
+    assert_eq!(file.read(), InForce::None);
+    let raised = file.raise(StopLevel::Pause, "no room", "operator", 1).unwrap();
+    assert!(matches!(raised, InForce::Garbled { .. }), "{raised:?}");
+    assert_eq!(file.read().level(), Some(StopLevel::Halt));
+    // Higher than a halt it could not be brought, which is said; the halt stands.
+    assert!(matches!(file.raise(StopLevel::Revoke, "", "operator", 2), Err(StopError::File { .. })));
+    assert_eq!(file.read().level(), Some(StopLevel::Halt));
+}

@@ -30,6 +30,7 @@ use crate::uniswap::pool::{Exact, Version};
 use crate::uniswap::ratio::Ratio;
 use crate::uniswap::router::{Recipient, SwapRequest, Version as RouterVersion, plan};
 use crate::uniswap::routing::{GasCost, PoolSet, Route, RouteError, RouteRequest, best_route};
+use crate::uniswap::service::order_info;
 use crate::uniswap::trading::SwapStatus;
 
 /// How long an order of a quote is open, in seconds.
@@ -304,25 +305,7 @@ fn order(
         "orderId": order.hash(),
         "quoteId": request_id(),
         "slippageTolerance": f64::from(slippage.get()) / 100.0,
-        "orderInfo": {
-            "chainId": asked.chain_id,
-            "nonce": order.info().nonce.to_string(),
-            "reactor": reactor,
-            "swapper": asked.swapper,
-            "deadline": draft.deadline,
-            "cosigner": draft.cosigner,
-            "input": {
-                "token": asked.token_in,
-                "startAmount": route.amount_in.to_string(),
-                "endAmount": route.amount_in.to_string(),
-            },
-            "outputs": [{
-                "token": asked.token_out,
-                "startAmount": route.amount_out.to_string(),
-                "endAmount": least_out.to_string(),
-                "recipient": asked.swapper,
-            }],
-        },
+        "orderInfo": order_info(asked.chain_id, &order),
     });
     let answer = json!({ "requestId": request_id(), "routing": kind.name(), "quote": quote, "permitData": null });
     Ok((200, answer))

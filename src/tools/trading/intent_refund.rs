@@ -19,9 +19,8 @@ use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{Inflow, Intent, Proposal};
 use crate::safety::typed::TypedMessage;
-use crate::tools::allowances::invalid;
 use crate::tools::orders::{CHECKS, TakenBack, card, field, own, taking_back};
-use crate::tools::trading::uniswap_submit_cross_chain_intent::head_time;
+use crate::tools::shared::{head_time, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<IntentRefund>();

@@ -1,5 +1,6 @@
 //! Quotes, swaps, orders, allowances.
 
+pub mod filled;
 pub mod intent_refund;
 pub mod token_approve;
 pub mod token_revoke;

@@ -20,7 +20,8 @@ use crate::chain::token::TokenId;
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use crate::tools::allowances::{self, APPROVAL_GAS, CHECKS, Sent, approve, invalid};
+use crate::tools::allowances::{self, APPROVAL_GAS, approve};
+use crate::tools::shared::{CHECKS, Sent, invalid};
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -75,6 +76,7 @@ pub struct Plan {
     token: String,
     decimals: u8,
     spender: Address,
+    label: Option<String>,
     amount: U256,
     expires_at: Option<u64>,
 }
@@ -198,11 +200,15 @@ impl WriteTool for TokenApprove {
             return Err(invalid("amount", &what));
         }
         let shown = shown(amount, token.decimals);
-        let expected = format!("{spender} may take {shown} {}", token.symbol);
+        // The full address stands among the places of the decision, whatever it is called.
+        let label = chain.network().book.label(spender);
+        let who = label.clone().unwrap_or_else(|| spender.to_string());
+        let expected = format!("{who} may take {shown} {}", token.symbol);
         let plan = Plan {
             token: if token.listed { token.symbol.to_string() } else { contract.to_string() },
             decimals: token.decimals,
             spender,
+            label,
             amount,
             expires_at,
         };
@@ -228,7 +234,8 @@ impl WriteTool for TokenApprove {
     fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
         let sent = Sent::of(context, committed)?;
         let allowance = shown(plan.amount, plan.decimals);
-        let explanation = sent.explain(&format!("{} may take {allowance} {}", plan.spender, plan.token));
+        let who = plan.label.clone().unwrap_or_else(|| plan.spender.to_string());
+        let explanation = sent.explain(&format!("{who} may take {allowance} {}", plan.token));
         let output = Output {
             token: plan.token,
             spender: plan.spender.to_string(),
@@ -239,7 +246,7 @@ impl WriteTool for TokenApprove {
             gas_used: sent.gas_used,
             explorer_url: sent.explorer_url,
         };
-        Ok(Reply::new(output, explanation))
+        Ok(Reply::new(output, explanation).hint(json!({"spender_label": plan.label})))
     }
 }
 

@@ -17,7 +17,8 @@ use crate::chain::token::TokenId;
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
-use crate::tools::allowances::{self, APPROVAL_GAS, CHECKS, Sent, approve, invalid};
+use crate::tools::allowances::{self, APPROVAL_GAS, approve};
+use crate::tools::shared::{CHECKS, Sent, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<TokenRevoke>();
@@ -56,6 +57,8 @@ pub struct Output {
 pub struct Plan {
     token: String,
     spenders: Vec<String>,
+    /// What the book calls them, each by its address where it has no name.
+    called: Vec<String>,
 }
 
 /// See [`TOOL_DEF`].
@@ -153,8 +156,12 @@ impl WriteTool for TokenRevoke {
             );
             return Err(invalid("token", &what));
         }
-        let expected = format!("{} may take no more {}", spenders.join(", "), token.symbol);
-        let plan = Plan { token: if token.listed { token.symbol.to_string() } else { contract.to_string() }, spenders };
+        let book = &chain.network().book;
+        let name = |text: &String| text.parse().ok().and_then(|one| book.label(one)).unwrap_or_else(|| text.clone());
+        let called: Vec<String> = spenders.iter().map(name).collect();
+        let expected = format!("{} may take no more {}", called.join(", "), token.symbol);
+        let listed = if token.listed { token.symbol.to_string() } else { contract.to_string() };
+        let plan = Plan { token: listed, spenders, called };
         let proposal = Proposal {
             chain_id: chain.network().chain_id,
             tool: *context.meta(),
@@ -176,7 +183,11 @@ impl WriteTool for TokenRevoke {
 
     fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
         let sent = Sent::of(context, committed)?;
-        let explanation = sent.explain(&format!("{} may take no more {}", plan.spenders.join(", "), plan.token));
+        let explanation = sent.explain(&format!("{} may take no more {}", plan.called.join(", "), plan.token));
+        let hints = match (plan.spenders.as_slice(), plan.called.as_slice()) {
+            ([spender], [called]) if spender != called => json!({"spender_label": called}),
+            _ => json!({}),
+        };
         let output = Output {
             token: plan.token,
             spenders: plan.spenders,
@@ -185,6 +196,6 @@ impl WriteTool for TokenRevoke {
             gas_used: sent.gas_used,
             explorer_url: sent.explorer_url,
         };
-        Ok(Reply::new(output, explanation))
+        Ok(Reply::new(output, explanation).hint(hints))
     }
 }

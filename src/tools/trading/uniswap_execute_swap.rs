@@ -25,10 +25,12 @@ use crate::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
 };
 use crate::safety::typed::TypedMessage;
-use crate::tools::allowances::{self, approve, explorer_url};
+use crate::tools::allowances::{self, approve};
+use crate::tools::auction::{self, Wish};
 use crate::tools::orders::{card, way};
+use crate::tools::route::{impact_of, impact_reached, pools_of};
+use crate::tools::shared::explorer_url;
 use crate::tools::swap_ask::{Found, SwapAsk, price_between};
-use crate::tools::trading::uniswap_submit_uniswapx_order::{self as submit, Wish};
 use crate::uniswap::pool::Exact;
 use crate::uniswap::quote::OwnCall;
 use crate::uniswap::ratio::Ratio;
@@ -114,7 +116,7 @@ pub struct Plan {
     /// Who gave the quote, and how it compares.
     source: Value,
     /// The order, where it goes by an auction.
-    auction: Option<submit::Plan>,
+    auction: Option<auction::Plan>,
 }
 
 /// See [`TOOL_DEF`].
@@ -223,11 +225,11 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             token_out: &params.token_out,
             amount: &params.amount,
             chain: &params.chain,
-            starts_in: submit::STARTS_IN.min(params.deadline / 2),
+            starts_in: auction::STARTS_IN.min(params.deadline / 2),
             ends_in: params.deadline,
             slippage,
         };
-        let (proposal, auction) = submit::order(context, &wish).await?;
+        let (proposal, placed) = auction::order(context, &wish).await?;
         let prepared = Plan {
             token_in: ask.token_in.clone(),
             token_out: ask.token_out.clone(),
@@ -236,7 +238,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             prefer_uniswapx: true,
             why: way.why,
             source: found.source(world),
-            auction: Some(auction),
+            auction: Some(placed),
         };
         return Ok((proposal, prepared));
     }
@@ -445,37 +447,14 @@ fn allow(permit2: Address, permit: &PermitSingle) -> Leg {
     }
 }
 
-/// The impact in whole basis points, rounded up.
-pub(super) fn impact_of(route: &Route) -> BasisPoints {
-    whole_points(&route.price_impact).1
-}
-
-/// The impact in whole basis points, rounded down.
-pub(super) fn impact_reached(route: &Route) -> BasisPoints {
-    whole_points(&route.price_impact).0
-}
-
-/// A part of one in whole basis points, rounded down and up; what is more than one is one.
-fn whole_points(part: &Ratio) -> (BasisPoints, BasisPoints) {
-    let at = |points: u32| Ratio::of(U256::from(points), U256::from(10_000));
-    let up = (1..10_000).find(|points| at(*points).is_some_and(|bound| *part <= bound)).unwrap_or(10_000);
-    let down = if at(up).is_some_and(|bound| *part >= bound) { up } else { up.saturating_sub(1) };
-    let of = |points| BasisPoints::new(points).unwrap_or(BasisPoints::ZERO);
-    (of(down), of(up))
-}
-
-pub(super) fn pools_of(route: &Route) -> Vec<Address> {
-    let mut pools: Vec<Address> = route.legs.iter().flat_map(|leg| leg.hops.iter().map(|hop| hop.pool)).collect();
-    pools.sort_unstable();
-    pools.dedup();
-    pools
-}
-
 /// What came of it, as far as it is known: by the chain's balances where it is in a block, else by the last
 /// simulation.
 fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
     let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main);
-    let moves = committed.truth.as_ref().map_or(&committed.simulated.moves, |truth| &truth.moves);
+    // An order that was signed has moved nothing yet; what its worst fill would move is no result.
+    let placed = plan.auction.is_some() && !matches!(committed.state, State::Simulated);
+    let simulated = if placed { &[][..] } else { committed.simulated.moves.as_slice() };
+    let moves = committed.truth.as_ref().map_or(simulated, |truth| &truth.moves);
     let moved = |token: TokenId| moves.iter().find(|moved| moved.token == token);
     let paid = moved(plan.token_in.id).map_or(U256::ZERO, |moved| moved.before.saturating_sub(moved.after));
     let received = moved(plan.token_out.id).map_or(U256::ZERO, |moved| moved.after.saturating_sub(moved.before));
@@ -486,13 +465,13 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
     let output = Output {
         tx_hash: main.map(|leg| leg.hash.to_string()),
         block_number: main.and_then(|leg| leg.block),
-        gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(committed.simulated.gas_used),
+        gas_used: main.and_then(|leg| leg.gas_used).unwrap_or(if placed { 0 } else { committed.simulated.gas_used }),
         amount_in: amount_in.to_string(),
         amount_out: amount_out.to_string(),
         // Figures for people; every check reads exact fractions.
         effective_price: price.as_ref().and_then(|price| price.to_fixed(12).parse().ok()).unwrap_or(0.0),
         price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(f64::NAN),
-        slippage_actual_bps: shortfall(plan.expected_out, received),
+        slippage_actual_bps: if placed { 0 } else { shortfall(plan.expected_out, received) },
         explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
         order_hash: plan.auction.as_ref().map(|order| order.hash.to_string()),
     };
@@ -547,7 +526,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
 }
 
 /// How far `received` is below `expected`, in basis points, rounded towards the worse; below zero where it is above.
-fn shortfall(expected: U256, received: U256) -> i32 {
+pub(super) fn shortfall(expected: U256, received: U256) -> i32 {
     if expected.is_zero() {
         return 0;
     }
@@ -563,17 +542,6 @@ fn shortfall(expected: U256, received: U256) -> i32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_impact_is_told_from_both_sides() {
-        let told = |millionths: u64| {
-            let (down, up) = whole_points(&Ratio::of(U256::from(millionths), U256::from(1_000_000)).unwrap());
-            (down.get(), up.get())
-        };
-        // A hundred millionths are a basis point.
-        assert_eq!([told(9_999), told(10_000), told(10_001)], [(99, 100), (100, 100), (100, 101)]);
-        assert_eq!([told(1), told(999_999), told(1_000_000)], [(0, 1), (9_999, 10_000), (10_000, 10_000)]);
-    }
 
     #[test]
     fn a_shortfall_is_rounded_towards_the_worse() {

@@ -271,8 +271,18 @@ async fn answer(
 
 /// A permit as typed data, written anew from what was read: only fields that Permit2 knows.
 fn typed_permit(chain_id: u64, permit2: Option<Address>, permit: &PermitSingle) -> Value {
+    let field = |name: &str, kind: &str| json!({ "name": name, "type": kind });
     json!({
         "domain": { "name": "Permit2", "chainId": chain_id, "verifyingContract": permit2 },
+        "types": {
+            "PermitSingle": [
+                field("details", "PermitDetails"), field("spender", "address"), field("sigDeadline", "uint256"),
+            ],
+            "PermitDetails": [
+                field("token", "address"), field("amount", "uint160"),
+                field("expiration", "uint48"), field("nonce", "uint48"),
+            ],
+        },
         "primaryType": "PermitSingle",
         "values": {
             "details": {

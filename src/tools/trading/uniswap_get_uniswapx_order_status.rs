@@ -1,4 +1,5 @@
-//! `uniswap_get_uniswapx_order_status`: where an order stands, by the chain first and the order service second.
+//! `uniswap_get_uniswapx_order_status`: where an order stands, by the chain first and the order service second. It
+//! answers of a bridge order as well: whoever has an id need not know of which kind it is.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +10,7 @@ use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::safety::orders::Record;
 use crate::safety::typed::TypedMessage;
 use crate::tools::orders::{card, field, hash, look};
 
@@ -19,7 +21,7 @@ pub static TOOL_DEF: ToolDef = ToolDef::read::<GetUniswapXOrderStatus>();
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
-    /// Hash of the order, as uniswap_submit_uniswapx_order gave it.
+    /// Hash of the order, as uniswap_submit_uniswapx_order gave it; or the id of an intent.
     order_hash: String,
 }
 
@@ -28,9 +30,10 @@ pub struct Params {
 pub struct Output {
     /// Hash of the order.
     order_hash: String,
-    /// DUTCH_V2, DUTCH_V3 or PRIORITY.
+    /// DUTCH_V2, DUTCH_V3 or PRIORITY; ERC7683 for a bridge order.
     order_type: &'static str,
-    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way.
+    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way. Of a
+    /// bridge order pending, filling, filled, expired, refunded.
     status: String,
     /// Last second in which it can be filled, since the Unix epoch.
     deadline: u64,
@@ -60,9 +63,9 @@ pub struct GetUniswapXOrderStatus;
 impl ReadTool for GetUniswapXOrderStatus {
     const META: ToolMeta = ToolMeta {
         name: "uniswap_get_uniswapx_order_status",
-        description: "Tells where a UniswapX order of this wallet stands: its price now, who filled it at which price, or \
-                      why it ended. A fill, a cancellation and an expiry are taken from the chain, never from the order \
-                      service alone.",
+        description: "Tells where a UniswapX order or a bridge order of this wallet stands: its price now, who filled it \
+                      at which price, or why it ended. A fill, a cancellation and an expiry are taken from the chain, \
+                      never from the order service alone.",
         category: Category::Trading,
         capability: CapabilityTier::Read,
         risk_tier: RiskTier::Layer1,
@@ -96,13 +99,19 @@ impl ReadTool for GetUniswapXOrderStatus {
         let hash = hash(&params.order_hash, "order_hash")?;
         context.step("Asking the chain");
         let (record, doubt) = look(&context.world, hash).await?;
-        let TypedMessage::UniswapxOrder { order, .. } = &record.message else {
-            return Err(ToolError::new(
-                ErrorCode::ValidationFailed,
-                "this is the id of a bridge order, not of an auction",
-            ));
-        };
         let card = card(&record);
+        let doubt = doubt.map(|doubt| format!(" As of the last look, since {doubt}.")).unwrap_or_default();
+        let order = match &record.message {
+            TypedMessage::UniswapxOrder { order, .. } => order,
+            TypedMessage::CrossChainOrder { intent, .. } => {
+                let output = bridged(&record, u64::from(intent.fill_deadline), &card);
+                let said = format!("Intent {hash} status: {}. {}.{doubt}", output.status, output.money);
+                return Ok(Reply::new(output, said).hint(json!({"order": card})));
+            }
+            TypedMessage::Permit2Allowance { .. } | TypedMessage::Permit2Transfer { .. } => {
+                return Err(ToolError::new(ErrorCode::ValidationFailed, "what is kept under this id is no order"));
+            }
+        };
         let fill = card.get("fill");
         let of_fill = |name: &str| fill.and_then(|fill| fill.get(name)).and_then(Value::as_str).map(str::to_owned);
         let place = fill.and_then(|fill| fill.get("tx")).or_else(|| card.get("cancelled_by"));
@@ -121,8 +130,33 @@ impl ReadTool for GetUniswapXOrderStatus {
             money: field(&card, "money"),
             remark: field(&card, "remark"),
         };
-        let doubt = doubt.map(|doubt| format!(" As of the last look, since {doubt}.")).unwrap_or_default();
         let said = format!("Order {hash} status: {}. {}.{doubt}", output.status, output.money);
         Ok(Reply::new(output, said).hint(json!({"order": card})))
+    }
+}
+
+/// The same of a bridge order: it asks for one amount from first to last.
+fn bridged(record: &Record, deadline: u64, card: &Value) -> Output {
+    let chosen = card.get("bids").and_then(Value::as_array).into_iter().flatten();
+    let chosen = chosen.into_iter().find(|bid| bid.get("chosen").and_then(Value::as_bool) == Some(true));
+    let of_chosen = |name: &str| chosen.and_then(|bid| bid.get(name)).and_then(Value::as_str).map(str::to_owned);
+    let delivered = card.get("delivered").filter(|place| place.is_object());
+    let place = card.get("refunded").filter(|place| place.is_object()).or(delivered);
+    let asked = field(card, "min_out");
+    Output {
+        order_hash: record.hash.to_string(),
+        order_type: "ERC7683",
+        status: record.status.clone(),
+        deadline,
+        start_amount: asked.clone(),
+        end_amount: asked.clone(),
+        current_amount: asked,
+        fill_amount: card.get("amount_out").and_then(Value::as_str).map(str::to_owned),
+        // Before it is delivered a bid says only who offered.
+        filler: delivered.and_then(|_| of_chosen("filler")),
+        filler_name: delivered.and_then(|_| of_chosen("name")),
+        tx_hash: place.and_then(|place| place.get("hash")).and_then(Value::as_str).map(str::to_owned),
+        money: field(card, "money"),
+        remark: field(card, "remark"),
     }
 }

@@ -1,7 +1,7 @@
 //! `uniswap_submit_cross_chain_intent`: signs an ERC-7683 order for one token here and another one on another chain.
 //! Relayers lock it here with that signature, deliver over there from their own pockets, and are repaid here.
 
-use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::providers::Provider as _;
 use schemars::JsonSchema;
@@ -28,9 +28,9 @@ use crate::intents::gateway::{RelayerBid, Wish};
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
 use crate::safety::typed::TypedMessage;
-use crate::tools::allowances::invalid;
+use crate::tools::auction::{approvals, points};
 use crate::tools::orders::{CHECKS, card, field, random_nonce};
-use crate::tools::trading::uniswap_submit_uniswapx_order::{approvals, points};
+use crate::tools::shared::{head_time, invalid};
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
@@ -96,6 +96,8 @@ pub struct Output {
     estimated_output: String,
     /// What fillers offer, the best first.
     filler_bids: Vec<FillerBid>,
+    /// How many of them offer.
+    filler_count: usize,
 }
 
 /// What is remembered of preparing.
@@ -118,7 +120,10 @@ impl WriteTool for SubmitCrossChainIntent {
         description: "Signs an ERC-7683 order: a token leaves the source chain, and another one arrives on the destination \
                       chain from the filler who wins it. The destination's health is looked at first. The money is locked \
                       in a known contract until it is delivered; what nobody delivers in time comes back by intent_refund. \
-                      Delivery is confirmed by the balance over there.",
+                      Delivery is confirmed by the balance over there. Custody: under delegation the session account signs \
+                      over its own capped balance, and the origin settler must be among its allowed targets; the filler \
+                      pays the gas. An embedded wallet and a local key sign themselves and are held to the policy's \
+                      source chains and spending limits off chain.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -145,7 +150,7 @@ impl WriteTool for SubmitCrossChainIntent {
         action_class: ActionClass::ClosePosition,
         checks: CHECKS,
         event_params: &["token_in", "token_out", "amount", "source_chain", "destination_chain"],
-        summary_fields: &["intent_id", "status", "filler_bids"],
+        summary_fields: &["intent_id", "status", "filler_count"],
         card: Some(CardKind::CrossChain),
     };
     type Params = Params;
@@ -324,15 +329,6 @@ async fn health(chain: &WorldChain, now: u64) -> Result<u64, ToolError> {
     Ok(head)
 }
 
-/// The time of a chain's latest block.
-pub(super) async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
-    let head =
-        chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
-    head.map(|block| block.header.timestamp).ok_or_else(|| {
-        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} has no latest block", chain.network()))
-    })
-}
-
 /// The contract of the book, if its code is the known one.
 async fn known_code(chain: &WorldChain, contract: Contract) -> Result<Address, ToolError> {
     let at = chain.contract(contract)?;
@@ -391,6 +387,7 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
         destination_chain: plan.destination,
         estimated_output: plan.estimated.to_string(),
         filler_bids: bids.collect(),
+        filler_count: plan.bids.len(),
     };
     let hints = json!({"min_output": plan.least.to_string(), "intent": told});
     Ok(Reply::new(output, explanation).hint(hints))

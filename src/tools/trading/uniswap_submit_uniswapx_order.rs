@@ -1,32 +1,20 @@
 //! `uniswap_submit_uniswapx_order`: signs an order that fillers compete for, and hands it to the order service. The
 //! filler pays the gas; the price falls until somebody takes it.
 
-use alloy::primitives::{Address, B256, U256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::base::error::{ErrorCode, ToolError};
+use crate::base::error::ToolError;
 use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use crate::base::text::SafeText;
-use crate::base::units::{BasisPoints, TokenAmount};
-use crate::chain::network::Contract;
-use crate::chain::token::{Token, TokenId};
-use crate::engine::{CallContext, Reply, ToolDef, World, WriteTool};
+use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
-use crate::safety::proposal::{
-    AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignedOrder, Trade,
-};
-use crate::safety::simulate::reactor_role;
-use crate::safety::typed::TypedMessage;
-use crate::tools::allowances::{self, approve, invalid};
-use crate::tools::orders::{CHECKS, card, field, random_nonce};
-use crate::tools::swap_ask::SwapAsk;
-use crate::tools::trading::uniswap_execute_swap::{impact_of, impact_reached, pools_of};
-use crate::uniswap::order::{Auction, Draft, Legs, OrderKind};
-use crate::uniswap::quote::{OrderAsk, OrderWord, QuoteError};
+use crate::safety::proposal::Proposal;
+use crate::tools::auction::{self, Plan, Wish, points};
+use crate::tools::orders::{CHECKS, card, field};
+use crate::tools::shared::invalid;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitUniswapXOrder>();
@@ -36,15 +24,6 @@ const LONGEST: u64 = 86_400;
 
 /// What the least output is below the quote, in hundredths of a percent: room for a filler's gas and margin.
 const SLIPPAGE_BPS: u32 = 50;
-
-/// What the first output is above the quote, in hundredths of a percent.
-const HOPE_BPS: u32 = 10;
-
-/// A source's order may begin so much above what the pools let hope, in hundredths of a percent.
-const MOST_ABOVE_BPS: u32 = 200;
-
-/// Blocks until a priority auction opens to all; the cosigner may let it open before.
-const LEAD_BLOCKS: u64 = 3;
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -68,11 +47,8 @@ pub struct Params {
     decay_end_time: u64,
 }
 
-/// Seconds until the price begins to fall, where nobody says otherwise.
-pub(super) const STARTS_IN: u64 = 10;
-
 fn ten() -> u64 {
-    STARTS_IN
+    auction::STARTS_IN
 }
 
 fn hundred_and_twenty() -> u64 {
@@ -96,28 +72,6 @@ pub struct Output {
     end_amount: String,
 }
 
-/// What is remembered of preparing.
-pub struct Plan {
-    pub(super) hash: B256,
-    pub(super) kind: OrderKind,
-    pub(super) deadline: u64,
-    pub(super) start: TokenAmount,
-    pub(super) end: TokenAmount,
-    pub(super) symbol: SafeText,
-    told: Vec<String>,
-}
-
-/// What an order is made of.
-pub(super) struct Wish<'a> {
-    pub(super) token_in: &'a str,
-    pub(super) token_out: &'a str,
-    pub(super) amount: &'a str,
-    pub(super) chain: &'a str,
-    pub(super) starts_in: u64,
-    pub(super) ends_in: u64,
-    pub(super) slippage: BasisPoints,
-}
-
 /// See [`TOOL_DEF`].
 pub struct SubmitUniswapXOrder;
 
@@ -128,7 +82,9 @@ impl WriteTool for SubmitUniswapXOrder {
                       price falls from a start to an end (on base it rises with the filler's priority fee instead); what \
                       nobody takes expires and costs nothing. The filler pays the gas. The worst that a fill can do is \
                       simulated through the real reactor before anything is signed, and what the order can take counts \
-                      as spent until it has ended.",
+                      as spent until it has ended. Custody: under delegation the session account signs over its own capped \
+                      balance, for the owner as recipient, and needs no ETH. An embedded wallet and a local key sign \
+                      Permit2 themselves and are held to the policy's spending limits off chain.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,
@@ -183,233 +139,11 @@ impl WriteTool for SubmitUniswapXOrder {
             ends_in: decay_end_time,
             slippage,
         };
-        order(context, &wish).await
+        auction::order(context, &wish).await
     }
 
     fn output(_: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
         Ok(summed_up(plan, committed))
-    }
-}
-
-pub(super) fn points(bps: u32) -> Result<BasisPoints, ToolError> {
-    BasisPoints::new(bps).map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))
-}
-
-/// The order that `wish` asks for, with the approval it needs before it.
-pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Proposal, Plan), ToolError> {
-    let world = &context.world;
-    let chain = world.chain(wish.chain)?;
-    let account = world.account(None)?;
-    let orders = world.orders()?;
-    let kind = orders.chain(chain.network().chain_id)?.kind;
-    let unsupported = |what: &dyn std::fmt::Display| ToolError::new(ErrorCode::ChainUnsupported, what);
-    let role = reactor_role(kind).ok_or_else(|| unsupported(&format_args!("{kind} orders are not placed here")))?;
-    let reactor = chain.contract(role)?;
-    let cosigner = chain.contract(Contract::OrderCosigner)?;
-    let permit2 = chain.contract(Contract::Permit2)?;
-    let ask =
-        SwapAsk::new(world, chain, [wish.token_in, wish.token_out], wish.amount, false).await?.within(wish.slippage);
-    let TokenId::Erc20(token) = ask.token_in.id else {
-        return Err(invalid(
-            "token_in",
-            &"an order takes tokens, not the chain's own coin: wrap it and give the wrapped one",
-        ));
-    };
-    let wanted = match ask.token_out.id {
-        TokenId::Erc20(address) => address,
-        TokenId::Native => Address::ZERO,
-    };
-    if wanted == token {
-        return Err(invalid("token_out", &"the token that is given"));
-    }
-    let (route, snapshot, _) = ask.route(world).await?;
-    let least = wish.slippage.minimum_out(route.amount_out);
-    let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
-    // The chain's clock and this machine's may differ; the later one is when the order can be filled.
-    let now = world.clock.now_seconds().max(snapshot.timestamp);
-    let asked = OrderAsk {
-        kind,
-        chain_id: chain.network().chain_id,
-        now,
-        swapper: account,
-        reactor,
-        cosigner,
-        token_in: token,
-        token_out: wanted,
-        amount_in: route.amount_in,
-        slippage: wish.slippage,
-    };
-    let said = world.quotes.order(&asked).await?;
-    let start = start_of(world.quotes.name(), hoped, least, said)?;
-    let deadline = now.saturating_add(wish.ends_in);
-    let auction = match kind {
-        OrderKind::Dutch => return Err(unsupported(&"orders without a cosigner are not placed here")),
-        OrderKind::DutchV2 => Auction::CosignedTimes,
-        OrderKind::DutchV3 => {
-            let millis = chain.network().block_millis.max(1);
-            let over = wish.ends_in.saturating_sub(wish.starts_in).saturating_mul(1_000) / millis;
-            // The cosigner's lead comes before: the curve must have ended when the order does.
-            let over = u16::try_from(over.saturating_sub(LEAD_BLOCKS).max(1)).unwrap_or(u16::MAX);
-            Auction::CosignedBlocks { over, base_fee: 0, per_gwei: U256::ZERO }
-        }
-        OrderKind::Priority => Auction::PriorityFee {
-            start_block: snapshot.block_number.saturating_add(LEAD_BLOCKS),
-            baseline: 0,
-            mps_per_wei: U256::from(1),
-        },
-    };
-    // A priority order has no start: it asks its least, and what fillers bid comes on top.
-    let start_out = if kind == OrderKind::Priority { least } else { start };
-    let draft = Draft {
-        reactor,
-        swapper: account,
-        recipient: account,
-        nonce: random_nonce(world),
-        deadline,
-        cosigner,
-        token_in: token,
-        token_out: wanted,
-        legs: Legs::ExactIn { amount_in: route.amount_in, start_out, least_out: least },
-        auction,
-    };
-    let order = draft.order().map_err(|fault| ToolError::new(ErrorCode::ValidationFailed, fault))?;
-    let (legs, bounds) = approvals(world, chain, &ask.token_in, route.amount_in, permit2).await?;
-    let amount_in = TokenAmount::new(route.amount_in, ask.token_in.decimals)?;
-    let plan = Plan {
-        hash: order.hash(),
-        kind,
-        deadline,
-        start: TokenAmount::new(start_out, ask.token_out.decimals)?,
-        end: TokenAmount::new(least, ask.token_out.decimals)?,
-        symbol: ask.token_out.symbol.clone(),
-        told: notes(kind, wish).into_iter().chain(said.map(|said| heard(world.quotes.name(), said, hoped))).collect(),
-    };
-    let expected = format!(
-        "UniswapX order submitted for {amount_in} {}, decay {} -> {} {}",
-        ask.token_in.symbol, plan.start, plan.end, ask.token_out.symbol
-    );
-    let holder = pools_with(&route, ask.contract_out);
-    let proposal = Proposal {
-        chain_id: chain.network().chain_id,
-        tool: *context.meta(),
-        call_id: context.call_id(),
-        golem_id: context.golem_id().clone(),
-        account,
-        intent: Intent::PlaceOrder,
-        legs,
-        outflows: vec![Flow { token: ask.token_in.clone(), amount: route.amount_in }],
-        inflows: vec![Inflow {
-            token: ask.token_out.clone(),
-            at_least: least,
-            expected: route.amount_out,
-            recipient: account,
-        }],
-        allowances: bounds,
-        trade: Some(Trade {
-            token_in: ask.token_in.clone(),
-            token_out: ask.token_out.clone(),
-            amount_in: route.amount_in,
-            expected_out: route.amount_out,
-            min_out: least,
-            slippage: wish.slippage,
-            // Fillers pay from their own pockets: the order itself moves no pool.
-            price_impact: impact_of(&route),
-            impact_reached: impact_reached(&route),
-            quoted_at: world.clock.now_millis(),
-            deadline,
-            pools: pools_of(&route),
-            exact_output: false,
-        }),
-        recipients: vec![account],
-        order: Some(Box::new(SignedOrder {
-            message: TypedMessage::UniswapxOrder { permit2, order: Box::new(order) },
-            holder,
-            arrival: None,
-        })),
-        expected_outcome: SafeText::clean(&expected, 300),
-    };
-    Ok((proposal, plan))
-}
-
-/// What is asked at first: what the source's fillers quote where that is above the least, else what the pools let hope.
-/// A quote far above the pools is no hope but a lure: the price would spend the auction's time on its way down.
-fn start_of(source: &'static str, hoped: U256, least: U256, said: Option<OrderWord>) -> Result<U256, ToolError> {
-    let Some(said) = said else { return Ok(hoped) };
-    let most = points(MOST_ABOVE_BPS)?.maximum_in(hoped).map_err(|error| invalid("amount", &error))?;
-    if said.start_out > most {
-        let why = format!("its order begins at {}, and the pools come to {hoped}", said.start_out);
-        return Err(QuoteError::refused(source, why).into());
-    }
-    Ok(if said.start_out > least { said.start_out } else { hoped })
-}
-
-/// The source's word, for whoever decides.
-fn heard(source: &str, said: OrderWord, hoped: U256) -> String {
-    format!(
-        "{source} quotes an order from {} down to {} (raw units); over the pools it would begin at {hoped}",
-        said.start_out, said.least_out
-    )
-}
-
-/// The pool that the route ends in: it holds what is wanted.
-fn pools_with(route: &crate::uniswap::routing::Route, token: Address) -> Address {
-    let last = route.legs.iter().flat_map(|leg| leg.hops.iter()).filter(|hop| hop.token_out == token);
-    last.map(|hop| hop.pool).next().unwrap_or_default()
-}
-
-/// The approval of Permit2 that an order of `amount` takes beside all that is promised already: exact, and only where
-/// what stands is not enough.
-pub(super) async fn approvals(
-    world: &World,
-    chain: &crate::engine::WorldChain,
-    token: &Token,
-    amount: U256,
-    permit2: Address,
-) -> Result<(Vec<Leg>, Vec<AllowanceBound>), ToolError> {
-    let TokenId::Erc20(contract) = token.id else { return Ok((Vec::new(), Vec::new())) };
-    let account = world.account(None)?;
-    let (standing, _) = allowances::read(chain, contract, account, permit2, &[]).await?;
-    let promised = world.promised(chain.network().chain_id, account, contract)?;
-    let needed = promised.checked_add(amount).ok_or_else(|| invalid("amount", &"more than can be counted"))?;
-    if standing.balance < needed {
-        let (has, asked) =
-            (TokenAmount::new(standing.balance, token.decimals)?, TokenAmount::new(needed, token.decimals)?);
-        let what = format_args!(
-            "the wallet has {has} {}, and with what other orders may take this needs {asked}",
-            token.symbol
-        );
-        return Err(invalid("amount", &what));
-    }
-    let mut legs = Vec::new();
-    if standing.of_token < needed {
-        if !standing.of_token.is_zero()
-            && allowances::needs_zero_first(chain, contract, account, permit2, needed).await?
-        {
-            legs.push(approve(Purpose::Approve, contract, permit2, U256::ZERO));
-        }
-        legs.push(approve(Purpose::Approve, contract, permit2, needed));
-    }
-    // After the fill as much is left as the other orders need, or as there was before.
-    let at_most = promised.max(standing.of_token.saturating_sub(amount));
-    let bounds = if legs.is_empty() {
-        Vec::new()
-    } else {
-        vec![AllowanceBound { token: token.clone(), spender: permit2, kind: AllowanceKind::Erc20, at_most }]
-    };
-    Ok((legs, bounds))
-}
-
-/// What a caller should know of this kind of auction.
-fn notes(kind: OrderKind, wish: &Wish<'_>) -> Vec<String> {
-    match kind {
-        OrderKind::Dutch | OrderKind::DutchV2 if wish.starts_in == 10 => Vec::new(),
-        OrderKind::Dutch | OrderKind::DutchV2 => {
-            vec!["when this kind begins to fall is the cosigner's word, not the order's".to_owned()]
-        }
-        OrderKind::DutchV3 => vec!["this kind falls by blocks, from a block that the cosigner names".to_owned()],
-        OrderKind::Priority => {
-            vec!["this kind does not fall: its output rises with the priority fee that the filler bids".to_owned()]
-        }
     }
 }
 
@@ -449,50 +183,4 @@ pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
     };
     let hints = json!({"route_type": plan.kind.name(), "notes": plan.told, "order": told});
     Reply::new(output, explanation).hint(hints)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn notes_say_what_a_kind_does_with_its_window() {
-        let wish = |starts_in| Wish {
-            token_in: "USDC",
-            token_out: "WETH",
-            amount: "1",
-            chain: "ethereum",
-            starts_in,
-            ends_in: 120,
-            slippage: BasisPoints::ZERO,
-        };
-        assert!(notes(OrderKind::DutchV2, &wish(10)).is_empty());
-        assert_eq!(notes(OrderKind::DutchV2, &wish(30)).len(), 1);
-        assert!(notes(OrderKind::Priority, &wish(10))[0].contains("priority fee"));
-    }
-
-    #[test]
-    fn a_source_moves_the_start_and_never_the_least() {
-        let [hoped, least] = [10_010u64, 9_950].map(U256::from);
-        let of = |start: u64| {
-            let word = OrderWord { start_out: U256::from(start), least_out: U256::from(1) };
-            start_of("a source", hoped, least, Some(word))
-        };
-        assert_eq!(start_of("a source", hoped, least, None).unwrap(), hoped);
-        assert_eq!(of(10_100).unwrap(), U256::from(10_100));
-        assert_eq!(of(9_990).unwrap(), U256::from(9_990));
-        // Below the least it would be no auction; 2 % above what the pools give (10,210) it would be a lure.
-        assert_eq!(of(9_000).unwrap(), hoped);
-        assert_eq!(of(10_210).unwrap(), U256::from(10_210));
-        assert_eq!(of(10_211).unwrap_err().code(), ErrorCode::RoutingQuoteRefused);
-    }
-
-    #[test]
-    fn hashes_are_read_whole() {
-        let good = format!("0x{}", "ab".repeat(32));
-        assert_eq!(crate::tools::orders::hash(&good, "order_hash").unwrap(), B256::repeat_byte(0xab));
-        for bad in ["", "0x12", &good[2..], &format!("{good}00"), &good.replace("ab", "zz")] {
-            assert!(crate::tools::orders::hash(bad, "order_hash").is_err(), "{bad}");
-        }
-    }
 }

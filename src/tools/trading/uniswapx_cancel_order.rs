@@ -15,8 +15,9 @@ use crate::chain::permit2::nonce_position;
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{Intent, Proposal};
-use crate::tools::allowances::{APPROVAL_GAS, invalid};
+use crate::tools::allowances::APPROVAL_GAS;
 use crate::tools::orders::{CHECKS, TakenBack, own, taking_back};
+use crate::tools::shared::invalid;
 
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::write::<CancelOrder>();

@@ -51,6 +51,14 @@ impl Version {
             _ => None,
         }
     }
+
+    /// How services that build calls for a router name the form.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::V2_0 => "2.0",
+            Self::V2_1_1 => "2.1.1",
+        }
+    }
 }
 
 /// What the router is called with.

@@ -1,22 +1,25 @@
 //! The left column: the Golem, what waits, limits, holdings, thoughts, what happened meanwhile.
 
+mod golem;
+
 use ratatui::layout::{Position, Rect};
 
+pub(super) use golem::face_line;
+use golem::golem;
+
 use super::{inside, nothing};
-use crate::base::model::Phase;
 use crate::base::text::{SafeText, fit, width};
-use crate::base::units::{Rounding, TokenAmount, Usd};
+use crate::base::units::{Rounding, Usd};
 use crate::console::format::{age, amount, dollars, whole_dollars};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
 use crate::console::state::feed::Standing;
 use crate::console::theme::Role;
 use crate::console::view::{question_brief, question_line};
+use crate::console::widgets::bridge::is_over;
 use crate::console::widgets::figure::{amount as figure_amount, readable};
 use crate::console::widgets::gauge::{self, Full, Gauge};
 use crate::console::widgets::paint::{Row, cut, wrapped};
-use crate::console::widgets::sprite::{self, SpriteModel};
-use crate::fabric::{SpriteState, Vitals};
 use crate::runtime::handle::{BreakerNow, Limits, SpendNow};
 use crate::runtime::questions::Question;
 
@@ -94,159 +97,6 @@ fn frame(pen: &mut Pen<'_>, area: Rect, title: &str, right: &[Piece]) -> Rect {
     pen.frame(area, &[(title.to_owned(), Role::Title)], right, Role::Border);
     let inner = inside(area);
     Rect { x: inner.x + 1, width: inner.width.saturating_sub(2), ..inner }
-}
-
-/// A phase in the screen's words.
-pub(super) const fn phase_word(phase: Phase) -> &'static str {
-    match phase {
-        Phase::Thriving => "THRIVING",
-        Phase::Cautious => "CAUTIOUS",
-        Phase::Defensive => "EXITS ONLY",
-        Phase::Survival => "LAST RESERVES",
-        Phase::Terminal => "DYING",
-    }
-}
-
-fn body(known: &Known<'_>) -> SpriteState {
-    known.feed.sprite.map_or(SpriteState::Idle, |(_, state)| state)
-}
-
-fn body_words(state: SpriteState) -> &'static str {
-    match state {
-        SpriteState::Idle => "idle",
-        SpriteState::Thinking => "thinking ▸",
-        SpriteState::Executing => "executing ▸",
-        SpriteState::AwaitingApproval => "waits for you ‼",
-        SpriteState::Success => "done ✓",
-        SpriteState::Failure => "failed ✕",
-        SpriteState::Halted => "stopped ■",
-        SpriteState::Dead => "dead",
-    }
-}
-
-fn phase(known: &Known<'_>) -> Phase {
-    known.feed.phase.or_else(|| known.snapshot.map(|snapshot| snapshot.phase)).unwrap_or(Phase::Thriving)
-}
-
-/// A role by its name, in words: the role of one that may do anything is no word that helps.
-fn role_words(role: &str) -> String {
-    match role {
-        "golem-instance" => "a Golem".to_owned(),
-        other => other.replace('-', " "),
-    }
-}
-
-fn golem(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
-    let name = known.ready.map_or_else(
-        || "The Golem".to_owned(),
-        |ready| format!("{} · {}", ready.name, role_words(ready.role.as_str())),
-    );
-    let inner = frame(pen, area, &name, &[]);
-    let model = SpriteModel { state: body(known), phase: phase(known), letters: false };
-    let picture =
-        Rect { x: inner.x, width: sprite::COLUMNS.min(inner.width), height: inner.height.min(sprite::LINES), ..inner };
-    sprite::draw(&model, pen, picture, known.moment());
-    let words = Rect { x: inner.x + 12, width: inner.width.saturating_sub(12), ..inner };
-    pen.pieces(line(words, 0), &[(phase_word(phase(known)).to_owned(), sprite::phase_role(phase(known)))]);
-    pen.pieces(line(words, 1), &[(body_words(model.state).to_owned(), Role::Text)]);
-    let vitals = known.feed.vitals.as_ref();
-    if let Some(vitals) = vitals {
-        let of = vitals.lifespan_seconds.map(|span| format!(" of {}", age(span))).unwrap_or_default();
-        // Its age runs by itself, like a clock.
-        let told = if known.motion { format!("age {}{of}", age(vitals.age_seconds)) } else { format!("lifespan{of}") };
-        if known.motion || !of.is_empty() {
-            pen.pieces(line(words, 2), &[(told, Role::TextDim)]);
-        }
-        pen.pieces(line(words, 3), &[(fit(vitals.why.as_str(), usize::from(words.width)).into_owned(), Role::TextDim)]);
-    }
-    let gauges = Rect { y: inner.y + 4, height: inner.height.saturating_sub(4), ..inner };
-    for (at, gauge) in (0..gauges.height).zip(vital_gauges(known)) {
-        gauge::draw(&gauge, pen, line(gauges, at), 7);
-    }
-}
-
-fn vital_gauges(known: &Known<'_>) -> Vec<Gauge> {
-    let Some(vitals) = &known.feed.vitals else {
-        return vec![Gauge { label: "equity".to_owned(), level: None, words: String::new(), full: Full::Bad }];
-    };
-    let percent = |bps: u64| format!("{}.{}", bps / 100, bps % 100 / 10);
-    let equity = Gauge {
-        label: "equity".to_owned(),
-        level: vitals.drawdown_bps.map(|bps| (bps.into(), vitals.stop_loss_bps.into())),
-        words: match vitals.drawdown_bps {
-            Some(bps) => format!("−{}% of {}%", percent(bps), vitals.stop_loss_bps / 100),
-            None => String::new(),
-        },
-        full: Full::Bad,
-    };
-    let gas = Gauge {
-        label: "gas".to_owned(),
-        // Before it is known how long it lasts, it is known that there is some.
-        level: match (vitals.gas_runway_seconds, vitals.gas_wei) {
-            (Some(left), _) => Some((left.min(WEEK).into(), WEEK.into())),
-            (None, Some(wei)) => Some((u128::from(!wei.is_zero()), 1)),
-            (None, None) => None,
-        },
-        words: gas_words(known, vitals),
-        full: Full::Good,
-    };
-    let streak = Gauge {
-        label: "streak".to_owned(),
-        level: Some((vitals.failures.into(), vitals.failures_limit.max(1).into())),
-        words: format!("{} of {} failed", vitals.failures, vitals.failures_limit),
-        full: Full::Bad,
-    };
-    vec![equity, gas, streak]
-}
-
-/// How long the gas lasts; as long as that cannot be told, how much there is.
-fn gas_words(known: &Known<'_>, vitals: &Vitals) -> String {
-    let held = || {
-        let first = known.snapshot.and_then(|snapshot| snapshot.holdings.first()?.rows.first());
-        let coin = first.map_or("coin", |row| row.symbol.as_str());
-        vitals.gas_wei.map(|wei| format!("{} {coin}", amount(TokenAmount::ether(wei), 3).trim_end_matches('…')))
-    };
-    vitals.gas_runway_seconds.map(|left| format!("for {}", age(left))).or_else(held).unwrap_or_default()
-}
-
-/// A week, in seconds: more gas than that is plenty.
-const WEEK: u64 = 7 * 86_400;
-
-/// The Golem in one line.
-pub(super) fn face_line(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
-    let name = known.ready.map_or_else(|| "Golem".to_owned(), |ready| ready.name.to_string());
-    let phase = phase(known);
-    let model = SpriteModel { state: body(known), phase, letters: false };
-    sprite::draw(&model, pen, Rect { width: area.width.min(5), ..area }, known.moment());
-    let mut pieces = vec![
-        (format!("{name} "), Role::TextStrong),
-        (phase_word(phase).to_owned(), sprite::phase_role(phase)),
-        (format!(" {}", body_words(model.state)), Role::Text),
-    ];
-    // Words shorter than the gauges': they stand in one line of eighty columns.
-    let gauges = vital_gauges(known);
-    for (at, words) in short_vitals(known).into_iter().enumerate() {
-        let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
-        pieces.push((format!("   {words}"), if role == Role::StateGood { Role::Text } else { role }));
-    }
-    let place = Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area };
-    pen.pieces(place, &cut(&pieces, usize::from(place.width)));
-}
-
-/// Equity, gas and failures in as few characters as say it.
-fn short_vitals(known: &Known<'_>) -> Vec<String> {
-    let Some(vitals) = &known.feed.vitals else { return Vec::new() };
-    let percent = |bps: u64| format!("{}.{}", bps / 100, bps % 100 / 10);
-    let equity = vitals.drawdown_bps.map_or_else(|| "?".to_owned(), |bps| format!("−{}", percent(bps)));
-    let mut all = vec![
-        format!("equity {equity} of {} %", vitals.stop_loss_bps / 100),
-        format!("gas {}", gas_words(known, vitals)),
-    ];
-    // What is nothing needs no place.
-    if vitals.failures > 0 {
-        all.push(format!("failed {}/{}", vitals.failures, vitals.failures_limit));
-    }
-    all
 }
 
 fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
@@ -431,7 +281,7 @@ fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
         let words = format!("−{} in an auction", figure_amount(&order.amount_in));
         all.push((order.token_in.symbol.to_string(), words));
     }
-    for (_, intent) in feed.intents.iter().filter(|(_, intent)| !intent.status.is_final()) {
+    for (_, intent) in feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
         let words = format!("−{} to {}", figure_amount(&intent.amount_in), intent.destination_chain);
         all.push((intent.token_in.symbol.to_string(), words));
     }

@@ -11,7 +11,7 @@ use crate::console::screens::Known;
 use crate::console::screens::logs::role;
 use crate::console::state::feed::CallSeen;
 use crate::console::state::line::Level;
-use crate::console::state::story::{title, word};
+use crate::console::state::story::name;
 use crate::console::theme::Role;
 use crate::console::widgets::chart::{self, ChartModel, Range};
 use crate::console::widgets::paint::{Row, cut, wrapped};
@@ -169,7 +169,8 @@ pub(super) fn call_places(area: Rect, listing: &Listing<'_>) -> Vec<(usize, Rect
 /// The newest first.
 pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_>) {
     if listing.calls.is_empty() {
-        return nothing(pen, area, " nothing yet");
+        let all = known.feed.activity().next().is_none();
+        return nothing(pen, area, if all { " nothing yet" } else { " nothing fits the filter; Esc shows all" });
     }
     for (place, rect) in call_places(area, listing) {
         if let Some(call) = listing.calls.get(place) {
@@ -191,7 +192,7 @@ fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, s
             let pieces: [Piece; 3] = [
                 (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
                 (format!("{mark} "), standing_role(standing)),
-                (format!("{} {} {words}", word(call.tool()), title(call)), Role::Text),
+                (format!("{} {words}", name(call)), Role::Text),
             ];
             pen.pieces(place, &pieces);
         }

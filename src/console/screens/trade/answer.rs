@@ -47,7 +47,7 @@ impl Trade {
     }
 
     pub(super) fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let now = Moment { millis: known.now_millis, motion: known.motion };
+        let now = known.moment();
         let seen = self.deed.and_then(|call| known.feed.call(call));
         if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
             let height = widgets::height(card, area.width, now).min(area.height);

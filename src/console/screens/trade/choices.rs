@@ -107,7 +107,7 @@ impl Trade {
         self.typing = true;
         self.remark = None;
         self.forget_preview();
-        self.follow(known.now_millis).into_iter().collect()
+        self.follow(known).into_iter().collect()
     }
 }
 

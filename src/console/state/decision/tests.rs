@@ -127,6 +127,8 @@ fn a_changed_question_clears_what_was_picked_and_read() {
     assert_eq!((decision.picked, decision.unread(&anew)), (None, 1));
     assert_eq!(decision.changed, [text("price: 1 → 2")]);
     assert_eq!(decision.act(Action::DoIt, 30_000, 40), Taken::Stays, "it was not drawn since");
+    decision.act(Action::Pick(AnswerKind::Refuse), 40_000, 40);
+    assert_eq!(decision.picked, None, "it was not drawn since");
     // The place in the queue is no change.
     let mut decision = shown(&asked);
     decision.act(Action::MarkRead, 10_000, 40);

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fabric::{OrderStatus, Redacted};
+use crate::base::id::GolemId;
+use crate::fabric::{OrderStatus, Redacted, ToolEnd, ToolStart, ToolVerified, TxState, TxUpdate};
 
 /// Events of one call: start, a step, three words on its transaction, verified, end.
 const EACH: u64 = 7;

@@ -9,6 +9,7 @@ use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
 use crate::console::widgets::figure::readable;
 use crate::console::widgets::paint::Row;
+use crate::console::widgets::swap::check_word;
 use crate::fabric::CheckOutcome;
 use crate::runtime::questions::{About, ActionAsked, Part, PolicyAsked, PolicyChange, Question};
 
@@ -44,7 +45,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize) -> 
             rows.push(Row::new(format!("{failures} failures in a row opened it."), Role::Dialog));
             rows.push(Row::new("Closed, new trades may begin at once.", Role::StateCare));
         }
-        About::SellAfterDeath => {
+        About::SellHoldings => {
             rows.push(Row::new("A yes sells all tokens for USDC, as far as your policy lets it.", Role::StateCare));
             rows.push(Row::new("A no leaves everything where it is: in your wallet.", Role::Dialog));
         }
@@ -209,7 +210,7 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
             CheckOutcome::Warned => ("!", Role::StateCare),
             CheckOutcome::Blocked => ("✕", Role::StateBad),
         };
-        let word = format!("{}  ", check_words(check.check));
+        let word = format!("{}  ", check_word(check.check));
         if pieces_width(&row.left) + width_of(&word) > columns && !row.left.is_empty() {
             rows.push(std::mem::take(&mut row));
         }
@@ -226,23 +227,6 @@ fn action_rows(rows: &mut Vec<Row>, question: &Question, action: &ActionAsked, d
 
 fn share(bps: u64) -> String {
     format!("{}.{:02} %", bps / 100, bps % 100)
-}
-
-/// A check's name on the screen.
-fn check_words(check: crate::base::model::Check) -> &'static str {
-    use crate::base::model::Check;
-    match check {
-        Check::Halt => "halt",
-        Check::PhaseGate => "phase",
-        Check::TokenAllowlist => "tokens",
-        Check::SpendingLimit => "limits",
-        Check::RateLimit => "rate",
-        Check::BalanceBreaker => "breaker",
-        Check::SlippageGuard => "slippage",
-        Check::PolicyCage => "policy contract",
-        Check::Simulation => "simulation",
-        Check::ChainHealth => "other chain",
-    }
 }
 
 pub(super) fn raw(question: &Question) -> Vec<Row> {

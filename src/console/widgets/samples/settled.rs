@@ -80,6 +80,10 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     for event in failed(ErrorCode::TokenLookalike, "\"USDС\" mixes Cyrillic and Latin") {
         blocked.fold(START_MILLIS + 40, &event);
     }
+    let asked_of = json!({"order_hash": B256::repeat_byte(0x4b)});
+    let mut looked = OrderModel::asked(Call::asked(START_MILLIS, "uniswap_get_uniswapx_order_status", asked_of));
+    let told = json!({"order": order(DecayUnit::Seconds)});
+    looked.fold(START_MILLIS + 11, &end(true, 11, CardKind::Order, Value::Null, told));
     let mut of_blocks = OrderModel::known(at, &order(DecayUnit::Blocks));
     let mut of_fees = OrderModel::known(at, &order(DecayUnit::Wei));
     (of_blocks.heard_at, of_fees.heard_at) = (START_MILLIS, START_MILLIS);
@@ -91,6 +95,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
         ("blocks", of_blocks),
         ("priority", of_fees),
         ("stale", stale),
+        ("looked at", looked),
         (
             "filled",
             known(&|order| {
@@ -223,6 +228,14 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
                 intent.status = IntentStatus::Expired;
                 intent.fill_deadline = START;
                 intent.remark = text("base has had no block since 22:10:02");
+            }),
+        ),
+        (
+            "never locked",
+            known(&|intent| {
+                intent.status = IntentStatus::Expired;
+                intent.locked = None;
+                intent.money = text("nothing left the wallet; nobody locked the USDC");
             }),
         ),
         (

@@ -27,6 +27,21 @@ async fn reaches(clock: &dyn Clock, moment: u64) {
     }
 }
 
+/// The longest pause between two looks at both clocks: one that was set forward and back again holds nothing up for long.
+const LOOK_AT_CLOCKS: Duration = Duration::from_secs(1);
+
+/// Waits until the clock shows `moment` and its steady scale `steady`. Setting a machine's clock forward makes nothing
+/// pass that somebody was given the time to refuse.
+async fn reaches_both(clock: &dyn Clock, moment: u64, steady: u64) {
+    loop {
+        let left = moment.saturating_sub(clock.now_millis()).max(steady.saturating_sub(clock.steady_millis()));
+        if left == 0 {
+            return;
+        }
+        clock.pause(Duration::from_millis(left).min(LOOK_AT_CLOCKS)).await;
+    }
+}
+
 /// One open question, for whoever asked it. Dropped, the question is withdrawn.
 #[must_use = "a ticket that is dropped withdraws its question"]
 pub struct Ticket {
@@ -37,7 +52,13 @@ pub struct Ticket {
     pub(super) ends: Instant,
     /// The same by the clock, in milliseconds since the Unix epoch.
     pub(super) ends_at: u64,
+    /// The same by the clock's steady scale.
+    pub(super) ends_steady: u64,
+    /// How long is waited in all.
+    pub(super) wait: Duration,
     pub(super) passes_by_itself: bool,
+    /// Whether the waiting was over when its permit was found to be as well: then it begins anew.
+    pub(super) begins_anew: bool,
     pub(super) over: bool,
     /// Whether the question is on the trail.
     pub(super) told: bool,
@@ -67,16 +88,18 @@ impl Ticket {
             let decision = self.taken(Some(heard));
             return self.conclude(decision).await;
         }
+        let (clock, passes) = (Arc::clone(&self.desk.inner.clock), self.passes_by_itself);
         let decision = tokio::select! {
             biased;
             answered = &mut self.answered => self.taken(answered.ok()),
-            () = reaches(&*self.desk.inner.clock, self.ends_at.min(expires_at)) => {
-                match self.ends_at <= expires_at {
-                    true => self.timed_out(),
-                    false => return Decision::PermitExpired,
-                }
-            }
-            () = sleep_until(self.ends) => self.timed_out(),
+            // Where silence is a yes, both clocks must have come to the end; where it is none, one is enough.
+            () = reaches_both(&*clock, self.ends_at, self.ends_steady), if passes => self.timed_out(),
+            () = reaches(&*clock, self.ends_at.min(expires_at)), if !passes => match self.ends_at <= expires_at {
+                true => self.timed_out(),
+                false => return Decision::PermitExpired,
+            },
+            () = sleep_until(self.ends), if !passes => self.timed_out(),
+            () = reaches(&*clock, expires_at), if passes && expires_at < self.ends_at => return Decision::PermitExpired,
             () = sleep_until(expires), if expires < self.ends => return Decision::PermitExpired,
         };
         self.conclude(decision).await
@@ -193,6 +216,7 @@ impl Ticket {
         let passes = self.passes_by_itself;
         let permit = &self.preview.permit;
         if passes && permit.expired(self.desk.inner.clock.now_millis(), Instant::now()) {
+            self.begins_anew = true;
             return Decision::PermitExpired;
         }
         // Said in the same moment: it was said before the time was over.
@@ -202,7 +226,8 @@ impl Ticket {
         if passes { Decision::Approved(self.yes(Said::Waited)) } else { Decision::Lapsed }
     }
 
-    /// Asks the same anew under a new permit, with what has changed. How long is waited stays. A no that was said since
+    /// Asks the same anew under a new permit, with what has changed. Until when is waited stays, unless the waiting was
+    /// over with the old permit: nobody could have seen what would pass then, so it begins anew. A no that was said since
     /// the old permit ran out is what [`Self::decision`] answers next; then nothing is asked anew.
     pub fn replace(&mut self, preview: Arc<Preview>) {
         match self.hear() {
@@ -224,7 +249,10 @@ impl Ticket {
         self.answered = answered;
         self.earlier.push(self.preview.permit.permit_id);
         self.preview = Arc::clone(&preview);
-        let mut ends_at = 0;
+        if std::mem::take(&mut self.begins_anew) && self.passes_by_itself {
+            self.begin_waiting();
+        }
+        let ends_at = self.ends_at;
         {
             let mut state = self.desk.state();
             if let Some(open) = state.open.iter_mut().find(|open| open.number == self.number) {
@@ -234,10 +262,17 @@ impl Ticket {
                 open.changed = changed;
                 open.passes_by_itself = self.passes_by_itself;
                 open.answer = Some(sender);
-                ends_at = open.ends_at;
+                open.ends_at = ends_at;
             }
         }
         self.desk.announce(&preview, reasons, ends_at);
+    }
+
+    fn begin_waiting(&mut self) {
+        let (clock, millis) = (&self.desk.inner.clock, u64::try_from(self.wait.as_millis()).unwrap_or(u64::MAX));
+        self.ends = Instant::now() + self.wait;
+        self.ends_at = clock.now_millis().saturating_add(millis);
+        self.ends_steady = clock.steady_millis().saturating_add(millis);
     }
 
     /// Forgets the standing approval of a yes that comes to nothing.

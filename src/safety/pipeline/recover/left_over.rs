@@ -6,6 +6,7 @@
 
 use std::collections::HashSet;
 
+use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, U256};
 use alloy::providers::Provider as _;
 use alloy::rpc::types::{TransactionInput, TransactionRequest};
@@ -123,6 +124,31 @@ fn left(connection: &Connection) -> Result<Vec<Given>, RecordError> {
         }
     }
     Ok(found)
+}
+
+/// Whether `owner` has allowed somebody something of `token` from this ledger, as far back as it is looked through.
+pub(in crate::safety::pipeline) fn allowed_before(
+    connection: &Connection,
+    chain_id: u64,
+    owner: Address,
+    token: Address,
+) -> Result<bool, RecordError> {
+    let mut statement = connection.prepare_cached(
+        "SELECT leg.hash FROM safety_leg AS leg JOIN safety_permit AS used ON used.permit_id = leg.permit_id
+         ORDER BY used.consumed_at DESC, leg.leg DESC LIMIT ?1",
+    )?;
+    let hashes: Vec<Vec<u8>> = statement.query_map([LOOKED_THROUGH], |row| row.get(0))?.collect::<Result<_, _>>()?;
+    for hash in hashes.iter().filter_map(|hash| B256::try_from(hash.as_slice()).ok()) {
+        let Some(record) = sender::load(connection, hash)?.filter(|record| record.state == TxState::Included) else {
+            continue;
+        };
+        let (signed, call) = (&record.signed, record.signed.transaction());
+        let ours = (signed.chain_id(), signed.from(), call.to()) == (chain_id, owner, Some(token));
+        if ours && Erc20::approveCall::abi_decode(call.input()).is_ok_and(|approve| !approve.value.is_zero()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
 }
 
 /// Whether the order that was signed under this permit has used what it was allowed, or still may.

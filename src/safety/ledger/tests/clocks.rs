@@ -1,0 +1,83 @@
+//! A machine's clock that is set forward, and what really went out.
+
+use super::*;
+
+const MINUTE: u64 = 60_000;
+
+impl File {
+    fn reserve_by_chain(&mut self, now: u64, block_time: u64, whole: u64) -> Result<ReservationId, LedgerError> {
+        // Neither trades nor cooldowns are what is tested here.
+        let caps = Caps { cooldown: 0, trades_per_hour: 100, ..caps() };
+        self.write(|transaction| reserve_by_chain(transaction, now, block_time, &caps, &party(), &request(whole)))
+    }
+
+    fn moved(&self, now: u64) -> (Micros, Micros) {
+        let party = party();
+        let usage = usage(&self.connection, now, party.chain_id, party.account, [&WETH], 0).unwrap();
+        (usage.moved[&WETH], usage.tokens[&WETH])
+    }
+}
+
+#[test]
+fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
+    let (mut file, now) = (File::new(), 1_000 * DAY);
+    for minute in 0..6 {
+        let at = now + minute * 61 * MINUTE;
+        let id = file.reserve_by_chain(at, at, 100).unwrap();
+        file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
+    }
+    let at = now + 6 * 61 * MINUTE;
+    // The day is full; a machine that shows the day after tomorrow changes nothing of that, nor does a call.
+    for ahead in [0, HOUR, 2 * DAY, 40 * DAY] {
+        file.write(|transaction| take_call(transaction, at + ahead, 1_000)).unwrap();
+        assert_eq!(rules(file.reserve_by_chain(at + ahead, at, 1)), ["max_daily_spend_usd"], "{ahead}");
+    }
+    // Not even where something was settled while the clock was wrong.
+    let exit = Request { exempt: true, takes_back: true, spend: Micros::ZERO, ..request(0) };
+    let id = file.write(|transaction| reserve_by_chain(transaction, at, at, &caps(), &party(), &exit)).unwrap();
+    file.settle(at + 40 * DAY, id, Outcome::Done { spent: Micros::ZERO }).unwrap();
+    assert_eq!(rules(file.reserve_by_chain(at + 40 * DAY, at, 1)), ["max_daily_spend_usd"]);
+    // A day later by the chain it is free.
+    let id = file.reserve_by_chain(at + DAY, at + DAY, 1).unwrap();
+    file.settle(at + DAY, id, Outcome::Withdrawn).unwrap();
+    // A chain that is a little late holds nothing up.
+    assert_eq!(rules(file.reserve_by_chain(at + DAY, at + DAY - CLOCK_SLACK / 2, 1)), [""; 0]);
+}
+
+#[test]
+fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
+    let (mut file, caps, mut now) = (File::new(), Caps { cooldown: 0, ..caps() }, DAY);
+    let mut done = |moved: u64, outcome: Outcome| {
+        now += HOUR;
+        let wish = Request { tokens: [(WETH, dollars(50))].into(), ..request(50) };
+        let id = file.reserve(now, &caps, &wish).unwrap();
+        let moved = if moved == 0 { [].into() } else { [(WETH, dollars(moved))].into() };
+        file.write(|transaction| note_moved(transaction, id, &moved)).unwrap();
+        file.settle(now, id, outcome).unwrap();
+        file.moved(now)
+    };
+    // An allowance counts as spent, and nothing has gone.
+    assert_eq!(done(0, Outcome::Done { spent: dollars(50) }), (Micros::ZERO, dollars(50)));
+    // An order that took nothing, or a plan that only began: what it cost and no more.
+    assert_eq!(done(50, Outcome::Done { spent: dollars(1) }).0, dollars(1));
+    assert_eq!(done(50, Outcome::Reverted { gas: dollars(1) }).0, dollars(1));
+    assert_eq!(done(50, Outcome::NotSent).0, dollars(1));
+    // A sale.
+    assert_eq!(done(40, Outcome::Done { spent: dollars(45) }).0, dollars(41));
+}
+
+#[test]
+fn what_is_held_again_counts_until_it_is_settled_anew() {
+    let (mut file, caps) = (File::new(), Caps { cooldown: 0, ..caps() });
+    let id = file.reserve(DAY, &caps, &request(100)).unwrap();
+    file.settle(DAY, id, Outcome::NotSent).unwrap();
+    assert_eq!(held(&file.connection).unwrap(), Micros::ZERO);
+    let again = file.write(|transaction| hold_again(transaction, DAY + 1, id)).unwrap();
+    assert_eq!(held(&file.connection).unwrap(), dollars(100));
+    file.settle(DAY + 2, again, Outcome::Done { spent: dollars(90) }).unwrap();
+    let party = party();
+    let used = usage(&file.connection, DAY + 2, party.chain_id, party.account, [], 0).unwrap();
+    assert_eq!((held(&file.connection).unwrap(), used.spent(Span::Day)), (Micros::ZERO, dollars(90)));
+    let unknown = file.write(|transaction| hold_again(transaction, DAY + 3, ReservationId::stored(99)));
+    assert_eq!(unknown, Err(LedgerError::Unknown(99)));
+}

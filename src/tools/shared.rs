@@ -1,0 +1,88 @@
+//! What write tools of any topic share: the checks they run under, parameters that cannot be used, what became of a plan
+//! that trades nothing, and where to look at it.
+
+use alloy::eips::BlockNumberOrTag;
+use alloy::primitives::B256;
+use alloy::providers::Provider as _;
+
+use crate::base::error::{ErrorCode, ToolError};
+use crate::base::model::Check;
+use crate::chain::network::Network;
+use crate::chain::provider::ProviderError;
+use crate::engine::{CallContext, WorldChain};
+use crate::safety::pipeline::{Committed, State};
+
+/// The checks that a write runs under which trades nothing.
+pub(super) const CHECKS: &[Check] = &[
+    Check::Halt,
+    Check::PhaseGate,
+    Check::TokenAllowlist,
+    Check::SpendingLimit,
+    Check::RateLimit,
+    Check::BalanceBreaker,
+    Check::PolicyCage,
+    Check::Simulation,
+];
+
+/// Where to look at a transaction: the network's explorer, or, on a devnet, this program's own page of it.
+pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
+    match network.explorer {
+        Some(explorer) => format!("{explorer}/tx/{hash}"),
+        None => format!("bardo://tx/{hash}"),
+    }
+}
+
+/// What can be told of a plan that trades nothing.
+pub(super) struct Sent {
+    state: State,
+    /// Hash of the last transaction.
+    pub(super) tx_hash: Option<String>,
+    /// Block it is in.
+    pub(super) block_number: Option<u64>,
+    /// Gas of all of them, in units.
+    pub(super) gas_used: u64,
+    /// Where to look at it.
+    pub(super) explorer_url: Option<String>,
+}
+
+impl Sent {
+    /// Of what became of a plan.
+    pub(super) fn of(context: &CallContext, committed: &Committed) -> Result<Self, ToolError> {
+        let network = context.world.chain(&committed.framed.proposal().chain_id.to_string())?.network();
+        let last = committed.legs.last();
+        let gas = committed.legs.iter().filter_map(|leg| leg.gas_used).fold(0, u64::saturating_add);
+        Ok(Self {
+            state: committed.state.clone(),
+            tx_hash: last.map(|leg| leg.hash.to_string()),
+            block_number: last.and_then(|leg| leg.block),
+            gas_used: if gas == 0 { committed.simulated.gas_used } else { gas },
+            explorer_url: last.map(|leg| explorer_url(network, &leg.hash)),
+        })
+    }
+
+    /// `done` as it stands: done, rehearsed, or not known.
+    pub(super) fn explain(&self, done: &str) -> String {
+        match &self.state {
+            State::Done | State::Placed => format!("{done}."),
+            State::Simulated => format!("Rehearsed only: {done}."),
+            State::Unclear => format!("Sent and not settled yet: {done}."),
+            State::Reverted => "The transaction reverted; nothing changed but the gas that was spent.".to_owned(),
+            State::Stopped { why, .. } => format!("Stopped half-way: {why}."),
+        }
+    }
+}
+
+/// A parameter that cannot be used.
+pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolError {
+    ToolError::new(ErrorCode::ValidationFailed, format_args!("parameter `{parameter}`: {what}"))
+        .detail("parameter", parameter)
+}
+
+/// The time of a chain's latest block.
+pub(super) async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
+    let head =
+        chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
+    head.map(|block| block.header.timestamp).ok_or_else(|| {
+        ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} has no latest block", chain.network()))
+    })
+}

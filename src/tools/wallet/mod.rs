@@ -1,0 +1,3 @@
+//! Tools of the account itself.
+
+pub mod wallet_transfer_token;

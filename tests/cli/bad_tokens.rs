@@ -1,0 +1,167 @@
+//! Tokens that do not keep to the standard, traded where the policy lets them and a price is known: what stands against
+//! each is its own fault and no list, and what does go through is counted by balances.
+//!
+//! | token | bought | sold |
+//! |---|---|---|
+//! | takes a fee of one percent | less arrives than the least: refused; with room for it, what arrived | the same |
+//! | returns no bool | passes | passes |
+//! | has a hostile symbol | refused by its name, which is shown cleaned | the same |
+//! | reverts | refused by the simulation | refused by the simulation |
+//! | looks like another | refused by its name | refused by its name |
+
+use serde_json::{Value, json};
+
+use crate::desk::{Answer, Desk};
+use crate::writes::expect;
+
+const KEYS: [&str; 5] =
+    ["badFeeOnTransferToken", "badNoReturnToken", "badHostileSymbolToken", "badLookalikeToken", "badRevertingToken"];
+
+/// Of each the wallet is given 1,000, and buys or sells for about 34 dollars.
+const GIVEN: u128 = 1_000;
+
+fn decimals(key: &str) -> u32 {
+    if matches!(key, "badNoReturnToken" | "badLookalikeToken") { 6 } else { 18 }
+}
+
+fn word(address: &str) -> String {
+    format!("{:0>64}", address.trim_start_matches("0x").to_lowercase())
+}
+
+impl Desk {
+    /// Where each of these is allowed, is worth a dollar, and may slip and lose by up to so much.
+    fn with_bad_tokens(slippage: u32) -> Self {
+        let mut desk = Self::new();
+        let mut allowed = vec!["31337:native".to_owned()];
+        allowed.extend(["WETH", "USDC"].map(|symbol| format!("31337:{}", desk.token(symbol))));
+        allowed.extend(KEYS.map(|key| format!("31337:{}", desk.contract(key))));
+        let lines = format!("allowed_tokens = {allowed:?}\nmax_slippage_bps = {slippage}\nmax_loss_bps = 500\n");
+        desk.under(&lines);
+        let prices: String = KEYS.map(|key| format!("\"{}\" = \"1\"\n", desk.contract(key))).concat();
+        desk.configure(&format!("[prices.ethereum]\n{prices}"));
+        let account = desk.account().to_owned();
+        desk.ask("anvil_impersonateAccount", json!([account]));
+        for key in KEYS {
+            // mint(address,uint256) is open to all.
+            let amount = GIVEN * 10_u128.pow(decimals(key));
+            let data = format!("0x40c10f19{}{amount:064x}", word(&account));
+            let sent =
+                desk.ask("eth_sendTransaction", json!([{"from": account, "to": desk.contract(key), "data": data}]));
+            assert_eq!(desk.ask("eth_getTransactionReceipt", json!([sent]))["status"], "0x1", "{key}");
+        }
+        desk
+    }
+
+    /// What the contract itself says that the wallet has.
+    fn held(&self, contract: &str) -> u128 {
+        let data = format!("0x70a08231{}", word(self.account()));
+        let answer = self.ask("eth_call", json!([{"to": contract, "data": data}, "latest"]));
+        u128::from_str_radix(answer.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    }
+
+    fn buy(&self, key: &str, slippage: u32) -> Answer {
+        self.swap(
+            json!({"token_in": "WETH", "token_out": self.contract(key), "amount": "0.01",
+                         "slippage_bps": slippage}),
+            &[],
+        )
+    }
+
+    fn sell(&self, key: &str, slippage: u32) -> Answer {
+        self.swap(
+            json!({"token_in": self.contract(key), "token_out": "WETH", "amount": "30",
+                         "slippage_bps": slippage}),
+            &[],
+        )
+    }
+}
+
+/// An amount of whole tokens in raw units.
+fn raw(amount: &Value, decimals: u32) -> u128 {
+    let text = amount.as_str().unwrap();
+    let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
+    format!("{whole}{rest:0<width$}", width = decimals as usize).parse().unwrap()
+}
+
+/// It went through, and what it says is what the contracts say: what came in, what went out.
+fn counted(desk: &Desk, (answer, exit): Answer, key: &str, bought: bool, before: (u128, u128)) -> Value {
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{key}: {answer}");
+    let weth = desk.token("WETH").to_owned();
+    let (bad, good) = (desk.held(desk.contract(key)), desk.held(&weth));
+    let data = &answer["data"];
+    let (paid, received) = (&data["amount_in"], &data["amount_out"]);
+    if bought {
+        assert_eq!(raw(received, decimals(key)), bad - before.0, "{key}: {answer}");
+        assert_eq!(raw(paid, 18), before.1 - good, "{key}: {answer}");
+    } else {
+        assert_eq!(raw(received, 18), good - before.1, "{key}: {answer}");
+        assert_eq!(raw(paid, decimals(key)), before.0 - bad, "{key}: {answer}");
+    }
+    // Nobody may take anything of it afterwards: allowance(account, permit2) is zero.
+    let data = format!("0xdd62ed3e{}{}", word(desk.account()), word(desk.contract("permit2")));
+    let left = desk.ask("eth_call", json!([{"to": desk.contract(key), "data": data}, "latest"]));
+    assert_eq!(left.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0'), "", "{key}");
+    answer
+}
+
+impl Desk {
+    fn before(&self, key: &str) -> (u128, u128) {
+        let weth = self.token("WETH").to_owned();
+        (self.held(self.contract(key)), self.held(&weth))
+    }
+}
+
+#[test]
+fn what_only_returns_no_bool_is_traded_and_counted() {
+    let (desk, key) = (Desk::with_bad_tokens(100), "badNoReturnToken");
+    for bought in [true, false] {
+        let before = desk.before(key);
+        let answer = if bought { desk.buy(key, 50) } else { desk.sell(key, 50) };
+        counted(&desk, answer, key, bought, before);
+    }
+}
+
+#[test]
+fn a_fee_that_eats_the_least_is_refused_and_one_that_has_room_is_counted() {
+    let key = "badFeeOnTransferToken";
+    let desk = Desk::with_bad_tokens(300);
+    let before = desk.before(key);
+    let nonce = desk.nonce("latest");
+    // One percent is lost on the way, and half of one is let slip.
+    for (answer, what) in [(desk.buy(key, 50), "bought"), (desk.sell(key, 50), "sold")] {
+        let rules = expect(&answer, "SAFETY_SIMULATION_FAILED", what);
+        assert!(rules.contains(&"simulation".to_owned()), "{what}: {rules:?}");
+    }
+    assert_eq!((desk.before(key), desk.nonce("latest")), (before, nonce), "nothing was sent");
+    // Two percent let slip: it goes through, and what arrived is told and not what was quoted.
+    for bought in [true, false] {
+        let before = desk.before(key);
+        let answer = if bought { desk.buy(key, 250) } else { desk.sell(key, 250) };
+        let told = counted(&desk, answer, key, bought, before);
+        let slipped = told["data"]["slippage_actual_bps"].as_i64().unwrap();
+        assert!((95..=105).contains(&slipped), "a hundredth against the quote: {told}");
+    }
+}
+
+#[test]
+fn what_reverts_or_imitates_is_refused_for_that() {
+    let desk = Desk::with_bad_tokens(100);
+    let nonce = desk.nonce("latest");
+    for (answer, what) in [(desk.buy("badRevertingToken", 50), "bought"), (desk.sell("badRevertingToken", 50), "sold")]
+    {
+        let rules = expect(&answer, "SAFETY_SIMULATION_FAILED", what);
+        assert!(rules.contains(&"simulation".to_owned()), "{what}: {rules:?}");
+    }
+    for (key, why) in [("badLookalikeToken", "USDC"), ("badHostileSymbolToken", "characters that cannot be seen")] {
+        for (answer, what) in [(desk.buy(key, 50), "bought"), (desk.sell(key, 50), "sold")] {
+            expect(&answer, "TOKEN_LOOKALIKE", what);
+            let told = answer.0.to_string();
+            assert!(told.contains(why), "{key}: {told}");
+            assert!(
+                !told.contains('\u{202e}') && !told.contains('\u{200b}') && !told.contains("\\u001b"),
+                "{key}: {told}"
+            );
+        }
+    }
+    assert_eq!(desk.nonce("latest"), nonce, "nothing was sent");
+}

@@ -1,0 +1,55 @@
+//! An order's status through the binary when what it offers goes away and comes back, by transactions that Bardo has
+//! no part in.
+
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+
+/// The most that the order takes, in raw units: 100 USDC.
+const TAKEN: u64 = 100_000_000;
+
+fn word(address: &str) -> String {
+    format!("{:0>64}", address.trim_start_matches("0x"))
+}
+
+impl Desk {
+    /// A transaction of the account's own, in a block of its own.
+    fn outside(&self, from: &str, to: &str, data: &str) {
+        self.ask("anvil_impersonateAccount", json!([from]));
+        let sent = self.ask("eth_sendTransaction", json!([{ "from": from, "to": to, "data": data }]));
+        self.ask("evm_mine", json!([]));
+        assert_eq!(self.ask("eth_getTransactionReceipt", json!([sent]))["status"], "0x1");
+    }
+
+    fn status_of(&self, hash: &Value) -> String {
+        let (answer, exit) = self.call("uniswap_get_uniswapx_order_status", &json!({"order_hash": hash}), &[]);
+        assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+        answer["data"]["status"].as_str().unwrap().to_owned()
+    }
+}
+
+#[test]
+fn an_order_whose_money_is_gone_says_so_until_it_is_back() {
+    let desk = Desk::new();
+    // The allowance first, so that the order is a signature and needs no block; and no block until one is asked for. No
+    // filler has the token in its purse at the first block after an order, so none fills it here.
+    let allow = json!({"token": "USDC", "amount": "100", "chain": "ethereum"});
+    let allowed = desk.call("token_approve", &allow, &["--approve", "always"]);
+    assert_eq!(allowed.1, 0, "{}", allowed.0);
+    desk.ask("evm_setAutomine", json!([false]));
+    let order = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100", "chain": "ethereum",
+                       "decay_start_time": 3_000, "decay_end_time": 6_000});
+    let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &order, &["--approve", "always"]);
+    assert_eq!(placed["status"], "partial", "{placed}");
+    let hash = placed["data"]["order_hash"].clone();
+    assert_eq!(desk.status_of(&hash), "open");
+
+    let (usdc, permit2) = (desk.token("USDC").to_owned(), desk.contract("permit2").to_owned());
+    let account = desk.account().to_owned();
+    // approve(permit2, amount)
+    let approve = |amount: u64| format!("0x095ea7b3{}{amount:064x}", word(&permit2));
+    desk.outside(&account, &usdc, &approve(TAKEN - 1));
+    assert_eq!(desk.status_of(&hash), "insufficient_funds");
+    desk.outside(&account, &usdc, &approve(TAKEN));
+    assert_eq!(desk.status_of(&hash), "open");
+}

@@ -1,0 +1,83 @@
+//! Errors of reads that take a broken surrounding: something that is no token, a pair without a pool, a book without a
+//! contract, an endpoint that falls silent. Each through the binary, with its exit code.
+
+use serde_json::{Value, json};
+
+use crate::call::{call, expect};
+use crate::desk::Desk;
+use crate::liar::{Liar, Lie};
+
+impl Desk {
+    fn told(&self, tool: &str, params: Value, more: &[&str]) -> (Value, i32) {
+        let params = params.to_string();
+        let fixed = [tool, &params, "--rpc", &self.given];
+        call(self.home.path(), &[&fixed[..], more].concat())
+    }
+}
+
+#[test]
+fn what_is_no_token_is_told_so() {
+    let desk = Desk::new();
+    // Permit2 has code, and answers nothing that a token answers.
+    let permit2 = desk.contract("permit2");
+    let asked = json!({"token": permit2, "chain": "ethereum"});
+    let error =
+        expect(desk.told("get_token_price", asked.clone(), &[]), "TOKEN_INVALID", "no usable ERC-20", "Permit2");
+    assert!(error["message"].as_str().unwrap().to_lowercase().contains(&permit2.to_lowercase()), "{error}");
+    expect(desk.told("uniswap_check_allowance", asked, &[]), "TOKEN_INVALID", "no usable ERC-20", "Permit2");
+}
+
+#[test]
+fn a_pair_without_a_pool_is_told_so() {
+    let desk = Desk::new();
+    let pair = |fee: u32| json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum", "fee_tier": fee});
+    expect(desk.told("get_pool_info", pair(123), &[]), "POOL_NOT_FOUND", "fee tier 123", "no such tier");
+    assert_eq!(desk.told("get_pool_info", pair(500), &[]).1, 0);
+    // Two good tokens that no pool joins: a pair's share and a stable coin.
+    let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
+    let (pools, _) = desk.told("get_pool_info", asked, &[]);
+    let share = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
+    let lonely = json!({"token_a": share["pool"], "token_b": "USDC", "chain": "ethereum"});
+    expect(desk.told("get_pool_info", lonely, &[]), "POOL_NOT_FOUND", "no pool", "a pair's share");
+}
+
+#[test]
+fn a_contract_that_the_book_does_not_name_is_told_by_its_role() {
+    let desk = Desk::new();
+    for (missing, tool, params) in [
+        ("universalRouter", "uniswap_check_allowance", json!({"token": "USDC", "chain": "ethereum"})),
+        ("multicall3", "get_balances", json!({"chain": "ethereum", "tokens": ["USDC"]})),
+    ] {
+        let mut described = desk.devnet.described.clone();
+        let contracts = described["chains"][0]["contracts"].as_object_mut().unwrap();
+        assert!(contracts.remove(missing).is_some(), "{missing}");
+        let book = desk.home.path().join("book.json");
+        std::fs::write(&book, described.to_string()).unwrap();
+        let answer = desk.told(tool, params.clone(), &["--book", book.to_str().unwrap()]);
+        expect(answer, "CHAIN_UNSUPPORTED", missing, tool);
+        assert_eq!(desk.told(tool, params, &[]).1, 0, "{tool} with the whole book");
+    }
+}
+
+/// An endpoint that says who it is, and then is silent about everything that a contract would answer.
+#[test]
+fn a_read_that_waits_too_long_is_cancelled() {
+    let desk = Desk::new();
+    let silent = |answer: &mut Value| {
+        let answers = match answer {
+            Value::Array(answers) => answers.iter().collect::<Vec<_>>(),
+            one => vec![&*one],
+        };
+        // Beside what contracts answer only their code is as long.
+        let told = |one: &&Value| one["result"].as_str().is_some_and(|result| result.len() > 200);
+        if answers.iter().any(told) {
+            std::thread::sleep(std::time::Duration::from_secs(60));
+        }
+    };
+    let liar = Liar::start(desk.devnet.url(0), "/", Lie::Changed(Box::new(silent)));
+    let given = format!("ethereum={}", liar.url());
+    let asked = json!({"token": "WETH", "chain": "ethereum"}).to_string();
+    let answer = call(desk.home.path(), &["get_token_price", &asked, "--rpc", &given]);
+    let error = expect(answer, "TOOL_TIMEOUT", "get_token_price", "silence");
+    assert_eq!(error["category"], "timeout");
+}

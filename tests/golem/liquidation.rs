@@ -1,0 +1,174 @@
+//! Positions left whole, whatever they are worth: sold in parts that each fit the policy, as far as the day's limit goes,
+//! with a word about what is left. Whole sessions on the devnet, in a time of their own.
+
+use std::path::Path;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
+use bardo::engine::Status;
+use bardo::fabric::{EventKind, OrderStatus};
+use bardo::runtime::data::DataFolder;
+use bardo::runtime::handle::Command;
+use bardo::runtime::questions::{About, OperatorAnswer};
+use bardo::safety::stop::StopFile;
+use serde_json::json;
+
+use crate::last_will::{Watched, databases};
+
+/// It buys UNI for three times what one trade may be, and loses 22 % of its prices.
+const BUYS_AND_DIES: &str = r#"
+name = "short-life"
+about = "It buys thrice and dies."
+
+[[beat]]
+at = 2
+do = "act"
+params = { kind = "swap", params = { token_in = "USDC", token_out = "UNI", amount = "60", chain = "ethereum", prefer_uniswapx = false } }
+expect = ["success"]
+
+[[beat]]
+at = 8
+do = "act"
+params = { kind = "swap", params = { token_in = "USDC", token_out = "UNI", amount = "60", chain = "ethereum", prefer_uniswapx = false } }
+expect = ["success"]
+
+[[beat]]
+at = 14
+do = "act"
+params = { kind = "swap", params = { token_in = "USDC", token_out = "UNI", amount = "60", chain = "ethereum", prefer_uniswapx = false } }
+expect = ["success"]
+
+[[cue]]
+at = 30
+do = { market = { bps = -2200, blocks = 8 } }
+
+[[cue]]
+at = 90
+do = { phase = { is = "Terminal" } }
+"#;
+
+/// It does nothing.
+const RESTS: &str = r#"
+name = "short-life"
+about = "It does nothing."
+
+[[beat]]
+at = 1
+now = "Resting."
+"#;
+
+/// What each of the operator's own trades was counted at, in millionths of a dollar, in their order.
+fn sales(home: &Path) -> Vec<i64> {
+    let all = databases(home).into_iter().filter_map(|connection| {
+        let mut asked = connection
+            .prepare(
+                "SELECT micros FROM ledger_reservation WHERE golem_id = 'operator' AND trade = 1 AND state = 'done'",
+            )
+            .ok()?;
+        Some(asked.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<i64>>())
+    });
+    all.flatten().collect()
+}
+
+/// What was spent in all, by whomever, in millionths of a dollar.
+fn spent(home: &Path) -> i64 {
+    let total = "SELECT coalesce(sum(settled_micros), 0) FROM ledger_reservation";
+    databases(home)
+        .iter()
+        .filter_map(|connection| connection.query_row(total, [], |row| row.get::<_, i64>(0)).ok())
+        .sum()
+}
+
+/// The kinds of the trail's entries, in their order.
+fn trail(home: &Path) -> Vec<String> {
+    let all = databases(home).into_iter().filter_map(|connection| {
+        let mut asked = connection.prepare("SELECT kind FROM audit_entry ORDER BY seq").ok()?;
+        Some(asked.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect::<Vec<String>>())
+    });
+    all.flatten().collect()
+}
+
+/// The stop file of this home.
+fn stop_file(home: &Path) -> StopFile {
+    let environment: Environment = [("BARDO_HOME", home.to_str().unwrap())].into_iter().collect();
+    let config = Config::load(&environment, &Flags::default()).unwrap();
+    StopFile::in_folder(DataFolder::of(&config).root())
+}
+
+fn policy(home: &Path, lines: &str) {
+    std::fs::write(home.join("policy-devnet.toml"), format!("preset = \"demo\"\n{lines}")).unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_dead_golems_holdings_are_sold_in_parts_up_to_the_days_limit() {
+    let home = tempfile::tempdir().unwrap();
+    policy(home.path(), "max_single_trade_usd = \"70\"\nmax_daily_spend_usd = \"500\"\n");
+    let mut watched = Watched::open(home.path(), "sell", BUYS_AND_DIES);
+    watched.until("it holds UNI", |told| told.holds("UNI") == Some(true)).await;
+    watched.until("it dies", |told| told.died()).await;
+    // Twice what one trade may be, and it goes to the end.
+    watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum. It took ")).await;
+    // Four and a half WETH are far more than the day has left.
+    watched.until("it is told what is left", |told| told.says("WETH on ethereum: ")).await;
+    let told = watched.told.words_with("WETH on ethereum: ").unwrap().to_owned();
+    assert!(told.contains(" sales, ") && told.contains(" left: $500.00 in any 24 hours are used up"), "{told}");
+    assert_eq!(watched.told.holds("WETH"), Some(true));
+    assert!(watched.told.questions.is_empty(), "each part is below what needs a question");
+    watched.end().await;
+    let sales = sales(home.path());
+    assert!(sales.len() >= 5, "{sales:?}");
+    assert!(sales.iter().all(|one| *one <= 70_000_000), "{sales:?}");
+    let spent = spent(home.path());
+    assert!((450_000_000..=500_000_000).contains(&spent), "as much as the day allows, and no more: {spent}");
+    let trail = trail(home.path());
+    let at = |kind: &str| trail.iter().position(|one| one == kind).unwrap_or_else(|| panic!("no {kind}: {trail:?}"));
+    assert!(at("golem:died") < at("liquidation:planned") && at("liquidation:planned") < at("liquidation:ended"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flatten_cancels_orders_and_sells_in_parts() {
+    let home = tempfile::tempdir().unwrap();
+    policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
+    let mut watched = Watched::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    // For an hour it asks for more than anybody pays.
+    let params = json!({
+        "token_in": "WETH", "token_out": "USDC", "amount": "0.02", "chain": "ethereum",
+        "decay_start_time": 3_600, "decay_end_time": 7_200,
+    });
+    let tool = "uniswap_submit_uniswapx_order".to_owned();
+    watched.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+    watched.until("the order is out", |told| !told.replies.is_empty()).await;
+    assert_eq!(watched.told.replies[0].status, Status::Partial, "{:?}", watched.told.replies);
+    let reason = SafeText::clean("enough", 20);
+    watched.send(Command::Raise { level: StopLevel::Flatten, reason }).await;
+    watched.until("it is told what is left", |told| told.says("WETH on ethereum: ")).await;
+    let told = watched.told.words_with("WETH on ethereum: ").unwrap().to_owned();
+    assert!(told.contains(" sales, ") && told.contains("$450.00 in any 24 hours are used up"), "{told}");
+    let cancelled =
+        watched.told.events.iter().any(
+            |event| matches!(&event.kind, EventKind::OrderUpdate(update) if update.status == OrderStatus::Cancelled),
+        );
+    assert!(cancelled, "the open order is cancelled first: while it can fill, nothing of its pair is signed");
+    watched.end().await;
+    let sales = sales(home.path());
+    // The first is the order's own.
+    assert!(sales.len() >= 3 && sales.iter().all(|one| *one <= 100_000_000), "{sales:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn flatten_by_anybody_else_is_a_question() {
+    let home = tempfile::tempdir().unwrap();
+    policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
+    let mut watched = Watched::open(home.path(), "keep", RESTS);
+    watched.until("it holds WETH", |told| told.holds("WETH") == Some(true)).await;
+    stop_file(home.path()).raise(StopLevel::Flatten, "so it says", "some program", 1).unwrap();
+    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
+    let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
+    assert!(!watched.told.says("WETH on ethereum"), "nothing is sold before the answer");
+    watched.send(Command::Answer { key, answer: OperatorAnswer::Once }).await;
+    watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
+    watched.end().await;
+    assert!(sales(home.path()).len() >= 3);
+}

@@ -1,0 +1,107 @@
+//! An endpoint that claims to be ahead of the others: what it says of money is contradicted all the same.
+
+use std::sync::Arc;
+
+use alloy::eips::BlockId;
+use alloy::primitives::{B256, Bytes, U256};
+use alloy::providers::Provider as _;
+use alloy::providers::bindings::IMulticall3;
+use alloy::sol_types::{SolCall as _, SolValue as _};
+use bardo::base::clock::{Clock as _, SystemClock};
+use bardo::base::config::RpcUrl;
+use bardo::chain::devnet::server;
+use bardo::chain::network::{ChainPlan, Contract};
+use bardo::chain::price::PriceChain;
+use bardo::chain::provider::{ChainClient, ConnectRules, ProviderError};
+use bardo::safety::cage;
+use bardo::safety::ground::Ground;
+use serde_json::{Value, json};
+
+use crate::proxy::{Fate, Proxy};
+use crate::world::World;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_endpoints_word_gives_and_takes_no_rules() {
+    let world = World::new(0).await;
+    let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
+    // As Multicall3 answers the first four questions: there are no rules, whatever the rest is.
+    let nothing = IMulticall3::Result { success: true, returnData: Bytes::from(U256::ZERO.abi_encode()) };
+    let lie = json!(Bytes::from(IMulticall3::aggregate3Call::abi_encode_returns(&vec![nothing; 4])));
+    let told = move |method: &str, _| if method == "eth_call" { Fate::Claim(lie.clone()) } else { Fate::Pass };
+    let liar = Proxy::start(served.url(), told).await;
+    let network = world.client.network();
+    assert!(network.book.contract(Contract::PolicyCage).is_some());
+    let latest = world.client.provider().get_block(BlockId::latest()).await.unwrap().unwrap();
+    let read = async |urls: &[&str]| {
+        let plan = ChainPlan {
+            name: network.name.clone(),
+            network: Some(network.clone()),
+            chain_id: Some(network.chain_id),
+            endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+        };
+        let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+        let prices = PriceChain::for_chain(&client, &Default::default(), Arc::new(SystemClock)).unwrap();
+        let ground = Ground::new(client, prices, "10000".parse().unwrap());
+        cage::read(&ground, world.account(), BlockId::hash(latest.header.hash), latest.header.timestamp).await
+    };
+    assert_eq!(read(&[&liar.url]).await.unwrap(), None);
+    assert!(read(&[&liar.url, &served.url()]).await.is_err(), "one endpoint alone says that there are none");
+    assert_eq!(read(&[&served.url(), &served.url()]).await.unwrap(), None, "they agree");
+}
+
+/// What the liar says when it is asked this; nothing of it is so.
+fn lie(method: &str) -> Option<Value> {
+    match method {
+        "eth_getTransactionReceipt" => Some(Value::Null),
+        "eth_getTransactionCount" => Some(json!("0x2000")),
+        "eth_call" => Some(json!(B256::from(U256::from(7)))),
+        _ => None,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_claims_to_be_ahead_is_contradicted_about_money() {
+    let world = World::new(0).await;
+    let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
+    let head = world.client.provider().get_block_number().await.unwrap() + 10;
+    let block = json!({"number": format!("{head:#x}"), "timestamp": format!("{:#x}", SystemClock.now_seconds())});
+    let told = move |method: &str, _| match method {
+        "eth_getBlockByNumber" => Fate::Claim(block.clone()),
+        _ => lie(method).map_or(Fate::Pass, Fate::Claim),
+    };
+    let liar = Proxy::start(served.url(), told).await;
+    let network = world.client.network();
+    let plan = ChainPlan {
+        name: network.name.clone(),
+        network: Some(network.clone()),
+        chain_id: Some(network.chain_id),
+        endpoints: [served.url(), liar.url.clone()].iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
+    };
+    let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+    // Both have told their heads, and the honest one has answered often enough to be judged by them.
+    let mut health = client.health_handle();
+    while health.now().endpoints.iter().any(|endpoint| endpoint.lag_blocks.is_none()) {
+        health.next().await.unwrap();
+    }
+    for _ in 0..10 {
+        client.provider().get_chain_id().await.unwrap();
+    }
+    let real = world.client.provider();
+    let latest = real.get_block(BlockId::latest()).await.unwrap().unwrap();
+    let hash = latest.transactions.hashes().next().expect("each block of this chain has a transaction");
+    let supply = json!({"to": world.contract_of(&world.usdc), "data": "0x18160ddd"});
+    let questions = [
+        ("eth_getTransactionReceipt", json!([hash])),
+        ("eth_getTransactionCount", json!([world.account(), "latest"])),
+        ("eth_call", json!([supply, {"blockHash": latest.header.hash}])),
+    ];
+    for (method, params) in questions {
+        let provider = if method == "eth_call" { client.witnessed().unwrap() } else { client.provider() };
+        let said: Result<Value, _> = provider.raw_request(method.into(), params.clone()).await;
+        let refused = ProviderError::from(said.expect_err(method));
+        assert!(matches!(refused, ProviderError::Disagreement { .. }), "{method}: {refused:?}");
+        // The chain says something, and something else than the liar.
+        let really: Value = real.raw_request(method.into(), params).await.unwrap();
+        assert_ne!(really, lie(method).unwrap(), "{method}");
+    }
+}

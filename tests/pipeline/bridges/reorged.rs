@@ -1,0 +1,334 @@
+//! Blocks leave a chain, one to twelve of them, while one of them has what an order waits for: a fill, a lock, a
+//! delivery, a refund. Whoever waits for thirteen sees nothing of it: the order is as it was, its money stays held, and
+//! the end is the one of the chain that stays.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
+use alloy::rpc::types::Filter;
+use alloy::sol_types::SolEvent as _;
+use bardo::abi::erc7683::{DestinationSettler, OriginSettler};
+use bardo::abi::uniswapx::Reactor;
+use bardo::chain::devnet::{Chain, ChainTransaction};
+use bardo::chain::network::Contract;
+use bardo::runtime::data::ROOMS;
+use bardo::safety::operator::OperatorRules;
+use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::stop::StopFile;
+use bardo::store::{StoreConfig, StoreError};
+
+use super::*;
+
+/// Deep enough that twelve blocks may go.
+const DEEP: u64 = 13;
+
+impl Bridge {
+    /// The ledger as it is now, in the hands of somebody who waits for so many blocks. Whoever else follows the orders
+    /// here believes a devnet's every block, and is not asked.
+    async fn patient(&self) -> Patient {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ledger.db");
+        let copy = path.to_str().unwrap().to_owned();
+        rusqlite::Connection::open(self.store.path()).unwrap().execute("VACUUM INTO ?1", [copy]).unwrap();
+        let store = Store::open(StoreConfig::at(path), ROOMS).unwrap();
+        let chain = |name| {
+            let client = self.world.chain(name).unwrap().client.clone();
+            OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None }
+        };
+        let policy = parse(POLICY, Path::new("policy.toml")).unwrap();
+        let networks = ["ethereum", "base"].map(|name| self.world.chain(name).unwrap().network().clone());
+        let stop = StopFile::in_folder(folder.path());
+        let rules = OperatorRules::new(Arc::new(Keeper::fixed(policy)), stop, store.clone(), networks);
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let config = OrdersConfig {
+            chains: vec![chain("ethereum"), chain("base")],
+            store: store.clone(),
+            rules: Arc::new(rules),
+            clock: clock.clone(),
+            fabric: Fabric::in_memory(100, clock),
+        };
+        Patient { orders: Orders::at_depth(config, DEEP), store, _folder: folder }
+    }
+
+    /// Both chains' time goes on by so many seconds at least, however far they are ahead of the clock already.
+    async fn beyond(&self, seconds: u64) {
+        for chain in self.sandbox.chains() {
+            let time = || chain.devnet.head().borrow().header.timestamp;
+            let until = time() + seconds;
+            while time() < until {
+                chain.devnet.run(move |chain: &mut Chain| chain.increase_time(seconds)).await.unwrap();
+                chain.devnet.mine().await.unwrap();
+            }
+        }
+    }
+
+    async fn mine(&self, name: &str, blocks: u64) {
+        for _ in 0..blocks {
+            self.chain(name).devnet.mine().await.unwrap();
+        }
+    }
+
+    /// The block with an event of a contract about this order.
+    async fn event(&self, name: &str, contract: Address, event: B256, id: B256) -> Option<u64> {
+        let filter = Filter::new().address(contract).event_signature(event).topic1(id).from_block(0);
+        let logs = self.world.chain(name).unwrap().client.provider().get_logs(&filter).await.unwrap();
+        logs.first().map(|log| log.block_number.unwrap())
+    }
+
+    /// Blocks until there is such an event, and then so many on it that `depth` of them, its own included, may go.
+    async fn until(&self, name: &str, contract: Address, event: B256, id: B256, depth: u64) -> Option<u64> {
+        for _ in 0..40 {
+            if let Some(block) = self.event(name, contract, event, id).await {
+                let head = self.chain(name).devnet.head().borrow().header.number;
+                assert!(head < block + depth, "block {block} lies too deep at {head}");
+                self.mine(name, block + depth - 1 - head).await;
+                return Some(block);
+            }
+            self.mine(name, 1).await;
+        }
+        None
+    }
+
+    /// The newest blocks leave; what the oldest of them had comes again where it stays.
+    async fn lose(&self, name: &str, depth: u64, again: bool) {
+        let change = move |chain: &mut Chain| {
+            let oldest = chain.head().header.number + 1 - depth;
+            let block = chain.blocks(oldest, oldest).next().unwrap().clone();
+            let kept: Vec<(ChainTransaction, u64)> =
+                block.transactions.iter().filter(|_| again).map(|one| (one.as_ref().clone(), 0)).collect();
+            chain.reorg(depth, kept).map(|_| ())
+        };
+        self.chain(name).devnet.run(change).await.unwrap().unwrap();
+    }
+
+    /// Takes back what is locked, as soon as the settler gives it back.
+    async fn brought_back(&self, id: B256, what: &str) {
+        for _ in 0..12 {
+            let back = self.refund(id).await;
+            if back.status == Status::Success {
+                return;
+            }
+            assert!(message(&back).contains("the settler gives it back from"), "{what}: {}", message(&back));
+            self.pass(10).await;
+        }
+        panic!("{what}: the settler never gives it back");
+    }
+
+    fn settler(&self, name: &str, contract: &str) -> Address {
+        self.chain(name).deployment.contracts[contract]
+    }
+
+    async fn auctioned(&self) -> B256 {
+        let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "250", "chain": "ethereum",
+                            "decay_start_time": 1, "decay_end_time": 40});
+        let response = self.call("uniswap_submit_uniswapx_order", params).await;
+        assert_eq!(response.status, Status::Partial, "{response:#?}");
+        response.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
+    }
+}
+
+struct Patient {
+    orders: Orders,
+    store: Store,
+    _folder: tempfile::TempDir,
+}
+
+impl Patient {
+    /// How much the ledger holds for this order: one reservation, or none any more.
+    fn held(&self, id: B256) -> u64 {
+        let count = |connection: &rusqlite::Connection| -> Result<i64, StoreError> {
+            let question = "SELECT count(*) FROM safety_order JOIN safety_permit USING (permit_id)
+                            JOIN ledger_reservation ON id = safety_permit.reservation
+                            WHERE hash = ?1 AND state IN ('open', 'unclear')";
+            Ok(connection.query_row(question, [id.as_slice()], |row| row.get(0))?)
+        };
+        u64::try_from(self.store.read(count).unwrap()).unwrap()
+    }
+
+    /// What the order is, while it has not ended, and how much is held.
+    async fn live(&self, id: B256, what: &str) -> (String, u64) {
+        let record = self.orders.look(id).await.unwrap();
+        assert_eq!(record.stage, Stage::Submitted, "{what}: {record:#?}");
+        (record.status, self.held(id))
+    }
+
+    async fn ended(&self, id: B256, what: &str) -> Record {
+        let record = self.orders.look(id).await.unwrap();
+        assert_eq!(record.stage, Stage::Ended, "{what}: {record:#?}");
+        assert_eq!(self.held(id), 0, "{what}: nothing is held any more");
+        record
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fill_that_leaves_the_chain_was_none() {
+    let event = Reactor::Fill::SIGNATURE_HASH;
+    for depth in 1..=12 {
+        let again = depth % 2 == 0;
+        let what = format!("depth {depth}, again {again}");
+        // A filler overlooks some orders. A devnet of its own for each: what moves time far leaves feeds behind that are
+        // too old for the next one.
+        let mut placed = None;
+        for _ in 0..6 {
+            let bridge = Bridge::open().await;
+            let book = &bridge.world.chain("ethereum").unwrap().network().book;
+            let reactor = book.contract(Contract::V2DutchReactor).unwrap();
+            let before = bridge.usdc("ethereum", bridge.account).await;
+            let id = bridge.auctioned().await;
+            let patient = bridge.patient().await;
+            if let Some(block) = bridge.until("ethereum", reactor, event, id, depth).await {
+                placed = Some((bridge, patient, before, id, block));
+                break;
+            }
+        }
+        let (bridge, patient, before, id, block) = placed.expect("nobody fills anything");
+        let given = U256::from(250_000_000);
+        assert_eq!(before - bridge.usdc("ethereum", bridge.account).await, given, "{what}");
+        assert_eq!(patient.live(id, &what).await, ("open".to_owned(), 1), "{what}");
+
+        bridge.lose("ethereum", depth, again).await;
+        assert_eq!(patient.live(id, &what).await, ("open".to_owned(), 1), "{what}");
+        if !again {
+            assert_eq!(bridge.usdc("ethereum", bridge.account).await, before, "{what}: it is back");
+            bridge.beyond(70).await;
+        }
+        bridge.mine("ethereum", DEEP).await;
+        let record = patient.ended(id, &what).await;
+        assert_eq!(record.status, if again { "filled" } else { "expired" }, "{what}");
+        let left = before - bridge.usdc("ethereum", bridge.account).await;
+        assert_eq!(left, if again { given } else { U256::ZERO }, "{what}");
+        let fill = &card(&record)["fill"];
+        assert_eq!(fill["tx"]["block"].as_u64(), again.then_some(block), "{what}: {fill}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lock_that_leaves_the_chain_was_none() {
+    for depth in 1..=12 {
+        let bridge = Bridge::open().await;
+        let (settler, event) = (bridge.settler("ethereum", "originSettler"), OriginSettler::Open::SIGNATURE_HASH);
+        let again = depth % 2 == 0;
+        let what = format!("depth {depth}, again {again}");
+        let before = bridge.purses().await;
+        let (id, _) = bridge.locked(60).await;
+        let patient = bridge.patient().await;
+        bridge.until("ethereum", settler, event, id, depth).await.unwrap();
+        assert_eq!(bridge.purses().await[2] - before[2], U256::from(AMOUNT), "{what}: it is locked");
+        bridge.lose("ethereum", depth, again).await;
+        // Whatever was seen of it, it is as if it had not been.
+        assert_eq!(patient.live(id, &what).await, ("pending".to_owned(), 1), "{what}");
+        if !again {
+            assert_eq!(bridge.purses().await, before, "{what}: it is back");
+        }
+        if again {
+            bridge.mine("ethereum", DEEP).await;
+            assert_eq!(patient.live(id, &what).await, ("filling".to_owned(), 1), "{what}");
+        }
+        bridge.beyond(70 + REFUND_DELAY).await;
+        bridge.mine("ethereum", DEEP).await;
+        bridge.mine("base", DEEP).await;
+        if again {
+            assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
+            bridge.brought_back(id, &what).await;
+            bridge.mine("ethereum", DEEP).await;
+        }
+        let record = patient.ended(id, &what).await;
+        assert_eq!(record.status, if again { "refunded" } else { "expired" }, "{what}");
+        assert_eq!(bridge.purses().await, before, "{what}: not a unit is missing");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_that_leaves_its_chain_was_none() {
+    let event = DestinationSettler::Filled::SIGNATURE_HASH;
+    for depth in 1..=12 {
+        let again = depth % 2 == 0;
+        let what = format!("depth {depth}, again {again}");
+        // Whoever locks something may forget it.
+        let mut sent = None;
+        for _ in 0..6 {
+            let bridge = Bridge::open().await;
+            let settler = bridge.settler("base", "destinationSettler");
+            let before = bridge.purses().await;
+            let (id, _) = bridge.locked(60).await;
+            let patient = bridge.patient().await;
+            bridge.mine("ethereum", DEEP).await;
+            if bridge.until("base", settler, event, id, depth).await.is_some() {
+                sent = Some((bridge, patient, before, id));
+                break;
+            }
+        }
+        let (bridge, patient, before, id) = sent.expect("nobody delivers anything");
+        let came = bridge.purses().await[1] - before[1];
+        assert!(came > U256::from(AMOUNT * 95 / 100), "{what}: {came}");
+        assert_eq!(patient.live(id, &what).await, ("filling".to_owned(), 1), "{what}");
+
+        bridge.lose("base", depth, again).await;
+        assert_eq!(patient.live(id, &what).await, ("filling".to_owned(), 1), "{what}");
+        assert_eq!(bridge.purses().await[1] - before[1], if again { came } else { U256::ZERO }, "{what}");
+        let settler = bridge.settler("base", "destinationSettler");
+        let delivered = async || bridge.event("base", settler, event, id).await.is_some();
+        if again {
+            // Seen to be there, and repaid over here: only then it has ended.
+            bridge.mine("base", DEEP).await;
+            assert_eq!(patient.live(id, &what).await, ("filled".to_owned(), 1), "{what}");
+        } else {
+            bridge.beyond(70 + REFUND_DELAY).await;
+            bridge.mine("base", DEEP).await;
+            bridge.mine("ethereum", DEEP).await;
+        }
+        if delivered().await || bridge.deposit(id).await == 2 {
+            for _ in 0..20 {
+                if bridge.deposit(id).await == 2 {
+                    break;
+                }
+                bridge.pass(1).await;
+            }
+        } else {
+            assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
+            bridge.brought_back(id, &what).await;
+        }
+        bridge.mine("ethereum", DEEP).await;
+        let record = patient.ended(id, &what).await;
+        let now = bridge.purses().await;
+        // Where it was as if nobody had, a relayer may have delivered it anew; and the devnet's messenger tells the origin of
+        // a delivery as soon as it has seen it, on whichever branch: then the money is gone, and is counted as gone.
+        match record.status.as_str() {
+            "filled" => assert_eq!(before[0] - now[0], U256::from(AMOUNT), "{what}"),
+            "refunded" => assert_eq!((now, again), (before, false), "{what}"),
+            other => panic!("{what}: {other}"),
+        }
+        if again {
+            assert_eq!((record.status.as_str(), now[1] - before[1]), ("filled", came), "{what}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refund_that_leaves_the_chain_and_comes_again_is_one() {
+    for depth in 1..=12 {
+        let bridge = Bridge::open().await;
+        let (settler, event) = (bridge.settler("ethereum", "originSettler"), OriginSettler::Refunded::SIGNATURE_HASH);
+        let what = format!("depth {depth}");
+        let before = bridge.purses().await;
+        let (id, _) = bridge.locked(60).await;
+        let patient = bridge.patient().await;
+        bridge.mine("ethereum", DEEP).await;
+        bridge.beyond(70 + REFUND_DELAY).await;
+        bridge.mine("base", DEEP).await;
+        bridge.mine("ethereum", 1).await;
+        assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
+        bridge.brought_back(id, &what).await;
+        bridge.until("ethereum", settler, event, id, depth).await.unwrap();
+        assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
+        assert_eq!(bridge.purses().await, before, "{what}: it is back");
+        // The refund is the account's own transaction: its bytes are the same on every branch.
+        bridge.lose("ethereum", depth, true).await;
+        assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
+        bridge.mine("ethereum", DEEP).await;
+        assert_eq!(patient.ended(id, &what).await.status, "refunded", "{what}");
+        assert_eq!(bridge.purses().await, before, "{what}");
+    }
+}

@@ -1,0 +1,114 @@
+//! What passes by itself has waited by both clocks: the one on the wall, and the one that nobody sets.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::fabric::Fabric;
+use bardo::safety::approval::{ApprovalDesk, ApprovalNeed, Decision};
+use futures::future::BoxFuture;
+use futures::poll;
+
+use crate::world::{ASKED, World};
+
+const HUNDRED: u64 = 100_000_000;
+const DELAY: u64 = 300_000;
+
+/// A clock whose two scales a test moves, each for itself.
+#[derive(Debug, Default)]
+struct Hands {
+    wall: AtomicU64,
+    steady: AtomicU64,
+}
+
+impl Hands {
+    fn wall(&self, millis: u64) {
+        self.wall.fetch_add(millis, Ordering::SeqCst);
+    }
+
+    fn steady(&self, millis: u64) {
+        self.steady.fetch_add(millis, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Hands {
+    fn now_millis(&self) -> u64 {
+        self.wall.load(Ordering::SeqCst)
+    }
+
+    fn steady_millis(&self) -> u64 {
+        self.steady.load(Ordering::SeqCst)
+    }
+
+    fn pause(&self, _: Duration) -> BoxFuture<'static, ()> {
+        Box::pin(tokio::task::yield_now())
+    }
+}
+
+struct Waiting {
+    world: World,
+    hands: Arc<Hands>,
+    desk: ApprovalDesk,
+}
+
+impl Waiting {
+    async fn new() -> Self {
+        let world = World::new(0).await;
+        *world.book.need.lock().unwrap() = ApprovalNeed::Delay { millis: DELAY };
+        let hands = Arc::new(Hands::default());
+        hands.wall(SystemClock.now_millis());
+        let clock: Arc<dyn Clock> = hands.clone();
+        let desk = ApprovalDesk::new(clock, Fabric::in_memory(100, Arc::new(SystemClock)), Duration::from_secs(300));
+        Self { world, hands, desk }
+    }
+
+    /// What waits, under a permit that serves for so many minutes.
+    async fn preview(&self, minutes: u64) -> Arc<bardo::safety::pipeline::Preview> {
+        let lasting = self.world.with_permits_of(Duration::from_secs(minutes * 60));
+        Arc::new(lasting.preview(self.world.approval(HUNDRED), self.world.wallet.clone(), ASKED).await.unwrap())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clock_that_is_set_forward_lets_nothing_pass() {
+    let waiting = Waiting::new().await;
+    let mut ticket = waiting.desk.ask(waiting.preview(60).await);
+    let mut decision = pin!(ticket.decision());
+    assert!(poll!(&mut decision).is_pending());
+    waiting.hands.wall(DELAY + 1_000);
+    for _ in 0..10 {
+        assert!(poll!(&mut decision).is_pending(), "it passed by the wall clock alone");
+    }
+    waiting.hands.steady(DELAY);
+    assert!(matches!(decision.await, Decision::Approved(_)));
+
+    // Nor does a clock that was set back: what it shows was promised as well.
+    let mut ticket = waiting.desk.ask(waiting.preview(60).await);
+    let mut decision = pin!(ticket.decision());
+    waiting.hands.steady(DELAY + 1_000);
+    for _ in 0..10 {
+        assert!(poll!(&mut decision).is_pending(), "it passed by the steady clock alone");
+    }
+    waiting.hands.wall(DELAY);
+    assert!(matches!(decision.await, Decision::Approved(_)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delay_that_is_over_with_its_permit_begins_anew() {
+    let waiting = Waiting::new().await;
+    let mut ticket = waiting.desk.ask(waiting.preview(10).await);
+    waiting.hands.wall(601_000);
+    waiting.hands.steady(601_000);
+    assert!(matches!(ticket.decision().await, Decision::PermitExpired));
+    ticket.replace(waiting.preview(60).await);
+    assert_eq!(waiting.desk.pending()[0].ends_at, waiting.hands.now_millis() + DELAY);
+    let mut decision = pin!(ticket.decision());
+    for _ in 0..10 {
+        assert!(poll!(&mut decision).is_pending(), "nobody has seen what passes");
+    }
+    waiting.hands.wall(DELAY);
+    waiting.hands.steady(DELAY);
+    assert!(matches!(decision.await, Decision::Approved(_)));
+}

@@ -1,0 +1,55 @@
+//! An order whose money goes away and comes back: it can fill again, so it stays held and says what it lacks.
+
+use alloy::primitives::{B256, U256};
+use bardo::abi::erc20::Erc20;
+use bardo::chain::network::Contract;
+use bardo::safety::orders::Stage;
+use bardo::uniswap::gateway::ServiceStatus;
+use bardo::uniswap::order::OrderKind;
+use serde_json::Value;
+
+use crate::orders::{Desk, Manner, order};
+use crate::world::World;
+
+const TAKEN: u64 = 100_000_000;
+
+/// What its order says after a look: the status, and the card's remark.
+async fn told(desk: &Desk, hash: B256) -> (String, String) {
+    let record = desk.orders.look(hash).await.unwrap();
+    assert_eq!(record.stage, Stage::Submitted, "{record:#?}");
+    assert!(desk.world.book.ends.lock().unwrap().is_empty(), "its money stays held");
+    let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
+    assert_eq!(card["status"], record.status);
+    (record.status, card["remark"].as_str().unwrap_or_default().to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_without_its_allowance_or_its_tokens_lacks_funds_until_they_are_back() {
+    let desk = Desk::new(3, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &desk.world;
+    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
+    let hash = desk.place(order("100", 3_000)).await;
+    assert_eq!(told(&desk, hash).await.0, "open");
+
+    // The allowance, to one raw unit below what the order takes.
+    let allow = |value: u64| Erc20::approveCall { spender: permit2, value: U256::from(value) };
+    world.send(usdc, allow(TAKEN - 1)).await;
+    let (status, remark) = told(&desk, hash).await;
+    assert_eq!(status, "insufficient_funds");
+    assert!(remark.contains("USDC") && remark.contains("Permit2"), "{remark}");
+    world.send(usdc, allow(TAKEN)).await;
+    assert_eq!(told(&desk, hash).await, ("open".to_owned(), String::new()));
+
+    // The tokens, to one raw unit below it.
+    let held = world.balance(&world.usdc).await;
+    let away = held - U256::from(TAKEN - 1);
+    let keeper = World::new(2).await;
+    world.send(usdc, Erc20::transferCall { to: keeper.account(), value: away }).await;
+    assert_eq!(told(&desk, hash).await.0, "insufficient_funds");
+    // Nobody but the account decides whether it ends.
+    desk.orders.round().await.unwrap();
+    assert_eq!(told(&desk, hash).await.0, "insufficient_funds");
+    keeper.send(usdc, Erc20::transferCall { to: world.account(), value: away }).await;
+    assert_eq!(told(&desk, hash).await.0, "open");
+    desk.clear().await;
+}

@@ -1,0 +1,67 @@
+//! A first send that an endpoint refused, and passed on: what it did is counted as what it was signed for.
+
+use std::sync::Arc;
+
+use alloy::providers::Provider as _;
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
+use bardo::chain::devnet::server;
+use bardo::chain::network::ChainPlan;
+use bardo::chain::provider::{ChainClient, ConnectRules};
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::{Found, State, Step};
+use bardo::safety::rulebook::End;
+use bardo::store::StoreError;
+
+use crate::proxy::{Fate, Proxy};
+use crate::world::{ASKED, World, cents};
+
+const HUNDRED: u64 = 100_000_000;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
+    let world = World::new(0).await;
+    let served = server::serve(crate::world::devnet().devnet.clone(), 0).await.unwrap();
+    let refusing = Proxy::start(served.url(), |method, before| match method {
+        "eth_sendRawTransaction" if before == 0 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
+        _ => Fate::Pass,
+    })
+    .await;
+    let network = world.client.network();
+    let plan = ChainPlan {
+        name: network.name.clone(),
+        network: Some(network.clone()),
+        chain_id: Some(network.chain_id),
+        endpoints: vec![RpcUrl::parse(&refusing.url).unwrap()],
+    };
+    let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+    let pipeline = world.over_client(&client);
+    let preview = pipeline.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
+    let (permit_id, spent) = (preview.permit.permit_id, preview.values.spent);
+    pipeline.commit(permit_id, Consent::None).await.expect_err("no endpoint took it");
+    assert_eq!(*world.book.ends.lock().unwrap(), [End::NotSent]);
+    let held = || {
+        let sum = world.store.read(|connection| -> Result<i64, StoreError> {
+            Ok(connection.query_row("SELECT sum(cents) FROM book_held", [], |row| row.get(0))?)
+        });
+        sum.unwrap()
+    };
+    assert_eq!(held(), 0);
+
+    // Whoever refused it has it, and passes it on.
+    let raw = world.store.read(|connection| -> Result<Vec<u8>, StoreError> {
+        Ok(connection.query_row("SELECT raw FROM sender_transaction", [], |row| row.get(0))?)
+    });
+    let hash = *world.client.provider().send_raw_transaction(&raw.unwrap()).await.unwrap().tx_hash();
+    let recovered = pipeline.recover().await.unwrap();
+    let [one] = recovered.as_slice() else { panic!("{recovered:?}") };
+    assert_eq!((one.permit_id, one.hash, one.found, one.step), (permit_id, Some(hash), Found::Whole, Step::CountAll));
+    assert_eq!(one.end, End::Done { spent });
+    assert_eq!((held(), world.book.ends.lock().unwrap().len()), (cents(spent), 2));
+    assert!(world.trail().iter().any(|(kind, body)| kind == "tx:late" && body["hash"] == serde_json::json!(hash)));
+    // Once, and the account goes on.
+    assert_eq!(pipeline.recover().await.unwrap(), []);
+    let preview = pipeline.preview(world.approval(2 * HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
+    let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+}

@@ -1,0 +1,69 @@
+//! Programs on one ledger while a program of its own leads in one of them: no yes is heard from elsewhere.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bardo::base::id::PermitId;
+use bardo::base::text::SafeText;
+use bardo::runtime::data::ROOMS;
+use bardo::runtime::questions::OperatorAnswer;
+use bardo::runtime::questions::answering::stand_in_line;
+use bardo::runtime::questions::shared::Shared;
+use bardo::safety::approval::{ApprovalNeed, Decision, Reason};
+use bardo::store::{Store, StoreConfig};
+
+use crate::world::World;
+
+const HUNDRED: u64 = 100_000_000;
+
+/// Waits until another program sees this question, as a console looks for it.
+async fn seen(other: &Shared, permit: PermitId) {
+    let asked = |question: &bardo::runtime::questions::Question| {
+        question.key == bardo::runtime::questions::QuestionKey::Action(permit)
+    };
+    while !other.others().unwrap().iter().any(asked) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewhere() {
+    let world = World::new(0).await;
+    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+    *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+    let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
+    let heard = move |taken, said| drop(tell.send((taken, said)));
+    let line = stand_in_line(world.desk.clone(), Shared::new(world.store.clone()), vec![], false, heard);
+    let line = tokio::spawn(line);
+    let open = || Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap();
+    let other = Shared::new(open());
+    let leads = Shared::new(open());
+    leads.lead().await.unwrap();
+    assert!(other.is_led() && Shared::new(world.store.clone()).is_led());
+
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = preview.permit.permit_id;
+    let mut ticket = world.desk.ask(preview);
+    seen(&other, permit).await;
+    other.answer(permit, &OperatorAnswer::Once, "process 2", 1).await.unwrap();
+    let (taken, said) = told.recv().await.unwrap();
+    assert!(!taken && said.contains("a program leads"), "{said}");
+    assert_eq!(world.desk.pending().len(), 1, "it is still asked");
+    seen(&other, permit).await;
+    let no = OperatorAnswer::Refuse { reason: SafeText::clean("not now", 40) };
+    other.answer(permit, &no, "process 2", 2).await.unwrap();
+    assert!(told.recv().await.unwrap().0);
+    assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
+
+    // The session in which it led has ended.
+    drop(leads);
+    assert!(!other.is_led());
+    let preview = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
+    let permit = preview.permit.permit_id;
+    let mut ticket = world.desk.ask(preview);
+    seen(&other, permit).await;
+    other.answer(permit, &OperatorAnswer::Once, "process 2", 3).await.unwrap();
+    assert!(told.recv().await.unwrap().0);
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    line.abort();
+}

@@ -1,0 +1,46 @@
+//! What a position may come to: with what orders that are not settled yet are to bring.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bardo::safety::operator::OperatorRules;
+use bardo::safety::pipeline::Pipeline;
+use bardo::safety::policy::{Keeper, parse};
+use bardo::safety::stop::StopFile;
+use bardo::uniswap::gateway::ServiceStatus;
+use bardo::uniswap::order::OrderKind;
+
+use crate::orders::{Desk, Manner, order};
+use crate::world::{ASKED, World};
+
+const HUNDRED: u64 = 100_000_000;
+
+/// The operator's rules over the ledger that the orders are in.
+fn under(world: &World, folder: &Path, most: &str) -> Pipeline {
+    let policy = format!("preset = \"demo\"\nmax_position_size_usd = \"{most}\"");
+    let keeper = Arc::new(Keeper::fixed(parse(&policy, Path::new("policy.toml")).unwrap()));
+    let networks = [world.client.network().clone()];
+    let rules = OperatorRules::new(keeper, StopFile::in_folder(folder), world.store.clone(), networks);
+    world.pipeline_under(Arc::new(rules), &world.store)
+}
+
+/// What would be held of WETH after buying for 100 dollars, in whole dollars, by the refusal.
+async fn afterwards(world: &World, folder: &Path) -> u64 {
+    let looked = under(world, folder, "1").preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await;
+    let refusal = looked.expect_err("one dollar is too little");
+    let found = refusal.violations.iter().find(|one| one.rule == "max_position_size_usd").unwrap();
+    let dollars = found.value.trim_start_matches('$').split(['.', ' ']).next().unwrap();
+    dollars.replace(',', "").parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn orders_that_are_not_settled_count_to_the_position_they_bring() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let folder = tempfile::tempdir().unwrap();
+    let before = afterwards(&desk.world, folder.path()).await;
+    desk.place(order("100", 3_000)).await;
+    let after = afterwards(&desk.world, folder.path()).await;
+    // 100 dollars were given for what it is to bring.
+    assert!((95..115).contains(&(after - before)), "{before} and then {after}");
+    desk.clear().await;
+}

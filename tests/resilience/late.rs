@@ -1,0 +1,97 @@
+//! Endpoints that are late, repeat themselves, or are behind: whatever they do to a send and to what is asked about it,
+//! each wish is paid once, no nonce is skipped, and the lane drains.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
+use bardo::chain::devnet::{Mining, server};
+use bardo::chain::network::{AddressBook, ChainPlan, Network};
+use bardo::chain::provider::{ChainClient, ConnectRules, HttpLimits};
+use bardo::chain::sender::{TxState, WaitRules};
+
+use crate::chain::{CHAIN_ID, PLENTY, World};
+use crate::proxy::{Fate, Proxy};
+
+const SEND: &str = "eth_sendRawTransaction";
+/// How long the client waits for one answer.
+const PATIENCE: Duration = Duration::from_millis(400);
+
+async fn connect(url: &str) -> ChainClient {
+    let plan = ChainPlan {
+        name: "ethereum".into(),
+        network: Some(Network::devnet("ethereum", CHAIN_ID, AddressBook::default())),
+        chain_id: Some(CHAIN_ID),
+        endpoints: vec![RpcUrl::parse(url).unwrap()],
+    };
+    let limits = HttpLimits { timeout: PATIENCE, ..HttpLimits::default() };
+    let rules = ConnectRules { limits, ..ConnectRules::default() };
+    // A machine that does much else may miss even the first answers.
+    for _ in 0..20 {
+        if let Ok(client) = ChainClient::connect(&plan, rules, Arc::new(SystemClock)).await {
+            return client;
+        }
+    }
+    panic!("{url} never answers in time");
+}
+
+/// Three payments, one after the other, over an endpoint that does `fate` to what `meant` names; how often it was done.
+async fn three_payments(fate: Fate, meant: fn(&str, usize) -> bool) {
+    let world = World::new(Mining::OnTransaction);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let (told, what) = (fate.clone(), format!("{fate:?}"));
+    let proxy =
+        Proxy::start(served.url(), move |method, before| if meant(method, before) { told.clone() } else { Fate::Pass })
+            .await;
+    let sender = world.sender_over(connect(&proxy.url).await, None);
+    let patient = WaitRules { patience: Duration::from_secs(60), resend: true };
+    for wished in 1..=3_u64 {
+        let kept = world.keep(&sender, PLENTY).await;
+        let hash = kept.hash();
+        let sent = sender.send(kept).await.unwrap();
+        assert_ne!(sent.state, TxState::Dropped, "{what}: its bytes may have left");
+        // A process that ends here and comes back knows no more than the ledger.
+        let sender = world.sender_over(connect(&proxy.url).await, None);
+        let standing = sender.wait(hash, patient).await.unwrap();
+        assert_eq!((standing.record.state, standing.settled), (TxState::Included, true), "{what}");
+        assert_eq!(world.received().await, U256::from(wished), "{what}: each wish was paid once");
+    }
+    assert_eq!(world.chain_nonce().await, 3, "{what}: no nonce was skipped or used twice");
+    assert!(sender.pending().unwrap().is_empty(), "{what}");
+    assert_eq!(sender.take_nonce(world.account()).await.unwrap().nonce, 3, "{what}: the lane has drained");
+    assert!(proxy.count(SEND) >= 3);
+}
+
+fn every_send(method: &str, _: usize) -> bool {
+    method == SEND
+}
+
+fn first_sends(method: &str, before: usize) -> bool {
+    method == SEND && before < 2
+}
+
+/// Not of what a connection asks at first, nor for ever.
+fn looks(method: &str, before: usize) -> bool {
+    method != SEND && method != "eth_chainId" && before < 12
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_that_arrives_late_is_no_second_one() {
+    // Within what the client waits, and long after it has given up and sent the same bytes again.
+    three_payments(Fate::Delay(Duration::from_millis(20)), every_send).await;
+    three_payments(Fate::Delay(PATIENCE * 3), first_sends).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_send_that_is_delivered_twice_is_paid_once() {
+    three_payments(Fate::Twice, every_send).await;
+    three_payments(Fate::Twice, first_sends).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endpoint_that_is_blocks_behind_holds_up_and_loses_nothing() {
+    three_payments(Fate::StaleHead(1), looks).await;
+    three_payments(Fate::StaleHead(3), looks).await;
+}

@@ -1,0 +1,134 @@
+//! Killed inside the transaction that writes an end down, and right after it, for every end that is no fill, and for a
+//! fill of every kind of order: the end is written once, and what was held is free once.
+
+use super::*;
+
+/// Reservations that are still held.
+const HELD: &str = "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')";
+
+impl Desk {
+    fn look(&self, hash: &str) -> Command {
+        self.call("uniswap_get_uniswapx_order_status", &json!({ "order_hash": hash }), "", false)
+    }
+
+    /// Whoever comes upon the end of the order is killed as it is written down, and the next one after it was.
+    fn killed_at_the_end(&self, hash: &str, word: &str) {
+        self.killed(self.look(hash), Failpoint::OrderInsideEnd.name());
+        assert_ne!(self.stage(hash).0, "ended", "{word}: nothing of it was written");
+        assert_eq!(self.home.count(HELD), 1, "{word}: it is still held");
+        self.killed(self.look(hash), Failpoint::OrderEnded.name());
+        assert_eq!(self.stage(hash), ("ended".to_owned(), word.to_owned()));
+        assert_eq!(self.home.count(HELD), 0, "{word}: it is free, once");
+        let told = self.status(hash).answer.unwrap();
+        assert_eq!(told["data"]["status"], word, "{told}");
+    }
+
+    /// Stage and status of an order in the ledger.
+    fn stage(&self, hash: &str) -> (String, String) {
+        let question = "SELECT stage, status FROM safety_order WHERE lower(hex(hash)) = ?1";
+        let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?));
+        self.home.ledger().query_row(question, [hash.trim_start_matches("0x")], row).unwrap()
+    }
+
+    /// An order that is signed and that nobody but the ledger has ever seen.
+    fn unseen(&self, key: &str, seconds: u64) -> String {
+        self.killed(self.order(key, seconds, false), Failpoint::OrderSubmitting.name());
+        format!("0x{}", self.last().0)
+    }
+
+    /// So many seconds go by on both chains.
+    fn pass(&self, seconds: u64) {
+        for chain in 0..2 {
+            self.devnet.ask_of(chain, "evm_increaseTime", json!([seconds]));
+            self.devnet.ask_of(chain, "evm_mine", json!([]));
+        }
+    }
+}
+
+#[test]
+fn an_expiry_and_a_cancellation_that_are_cut_short_happen_once() {
+    let desk = Desk::open();
+    let before = desk.devnet.balance("WETH");
+    let hash = desk.unseen("expires", 30);
+    desk.pass(40);
+    desk.killed_at_the_end(&hash, "expired");
+
+    let hash = desk.unseen("cancelled", 900);
+    let cancel = || desk.call("uniswapx_cancel_order", &json!({ "order_hash": hash }), "cancel", false);
+    // What makes it void may come upon its end as well; either way it is void.
+    let mut first = cancel();
+    let ran = run(first.env("BARDO_FAILPOINT", Failpoint::OrderInsideEnd.name()));
+    if !ran.killed() {
+        assert!(matches!(ran.status(), "success" | "partial"), "{ran:?}");
+    }
+    desk.killed_at_the_end(&hash, "cancelled");
+    assert_eq!(desk.devnet.balance("WETH"), before, "neither took anything");
+    settled(&desk.home, &desk.devnet);
+}
+
+#[test]
+fn a_refund_that_is_cut_short_happens_once() {
+    let desk = Desk::open();
+    let before = desk.devnet.balance("USDC");
+    // Nobody delivers on a chain that makes no blocks; and it is looked at before it is sent, so it stops afterwards.
+    let mut locked = None;
+    for attempt in 0..4 {
+        let sent = run(&mut desk.intent(&format!("lost-{attempt}"), 60, false));
+        assert_eq!(sent.status(), "partial", "{sent:?}");
+        desk.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
+        let (id, ..) = desk.last();
+        let until = Instant::now() + Duration::from_secs(60);
+        while deposit(&desk, &id) == 0 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        if deposit(&desk, &id) == 1 {
+            locked = Some(format!("0x{id}"));
+            break;
+        }
+        // All relayers overlook it: nothing is locked, and it expires.
+        desk.devnet.ask_of(1, "evm_setIntervalMining", json!([1]));
+        desk.pass(120);
+        assert_eq!(desk.status(&format!("0x{id}")).answer.unwrap()["data"]["status"], "expired");
+    }
+    let id = locked.expect("no relayer locks anything");
+    let told = desk.status(&id).answer.unwrap();
+    assert_eq!(
+        (&told["data"]["order_type"], &told["data"]["status"]),
+        (&json!("ERC7683"), &json!("filling")),
+        "{told}"
+    );
+    desk.pass(150);
+    let told = desk.status(&id).answer.unwrap();
+    assert_eq!(told["data"]["status"], "expired", "{told}");
+    let refund = || desk.call("intent_refund", &json!({ "intent_id": id }), "back", false);
+    let mut first = refund();
+    let ran = run(first.env("BARDO_FAILPOINT", Failpoint::OrderInsideEnd.name()));
+    if !ran.killed() {
+        assert!(matches!(ran.status(), "success" | "partial"), "{ran:?}");
+    }
+    assert_eq!(deposit(&desk, id.trim_start_matches("0x")), 3);
+    desk.killed_at_the_end(&id, "refunded");
+    assert_eq!(desk.devnet.balance("USDC"), before, "not a unit is missing");
+    settled(&desk.home, &desk.devnet);
+}
+
+fn a_fill_of(kind: &str) {
+    let desk = Desk::open();
+    std::fs::write(desk.home.path().join("config.toml"), format!("[order_type]\nethereum = \"{kind}\"\n")).unwrap();
+    let before = desk.devnet.balance("WETH");
+    let hash = format!("0x{}", desk.filled_meanwhile("kind"));
+    let question = format!("SELECT count(*) FROM safety_order WHERE kind = '{kind}'");
+    assert!(desk.home.count(&question) > 0, "{kind}");
+    desk.killed_at_the_end(&hash, "filled");
+    desk.whole(before);
+}
+
+#[test]
+fn a_fill_of_a_v3_order_that_is_cut_short_is_counted_once() {
+    a_fill_of("DUTCH_V3");
+}
+
+#[test]
+fn a_fill_of_a_priority_order_that_is_cut_short_is_counted_once() {
+    a_fill_of("PRIORITY");
+}
