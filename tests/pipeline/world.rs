@@ -538,8 +538,7 @@ impl World {
     /// The same chain over this client.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn over_client(&self, client: &ChainClient) -> Pipeline {
-        let rules = self.book.clone();
-        pipeline(client, &self.store, rules, &self.fabric, &self.desk, (TTL, self.sending), self.clock.clone())
+        Pipeline::new(self.config(client))
     }
 
     /// The same chain as a rollup whose fee oracle is at `oracle`, with this code.
