@@ -140,9 +140,7 @@ async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
         chain.set_storage_at(stranger, U256::ZERO, U256::from(9));
     };
     devnet().devnet.run(put).await.unwrap();
-    let mut revoke = world.approval(0);
-    revoke.intent = Intent::Revoke;
-    revoke.legs[0].purpose = Purpose::Main;
+    let mut revoke = world.revocation();
     revoke.legs[0].to = stranger;
     let evi = || SafeText::clean("EVI", 40);
     revoke.allowances[0].token =

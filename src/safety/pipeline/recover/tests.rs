@@ -178,6 +178,7 @@ impl House {
                 token_in: asset.clone(),
                 token_out: asset,
                 quoted_out: U256::from(5),
+                expected_outcome: SafeText::clean("what the test says", 100),
                 from_block: 1,
                 arrival_from_block: None,
                 arrival_before: None,
