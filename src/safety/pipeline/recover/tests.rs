@@ -174,7 +174,6 @@ impl House {
             stage,
             status,
             figures: orders::Figures {
-                expected_outcome: SafeText::default(),
                 token_in: asset.clone(),
                 token_out: asset,
                 quoted_out: U256::from(5),
