@@ -13,7 +13,6 @@ use bardo::chain::network::Contract;
 use bardo::chain::token::{Token, TokenId};
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
-use bardo::safety::proposal::{Intent, Purpose};
 use bardo::safety::rulebook::End;
 
 use crate::world::{Hook, World, devnet};

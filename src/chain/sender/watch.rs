@@ -50,7 +50,7 @@ pub struct Standing {
 /// What receipts there are of what was signed for one nonce.
 enum Receipts {
     /// Of a block of the chain.
-    InBlock(Mined),
+    InBlock(Box<Mined>),
     /// Of a block that the chain does not have any more.
     Leaving,
     /// None.
@@ -86,7 +86,7 @@ impl Sender {
                 self.write_mined(&mined, chain_id, account, nonce, settled).await?;
                 let record = self.record(hash)?;
                 let (mined, settled) = match are_kin(&all, hash, mined.hash) {
-                    true => (Some(mined), settled),
+                    true => (Some(*mined), settled),
                     // Another plan's: this one's nonce is taken.
                     false => (None, record.settled_at.is_some()),
                 };
@@ -209,7 +209,7 @@ impl Sender {
                 let head = provider.get_block_number().await.map_err(ProviderError::from)?;
                 head.saturating_sub(number).saturating_add(1)
             };
-            return Ok(Receipts::InBlock(Mined { hash, receipt, confirmations }));
+            return Ok(Receipts::InBlock(Box::new(Mined { hash, receipt, confirmations })));
         }
         Ok(if leaving { Receipts::Leaving } else { Receipts::None })
     }

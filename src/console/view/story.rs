@@ -20,7 +20,7 @@ use crate::runtime::handle::Found;
 /// Draws it over the whole place.
 pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) {
     let call = state.feed.call(story.call_id);
-    let name = call.map_or_else(|| "a call".to_owned(), |call| named(call));
+    let name = call.map_or_else(|| "a call".to_owned(), named);
     let columns = usize::from(area.width).saturating_sub(4);
     let lines = wrapped(rows(state, story, call, columns), columns);
     let room = usize::from(area.height).saturating_sub(2);

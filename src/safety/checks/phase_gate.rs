@@ -55,9 +55,8 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let rules = standing.policy.rules().phases.of(phase);
     let name = phase.as_str().to_ascii_lowercase();
     let mut violations = Vec::new();
-    if !allows(phase, class)
-        && !(allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, standing, class))
-    {
+    let closes = allows(phase, ActionClass::ClosePosition) && is_part_of_a_plan(facts, standing, class);
+    if !(allows(phase, class) || closes) {
         let allowed: Vec<_> =
             ActionClass::ALL.iter().filter(|class| allows(phase, **class)).map(|one| one.as_str()).collect();
         violations.push(Violation {
