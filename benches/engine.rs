@@ -1,6 +1,8 @@
 //! What a tool call costs without the tool (goal: under 20 µs), and the catalog with its exports.
 
+use std::hint::black_box;
 use std::sync::Arc;
+use std::time::Instant;
 
 use bardo::base::clock::SystemClock;
 use bardo::base::error::ToolError;
@@ -85,7 +87,22 @@ fn engine(criterion: &mut Criterion) {
         acting: None,
     });
     let text = Nothing::example().to_string();
+    // As a Golem and the console call: from a task of the runtime.
     criterion.bench_function("a call without the tool", |bencher| {
+        bencher.iter_custom(|rounds| {
+            let (executor, text) = (executor.clone(), text.clone());
+            let calling = async move {
+                let began = Instant::now();
+                for _ in 0..rounds {
+                    black_box(executor.call(Call::new("nothing", Input::Text(text.clone()))).await);
+                }
+                began.elapsed()
+            };
+            runtime.block_on(runtime.spawn(calling)).expect("the calls")
+        });
+    });
+    // As `bardo call` does: from a thread outside, which two wakings bring in and out.
+    criterion.bench_function("the same from a thread of its own", |bencher| {
         bencher.iter(|| runtime.block_on(executor.call(Call::new("nothing", Input::Text(text.clone())))));
     });
     criterion.bench_function("the catalog, checked", |bencher| {

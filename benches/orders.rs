@@ -105,6 +105,7 @@ async fn open_orders(world: &World) {
     let now = SystemClock.now_millis();
     let asset = |symbol: &str, address, decimals| Asset { symbol: SafeText::clean(symbol, 8), address, decimals };
     let figures = Figures {
+        expected_outcome: SafeText::clean("what is expected", 40),
         token_in: asset("USDC", given, 6),
         token_out: asset("WETH", wanted, 18),
         quoted_out: U256::from(1_000_000_000_000_000u64),

@@ -1,5 +1,6 @@
-//! The best route over 10, 50 and 200 pools, pools warm: each has been quoted before, as it has
-//! from the second quote of a block on. And the own router beside Uniswap's smart-order-router.
+//! The best route over 10, 50 and 200 pools: warm, each pool quoted before, as it has been from the second quote of a
+//! block on; and cold, in a set that nothing was asked of yet. A quote with all its reading, over the pools of a devnet in
+//! the same process. And the own router beside Uniswap's smart-order-router.
 
 #[path = "../tests/support/mainnet.rs"]
 mod mainnet;
@@ -7,15 +8,22 @@ mod mainnet;
 mod side_by_side;
 
 use std::hint::black_box;
+use std::sync::Arc;
 
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
+use bardo::base::clock::SystemClock;
+use bardo::chain::provider::ChainClient;
+use bardo::sandbox::plan::Token;
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::uniswap::discovery::PoolReader;
 use bardo::uniswap::pool::{Exact, Pool};
 use bardo::uniswap::ratio::Ratio;
 use bardo::uniswap::routing::{GasCost, PoolSet, RouteRequest, best_route};
 use bardo::uniswap::v2::V2Pool;
 use bardo::uniswap::v3::tick_math::sqrt_price_at_tick;
 use bardo::uniswap::v3::{ALL_TICKS, Tick, V3Pool, V3State};
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
+use criterion::{BatchSize, BenchmarkId, Criterion, criterion_group, criterion_main};
 
 fn token(index: usize) -> Address {
     Address::from_word(U256::from(index + 1).into())
@@ -90,6 +98,51 @@ fn quote(criterion: &mut Criterion) {
     group.finish();
 }
 
+fn cold(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("best_route_cold");
+    for (count, tokens) in [(10, 4), (50, 5), (200, 10)] {
+        let pools = pools(count, tokens);
+        let gas = GasCost::new(1_000_000_000, &Ratio::of(U256::from(1), U256::from(1)).unwrap());
+        let exact = Exact::In(U256::from(10u128.pow(18)));
+        let request = RouteRequest { gas, ..RouteRequest::new(token(0), token(1), exact) };
+        group.bench_function(BenchmarkId::new("small_in", count), |bencher| {
+            bencher.iter_batched(
+                || PoolSet::new(pools.clone()),
+                |set| best_route(black_box(&set), black_box(&request)),
+                BatchSize::LargeInput,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// A quote of a reader that knows nothing yet: the pools found, their ticks read, the route taken.
+fn read_and_quoted(criterion: &mut Criterion) {
+    let config = SandboxConfig {
+        seed: 1,
+        start_time: 1_800_000_000,
+        pace: Pace::Manual,
+        clock: None,
+        market: MarketMode::Off,
+        keeper: true,
+    };
+    let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
+    let network = sandbox.description().networks().swap_remove(0);
+    let chain = sandbox.chain("ethereum").unwrap();
+    let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
+    let usdc = chain.deployment.token(Token::Usdc).unwrap();
+    let request = RouteRequest::new(chain.deployment.weth, usdc, Exact::In(U256::from(10u128.pow(18))));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let pools = chain.deployment.pools.len();
+    criterion.bench_function(&format!("a quote with its reading, of {pools} pools on the devnet"), |bencher| {
+        bencher.iter_batched(
+            || PoolReader::new(client.provider().clone(), &network).unwrap(),
+            |reader| runtime.block_on(reader.route(&request, BlockId::latest())).unwrap(),
+            BatchSize::SmallInput,
+        );
+    });
+}
+
 /// The own router against Uniswap's, on the same pools: a table. Both are started here, where `.ci/tools/install` has said
 /// where they are.
 fn beside_the_sidecar(_: &mut Criterion) {
@@ -106,5 +159,5 @@ fn beside_the_sidecar(_: &mut Criterion) {
     });
 }
 
-criterion_group!(benches, quote, beside_the_sidecar);
+criterion_group!(benches, quote, cold, read_and_quoted, beside_the_sidecar);
 criterion_main!(benches);

@@ -155,7 +155,13 @@ fn a_day_of_trading_ends_with_its_books_in_order() {
 fn holdings_are_rebalanced_over_both_chains() {
     let events = events("rebalancing", &[]);
     assert!(says(&events, "intent:update", "filled"));
-    assert_eq!(of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).count(), 2);
+    // Two swaps, and the bridge by what came in over there.
+    let verified = |source: &str| {
+        let of = |event: &&Value| event["matched"] == true && event["ground_truth_source"] == source;
+        of_kind(&events, "tool:verified").filter(of).count()
+    };
+    assert_eq!(verified("transaction_receipt + balance_diff"), 2);
+    assert_eq!(verified("erc7683_intent_status + destination_balance_diff"), 1);
 }
 
 /// Five hundred dollars go to base and arrive, while nothing else happens but the market's own breath.

@@ -13,6 +13,7 @@ use bardo::chain::devnet::Chain;
 use bardo::chain::network::{Contract, NetworkKind};
 use bardo::engine::{Call, Input, Offered};
 use bardo::safety::approval::{ApprovalNeed, Consent, Reason};
+use bardo::safety::ledger::Micros;
 use bardo::safety::orders::Stage;
 use bardo::safety::pipeline::State;
 use bardo::safety::proposal::Proposal;
@@ -185,16 +186,19 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
 async fn the_standing_word_is_limited_where_money_is_real() {
     const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
     let world = cleared().await;
-    let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
-    *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+    let dollars = |dollars: u64| Micros::new(dollars * 1_000_000).unwrap();
+    let above = vec![Reason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
+    let found = vec![Reason::Found(SafeText::clean("it sells 30 % below the mean", 100))];
     let mut amount = HUNDRED;
     for kind in [NetworkKind::Test, NetworkKind::Real] {
         let pipeline = world.as_kind(kind);
-        for (named, tool, code) in [
-            (false, TOOL, Some(ErrorCode::ApprovalRequired)),
-            (true, PRIVILEGED, Some(ErrorCode::ApprovalRequired)),
-            (true, TOOL, None),
+        for (named, tool, reasons, code) in [
+            (false, TOOL, &above, Some(ErrorCode::ApprovalRequired)),
+            (true, PRIVILEGED, &above, Some(ErrorCode::ApprovalRequired)),
+            (true, TOOL, &found, Some(ErrorCode::ApprovalRequired)),
+            (true, TOOL, &above, None),
         ] {
+            *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: reasons.clone() };
             world.book.always.store(named, Ordering::SeqCst);
             // More than what stands: less would take back, which needs nobody's yes.
             amount += 1;

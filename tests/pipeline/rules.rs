@@ -21,7 +21,7 @@ use bardo::safety::proposal::{Flow, Intent, Proposal, Purpose};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
 
-use crate::world::{ASKED, World, leg};
+use crate::world::{ASKED, TOOL, World, leg};
 
 const HUNDRED: u64 = 100_000_000;
 const DAY: u64 = 86_400;
@@ -130,6 +130,8 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
             true => policy.push_str(&format!("allowed_recipients = [\"{known}\"]\n")),
             false => policy.push_str("allowed_recipients = \"all\"\n"),
         }
+        // Without a word on the tool each gift is asked about, whoever gets it.
+        policy.push_str(&format!("[tools.{}]\nrequires_approval_above_usd = \"1000\"\n", TOOL.name));
         let ruled = Ruled::over(World::new(2).await, &policy);
         let world = &ruled.world;
         let to = if named { known } else { new };
@@ -141,7 +143,7 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
             continue;
         }
         let words: Vec<String> = preview.needs.reasons().iter().map(ToString::to_string).collect();
-        assert!(words.iter().any(|why| why == "it pays somebody for the first time"), "{words:?}");
+        assert_eq!(words, ["it pays somebody for the first time"]);
         let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
         assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
         // Once it was paid with a yes it is known.

@@ -42,7 +42,7 @@ const ENTRIES: &[(&str, &str)] = &[
     ("halt", "nothing is signed but revocations and cancellations"),
     ("pause", "nothing new begins"),
     ("exit-only", "only selling and revoking pass"),
-    ("flatten", "positions are to be left, as you decide"),
+    ("flatten", "sells what is held, within the limits; asks first where money is real"),
     ("revoke", "the keys themselves are to be taken away"),
     ("resume", "lift the stop; asks for a decision"),
     ("paper", "rehearse everything, sign nothing"),

@@ -29,7 +29,7 @@ const PLACES: usize = 6;
 /// Columns of one answer among others.
 const ANSWER: usize = 32;
 /// The role of a Golem that may do anything: no word that helps.
-const WHOLE_GOLEM: &str = "golem-instance";
+pub(crate) const WHOLE_GOLEM: &str = "golem-instance";
 /// More lines than any question takes.
 const MOST_LINES: u16 = 1_000;
 /// Columns of an edge that are no words: corners, dashes, blanks.

@@ -15,6 +15,7 @@ use crate::console::state::line::Level;
 use crate::console::state::story::named;
 use crate::console::theme::Role;
 use crate::console::widgets::chart::{self, ChartModel, Range};
+use crate::console::widgets::decision::WHOLE_GOLEM;
 use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::{self};
 use crate::fabric::{MemoryHits, Vitals};
@@ -119,8 +120,9 @@ const CAPTIONED: usize = 4;
 fn delegation(known: &Known<'_>) -> Option<String> {
     let roles = &known.feed.now.as_ref()?.delegation;
     let name = known.ready.map_or("It", |ready| ready.name.as_str());
-    let all = std::iter::once(name).chain(roles.iter().map(|role| role.as_str()));
-    (!roles.is_empty()).then(|| all.collect::<Vec<_>>().join(" › "))
+    let mut roles = roles.iter().map(|role| role.as_str()).filter(|role| *role != WHOLE_GOLEM).peekable();
+    roles.peek()?;
+    Some(std::iter::once(name).chain(roles).collect::<Vec<_>>().join(" › "))
 }
 
 /// `narrow`: without a frame that could say who asks.
