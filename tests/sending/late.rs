@@ -2,6 +2,7 @@
 //! than the others.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use alloy::primitives::U256;
 use alloy::providers::Provider as _;
@@ -57,6 +58,38 @@ async fn somebody_elses_transaction_is_still_somebody_elses() {
     world.send(&sender).await;
     world.send_outside(0, U256::from(7)).await;
     assert!(is_ahead(&sender.take_nonce(world.account()).await.unwrap_err()));
+}
+
+/// A node that is about to store a block may tell the block's count already, even as that of the block before, and no
+/// receipt and no block yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_count_without_the_transaction_that_made_it_frees_nothing() {
+    let world = World::new(Mining::Manual);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let early = Arc::new(AtomicBool::new(false));
+    let tells = Arc::clone(&early);
+    let fate = move |method: &str, _| match (method, tells.load(Ordering::SeqCst)) {
+        ("eth_getTransactionCount", true) => Fate::Claim(json!("0x1")),
+        _ => Fate::Pass,
+    };
+    let proxy = Proxy::start(served.url(), fate).await;
+    let sender = world.sender_over(connect(&proxy.url).await, None);
+    world.devnet.mine().await.unwrap();
+    let (hash, _) = world.send(&sender).await;
+    early.store(true, Ordering::SeqCst);
+    let standing = sender.look(hash).await.unwrap();
+    assert_eq!((standing.record.state, standing.settled), (TxState::Sent, false), "{standing:?}");
+    early.store(false, Ordering::SeqCst);
+    world.devnet.mine().await.unwrap();
+    let standing = waited(&sender, hash).await;
+    assert_eq!(standing.record.state, TxState::Included);
+    // What another transaction has spent is told by that one.
+    let (second, _) = world.send(&sender).await;
+    world.devnet.run(move |chain| chain.drop_transaction(second)).await.unwrap();
+    world.send_outside(1, U256::from(7)).await;
+    world.devnet.mine().await.unwrap();
+    let standing = waited(&sender, second).await;
+    assert_eq!(standing.record.state, TxState::Dropped, "{standing:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -187,6 +187,14 @@ async fn forward(client: &Client, target: &str, question: &Value) -> String {
 
 /// What a server says that is so many blocks behind this one.
 async fn stale(client: &Client, target: &str, question: &Value, blocks: u64) -> String {
+    if let Some(batch) = question.as_array() {
+        let mut answers = Vec::new();
+        for one in batch {
+            let answer = Box::pin(stale(client, target, one, blocks)).await;
+            answers.push(serde_json::from_str::<Value>(&answer).unwrap());
+        }
+        return Value::Array(answers).to_string();
+    }
     let number = |value: &Value| u64::from_str_radix(value.as_str()?.trim_start_matches("0x"), 16).ok();
     let asked = json!({ "jsonrpc": "2.0", "id": 0, "method": "eth_blockNumber", "params": [] });
     let head: Value = serde_json::from_str(&forward(client, target, &asked).await).unwrap();

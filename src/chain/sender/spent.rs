@@ -1,9 +1,12 @@
 //! Who spent a nonce, where none of ours has a receipt: what frees money needs a sign that something else did, and a
 //! receipt that is not told is none. Behind one address there may be many machines, some of them behind the others: one
-//! tells that the nonce is spent, the next one knows nothing yet of the block that spent it.
+//! tells that the nonce is spent, the next one knows nothing yet of the block that spent it. And a node may tell its newest
+//! count as that of the block before. So the sign is the other transaction itself, in its block.
 
-use alloy::primitives::Address;
+use alloy::eips::eip7702::SignedAuthorization;
+use alloy::primitives::{Address, B256, U64};
 use alloy::providers::{DynProvider, Provider as _};
+use serde_json::Value;
 
 use super::record::Entry;
 use super::{Sender, SenderError};
@@ -13,8 +16,8 @@ use crate::chain::provider::ProviderError;
 const STATES_KEPT: u64 = 100;
 
 impl Sender {
-    /// Whether the block that spent the account's nonce is there and has none of `ours`, seen from a block in which it
-    /// is spent. Where that is too long ago for anybody to say, the receipts that nobody has are the sign.
+    /// Whether the block that spent the account's nonce is there, has none of `ours`, and has what spent it, seen from a
+    /// block in which it is spent. Where that is too long ago for anybody to say, the receipts that nobody has are the sign.
     ///
     /// # Errors
     /// [`SenderError::Provider`] if the chain did not tell.
@@ -49,10 +52,33 @@ impl Sender {
                 unspent = Some(middle);
             }
         }
-        let block = provider.get_block_by_number(spent.into()).await.map_err(ProviderError::from)?;
+        // As it comes: rollups have kinds of transactions of their own.
+        let params = (format!("{spent:#x}"), true);
+        let block: Value =
+            provider.raw_request("eth_getBlockByNumber".into(), params).await.map_err(ProviderError::from)?;
         // A block that is not told says nothing, and is asked for again.
-        Ok(block.is_some_and(|block| block.transactions.hashes().all(|hash| ours.iter().all(|one| one.hash != hash))))
+        let Some(transactions) = block["transactions"].as_array() else { return Ok(false) };
+        let is_ours = |one: &Value| hash_of(one).is_none_or(|hash| ours.iter().any(|own| own.hash == hash));
+        Ok(!transactions.iter().any(is_ours) && transactions.iter().any(|one| spends(one, account, nonce)))
     }
+}
+
+fn hash_of(transaction: &Value) -> Option<B256> {
+    transaction["hash"].as_str()?.parse().ok()
+}
+
+/// Whether a transaction spends the account's nonce: as its sender's, or by an authorization that the account signed
+/// ([EIP-7702](https://eips.ethereum.org/EIPS/eip-7702)).
+fn spends(transaction: &Value, account: Address, nonce: u64) -> bool {
+    let sent_by = transaction["from"].as_str().and_then(|from| from.parse::<Address>().ok());
+    let counted = transaction["nonce"].as_str().and_then(|nonce| nonce.parse::<U64>().ok());
+    let authorized = || {
+        let list = serde_json::from_value::<Vec<SignedAuthorization>>(transaction["authorizationList"].clone());
+        let by =
+            |one: &SignedAuthorization| one.nonce == nonce && one.recover_authority().is_ok_and(|by| by == account);
+        list.is_ok_and(|list| list.iter().any(by))
+    };
+    (sent_by, counted) == (Some(account), Some(U64::from(nonce))) || authorized()
 }
 
 async fn is_spent(provider: &DynProvider, account: Address, nonce: u64, block: u64) -> Result<bool, SenderError> {
