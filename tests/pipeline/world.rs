@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use alloy::consensus::TxEip1559;
+use alloy::eips::BlockNumberOrTag;
 use alloy::network::TransactionBuilder as _;
 use alloy::primitives::aliases::{U24, U48, U160};
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256, keccak256};
@@ -720,7 +721,9 @@ impl World {
         let (router, permit2) = (self.contract(Contract::UniversalRouter), self.contract(Contract::Permit2));
         let (from, to) = (self.contract_of(&self.usdc), self.contract_of(&self.weth));
         let now = self.clock.now_millis();
-        let deadline = now / 1_000 + 300;
+        // The chain that all tests share is ahead of the machine's clock by a second for each block of one second.
+        let head = self.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.unwrap().unwrap();
+        let deadline = (now / 1_000).max(head.header.timestamp) + 300;
         let standing =
             self.ask(permit2, Permit2::allowanceCall { owner: self.account(), token: from, spender: router });
         let permit = PermitSingle {
