@@ -129,10 +129,12 @@ fn read_and_quoted(criterion: &mut Criterion) {
     let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
     let network = sandbox.description().networks().swap_remove(0);
     let chain = sandbox.chain("ethereum").unwrap();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    // The client watches its endpoints from tasks of its own.
+    let _inside = runtime.enter();
     let client = ChainClient::devnet(network.clone(), chain.devnet.clone(), Arc::new(SystemClock)).unwrap();
     let usdc = chain.deployment.token(Token::Usdc).unwrap();
     let request = RouteRequest::new(chain.deployment.weth, usdc, Exact::In(U256::from(10u128.pow(18))));
-    let runtime = tokio::runtime::Runtime::new().unwrap();
     let pools = chain.deployment.pools.len();
     criterion.bench_function(&format!("a quote with its reading, of {pools} pools on the devnet"), |bencher| {
         bencher.iter_batched(
