@@ -253,9 +253,17 @@ impl Stage {
         let answers = chain.ask(calls, BlockId::latest()).await.map_err(|error| error.message().to_owned())?;
         let mut held = Vec::new();
         for (address, call) in asked {
-            // A listed token that is not there, or does not answer, could not be sold either.
-            if call.take(&answers).unwrap_or_default().is_zero() {
-                continue;
+            match call.take(&answers) {
+                Some(amount) if amount.is_zero() => continue,
+                Some(_) => {}
+                // Where a listed token has no contract, nothing is held.
+                None if call.is_void(&answers) => continue,
+                None => {
+                    let words = format!("Whether any of {address} is held could not be read, and none of it is sold.");
+                    self.tally().remark(&words);
+                    self.tell_last(&words);
+                    continue;
+                }
             }
             let token = chain.token(&address.to_string()).await.map_err(|error| error.message().to_owned())?;
             held.push(Holding { chain, token, address });
