@@ -184,6 +184,7 @@ impl Console {
 
     /// Takes in what the terminal says; true: leave.
     fn event(&mut self, event: Event) -> Result<bool, ConsoleError> {
+        self.notice_size();
         let input = match event {
             Event::Key(key) if key.kind == KeyEventKind::Press => Input::Key(key.into()),
             Event::Mouse(mouse) => match mouse.kind {
@@ -199,6 +200,19 @@ impl Console {
             Event::Key(_) => return Ok(false),
         };
         self.input(input)
+    }
+
+    /// Takes in a new size before the terminal's own word of it: a key may come first, and what it is meant for is no
+    /// longer on the screen as it was drawn.
+    fn notice_size(&mut self) {
+        // A terminal that does not tell its size still has the one it told last.
+        if let Ok(size) = size_now()
+            && size != self.state.size
+        {
+            self.state.update(Input::Resize(size));
+            self.screen.forget();
+            self.frames.request(Instant::now());
+        }
     }
 
     /// Hands an input to the state and does what it wants done; true: leave.

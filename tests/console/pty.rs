@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, SlavePty, native_pty_system};
 
 /// How long a condition may take before the test gives up: long enough for the slowest machine.
+/// What empties the terminal.
+const CLEAR: &[u8] = b"\x1b[2J";
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What was read so far.
@@ -142,7 +144,12 @@ impl Pty {
     /// Gives the terminal another size.
     pub fn resize(&self, columns: u16, rows: u16) {
         self.seen.lock().unwrap().parser.screen_mut().set_size(cells(rows), cells(columns));
+        let before = self.raw().len();
         self.master.resize(size(columns, rows)).unwrap();
+        // Another size is drawn from nothing; until then what is typed is meant for the picture before.
+        self.until_written("a picture of the new size", |raw| {
+            raw[before..].windows(CLEAR.len()).any(|window| window == CLEAR)
+        });
     }
 
     /// Sends a signal by name.

@@ -145,6 +145,12 @@ impl Decision {
         self.seen.extend(fit.first..fit.first.saturating_add(fit.shown));
     }
 
+    /// The terminal has another size: what was drawn is no longer where it was, and takes no answer until it is drawn
+    /// again.
+    pub fn moved(&mut self) {
+        self.drawn_at = None;
+    }
+
     /// How many lines of it were not on the screen yet; `None` where that is not known.
     pub fn unseen(&self) -> Option<usize> {
         self.lines.map(|lines| (0..lines).filter(|line| !self.seen.contains(line)).count())

@@ -395,7 +395,14 @@ impl State {
                 Vec::new()
             }
             Input::Resize(size) => {
-                self.size = size;
+                if size != self.size {
+                    self.size = size;
+                    for layer in &mut self.layers {
+                        if let Layer::Decision(decision) = layer {
+                            decision.moved();
+                        }
+                    }
+                }
                 vec![Effect::Redraw]
             }
             Input::Focus(here) => {

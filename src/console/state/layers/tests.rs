@@ -177,6 +177,19 @@ fn a_decision_below_another_dialog_is_not_before_the_reader() {
 }
 
 #[test]
+fn what_was_picked_before_another_size_is_not_done_before_it_is_drawn_again() {
+    let mut state = deciding();
+    press(&mut state, Key::char('r'));
+    wait(&mut state, CALM);
+    let size = state.size;
+    state.update(Input::Resize(ratatui::layout::Size { width: size.width - 1, ..size }));
+    assert!(sent(&press(&mut state, enter())).is_empty());
+    state.update(Input::Drawn);
+    wait(&mut state, CALM);
+    assert!(!sent(&press(&mut state, enter())).is_empty());
+}
+
+#[test]
 fn a_letter_that_a_text_does_not_take_is_no_key_of_the_page() {
     let mut state = console();
     press(&mut state, Key::char('3'));
