@@ -26,6 +26,11 @@ enum Fate {
 
 /// The clean form of `raw`; see [`super::SafeText`] for what it promises.
 pub(super) fn clean(raw: &str, max_chars: usize) -> String {
+    if is_plain(raw, max_chars) { raw.to_owned() } else { by_rules(raw, max_chars) }
+}
+
+/// The same, character by character.
+fn by_rules(raw: &str, max_chars: usize) -> String {
     let mut chars = raw.chars();
     let seen: String = chars.by_ref().take(window(max_chars)).collect();
     let more_unseen = chars.next().is_some();
@@ -56,6 +61,19 @@ pub(super) fn clean(raw: &str, max_chars: usize) -> String {
     // A mark put in may have separated what composed, or a dropped selector joined what now does.
     let text: String = text.nfc().collect();
     shorten(text.trim_matches(' '), max_chars, more_unseen)
+}
+
+/// Whether `raw` is short printable ASCII without a space too many, which the rules below leave as it is. Nearly all that
+/// we say ourselves is.
+fn is_plain(raw: &str, max_chars: usize) -> bool {
+    let mut after_space = true;
+    let plain = raw.len() <= max_chars
+        && raw.bytes().all(|byte| {
+            let one_space = byte == b' ' && !after_space;
+            after_space = byte == b' ';
+            one_space || byte.is_ascii_graphic()
+        });
+    plain && (!after_space || raw.is_empty())
 }
 
 /// At most `max_chars` characters, cut between the characters a reader sees, and saying so.
@@ -142,4 +160,18 @@ fn carries_marks(previous: Option<char>) -> bool {
 /// An emoji other than the ASCII digits, `#` and `*`.
 fn is_pictograph(found: char) -> bool {
     !found.is_ascii() && found.is_emoji_char()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn what_is_taken_as_it_is_is_what_the_rules_leave(raw in "[ a-c~\\t\\x1f\\x7f]{0,12}", limit in 0_usize..14) {
+            prop_assert_eq!(clean(&raw, limit), by_rules(&raw, limit));
+        }
+    }
 }

@@ -253,6 +253,26 @@ proptest! {
     }
 
     #[test]
+    fn scaled_dollars_agree_with_another_bigint(
+        mantissa in 0_u128..(1 << 96), scale in 0_u8..=28, places in 0_u8..=40, more in 0_u8..=30,
+    ) {
+        // Zeros after the point change nothing, however wide they make it.
+        let power = |exponent: u8| BigUint::from(10_u8).pow(u32::from(exponent));
+        let wide = big(U256::from(mantissa)) * power(more);
+        let dollars = Usd::from_scaled(wide.to_string().parse().unwrap(), scale + more).unwrap();
+        prop_assert_eq!(Ok(dollars), Usd::from_scaled(U256::from(mantissa), scale));
+        let (numerator, denominator) = (BigUint::from(mantissa) * power(places), power(scale));
+        let down = &numerator / &denominator;
+        let up = (numerator + &denominator - 1_u8) / &denominator;
+        for (rounding, expected) in [(Rounding::Down, down), (Rounding::Up, up)] {
+            match dollars.scaled(places, rounding) {
+                Some(scaled) => prop_assert_eq!(BigUint::from(scaled), expected),
+                None => prop_assert!(expected.bits() > 128),
+            }
+        }
+    }
+
+    #[test]
     fn more_tokens_are_never_worth_less(a in any::<u128>(), b in any::<u128>(), mantissa in 0_u64..) {
         let price = Usd::from_scaled(U256::from(mantissa), 8).unwrap();
         let worth = |raw: u128| {

@@ -111,15 +111,13 @@ impl Usd {
     /// `self · 10^places`, rounded to a whole number. `None` past 2^128 − 1.
     pub fn scaled(self, places: u8, rounding: Rounding) -> Option<u128> {
         let (scale, places) = (self.0.scale(), u32::from(places));
-        let mantissa = U512::from(self.mantissa());
         if scale <= places {
-            // At most 10^255, and a mantissa below 2^96: past 512 bits only where it is past 128 anyway.
-            let factor = U512::from(10).checked_pow(U512::from(places - scale))?;
-            return u128::try_from(mantissa.checked_mul(factor)?).ok();
+            return self.mantissa().checked_mul(10_u128.checked_pow(places - scale)?);
         }
-        let (quotient, remainder) = mantissa.div_rem(power_of_ten(scale - places));
-        let round_up = rounding == Rounding::Up && !remainder.is_zero();
-        u128::try_from(quotient + U512::from(u8::from(round_up))).ok()
+        // At most 10^28, below 2^94; the quotient is below 2^96.
+        let divisor = 10_u128.checked_pow(scale - places)?;
+        let round_up = rounding == Rounding::Up && !self.mantissa().is_multiple_of(divisor);
+        Some(self.mantissa() / divisor + u128::from(round_up))
     }
 
     /// Non-negative by construction, below 2^96 by the decimal's own limit.
@@ -136,17 +134,25 @@ impl Usd {
 }
 
 /// `mantissa / 10^scale` without loss: trailing zeros go until it fits, or it does not.
-fn exact(mut mantissa: U512, mut scale: u32) -> Result<Usd, UsdError> {
-    let ten = U512::from(10);
-    while scale > 0 {
-        let (quotient, remainder) = mantissa.div_rem(ten);
-        if !remainder.is_zero() {
-            break;
+fn exact(mut wide: U512, mut scale: u32) -> Result<Usd, UsdError> {
+    // Most fit at once; a wide one may by its trailing zeros.
+    let mut mantissa = loop {
+        match u128::try_from(wide) {
+            Ok(mantissa) => break mantissa,
+            Err(_) if scale == 0 => return Err(UsdError::OutOfRange),
+            Err(_) => {
+                let (quotient, remainder) = wide.div_rem(U512::from(10));
+                if !remainder.is_zero() {
+                    return Err(UsdError::OutOfRange);
+                }
+                (wide, scale) = (quotient, scale - 1);
+            }
         }
-        mantissa = quotient;
-        scale -= 1;
+    };
+    while scale > 0 && mantissa.is_multiple_of(10) {
+        (mantissa, scale) = (mantissa / 10, scale - 1);
     }
-    if scale > MAX_SCALE || mantissa >= U512::from(MANTISSA_LIMIT) {
+    if scale > MAX_SCALE || mantissa >= MANTISSA_LIMIT {
         return Err(UsdError::OutOfRange);
     }
     i128::try_from(mantissa)
@@ -158,7 +164,10 @@ fn exact(mut mantissa: U512, mut scale: u32) -> Result<Usd, UsdError> {
 
 /// 10^`exponent` for the exponents of this file, all at most 93 and so below 2^309.
 fn power_of_ten(exponent: u32) -> U512 {
-    U512::from(10).pow(U512::from(exponent))
+    match 10_u128.checked_pow(exponent) {
+        Some(power) => U512::from(power),
+        None => U512::from(10).pow(U512::from(exponent)),
+    }
 }
 
 impl FromStr for Usd {
