@@ -70,12 +70,15 @@ fn an_expiry_and_a_cancellation_that_are_cut_short_happen_once() {
 fn a_refund_that_is_cut_short_happens_once() {
     let desk = Desk::open();
     let before = desk.devnet.balance("USDC");
-    // Nobody delivers on a chain that makes no blocks; and it is looked at before it is sent, so it stops afterwards.
+    // Nobody delivers on a chain that makes no blocks. It is looked at before anything is signed, so it stops after that,
+    // and before anybody has what was signed.
     let mut locked = None;
     for attempt in 0..4 {
-        let sent = run(&mut desk.intent(&format!("lost-{attempt}"), 60, false));
-        assert_eq!(sent.status(), "partial", "{sent:?}");
+        let key = format!("lost-{attempt}");
+        desk.killed(desk.intent(&key, 60, false), Failpoint::OrderStored.name());
         desk.devnet.ask_of(1, "evm_setIntervalMining", json!([0]));
+        let sent = run(&mut desk.intent(&key, 60, false));
+        assert_eq!(sent.status(), "partial", "{sent:?}");
         let (id, ..) = desk.last();
         let until = Instant::now() + Duration::from_secs(60);
         while deposit(&desk, &id) == 0 && Instant::now() < until {
