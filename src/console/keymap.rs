@@ -277,7 +277,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char(']')], Do::LongerRange, "", "a longer time range"),
     bind(In::Page, &[Key::char('f')], Do::Follow, "", "follow the newest"),
     bind(In::Page, &[Key::char('y')], Do::Copy, "", "copy what is selected"),
-    bind(In::Page, &[Key::char('o')], Do::Explorer, "", "where to look at what is selected"),
+    bind(In::Page, &[Key::char('o')], Do::Explorer, "", "where to look at its transaction; copied"),
     bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke what is selected; asks first"),
     bind(In::Page, &[Key::char('e')], Do::Export, "", "export what is shown to a file"),
     bind(In::Page, ESC, Do::Back, "", "back one layer"),
@@ -331,6 +331,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Story, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
     bind(In::Story, HALF_UP, Do::HalfPageUp, "", "half a page up"),
     bind(In::Story, &[Key::char('y')], Do::Copy, "copy", "copy it"),
+    bind(In::Story, &[Key::char('o')], Do::Explorer, "explorer", "copy where to look at its transaction"),
     bind(
         In::Help,
         &[Key::plain(KeyCode::Esc), Key::char('?'), Key::char('q'), Key::plain(KeyCode::F(1))],

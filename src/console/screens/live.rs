@@ -10,7 +10,7 @@ pub(super) use right::equity_model;
 
 use ratatui::layout::{Position, Rect};
 
-use super::{Known, ScreenId, ScreenView, Wish, list};
+use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
@@ -19,6 +19,7 @@ use crate::console::state::feed::{CallSeen, Standing};
 use crate::console::state::field::Field;
 use crate::console::state::story::named;
 use crate::console::theme::Role;
+use crate::console::widgets::CardKeys;
 use crate::console::widgets::chart::Range;
 use crossterm::event::KeyCode;
 
@@ -103,6 +104,8 @@ pub(super) struct Listing<'a> {
     pub selected: Option<CallId>,
     pub filter: Vec<Piece>,
     pub expand: bool,
+    /// What keys do with the card among them.
+    pub keys: CardKeys,
 }
 
 impl Live {
@@ -124,7 +127,13 @@ impl Live {
             selected: self.selected,
             filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
             expand: true,
+            keys: CardKeys { open: if self.enter_opens() { "opens" } else { "" }, ..CardKeys::default() },
         }
+    }
+
+    /// Whether Enter opens a call: on some panels it does what is theirs.
+    fn enter_opens(&self) -> bool {
+        !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding)
     }
 
     fn keys(&self, known: &Known<'_>) -> Keys {
@@ -157,6 +166,15 @@ impl Live {
         }
         self.question = list::moved(action, at, known.questions.len().saturating_sub(1), 2)?;
         Some(Vec::new())
+    }
+
+    /// The call that Enter, `y` and `o` mean: the one that is drawn as a card, and without one the newest.
+    fn at_hand<'a>(&self, known: &Known<'a>) -> Option<&'a CallSeen> {
+        let chosen = self.selected.and_then(|id| known.feed.call(id));
+        chosen.or_else(|| {
+            let calls = self.calls(known);
+            calls.iter().find(|call| call.standing().is_open()).or(calls.first()).copied()
+        })
     }
 
     /// Moves the selection; true: the action moves one.
@@ -280,20 +298,13 @@ impl ScreenView for Live {
                 self.filter.clear();
             }
             Action::Open => {
-                let calls = self.calls(known);
-                let call = self.selected.or_else(|| calls.first().map(|call| call.call_id));
-                return Some(call.map(Wish::OpenCall).into_iter().collect());
+                return Some(self.at_hand(known).map(|call| Wish::OpenCall(call.call_id)).into_iter().collect());
             }
             Action::Copy => {
-                let call = self.selected.and_then(|id| known.feed.call(id))?;
-                let hash = call.transactions.last().map(|(_, update)| update.hash.to_string());
-                return Some(vec![Wish::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))]);
+                return Some(vec![copied(self.at_hand(known)?)]);
             }
             Action::Explorer => {
-                let call = self.selected.and_then(|id| known.feed.call(id))?;
-                let (_, update) = call.transactions.last()?;
-                let words = format!("bardo://tx/{}", update.hash);
-                return Some(vec![Wish::Notice(SafeText::clean(&words, 100)), Wish::OpenCall(call.call_id)]);
+                return Some(look_at(self.at_hand(known)?, known));
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;

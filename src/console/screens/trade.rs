@@ -17,12 +17,13 @@ use answer::{events_of, offer_rows, permit};
 use quote::says_an_amount;
 
 use super::form::Form;
-use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use super::{Heard, Known, ScreenId, ScreenView, Wish, copied, look_at, ticket};
 use crate::base::id::{CallId, PermitId};
 use crate::base::model::{CapabilityTier, Category};
 use crate::base::text::{SafeText, width};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
+use crate::console::state::feed::CallSeen;
 use crate::console::theme::Role;
 use crate::console::widgets;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
@@ -151,6 +152,11 @@ impl Trade {
             self.deed_response = None;
             self.remark = None;
         }
+    }
+
+    /// The call that was made from here, as it stands.
+    fn done<'k>(&self, known: &Known<'k>) -> Option<&'k CallSeen> {
+        known.feed.call(self.deed?)
     }
 
     /// The ticket of what is sent next, for this purpose.
@@ -339,9 +345,13 @@ impl ScreenView for Trade {
                 }
             }
             Action::Copy => {
+                if let Some(call) = self.done(known) {
+                    return Some(vec![copied(call)]);
+                }
                 let preview = self.preview.as_ref()?;
                 return Some(vec![Wish::Copy(serde_json::to_string_pretty(&preview.response).ok()?)]);
             }
+            Action::Explorer => return Some(look_at(self.done(known)?, known)),
             _ => return None,
         }
         Some(Vec::new())

@@ -384,6 +384,19 @@ impl State {
                     self.say("copied");
                     return vec![Effect::Copy(text)];
                 }
+                Action::Explorer => {
+                    let call = self.feed.call(story.call_id);
+                    return match call.and_then(|call| super::story::link(call, &self.page)) {
+                        Some(link) => {
+                            self.say(&link);
+                            vec![Effect::Copy(link)]
+                        }
+                        None => {
+                            self.say("it has sent no transaction");
+                            Vec::new()
+                        }
+                    };
+                }
                 _ => story.scroll(action, rows),
             },
             Some(Layer::Quit { since }) => match action {
