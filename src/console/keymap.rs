@@ -5,6 +5,7 @@
 //! key is text.
 
 mod custom;
+mod here;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::screens::ScreenId;
 use crate::runtime::questions::AnswerKind;
 pub use custom::{Keymap, KeymapError, Row, name_of};
+pub use here::help_on;
 
 /// Where a binding holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

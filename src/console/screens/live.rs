@@ -10,18 +10,17 @@ pub(super) use right::equity_model;
 
 use ratatui::layout::{Position, Rect};
 
+use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::{CallSeen, Standing};
-use crate::console::state::field::Field;
 use crate::console::state::story::named;
 use crate::console::theme::Role;
 use crate::console::widgets::CardKeys;
 use crate::console::widgets::chart::Range;
-use crossterm::event::KeyCode;
 
 /// Columns from which there are two of panels.
 const WIDE: u16 = 100;
@@ -36,8 +35,7 @@ const WIDEST: u16 = 170;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     selected: Option<CallId>,
-    filter: Field,
-    typing: bool,
+    filter: Filter,
     zoomed: bool,
     range: Range,
     panel: Panel,
@@ -111,16 +109,12 @@ pub(super) struct Listing<'a> {
 impl Live {
     /// The calls that are shown, the newest first.
     fn calls<'a>(&self, known: &Known<'a>) -> Vec<&'a CallSeen> {
-        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
+        let words: Vec<String> = self.filter.words().collect();
         known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
     }
 
     fn listing<'a>(&self, known: &Known<'a>) -> Listing<'a> {
-        let words = match (self.typing, self.filter.text()) {
-            (true, text) => format!("/{text}▏"),
-            (false, "") => "/ all".to_owned(),
-            (false, text) => format!("/{text}"),
-        };
+        let words = self.filter.label();
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
         Listing {
             calls: self.calls(known),
@@ -279,7 +273,7 @@ impl ScreenView for Live {
         }
         match action {
             Action::Top | Action::Follow => self.selected = None,
-            Action::Filter => self.typing = true,
+            Action::Filter => self.filter.open(),
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::NextPanel | Action::PreviousPanel => {
                 let by = if action == Action::NextPanel { 1 } else { PANELS.len() - 1 };
@@ -291,7 +285,7 @@ impl ScreenView for Live {
             Action::Open if self.panel == Panel::Holding => return Some(vec![Wish::GoTo(ScreenId::Portfolio)]),
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::LongerRange => self.range = self.range.longer(),
-            Action::Back if self.zoomed || self.selected.is_some() || !self.filter.text().is_empty() => {
+            Action::Back if self.zoomed || self.selected.is_some() || self.filter.stands() => {
                 self.zoomed = false;
                 self.panel = Panel::Activity;
                 self.selected = None;
@@ -318,23 +312,15 @@ impl ScreenView for Live {
     }
 
     fn takes_text(&self) -> bool {
-        self.typing
+        self.filter.typing()
     }
 
     fn has_filter(&self) -> bool {
-        !self.filter.text().is_empty()
+        self.filter.stands()
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        match key.code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => {
-                self.typing = false;
-                self.filter.clear();
-            }
-            _ => return self.filter.key(key),
-        }
-        true
+        self.filter.key(key)
     }
 
     fn paste(&mut self, text: &SafeText) {

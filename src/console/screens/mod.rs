@@ -6,6 +6,7 @@
 
 mod ask;
 mod audit;
+mod filter;
 mod form;
 mod list;
 mod live;
@@ -77,13 +78,11 @@ impl ScreenId {
     pub const fn does(self, action: Action) -> bool {
         match action {
             Action::NextPanel | Action::PreviousPanel => !matches!(self, Self::Orders | Self::Logs),
-            Action::NextMatch | Action::PreviousMatch => {
-                matches!(self, Self::Live | Self::Orders | Self::Audit | Self::Logs)
-            }
-            Action::Filter => {
-                matches!(self, Self::Live | Self::Trade | Self::Orders | Self::Audit | Self::Logs)
-            }
-            Action::Zoom => !matches!(self, Self::Trade | Self::Tools | Self::Logs),
+            // Trade is a form: nothing in it is a list that could be narrowed.
+            Action::Filter | Action::NextMatch | Action::PreviousMatch => !matches!(self, Self::Trade),
+            Action::Top | Action::Bottom | Action::HalfPageDown | Action::HalfPageUp => !matches!(self, Self::Trade),
+            // Logs has one panel, and that has the whole place.
+            Action::Zoom => !matches!(self, Self::Logs),
             Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
             Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
             Action::Copy => !matches!(self, Self::Network),

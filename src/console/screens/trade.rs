@@ -86,6 +86,8 @@ pub struct Trade {
     forms: Vec<Form>,
     /// Whether the form has the keys.
     typing: bool,
+    /// Whether the answer has the whole place.
+    zoomed: bool,
     quote: Option<QuoteModel>,
     /// What the quote is of.
     quoted: Value,
@@ -335,11 +337,13 @@ impl ScreenView for Trade {
         self.learn(known);
         let count = self.tools.len().max(1);
         match action {
-            Action::Open | Action::Filter => self.typing = true,
+            Action::Open => (self.typing, self.zoomed) = (true, false),
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
             Action::Left | Action::PreviousPanel => self.choose((self.chosen + count - 1) % count),
             Action::Right | Action::NextPanel => self.choose((self.chosen + 1) % count),
             Action::Down | Action::Up => {
-                self.typing = true;
+                (self.typing, self.zoomed) = (true, false);
                 if let Some(form) = self.forms.get_mut(self.chosen) {
                     form.step(action == Action::Down);
                 }

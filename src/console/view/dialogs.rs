@@ -24,7 +24,11 @@ fn keys_of(row: &keymap::Row) -> String {
 
 /// Every key that holds, and what it does; then the words of the screen beside those of the documents.
 pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
-    let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), row.help)).collect();
+    let here = |row: &keymap::Row| match row.context {
+        Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
+        _ => row.help,
+    };
+    let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
     let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
     // Each list has columns of its own: a long word would part all keys from what they do.
     let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
@@ -63,15 +67,19 @@ fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<Piece>> {
 /// The documents' words, and the screen's.
 const WORDS: &[(&str, &str)] = &[
     ("approval (operator's)", "decision; \"approval\" stays for tokens"),
-    ("ActionPermit", "simulated offer, valid for a while"),
+    ("ActionPermit", "simulated offer, valid 0:41"),
+    ("needs_approval (chip)", "Allowance: needs approval"),
     ("Terminal, Survival, Defensive", "Dying, Last reserves, Exits only"),
     ("ground truth", "chain agrees ✓, chain disagrees ✕"),
     ("PolicyCage", "policy contract"),
     ("hot lane", "limit without second opinion"),
     ("half-open breaker", "one trial allowed"),
+    ("Grimoire, episode", "memory, past trade"),
+    ("Pi, archetype, profile", "agent, role, tool set"),
     ("reduce-only", "selling and revoking"),
     ("fabric gap", "screen missed N events (nothing lost)"),
     ("lapsed", "nobody answered"),
+    ("slippage −4 bps", "0.04 % under quote"),
     ("intent", "bridge order"),
 ];
 
