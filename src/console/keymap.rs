@@ -48,7 +48,7 @@ pub enum Action {
     AskToQuit,
     /// Settle what is signed, then leave.
     QuitFinish,
-    /// Make open orders void, then leave.
+    /// Pick: make open orders void, then leave.
     QuitCancel,
     /// Leave now.
     QuitNow,
@@ -122,6 +122,8 @@ pub enum Action {
     HoldRelease,
     /// Pick an answer of a decision.
     Pick(AnswerKind),
+    /// Pick what is asked about, where there is one way to go.
+    PickYes,
     /// Do what is picked.
     DoIt,
     /// Mark the next unread warning as read.
@@ -344,11 +346,13 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Help, DOWN, Do::Down, "down", "one row down"),
     bind(In::Help, UP, Do::Up, "up", "one row up"),
     bind(In::Quit, &[Key::char('f')], Do::QuitFinish, "finish and quit", "settle what is signed, then leave"),
-    bind(In::Quit, &[Key::char('c')], Do::QuitCancel, "cancel orders and quit", "make open orders void, then leave"),
+    bind(In::Quit, &[Key::char('c')], Do::QuitCancel, "cancel orders and quit", "pick: make open orders void, then leave"),
+    bind(In::Quit, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Quit, &[Key::char('e')], Do::Export, "export trades", "write all trades to a CSV file"),
     bind(In::Quit, &[Key::plain(KeyCode::Esc), Key::char('s'), Key::char('q')], Do::Back, "stay", "stay here"),
     bind(In::Leaving, &[Key::char('!')], Do::QuitNow, "leave now", "leave now; what is signed is settled next time"),
-    bind(In::Confirm, &[Key::char('y')], Do::DoIt, "yes", "do it"),
+    bind(In::Confirm, &[Key::char('y')], Do::PickYes, "yes", "pick: do it"),
+    bind(In::Confirm, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Confirm, &[Key::plain(KeyCode::Esc), Key::char('n'), Key::char('q')], Do::Back, "no", "leave it"),
     bind(In::Anywhere, &[Key::ctrl('x')], Do::Hold, "STOP", "HOLD: no new signature from now on; then choose"),
     bind(In::Anywhere, &[Key::ctrl('c')], Do::CloseOrQuit, "", "clear or close what is open; at the base: leave"),

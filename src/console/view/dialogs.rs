@@ -136,7 +136,7 @@ fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piec
 }
 
 /// The question before leaving: what is in flight, and what becomes of it.
-pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect) {
+pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
     let mut rows = Vec::new();
     let flying = state.in_flight();
     if flying.is_empty() {
@@ -151,6 +151,9 @@ pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect) {
             rows.push(Row::new("Orders that stay open can still fill while Bardo is away.", Role::StateCare));
         }
         Some(Money::Paper | Money::Replay) | None => {}
+    }
+    if picked {
+        rows.push(Row::new("Picked: cancel orders and quit. Enter does it.", Role::StateCare).kept());
     }
     sheet(pen, state, area, &titled("Leave Bardo?"), rows, Context::Quit);
 }
@@ -176,9 +179,14 @@ pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&S
     sheet(pen, state, area, &[title], rows, Context::Hold);
 }
 
-/// A small question.
-pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText) {
-    sheet(pen, state, area, &titled("Sure?"), vec![Row::new(title.as_str(), Role::Dialog)], Context::Confirm);
+/// A small question, with nothing picked at first.
+pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
+    let standing = match picked {
+        true => Row::new("Picked: yes. Enter does it.", Role::StateCare).kept(),
+        false => Row::new("Nothing is picked.", Role::TextDim),
+    };
+    let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
+    sheet(pen, state, area, &titled("Sure?"), rows, Context::Confirm);
 }
 
 /// The palette.
