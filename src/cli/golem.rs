@@ -90,7 +90,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
-        let actor = Living::playing(scenario.clone()).led_by(brain);
+        let actor = Living::playing(scenario.clone()).led_by(brain).given(config.golem.lifespan_seconds());
         let played = actor.played();
         // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };

@@ -136,8 +136,14 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
     assert!(says(&events, "golem:thought", "WETH on ethereum: "), "what is left is told");
     let sold: Vec<_> = of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).collect();
     assert!(!sold.is_empty());
-    assert_eq!(captions(&events), [0, 11, 20, 26, 45, 54, 70, 95, 101, 110, 113, 115, 135]);
+    assert_eq!(captions(&events), [0, 10, 20, 26, 45, 54, 70, 95, 98, 103, 110, 115, 135]);
+    // The bridge's money is back before it is flattened: there is nothing to cancel any more, and nothing locked.
+    assert_eq!(ends(&events, "ada", "intent_refund"), [None]);
     assert!(says(&events, "intent:update", "refunded"), "the bridge's money came back");
+    for tool in ["uniswapx_cancel_order", "intent_refund"] {
+        assert_eq!(ends(&events, "operator", tool), [], "{tool}");
+    }
+    assert!(!says(&events, "golem:thought", "could not be cancelled"), "nothing is open");
     assert!(says(&events, "sprite:changed", "dead"), "the body shows it");
 }
 
@@ -203,6 +209,37 @@ fn money_on_a_bridge_is_neither_lost_nor_counted_twice() {
     }
     let (first, last) = (equity[0], equity[equity.len() - 1]);
     assert!((last - first).abs() < 25_000, "{equity:?}");
+}
+
+/// A bridge that nobody delivers on, and a stop that flattens at this second of the show.
+fn flattened_at(second: u32) -> String {
+    let looks = second + 20;
+    format!(
+        "name = \"flattened\"\nabout = \"A bridge is locked when it is flattened.\"\n\
+         [[cue]]\nat = 0\ndo = {{ relayers = {{ deliver = false }} }}\n\
+         [[beat]]\nat = 5\ndo = \"act\"\nexpect = [\"success\", \"partial\"]\n\
+         params = {{ kind = \"bridge\", params = {{ token_in = \"USDC\", token_out = \"USDC\", amount = \"100\", \
+         source_chain = \"ethereum\", destination_chain = \"base\", deadline = 60 }} }}\n\
+         [[cue]]\nat = {second}\ndo = {{ stop = {{ level = \"flatten\", reason = \"enough\" }} }}\n\
+         [[beat]]\nat = {looks}\ndo = \"query_state\"\nparams = {{ query = \"balances\" }}\nexpect = [\"success\"]\n"
+    )
+}
+
+/// What a bridge has locked cannot be cancelled: it is said where it is, and asked back once nobody can deliver it.
+#[test]
+fn flattening_leaves_what_is_locked_alone_until_it_can_be_taken_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let show = folder.path().join("flattened.toml");
+    for (second, refunds) in [(30, vec![]), (110, vec![None])] {
+        std::fs::write(&show, flattened_at(second)).unwrap();
+        let events = events(show.to_str().unwrap(), &[]);
+        assert!(says(&events, "intent:update", "filling"), "it was locked");
+        assert_eq!(ends(&events, "operator", "uniswapx_cancel_order"), [], "{second}: there is nothing to cancel");
+        assert_eq!(ends(&events, "operator", "intent_refund"), refunds, "{second}");
+        assert_eq!(says(&events, "intent:update", "refunded"), second == 110);
+        assert!(!says(&events, "golem:thought", "can still fill"), "{second}: nothing can");
+        assert_eq!(says(&events, "golem:thought", "100 USDC on its way to base is locked on ethereum"), second == 30);
+    }
 }
 
 /// A little UNI is bought, its price falls by this, and half a minute later it is sold.

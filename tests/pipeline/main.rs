@@ -40,6 +40,7 @@ mod gates;
 mod guardian;
 mod late;
 mod led;
+mod looks;
 mod operator;
 mod order_permits;
 mod orders;

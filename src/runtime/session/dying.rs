@@ -108,11 +108,12 @@ impl Stage {
         }
         let revoked = self.revocation.is_some();
         self.settle_down().await;
-        let orders_left = self.cancel_orders(Some(&self.golem_id)).await;
+        let orders = self.take_orders_back(Some(&self.golem_id)).await;
         let allowances = self.take_allowances_back().await;
         let body = json!({
             "keys": if revoked { "revoked" } else { "none" },
-            "orders_left_open": orders_left,
+            "orders_left_open": orders.open,
+            "bridges_locked": orders.locked.len(),
             "allowances_taken_back": allowances.taken_back,
             "allowances_left": allowances.left.map(|left| left.standing),
             "tokens_silent": allowances.left.map(|left| left.silent),
@@ -123,7 +124,10 @@ impl Stage {
         if let Err(error) = trail.record(note).await {
             tracing::warn!(%error, "the death is not on the audit trail");
         }
-        self.tell_last(&last_words(revoked, orders_left, allowances));
+        self.tell_last(&last_words(revoked, orders.open, allowances));
+        for words in &orders.locked {
+            self.tell_last(words);
+        }
         match on_death {
             OnDeath::Keep => {}
             OnDeath::Sell if self.network.money == Money::Play => self.sell_all(Cause::Death).await,
