@@ -120,6 +120,8 @@ pub enum Action {
     HoldRelease,
     /// Pick an answer of a decision.
     Pick(AnswerKind),
+    /// Pick the yes of a question whether something is to be cancelled or revoked.
+    PickYes,
     /// Do what is picked.
     DoIt,
     /// Mark the next unread warning as read.
@@ -264,8 +266,8 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::plain(KeyCode::BackTab)], Do::PreviousPanel, "", "give the keys to the panel before"),
     bind(In::Page, DOWN, Do::Down, "", "one row down"),
     bind(In::Page, UP, Do::Up, "", "one row up"),
-    bind(In::Page, &[Key::plain(KeyCode::Left), Key::char('h')], Do::Left, "", "to the left"),
-    bind(In::Page, &[Key::plain(KeyCode::Right)], Do::Right, "", "to the right"),
+    bind(In::Page, &[Key::plain(KeyCode::Left), Key::char('h')], Do::Left, "", "to the left; in a recording: back"),
+    bind(In::Page, &[Key::plain(KeyCode::Right)], Do::Right, "", "to the right; in a recording: on"),
     bind(In::Page, TOP, Do::Top, "", "to the first row"),
     bind(In::Page, BOTTOM, Do::Bottom, "", "to the last row"),
     bind(In::Page, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
@@ -345,7 +347,8 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Quit, &[Key::char('e')], Do::Export, "export trades", "write all trades to a CSV file"),
     bind(In::Quit, &[Key::plain(KeyCode::Esc), Key::char('s'), Key::char('q')], Do::Back, "stay", "stay here"),
     bind(In::Leaving, &[Key::char('!')], Do::QuitNow, "leave now", "leave now; what is signed is settled next time"),
-    bind(In::Confirm, &[Key::char('y')], Do::DoIt, "yes", "do it"),
+    bind(In::Confirm, &[Key::char('y')], Do::PickYes, "yes", "pick: do it"),
+    bind(In::Confirm, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Confirm, &[Key::plain(KeyCode::Esc), Key::char('n'), Key::char('q')], Do::Back, "no", "leave it"),
     bind(In::Anywhere, &[Key::ctrl('x')], Do::Hold, "STOP", "HOLD: no new signature from now on; then choose"),
     bind(In::Anywhere, &[Key::ctrl('c')], Do::CloseOrQuit, "", "clear or close what is open; at the base: leave"),
@@ -427,7 +430,12 @@ mod tests {
         for row in KEYMAP.iter().filter(|row| row.context == Context::Page) {
             let harmless = !matches!(
                 row.action,
-                Action::DoIt | Action::Pick(_) | Action::QuitNow | Action::QuitFinish | Action::QuitCancel
+                Action::DoIt
+                    | Action::PickYes
+                    | Action::Pick(_)
+                    | Action::QuitNow
+                    | Action::QuitFinish
+                    | Action::QuitCancel
             );
             assert!(harmless, "{row:?}");
         }

@@ -16,11 +16,13 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Context, Key};
 use crate::console::screens::ScreenId;
-use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl};
+use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
 use crate::runtime::market::model::Money;
 
 /// How long a question must stand before a key answers it.
 const SETTLE_MILLIS: u64 = 300;
+/// So much of a recording the arrows go on or back.
+const SCRUB_PERCENT: u8 = 5;
 /// Entries of the trail told of one call.
 const STORY_ENTRIES: u32 = 200;
 
@@ -65,6 +67,8 @@ pub enum Layer {
         command: Box<Command>,
         /// Since when it is shown.
         since: u64,
+        /// Whether the yes is picked; Enter does it then.
+        picked: bool,
     },
 }
 
@@ -198,10 +202,23 @@ impl State {
                 };
                 return vec![self.send(Command::Replay(control))];
             }
+            Action::Left | Action::Right => return self.scrub(action == Action::Right),
             Action::Back => self.away.dismiss(),
             _ => {}
         }
         Vec::new()
+    }
+
+    /// A twentieth of the recording on or back, and at least one event.
+    fn scrub(&self, on: bool) -> Vec<Effect> {
+        let Some(ReplayNow { told, of, .. }) = self.replay else { return Vec::new() };
+        let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
+        let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
+        let percent = match on {
+            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
+            false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0),
+        };
+        vec![self.send(Command::Replay(ReplayControl::Seek { percent }))]
     }
 
     /// All trades as a file.
@@ -211,7 +228,7 @@ impl State {
     }
 
     /// Whether a recording is played.
-    pub(super) fn replaying(&self) -> bool {
+    pub(in crate::console) fn replaying(&self) -> bool {
         self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 
@@ -414,8 +431,10 @@ impl State {
                 self.layers.pop();
                 return effects;
             }
-            Some(Layer::Confirm { command, since, .. }) => match action {
-                Action::DoIt if now >= since.saturating_add(SETTLE_MILLIS) => {
+            Some(Layer::Confirm { command, since, picked, .. }) => match action {
+                // Typed ahead it picks nothing, and a letter alone does nothing.
+                Action::PickYes => *picked |= now >= since.saturating_add(SETTLE_MILLIS),
+                Action::DoIt if *picked => {
                     let command = (**command).clone();
                     self.layers.pop();
                     return vec![self.send(command)];

@@ -168,9 +168,14 @@ pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&S
     sheet(pen, state, area, &[title], rows, Context::Hold);
 }
 
-/// A small question.
-pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText) {
-    sheet(pen, state, area, &titled("Sure?"), vec![Row::new(title.as_str(), Role::Dialog)], Context::Confirm);
+/// A small question: a letter picks, Enter does it.
+pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
+    let pick = match picked {
+        true => Row::new("picked: yes", Role::TextStrong),
+        false => Row::new("nothing is picked", Role::TextDim),
+    };
+    let rows = vec![Row::new(title.as_str(), Role::Dialog), pick];
+    sheet(pen, state, area, &titled("Sure?"), rows, Context::Confirm);
 }
 
 /// The palette.

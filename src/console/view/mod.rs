@@ -53,7 +53,7 @@ fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
         Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
         Layer::Story(told) => story::draw(pen, state, told, over),
         Layer::Palette { field, at } => dialogs::palette(pen, state, over, field, *at),
-        Layer::Confirm { title, .. } => dialogs::confirm(pen, state, over, title),
+        Layer::Confirm { title, picked, .. } => dialogs::confirm(pen, state, over, title, *picked),
     }
 }
 
