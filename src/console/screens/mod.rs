@@ -330,3 +330,5 @@ impl Screens {
 
 #[cfg(test)]
 mod desk_tests;
+#[cfg(test)]
+pub(super) use form::tests::tool as sample_tool;

@@ -108,7 +108,7 @@ fn the_picture_of_a_hostile_world_is_what_was_drawn() {
 }
 
 /// A state with something in every panel of Live: a swap that is out, calls that are over, prices, holdings, limits.
-fn lively(columns: u16, rows: u16) -> State {
+pub(super) fn lively(columns: u16, rows: u16) -> State {
     let mut state = running(columns, rows, &text("Selling 0.25 WETH for USDC, to bring WETH under its share."));
     news(&mut state, ready());
     let amount = |units: u64, decimals| TokenAmount::new(U256::from(units), decimals).unwrap();
@@ -223,7 +223,7 @@ fn lively(columns: u16, rows: u16) -> State {
 }
 
 /// Two questions: a swap above the limit, and a looser policy.
-fn asked() -> News {
+pub(super) fn asked() -> News {
     let swap = Question { of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };

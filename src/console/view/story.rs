@@ -13,7 +13,7 @@ use crate::console::widgets::card::CallCard;
 use crate::console::widgets::dialog::open;
 use crate::console::widgets::figure::readable;
 use crate::console::widgets::paint::{Row, wrapped};
-use crate::console::widgets::words::{check_word, found, outcome_words, plain_words, transaction_words};
+use crate::console::widgets::words::{self, check_word, found, outcome_words, plain_words, transaction_words};
 use crate::console::widgets::{CardKeys, Moment, all_rows};
 use crate::fabric::CheckOutcome;
 use crate::runtime::handle::Found;
@@ -88,7 +88,8 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             part(&mut rows, "Decision");
             rows.push(Row::new(format!("{} asked: {}", time_of_day(at / 1000), asked.title), Role::Text));
             for reason in &asked.reasons {
-                rows.push(Row::new(format!("  because {reason}"), Role::TextDim));
+                let words = readable(&words::reason(reason.as_str()), 6);
+                rows.push(Row::new(format!("  because {words}"), Role::TextDim));
             }
             if let Some(resolved) = &call.resolved {
                 let (words, role) = outcome_words(resolved.outcome);

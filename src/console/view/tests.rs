@@ -74,7 +74,14 @@ pub(super) fn running(width: u16, height: u16, words: &SafeText) -> State {
 /// A question with something in every part of it.
 pub(super) fn question(words: &SafeText) -> Question {
     let from = Address::repeat_byte(0xf3);
-    let place = |part, address| Place { part, address, label: Some(words.clone()), is_from: false, first_seen: false };
+    let place = |part, address| Place {
+        part,
+        address,
+        label: Some(words.clone()),
+        listed: false,
+        is_from: false,
+        first_seen: false,
+    };
     let action = ActionAsked {
         tool: text("uniswap_execute_swap"),
         intent: text("swap"),

@@ -157,9 +157,7 @@ impl BridgeModel {
                 Some(Row::new("Nobody takes it? Then nothing is locked, and nothing is paid.", Role::TextDim))
             }
             IntentStatus::Expired => Some(
-                Row::new("Nobody delivered. ", Role::StateCare)
-                    .then("The money can be taken back.", Role::Text)
-                    .kept(),
+                Row::new("Nobody delivered. ", Role::StateCare).then("The money can be taken back.", Role::Text).kept(),
             ),
             IntentStatus::Pending | IntentStatus::Filling => {
                 let when = time_of_day(from);
@@ -362,12 +360,11 @@ impl Sheet for BridgeModel {
 
     fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
         let intent = self.intent.as_ref()?;
-        let mut row = Row::new(short_hash(intent.intent_id), Role::Text)
-            .then("  settler ", Role::TextDim)
-            .then(short_address(intent.settler), Role::TextDim);
-        if keys.cancel && intent.status == IntentStatus::Expired && !is_over(intent) {
-            row = keyed(row, "x", "takes the money back…");
-        }
+        let mut row = Row::new(short_hash(intent.intent_id), Role::Text);
+        row = match keys.cancel && intent.status == IntentStatus::Expired && !is_over(intent) {
+            true => keyed(row, "x", "takes the money back…").kept(),
+            false => row.then("  settler ", Role::TextDim).then(short_address(intent.settler), Role::TextDim),
+        };
         if keys.copy {
             row = keyed(row, "y", "copy");
         }

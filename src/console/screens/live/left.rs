@@ -119,8 +119,8 @@ pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: 
         brief(pen, known, line(inner, y), at, at == at_keys, one);
         y += 1;
         if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
-            let words = readable(words::reason(reason.as_str()), 2);
             let room = usize::from(inner.width).saturating_sub(4);
+            let words = readable(&words::reason_in(reason.as_str(), room), 2);
             let late: Vec<Piece> = match one.ends_at {
                 None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
                 _ => Vec::new(),
@@ -152,11 +152,17 @@ fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool
 
 /// One question in one line, its reason beside it where there is room.
 pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question, reason: bool) {
-    let (left, right) = question_line(one, known.now_millis, known.motion);
+    let (mut left, right) = question_line(one, known.now_millis, known.motion);
     let mark = if at == 0 { "▸" } else { " " };
     let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
-    let taken: usize = right.iter().map(|(text, _)| crate::base::text::width(text)).sum();
-    let mut room = usize::from(area.width).saturating_sub(4 + taken);
+    let mut room = usize::from(area.width).saturating_sub(4 + pieces_width(&right));
+    // Why it is asked says more than all the figures of what is asked.
+    let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why.as_str(), 0));
+    let brief = question_brief(one);
+    let crowded = why.is_some_and(|why| pieces_width(&left) + width(&why) + 4 > room);
+    if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
+        *title = brief;
+    }
     // The figure must not go where a long title would push it out.
     let figure = left.get(1).map(|(text, _)| crate::base::text::width(text)).unwrap_or(0);
     for (place, (text, role)) in left.into_iter().enumerate() {
@@ -167,10 +173,9 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
     }
     // A reason of which there would be only a word drives out the time that is left.
     if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
-        pieces.push((
-            format!("   {}", fit(&readable(words::reason(why.as_str()), 2), room.saturating_sub(4))),
-            Role::TextDim,
-        ));
+        let room = room.saturating_sub(4);
+        let words = readable(&words::reason_in(why.as_str(), room), 2);
+        pieces.push((format!("   {}", fit(&words, room)), Role::TextDim));
     }
     pen.row(area, &pieces, &right);
 }
