@@ -7,20 +7,21 @@ use alloy::primitives::{Address, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::buffer::Buffer;
 use ratatui::layout::Rect;
+use serde_json::json;
 
 use super::pictures::{asked, lively};
 use super::tests::{drawn, news, running, text};
 use super::told::{snapshot, start, tell};
 use crate::base::id::CallId;
-use crate::base::model::CapabilityTier;
+use crate::base::model::{CapabilityTier, CardKind};
 use crate::console::keymap::{Action, Context, Key, help_on};
 use crate::console::pen::Pen;
-use crate::console::screens::{ScreenId, sample_tool};
+use crate::console::screens::{ScreenId, sample_tool, ticket};
 use crate::console::state::{Effect, Input, Layer, State};
 use crate::console::theme::{Role, Theme};
 use crate::console::widgets::samples;
-use crate::fabric::{DecayUnit, EventKind, TxState, TxUpdate};
-use crate::runtime::handle::{AllowanceNow, GrantNow, News};
+use crate::fabric::{Card, DecayUnit, EventKind, ToolEnd, TxState, TxUpdate};
+use crate::runtime::handle::{AllowanceNow, AuditEntry, Found, GrantNow, News};
 use crate::runtime::market::model::Money;
 
 fn press(state: &mut State, key: Key) -> Vec<Effect> {
@@ -60,7 +61,9 @@ fn lies(state: &State) -> Vec<String> {
         word => Key::named(word),
     };
     let keys = named(state).into_iter().filter_map(|word| Some((key(&word)?, word)));
-    keys.filter(|(key, word)| word != "▸" && word != "▏" && !does(*key)).map(|(_, word)| word).collect()
+    keys.filter(|(key, word)| !matches!(word.as_str(), "▸" | "▏" | "[" | "]") && !does(*key))
+        .map(|(_, word)| word)
+        .collect()
 }
 
 /// Every screen with something on it.
@@ -110,6 +113,17 @@ fn full(width: u16, height: u16) -> State {
         lasts_millis: 60_000,
     }];
     news(&mut state, News::Snapshot(std::sync::Arc::new(with)));
+    let entry = |seq| AuditEntry {
+        seq,
+        at: samples::START_MILLIS,
+        kind: text("permit:issued"),
+        call_id: None,
+        golem_id: text("ada"),
+        body: serde_json::Value::Null,
+        hash: alloy::primitives::B256::ZERO,
+    };
+    let found = Box::new(Found::Audit { entries: (1..60).map(entry).collect() });
+    news(&mut state, News::Found { ticket: ticket(ScreenId::Audit, 1), found });
     state.feed.orders.push_back((samples::START_MILLIS, samples::order(DecayUnit::Seconds)));
     let mut late = samples::intent();
     late.status = crate::fabric::IntentStatus::Expired;
@@ -233,6 +247,7 @@ const BEFORE: &[&str] = &[
     "Shift-Tab",
     "Shift-Tab j",
     "]",
+    "Ctrl-D",
     "z",
     "j j j",
     "G",
@@ -340,5 +355,103 @@ fn the_open_orders_are_listed_on_a_hold_and_on_leaving() {
         let shown = drawn(&state).join("\n");
         let listed = shown.matches("can still fill, order").count();
         assert!(listed >= 8 && shown.contains(" more lines"), "{listed}\n{shown}");
+    }
+}
+
+/// Ends a swap whose transactions on `chain_id` cost so much gas, in wei.
+fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
+    let hash = alloy::primitives::B256::repeat_byte(0x21);
+    let tx = TxUpdate { chain_id, hash, leg: 1, of: 1, state: TxState::Confirmed, block: Some(9) };
+    let costs: Vec<_> = wei.iter().map(|wei| json!({ "gas_cost_wei": wei.to_string() })).collect();
+    let card = Card {
+        widget: CardKind::Swap,
+        data: json!({ "amount_in": "0.25", "amount_out": "852.375611119999" }),
+        hints: Some(json!({ "quoted_out": "852.546103", "transactions": costs })),
+    };
+    let end = ToolEnd { success: true, duration_ms: 9, result_summary: serde_json::Value::Null, card: Some(card) };
+    let events =
+        vec![start("uniswap_execute_swap", samples::swap_params()), EventKind::TxUpdate(tx), EventKind::ToolEnd(end)];
+    tell(state, Some(CallId::new(call)), events);
+}
+
+#[test]
+fn an_absence_is_told_in_dollars_and_enter_shows_all_of_it() {
+    let mut state = lively(120, 44);
+    state.update(Input::Focus(false));
+    paid_gas(&mut state, 1, 31_337, &[1_000_000_000_000_000]);
+    let at = state.now_millis;
+    state.update(Input::Time(at + 720_000));
+    state.update(Input::Focus(true));
+    let shown = drawn(&state).join("\n");
+    // A thousandth of a coin at $3,413.86, never told as less.
+    for words in ["While you were away 12 min", "gas $3.42", "Enter all"] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+    assert!(!shown.contains("Enter opens"), "{shown}");
+    press(&mut state, Key::plain(KeyCode::Enter));
+    assert_eq!((state.screen, state.layers.len()), (ScreenId::Logs, 0));
+    press(&mut state, Key::char('1'));
+    let shown = drawn(&state).join("\n");
+    assert!(!shown.contains("While you were away") && shown.contains("Enter opens"), "{shown}");
+    // With a call chosen Enter is about that call.
+    state.update(Input::Focus(false));
+    let at = state.now_millis;
+    state.update(Input::Time(at + 720_000));
+    state.update(Input::Focus(true));
+    press(&mut state, Key::char('j'));
+    press(&mut state, Key::plain(KeyCode::Enter));
+    assert!(matches!(state.layers.last(), Some(Layer::Story(_))));
+}
+
+#[test]
+fn gas_is_told_by_chain_and_coin_with_its_worth_and_since_when() {
+    let mut state = full(200, 50);
+    paid_gas(&mut state, 1, 31_337, &[400_000_000_000_000, 600_000_000_000_000]);
+    paid_gas(&mut state, 2, 31_338, &[2_000_000_000_000_000]);
+    press(&mut state, Key::char('4'));
+    let shown = drawn(&state).join("\n");
+    // 1.3735 ETH are held for $4,687.08; of the other chain's coin none is.
+    for words in
+        ["0.001 ETH on ethereum  $3.42", "2 transactions since 22:13", "0.002 coin on 31338", "1 transaction since"]
+    {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+}
+
+#[test]
+fn a_card_rounds_and_the_whole_story_does_not() {
+    let mut state = lively(120, 44);
+    paid_gas(&mut state, 1, 31_337, &[1]);
+    let shown = drawn(&state).join("\n");
+    assert!(shown.contains("852.37 USDC") && !shown.contains("852.3756"), "{shown}");
+    press(&mut state, Key::char('j'));
+    press(&mut state, Key::plain(KeyCode::Enter));
+    let shown = drawn(&state).join("\n");
+    assert!(shown.contains("amount out  852.375611119999"), "{shown}");
+    assert!(!shown.contains("amount in  "), "what is not rounded is not told twice\n{shown}");
+}
+
+#[test]
+fn eighty_columns_have_what_is_drawn_for_them() {
+    let shown = drawn(&lively(80, 24)).join("\n");
+    for words in [
+        "Now  Selling 0.25 WETH",
+        "Next Buy UNI for $2,047.",
+        "gas 9 d   streak 0/3",
+        "sent 0x8c8c…8c8c   22:13:20 signed 0x8c8c…8c8c",
+    ] {
+        assert!(shown.contains(words), "{words}\n{shown}");
+    }
+}
+
+#[test]
+fn a_view_that_stands_still_says_so_at_every_width() {
+    for width in [40, 44, 52, 60, 80, 100, 120, 200] {
+        let mut state = lively(width, 24);
+        press(&mut state, Key::char(' '));
+        let header = drawn(&state).swap_remove(0);
+        assert!(header.contains("frozen") && header.contains("PLAY MONEY"), "{width}: {header}");
+        press(&mut state, Key::char(' '));
+        assert!(!drawn(&state)[0].contains("frozen"));
     }
 }

@@ -229,6 +229,8 @@ pub(crate) fn hint(row: &Row) -> Vec<Piece> {
 }
 
 #[cfg(test)]
+mod asked;
+#[cfg(test)]
 mod keyed;
 #[cfg(test)]
 mod pictures;

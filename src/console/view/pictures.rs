@@ -21,12 +21,12 @@ use crate::base::units::TokenAmount;
 use crate::console::keymap::Key;
 use crate::console::screen::{Screen, is_sure};
 use crate::console::screens::ScreenId;
-use crate::console::state::{Input, State};
+use crate::console::state::{Input, Layer, State};
 use crate::console::theme::Theme;
 use crate::console::widgets::samples;
 use crate::fabric::*;
-use crate::runtime::handle::{ChainHoldings, Holding, News, Snapshot};
-use crate::runtime::market::model::{Money, Update};
+use crate::runtime::handle::{ChainHoldings, Command, Holding, News, Snapshot};
+use crate::runtime::market::model::{BootStep, Money, Update};
 use crate::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
 
 /// A terminal that has seen every frame so far.
@@ -289,12 +289,27 @@ fn screens_and_layers_as_pictures() {
             state.update(Input::Key(control(letter)));
             pictured(name, &state);
         }
+        let mut state = State::new(Size { width: columns, height: rows }, samples::START_MILLIS, false);
+        for (chain, step, done) in [("ethereum", "deploying Uniswap", true), ("base", "moving the market", false)] {
+            let told = BootStep { chain: text(chain), step: text(step), detail: text("2 of 9"), done };
+            news(&mut state, News::Market(Update::Boot(told)));
+        }
+        pictured("boot", &state);
+        let mut state = lively(columns, rows);
+        let title = text("Revoke the standing approval for Swap?");
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let since = state.now_millis;
+        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        pictured("confirm", &state);
+        state.update(Input::Time(since + 1_000));
+        state.update(Input::Key(Key::char('y')));
+        pictured("confirm_picked", &state);
     }
 }
 
 #[test]
 fn states_that_are_rare_as_pictures() {
-    for (columns, rows) in [(80, 24), (120, 40)] {
+    for (columns, rows) in [(40, 24), (80, 24), (120, 40), (20, 5)] {
         let pictured = |name: &str, change: &dyn Fn(&mut State)| {
             let mut state = lively(columns, rows);
             change(&mut state);

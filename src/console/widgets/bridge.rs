@@ -3,7 +3,7 @@
 use alloy::primitives::Address;
 
 use super::call::Call;
-use super::figure::{amount, countdown};
+use super::figure::{amount, countdown, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
@@ -104,7 +104,7 @@ impl BridgeModel {
         match &self.intent {
             Some(intent) => format!(
                 "Bridge {} {}  {} → {}",
-                amount(&intent.amount_in),
+                paid(&intent.amount_in),
                 intent.token_in.symbol,
                 intent.source_chain,
                 intent.destination_chain
@@ -116,7 +116,7 @@ impl BridgeModel {
     /// What was asked for, as far as it was said.
     fn asked_words(&self) -> String {
         let token = self.call.param("token_in");
-        let asked = format!("{} {token}", amount(self.call.param("amount").as_str())).trim().to_owned();
+        let asked = format!("{} {token}", paid(self.call.param("amount").as_str())).trim().to_owned();
         match (self.call.param("source_chain"), self.call.param("destination_chain")) {
             (from, to) if !from.is_empty() && !to.is_empty() => format!("{asked}  {from} → {to}"),
             _ => asked,
@@ -308,7 +308,7 @@ impl Sheet for BridgeModel {
                 groups.push(Group {
                     rank: 0,
                     pieces: vec![
-                        (format!("{} {} → ", amount(&intent.amount_in), intent.token_in.symbol), Role::Text),
+                        (format!("{} {} → ", paid(&intent.amount_in), intent.token_in.symbol), Role::Text),
                         (format!("{got} on {}", intent.destination_chain), Role::TextStrong),
                     ],
                 });
