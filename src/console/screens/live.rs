@@ -113,7 +113,7 @@ impl Live {
         known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
     }
 
-    fn listing<'a>(&self, known: &Known<'a>) -> Listing<'a> {
+    fn listing<'a>(&self, known: &Known<'a>, area: Rect) -> Listing<'a> {
         let words = self.filter.label();
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
         Listing {
@@ -121,13 +121,21 @@ impl Live {
             selected: self.selected,
             filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
             expand: true,
-            keys: CardKeys { open: if self.enter_opens() { "opens" } else { "" }, ..CardKeys::default() },
+            keys: CardKeys { open: if self.enter_opens(known, area) { "opens" } else { "" }, ..CardKeys::default() },
         }
     }
 
     /// Whether Enter opens a call: on some panels it does what is theirs.
-    fn enter_opens(&self) -> bool {
-        !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding)
+    fn enter_opens(&self, known: &Known<'_>, area: Rect) -> bool {
+        !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding) && !self.enter_tells_all(known, area)
+    }
+
+    /// Whether Enter shows all that happened while nobody looked: as long as the summary stands there and no call is
+    /// chosen.
+    fn enter_tells_all(&self, known: &Known<'_>, area: Rect) -> bool {
+        let wide = !self.zoomed && area.width >= WIDE && area.height >= TALL;
+        let free = self.selected.is_none() && self.panel == Panel::Activity;
+        wide && free && left::shows_absence(known, columns(area).0)
     }
 
     fn keys(&self, known: &Known<'_>) -> Keys {
@@ -247,7 +255,7 @@ impl ScreenView for Live {
     }
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let listing = self.listing(known);
+        let listing = self.listing(known, area);
         let keys = self.keys(known);
         if self.zoomed {
             self.draw_alone(known, pen, area, &listing);
@@ -280,6 +288,9 @@ impl ScreenView for Live {
                 self.panel = self.panel.moved(by);
                 let words = format!("the keys are on {}; z shows it alone", self.panel.name());
                 return Some(vec![Wish::Notice(SafeText::clean(&words, 100))]);
+            }
+            Action::Open if self.enter_tells_all(known, area) => {
+                return Some(vec![Wish::AbsenceRead, Wish::GoTo(ScreenId::Logs)]);
             }
             Action::Open if self.panel == Panel::Events => return Some(vec![Wish::GoTo(ScreenId::Logs)]),
             Action::Open if self.panel == Panel::Holding => return Some(vec![Wish::GoTo(ScreenId::Portfolio)]),
@@ -328,7 +339,7 @@ impl ScreenView for Live {
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
-        let listing = self.listing(known);
+        let listing = self.listing(known, area);
         let wide = area.width >= WIDE && area.height >= TALL && !self.zoomed;
         let calls = if self.zoomed {
             if self.panel != Panel::Activity {
@@ -452,7 +463,7 @@ fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_
         let right = [("l full log".to_owned(), Role::TextDim)];
         rule(pen, line(places.events, 0), "Events", &right, Panel::Events);
         let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
-        right::events(pen, known, rest);
+        right::packed_events(pen, known, rest);
     }
 }
 

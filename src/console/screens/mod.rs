@@ -170,6 +170,8 @@ pub enum Wish {
     },
     /// Switch to a screen.
     GoTo(ScreenId),
+    /// The summary of the absence has been read.
+    AbsenceRead,
     /// Say something in the hint line, until the next key.
     Notice(SafeText),
 }
@@ -330,3 +332,5 @@ impl Screens {
 
 #[cfg(test)]
 mod desk_tests;
+#[cfg(test)]
+pub(super) use form::tests::tool as sample_tool;

@@ -29,7 +29,7 @@ use crate::console::format::short_hash;
 use crate::console::keymap::{self, Action, Context, Key, Keymap};
 use crate::console::screens::{Known, ScreenId, Screens, Wish};
 use crate::console::widgets::bridge::is_over;
-use crate::console::widgets::figure::amount as figure;
+use crate::console::widgets::figure::paid;
 use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, ReplayNow, Sent, Snapshot};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
@@ -513,6 +513,10 @@ impl State {
                 Vec::new()
             }
             Wish::GoTo(screen) => self.go_to(screen),
+            Wish::AbsenceRead => {
+                self.away.dismiss();
+                Vec::new()
+            }
             Wish::Notice(words) => {
                 self.notice = Some(words);
                 Vec::new()
@@ -553,14 +557,14 @@ impl State {
             }
         }
         for (_, order) in self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
-            let (paid, hash) = (figure(&order.amount_in), short_hash(order.order_hash));
+            let (amount, hash) = (paid(&order.amount_in), short_hash(order.order_hash));
             let (from, to) = (&order.token_in.symbol, &order.token_out.symbol);
-            lines.push(format!("auction {paid} {from} → {to} can still fill, order {hash}"));
+            lines.push(format!("auction {amount} {from} → {to} can still fill, order {hash}"));
         }
         for (_, intent) in self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
-            let (paid, hash) = (figure(&intent.amount_in), short_hash(intent.intent_id));
+            let (amount, hash) = (paid(&intent.amount_in), short_hash(intent.intent_id));
             let (from, to) = (&intent.source_chain, &intent.destination_chain);
-            lines.push(format!("bridge {paid} {} {from} → {to} is under way, order {hash}", intent.token_in.symbol));
+            lines.push(format!("bridge {amount} {} {from} → {to} is under way, order {hash}", intent.token_in.symbol));
         }
         lines
     }

@@ -229,6 +229,10 @@ pub(crate) fn hint(row: &Row) -> Vec<Piece> {
 }
 
 #[cfg(test)]
+mod asked;
+#[cfg(test)]
+mod keyed;
+#[cfg(test)]
 mod pictures;
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@ use rust_decimal::prelude::ToPrimitive;
 
 use super::call::Call;
 use super::chart::{Canvas, place};
-use super::figure::{against_quote, ago, amount, decimal, left};
+use super::figure::{against_quote, ago, amount, decimal, left, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
@@ -125,7 +125,7 @@ impl OrderModel {
     fn name(&self) -> String {
         match &self.order {
             Some(order) => {
-                let (paid, from, to) = (amount(&order.amount_in), &order.token_in.symbol, &order.token_out.symbol);
+                let (paid, from, to) = (paid(&order.amount_in), &order.token_in.symbol, &order.token_out.symbol);
                 format!("Auction {paid} {from} → {to} · {}", type_words(order.order_type.as_str()))
             }
             None => format!("Auction {}", super::quote::ask_words(&self.call)),
@@ -307,7 +307,7 @@ impl Sheet for OrderModel {
                 groups.push(Group {
                     rank: 0,
                     pieces: vec![
-                        (format!("{} {} → ", amount(&order.amount_in), order.token_in.symbol), Role::Text),
+                        (format!("{} {} → ", paid(&order.amount_in), order.token_in.symbol), Role::Text),
                         (format!("{got}{}", order.token_out.symbol), Role::TextStrong),
                     ],
                 });

@@ -8,7 +8,7 @@ use alloy::primitives::U256;
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::{amount, left, readable, text};
+use super::figure::{amount, left, paid, readable, text};
 use super::paint::{Group, Line, Row, Title};
 use super::quote::ask_words;
 use super::status::Status;
@@ -183,7 +183,7 @@ impl SwapModel {
     /// Where the money is, in a sentence.
     pub fn money(&self) -> String {
         let newest = self.transactions.last();
-        let (paid, asked) = (self.call.param("token_in"), amount(self.call.param("amount").as_str()));
+        let (paid, asked) = (self.call.param("token_in"), paid(self.call.param("amount").as_str()));
         match (self.call.status, newest) {
             (Status::Done, _) => "moved, as the chain says".to_owned(),
             (_, Some(tx)) => match tx.state {
@@ -234,7 +234,7 @@ impl Sheet for SwapModel {
         let status = self.call.status;
         let mut groups = Vec::new();
         let bare = |result: &SwapResult| {
-            let paid = format!("{} {}", amount(result.amount_in.as_str()), self.call.param("token_in"));
+            let paid = format!("{} {}", paid(result.amount_in.as_str()), self.call.param("token_in"));
             let got = format!(" → {} {}", amount(result.amount_out.as_str()), self.call.param("token_out"));
             vec![(paid, Role::Text), (got, Role::TextStrong)]
         };
@@ -292,7 +292,7 @@ impl Sheet for SwapModel {
             Some(result) if self.call.status.is_over() => {
                 let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
                 rows.push(
-                    Row::new(format!("{} {token_in} → ", amount(result.amount_in.as_str())), Role::Text)
+                    Row::new(format!("{} {token_in} → ", paid(result.amount_in.as_str())), Role::Text)
                         .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),
                 );
                 let mut row = self.comparison(result);

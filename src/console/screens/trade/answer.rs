@@ -9,7 +9,7 @@ use crate::base::text::{SafeText, width};
 use crate::console::format::{amount as token_amount, dollars};
 use crate::console::pen::Pen;
 use crate::console::theme::Role;
-use crate::console::widgets::figure::{amount, left, text};
+use crate::console::widgets::figure::{left, readable, text};
 use crate::console::widgets::paint::{Row, rows, wrapped};
 use crate::console::widgets::words::{check_word, plain_words, policy_word};
 use crate::console::widgets::{self, CardKeys, Moment};
@@ -110,7 +110,7 @@ pub(super) fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
             let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(dollars);
             all.push(
                 Row::new(words, Role::TextDim)
-                    .then(format!("{} {token}", amount(value.as_str())), Role::Text)
+                    .then(format!("{} {token}", readable(value.as_str(), 6)), Role::Text)
                     .end(usd.unwrap_or_else(|| "no price".to_owned()), Role::Text)
                     .kept(),
             );
