@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, State, committed};
 use super::order::NotPlaced;
-use super::settle::{cost_of, main_is_done};
+use super::settle::{Leave, cost_of, main_is_done};
 use super::sign::NotStored;
 use super::turn::ByTurn;
 use super::{AtWork, Pipeline, Prepared, Refusal};
@@ -66,8 +66,7 @@ impl Pipeline {
         let mut next = next;
         let mut placed = None;
         let mut current = first.clone();
-        // The stop that each leg was signed under: what has been signed is not sent again under another.
-        let mut under = first.facts.stop;
+        let mut leave = Leave::of(&first);
         let mut ended = Ended::Done;
         for leg in 0..framed.legs().len() {
             let taken = match next.take() {
@@ -99,7 +98,7 @@ impl Pipeline {
                     break;
                 }
             };
-            under = current.facts.stop;
+            leave = Leave::of(&current);
             let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
             remarks.extend(outbids);
             let state = report.state;
@@ -194,7 +193,7 @@ impl Pipeline {
         if let Ended::Unclear = ended
             && !(framed.order().is_some() && all_sent)
         {
-            self.follow(sender, (permit_id, held), &legs, under, at_work);
+            self.follow(sender, (framed, permit_id, held), &legs, leave, at_work);
         }
         let state = match ended {
             Ended::Done => State::Done,
