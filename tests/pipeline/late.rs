@@ -39,7 +39,8 @@ async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
     let pipeline = world.over_client(&client);
     let preview = pipeline.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let (permit_id, spent) = (preview.permit.permit_id, preview.values.spent);
-    pipeline.commit(permit_id, Consent::None).await.expect_err("no endpoint took it");
+    let refused = pipeline.commit(permit_id, Consent::None).await.expect_err("no endpoint took it");
+    assert!(refused.message.contains("insufficient funds"), "{refused:?}");
     assert_eq!(*world.book.ends.lock().unwrap(), [End::NotSent]);
     let held = || {
         let sum = world.store.read(|connection| -> Result<i64, StoreError> {

@@ -73,7 +73,7 @@ async fn where_a_replacement_is_refused_the_first_one_goes_on_and_is_told_of() {
     assert_eq!(committed.legs[0].hash, first);
     let told = world.told();
     let at = told.iter().position(|one| *one == (refused, TxState::Dropped)).expect("its end is told");
-    assert_eq!(told[at + 1..], [(first, TxState::Unclear), (first, TxState::Confirmed)], "{told:?}");
+    assert_eq!(told[at + 1..], [(first, TxState::Sent), (first, TxState::Confirmed)], "{told:?}");
     revoke(world).await;
     behind.drained(nonce, "refused").await;
 }
@@ -90,7 +90,8 @@ async fn a_refused_replacement_that_is_in_a_block_is_counted_once() {
     until("the replacement was refused", || !in_state(world, "dropped").is_empty()).await;
     // Whoever refused it has it, and passes it on.
     let [(hash, raw)] = &in_state(world, "dropped")[..] else { panic!("one was refused") };
-    world.client.provider().send_raw_transaction(raw).await.unwrap();
+    let sent = world.client.provider().send_raw_transaction(raw).await.unwrap();
+    assert_eq!(sent.tx_hash(), hash);
     let committed = commit.await.unwrap().unwrap();
     assert_eq!((&committed.state, committed.legs[0].hash), (&State::Done, *hash), "{committed:?}");
     let ends = world.book.ends.lock().unwrap().clone();

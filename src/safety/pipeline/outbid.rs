@@ -73,8 +73,7 @@ impl Pipeline {
         let sent = sender.send(kept).await;
         if let Ok(SendOutcome { state: Stage::Dropped, .. }) = sent {
             self.say_leg(framed, leg, hash, TxState::Dropped, None);
-            let waits = sender.record(old).is_ok_and(|record| record.state == Stage::Sent);
-            self.say_leg(framed, leg, old, if waits { TxState::Sent } else { TxState::Unclear }, None);
+            self.say_leg(framed, leg, old, TxState::Sent, None);
             // More is refused where this was.
             return Err(format!("{hash}, which was to outbid it, was refused"));
         }

@@ -18,7 +18,7 @@ use crate::base::error::ErrorCode;
 use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::chain::network::Contract;
-use crate::chain::sender::{self, NonceTicket, Route};
+use crate::chain::sender::{self, NonceTicket, Route, Sender};
 use crate::chain::token::TokenId;
 use crate::fabric::TxState;
 use crate::safety::approval::Consent;
@@ -115,7 +115,7 @@ impl Pipeline {
                     break;
                 }
                 TxState::Dropped => {
-                    let why = "no endpoint took the transaction, and none ever had it".to_owned();
+                    let why = never_happens(&sender, &legs);
                     ended = Ended::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true };
                     break;
                 }
@@ -320,6 +320,13 @@ impl Pipeline {
             self.commit_by(ByTurn::Outer, preview.permit.permit_id, Consent::None).await
         })
     }
+}
+
+/// Why the last of these can never happen, by what was noted of it last: the endpoint's refusal, or who has its nonce.
+fn never_happens(sender: &Sender, legs: &[LegReport]) -> String {
+    let record = legs.last().and_then(|last| sender.record(last.hash).ok());
+    let note = record.and_then(|record| record.note).map_or_else(String::new, |note| format!(": {note}"));
+    format!("the transaction can never be in a block{note}")
 }
 
 /// The call that takes back what `leg` allows, where it is one of the calls that allow. Of a token a spender keeps what
