@@ -51,6 +51,7 @@ mod properties;
 mod proxy;
 mod recovery;
 mod refusals;
+mod refused;
 mod reorgs;
 mod rules;
 mod sends;

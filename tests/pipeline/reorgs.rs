@@ -205,7 +205,7 @@ async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
         let outside = world.wallet.sign_outside(outside);
         lose(&world, &miner, nonce, depth, Some(ChainTransaction::decode(&outside).unwrap())).await;
         let refusal = commit.await.unwrap().expect_err("its nonce was taken");
-        assert!(refusal.message.contains("no endpoint took"), "{what}: {refusal:?}");
+        assert!(refusal.message.contains("another transaction has used its nonce"), "{what}: {refusal:?}");
         assert_eq!((world.nonce().await, world.balance(&world.usdc).await), (nonce + 1, usdc), "{what}");
         assert_eq!(at_nonce(&world, nonce).iter().map(|(_, state, _)| *state).collect::<Vec<_>>(), [TxState::Dropped]);
         assert!(matches!(world.book.ends.lock().unwrap()[..], [End::NotSent]), "{what}");

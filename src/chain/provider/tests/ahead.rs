@@ -69,8 +69,13 @@ async fn an_endpoint_that_does_not_answer_abstains() {
 
 /// Endpoints of a chain that makes a block every second, after they were polled.
 async fn by_the_clock(servers: &[&Server]) -> EndpointStack {
+    judged(servers, PATIENT).await
+}
+
+/// The same, where an answer that takes longer than this is slow.
+async fn judged(servers: &[&Server], slow: Duration) -> EndpointStack {
     let limits = HttpLimits { timeout: PATIENT, connect_timeout: PATIENT, max_body: 4096 };
-    let thresholds = Thresholds { slow: PATIENT, ..Thresholds::for_block_time(Duration::from_secs(1)) };
+    let thresholds = Thresholds { slow, ..Thresholds::for_block_time(Duration::from_secs(1)) };
     let endpoint = |server: &&Server| {
         let url = RpcUrl::parse(&server.url).unwrap();
         Endpoint::http(url, CHAIN_ID, limits, thresholds, Arc::new(SystemClock)).unwrap()
@@ -91,10 +96,13 @@ async fn one_that_has_come_to_a_stand_holds_nothing_up() {
     let stuck = told_at(OLD, 100, json!("0x1")).await;
     // Wherever it stands among them, its word is not even asked for.
     for order in [[&stuck, &one, &other], [&one, &stuck, &other], [&one, &other, &stuck]] {
-        let stack = by_the_clock(&order).await;
-        let before = stuck.count();
-        assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x2\""]);
-        assert_eq!(stuck.count(), before);
+        // Nor where no other is any better but for that.
+        for slow in [PATIENT, Duration::ZERO] {
+            let stack = judged(&order, slow).await;
+            let before = stuck.count();
+            assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x2\""]);
+            assert_eq!(stuck.count(), before);
+        }
     }
     // The two must still say the same.
     let liar = told(110, json!("0x9")).await;
