@@ -10,17 +10,17 @@ pub(super) use right::equity_model;
 
 use ratatui::layout::{Position, Rect};
 
-use super::{Known, ScreenId, ScreenView, Wish, list};
+use super::filter::Filter;
+use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::{CallSeen, Standing};
-use crate::console::state::field::Field;
 use crate::console::state::story::named;
 use crate::console::theme::Role;
+use crate::console::widgets::CardKeys;
 use crate::console::widgets::chart::Range;
-use crossterm::event::KeyCode;
 
 /// Columns from which there are two of panels.
 const WIDE: u16 = 100;
@@ -35,8 +35,7 @@ const WIDEST: u16 = 170;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     selected: Option<CallId>,
-    filter: Field,
-    typing: bool,
+    filter: Filter,
     zoomed: bool,
     range: Range,
     panel: Panel,
@@ -103,28 +102,32 @@ pub(super) struct Listing<'a> {
     pub selected: Option<CallId>,
     pub filter: Vec<Piece>,
     pub expand: bool,
+    /// What keys do with the card among them.
+    pub keys: CardKeys,
 }
 
 impl Live {
     /// The calls that are shown, the newest first.
     fn calls<'a>(&self, known: &Known<'a>) -> Vec<&'a CallSeen> {
-        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
+        let words: Vec<String> = self.filter.words().collect();
         known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
     }
 
     fn listing<'a>(&self, known: &Known<'a>) -> Listing<'a> {
-        let words = match (self.typing, self.filter.text()) {
-            (true, text) => format!("/{text}▏"),
-            (false, "") => "/ all".to_owned(),
-            (false, text) => format!("/{text}"),
-        };
+        let words = self.filter.label();
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
         Listing {
             calls: self.calls(known),
             selected: self.selected,
             filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
             expand: true,
+            keys: CardKeys { open: if self.enter_opens() { "opens" } else { "" }, ..CardKeys::default() },
         }
+    }
+
+    /// Whether Enter opens a call: on some panels it does what is theirs.
+    fn enter_opens(&self) -> bool {
+        !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding)
     }
 
     fn keys(&self, known: &Known<'_>) -> Keys {
@@ -157,6 +160,15 @@ impl Live {
         }
         self.question = list::moved(action, at, known.questions.len().saturating_sub(1), 2)?;
         Some(Vec::new())
+    }
+
+    /// The call that Enter, `y` and `o` mean: the one that is drawn as a card, and without one the newest.
+    fn at_hand<'a>(&self, known: &Known<'a>) -> Option<&'a CallSeen> {
+        let chosen = self.selected.and_then(|id| known.feed.call(id));
+        chosen.or_else(|| {
+            let calls = self.calls(known);
+            calls.iter().find(|call| call.standing().is_open()).or(calls.first()).copied()
+        })
     }
 
     /// Moves the selection; true: the action moves one.
@@ -261,7 +273,7 @@ impl ScreenView for Live {
         }
         match action {
             Action::Top | Action::Follow => self.selected = None,
-            Action::Filter => self.typing = true,
+            Action::Filter => self.filter.open(),
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::NextPanel | Action::PreviousPanel => {
                 let by = if action == Action::NextPanel { 1 } else { PANELS.len() - 1 };
@@ -273,27 +285,20 @@ impl ScreenView for Live {
             Action::Open if self.panel == Panel::Holding => return Some(vec![Wish::GoTo(ScreenId::Portfolio)]),
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::LongerRange => self.range = self.range.longer(),
-            Action::Back if self.zoomed || self.selected.is_some() || !self.filter.text().is_empty() => {
+            Action::Back if self.zoomed || self.selected.is_some() || self.filter.stands() => {
                 self.zoomed = false;
                 self.panel = Panel::Activity;
                 self.selected = None;
                 self.filter.clear();
             }
             Action::Open => {
-                let calls = self.calls(known);
-                let call = self.selected.or_else(|| calls.first().map(|call| call.call_id));
-                return Some(call.map(Wish::OpenCall).into_iter().collect());
+                return Some(self.at_hand(known).map(|call| Wish::OpenCall(call.call_id)).into_iter().collect());
             }
             Action::Copy => {
-                let call = self.selected.and_then(|id| known.feed.call(id))?;
-                let hash = call.transactions.last().map(|(_, update)| update.hash.to_string());
-                return Some(vec![Wish::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))]);
+                return Some(vec![copied(self.at_hand(known)?)]);
             }
             Action::Explorer => {
-                let call = self.selected.and_then(|id| known.feed.call(id))?;
-                let (_, update) = call.transactions.last()?;
-                let words = format!("bardo://tx/{}", update.hash);
-                return Some(vec![Wish::Notice(SafeText::clean(&words, 100)), Wish::OpenCall(call.call_id)]);
+                return Some(look_at(self.at_hand(known)?, known));
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
@@ -307,23 +312,15 @@ impl ScreenView for Live {
     }
 
     fn takes_text(&self) -> bool {
-        self.typing
+        self.filter.typing()
     }
 
     fn has_filter(&self) -> bool {
-        !self.filter.text().is_empty()
+        self.filter.stands()
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        match key.code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => {
-                self.typing = false;
-                self.filter.clear();
-            }
-            _ => return self.filter.key(key),
-        }
-        true
+        self.filter.key(key)
     }
 
     fn paste(&mut self, text: &SafeText) {

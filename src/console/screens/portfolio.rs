@@ -5,6 +5,7 @@ use ratatui::layout::{Position, Rect};
 use serde_json::{Value, json};
 
 use super::ask::{Ask, Asked, Way, column};
+use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::{SafeText, width};
 use crate::base::units::{TokenAmount, Usd};
@@ -43,6 +44,7 @@ pub struct Portfolio {
     selected: usize,
     range: Range,
     zoomed: bool,
+    filter: Filter,
     ask: Option<Ask<Value>>,
     sent: u32,
 }
@@ -90,8 +92,38 @@ impl Portfolio {
     }
 
     fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceNow> {
-        let all = &known.snapshot?.allowances.rows;
-        all.get(self.selected.min(all.len().saturating_sub(1)))
+        let all = self.allowances(known);
+        all.get(self.selected.min(all.len().saturating_sub(1))).copied()
+    }
+
+    /// The allowances that fit the filter.
+    fn allowances<'k>(&self, known: &Known<'k>) -> Vec<&'k AllowanceNow> {
+        let all = known.snapshot.map(|snapshot| snapshot.allowances.rows.as_slice()).unwrap_or_default();
+        let fits = |one: &&AllowanceNow| {
+            let who = one.label.as_ref().map_or("", SafeText::as_str);
+            self.filter.lets(&format!("{} {} {who} {}", one.symbol, one.chain, one.spender))
+        };
+        all.iter().filter(fits).collect()
+    }
+
+    /// What is held and fits the filter, below its chain.
+    fn holdings<'k>(&self, snapshot: &'k Snapshot) -> Vec<Held<'k>> {
+        let mut chain = String::new();
+        let mut kept: Vec<Held<'k>> = Vec::new();
+        for row in holding_rows(snapshot) {
+            match &row {
+                Held::Chain(name, ..) => {
+                    chain = name.to_string();
+                    // A chain of which nothing fits says nothing.
+                    kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+                }
+                Held::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
+                Held::Token(..) => {}
+            }
+            kept.push(row);
+        }
+        kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+        kept
     }
 
     fn ask_to_revoke(&mut self, known: &Known<'_>) -> Vec<Wish> {
@@ -140,7 +172,7 @@ impl Portfolio {
     }
 
     fn rows_of(&self, known: &Known<'_>) -> usize {
-        known.snapshot.map_or(0, |snapshot| holding_rows(snapshot).len())
+        known.snapshot.map_or(0, |snapshot| self.holdings(snapshot).len())
     }
 }
 
@@ -226,8 +258,9 @@ impl Portfolio {
         // What has no price is not nothing.
         let least = if snapshot.all_priced { "" } else { "≥ " };
         let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
-        let inner = framed(pen, area, focused, "Holding, confirmed", &[(total, Role::TextStrong)]);
-        let all = holding_rows(snapshot);
+        let right = [(format!("{}  ", self.filter.label()), Role::TextDim), (total, Role::TextStrong)];
+        let inner = framed(pen, area, focused, "Holding, confirmed", &right);
+        let all = self.holdings(snapshot);
         let visible = usize::from(inner.height);
         let offset = self.offset.min(all.len().saturating_sub(visible));
         for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
@@ -257,7 +290,8 @@ impl Portfolio {
             }
         }
         if all.is_empty() {
-            pen.text(line(inner, 0), inner.x, "nothing held", Role::TextDim);
+            let words = if self.filter.stands() { "nothing fits the filter" } else { "nothing held" };
+            pen.text(line(inner, 0), inner.x, words, Role::TextDim);
         }
         if !self.zoomed && all.len() > visible && visible > 0 {
             let below = line(area, area.height - 1);
@@ -269,16 +303,19 @@ impl Portfolio {
     fn draw_allowances(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let focused = self.focus == Panel::Allowances;
         let none = AllowancesNow::default();
-        let AllowancesNow { rows: all, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let AllowancesNow { rows: every, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let all = self.allowances(known);
         let visible = allowance_rows(known, area);
         let selected = self.selected.min(all.len().saturating_sub(1));
         let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
         let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
-        let inner = framed(pen, area, focused, &format!("Others may take {}", all.len()), &right);
+        let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
+        let inner = framed(pen, area, focused, &format!("Others may take {}{of}", all.len()), &right);
         let inner = draw_silent(pen, inner, silent);
         if all.is_empty() {
             let words = match known.snapshot {
+                Some(_) if !every.is_empty() => "Nobody that fits the filter.",
                 Some(_) if silent.is_empty() => "Nobody may take anything.",
                 Some(_) => "Of the others nobody may take anything.",
                 None => "Not known yet.",
@@ -401,7 +438,7 @@ impl ScreenView for Portfolio {
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
         let count = match self.focus {
-            Panel::Allowances => known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len()),
+            Panel::Allowances => self.allowances(known).len(),
             Panel::Holdings | Panel::Curve => self.rows_of(known),
         };
         let plan = self.plan(area);
@@ -425,6 +462,8 @@ impl ScreenView for Portfolio {
             }
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => self.filter.open(),
             Action::LongerRange => self.range = self.range.longer(),
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::CancelSelected => return Some(self.ask_to_revoke(known)),
@@ -442,11 +481,21 @@ impl ScreenView for Portfolio {
     }
 
     fn takes_text(&self) -> bool {
-        self.ask.is_some()
+        self.ask.is_some() || self.filter.typing()
+    }
+
+    fn has_filter(&self) -> bool {
+        self.filter.stands()
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        if self.ask.is_none() {
+            self.filter.paste(text);
+        }
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
-        let Some(ask) = &mut self.ask else { return false };
+        let Some(ask) = &mut self.ask else { return self.filter.key(key) };
         let asked = ask.key(key);
         wishes.extend(self.settle(asked));
         true
@@ -462,7 +511,7 @@ impl ScreenView for Portfolio {
         if plan.allowances.contains(at) {
             let again = self.focus == Panel::Allowances;
             self.focus = Panel::Allowances;
-            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len());
+            let count = self.allowances(known).len();
             let visible = allowance_rows(known, plan.allowances);
             let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), visible);
             let row = usize::from(at.y.saturating_sub(plan.allowances.y + 1)) + offset;
@@ -491,7 +540,7 @@ impl ScreenView for Portfolio {
         let plan = self.plan(area);
         let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
         if plan.allowances.contains(at) {
-            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len());
+            let count = self.allowances(known).len();
             self.selected = step(self.selected, count.saturating_sub(1));
         } else if plan.holdings.contains(at) {
             let page = usize::from(plan.holdings.height.saturating_sub(2));

@@ -6,14 +6,15 @@ use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::Pen;
 use crate::console::state::State;
 use crate::console::state::feed::CallSeen;
-use crate::console::state::story::{Story, named};
+use crate::console::state::story::{self, Story, named};
 use crate::console::state::trail;
 use crate::console::theme::Role;
+use crate::console::widgets::card::CallCard;
 use crate::console::widgets::dialog::open;
 use crate::console::widgets::figure::readable;
 use crate::console::widgets::paint::{Row, wrapped};
 use crate::console::widgets::words::{check_word, found, outcome_words, plain_words, transaction_words};
-use crate::console::widgets::{Moment, Sheet};
+use crate::console::widgets::{CardKeys, Moment, all_rows};
 use crate::fabric::CheckOutcome;
 use crate::runtime::handle::Found;
 
@@ -51,7 +52,9 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),
         );
         if let Some(card) = &call.card {
-            rows.extend(card.full(now, columns));
+            // Of the keys a card can name only this one is bound here, and the rest of the line says what `y` copies.
+            let keys = CardKeys { explorer: !call.transactions.is_empty(), ..CardKeys::default() };
+            rows.extend(all_rows(card, now, columns, keys));
         }
         if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
             part(&mut rows, "What was remembered");
@@ -113,6 +116,11 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 transaction_words(update.state)
             );
             rows.push(Row::new(words, Role::Text));
+        }
+        // A swap's card has said it where its tool did.
+        let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
+        if let (Some(link), false) = (story::link(call, &state.page), said) {
+            rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
         if let Some(verified) = &call.verified {
             part(&mut rows, "Does the chain agree?");

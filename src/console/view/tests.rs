@@ -471,8 +471,12 @@ fn a_key_typed_ahead_cancels_no_orders_on_leaving() {
     }));
     assert!(drawn(&state).join("\n").contains("Leave Bardo?"));
     assert!(state.update(Input::Key(Key::char('c'))).is_empty(), "typed before it was seen");
+    assert!(!drawn(&state).join("\n").contains("Picked: "));
     state.update(Input::Time(state.now_millis + 1_000));
-    let effects = state.update(Input::Key(Key::char('c')));
+    assert!(state.update(Input::Key(Key::char('c'))).is_empty(), "a letter alone cancels nothing");
+    assert!(drawn(&state).join("\n").contains("Picked: cancel orders and quit."));
+    state.update(Input::Time(state.now_millis + 1_000));
+    let effects = state.update(Input::Key(Key::plain(crossterm::event::KeyCode::Enter)));
     assert!(matches!(effects.as_slice(), [crate::console::state::Effect::Send(_)]), "{effects:?}");
 }
 

@@ -6,7 +6,7 @@ use super::call::Call;
 use super::figure::{amount, countdown};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
-use super::{Moment, Sheet};
+use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::text::width;
 use crate::console::format::{grouped, short_address, short_hash, time_of_day};
 use crate::console::pen::Piece;
@@ -158,8 +158,7 @@ impl BridgeModel {
             }
             IntentStatus::Expired => Some(
                 Row::new("Nobody delivered. ", Role::StateCare)
-                    .then("x", Role::Key)
-                    .then(" takes the money back.", Role::Text)
+                    .then("The money can be taken back.", Role::Text)
                     .kept(),
             ),
             IntentStatus::Pending | IntentStatus::Filling => {
@@ -358,14 +357,21 @@ impl Sheet for BridgeModel {
         }
         rows.push(Self::money_row(intent));
         rows.extend(Self::way_back(intent, now));
-        rows.push(
-            Row::new(short_hash(intent.intent_id), Role::Text)
-                .then("  settler ", Role::TextDim)
-                .then(short_address(intent.settler), Role::TextDim)
-                .then("  Enter", Role::Key)
-                .then(" details", Role::TextDim),
-        );
         rows
+    }
+
+    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+        let intent = self.intent.as_ref()?;
+        let mut row = Row::new(short_hash(intent.intent_id), Role::Text)
+            .then("  settler ", Role::TextDim)
+            .then(short_address(intent.settler), Role::TextDim);
+        if keys.cancel && intent.status == IntentStatus::Expired && !is_over(intent) {
+            row = keyed(row, "x", "takes the money back…");
+        }
+        if keys.copy {
+            row = keyed(row, "y", "copy");
+        }
+        Some(if keys.open.is_empty() { row } else { keyed(row, "Enter", keys.open) })
     }
 
     fn edge(&self, now: Moment) -> Role {

@@ -9,7 +9,7 @@ use super::chart::{Canvas, place};
 use super::figure::{against_quote, ago, amount, decimal, left};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
-use super::{Moment, Sheet};
+use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::text::width;
 use crate::console::format::{age, grouped, gwei, short_address, short_hash};
 use crate::console::pen::Piece;
@@ -377,12 +377,19 @@ impl Sheet for OrderModel {
             rows.push(Row::new(order_words(order.remark.as_str()), role).kept());
         }
         rows.push(Self::money_row(order));
-        let mut last = Row::new(short_hash(order.order_hash), Role::Text);
-        if !order.status.is_final() {
-            last = last.then("  x", Role::Key).then(" cancel…", Role::TextDim);
-        }
-        rows.push(last.then("  Enter", Role::Key).then(" details", Role::TextDim));
         rows
+    }
+
+    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+        let order = self.order.as_ref()?;
+        let mut row = Row::new(short_hash(order.order_hash), Role::Text);
+        if keys.cancel && !order.status.is_final() {
+            row = keyed(row, "x", "cancel…");
+        }
+        if keys.copy {
+            row = keyed(row, "y", "copy");
+        }
+        Some(if keys.open.is_empty() { row } else { keyed(row, "Enter", keys.open) })
     }
 
     fn edge(&self, now: Moment) -> Role {

@@ -12,7 +12,7 @@ use super::figure::{amount, left, readable, text};
 use super::paint::{Group, Line, Row, Title};
 use super::quote::ask_words;
 use super::status::Status;
-use super::{Moment, Sheet};
+use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::console::format::short_hash;
@@ -208,6 +208,12 @@ impl SwapModel {
         }
     }
 
+    /// Where its transaction can be looked at, where that is somewhere outside: a devnet's is only here.
+    pub fn link(&self) -> Option<&str> {
+        let link = self.result.as_ref()?.explorer_url.as_ref()?.as_str();
+        link.starts_with("https://").then_some(link)
+    }
+
     /// The step that is under way.
     fn running(&self) -> Option<&Step> {
         self.steps.iter().rev().find(|step| step.state == StepState::Running)
@@ -346,18 +352,19 @@ impl Sheet for SwapModel {
         if self.call.status != Status::Done {
             rows.push(self.money_row());
         }
-        if let Some(tx) = self.transactions.last() {
-            rows.push(
-                Row::new(short_hash(tx.hash), Role::Text)
-                    .then("  y", Role::Key)
-                    .then(" copy", Role::TextDim)
-                    .then("  o", Role::Key)
-                    .then(" explorer", Role::TextDim)
-                    .then("  Enter", Role::Key)
-                    .then(" full story", Role::TextDim),
-            );
-        }
+        rows.extend(self.link().map(|link| Row::new("at ", Role::TextDim).then(link, Role::Text)));
         rows
+    }
+
+    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+        let mut row = Row::new(short_hash(self.transactions.last()?.hash), Role::Text);
+        if keys.copy {
+            row = keyed(row, "y", "copy");
+        }
+        if keys.explorer {
+            row = keyed(row, "o", "explorer");
+        }
+        Some(if keys.open.is_empty() { row } else { keyed(row, "Enter", keys.open) })
     }
 
     fn edge(&self, _now: Moment) -> Role {

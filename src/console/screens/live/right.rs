@@ -210,18 +210,18 @@ pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &
     }
     for (place, rect) in call_places(area, listing) {
         if let Some(call) = listing.calls.get(place) {
-            call_row(pen, known, rect, call, Some(call.call_id) == listing.selected);
+            call_row(pen, known, rect, call, listing);
         }
     }
 }
 
-fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, selected: bool) {
-    let mark = if selected { "▸" } else { " " };
+fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, listing: &Listing<'_>) {
+    let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
     pen.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
     let margin = if area.width >= ROOMY { 2 } else { 1 };
     let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
     match &call.card {
-        Some(card) => widgets::draw(card, pen, place, known.moment()),
+        Some(card) => widgets::draw_with(card, pen, place, known.moment(), listing.keys),
         None => {
             let standing = call.standing();
             let (mark, words) = standing.mark();
