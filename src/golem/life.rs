@@ -83,6 +83,8 @@ pub struct Played {
     pub done: bool,
     /// Whether all cues were given.
     pub cued: bool,
+    /// Whether what the show has set going has come to its end as well. Told where time is the session's own.
+    pub settled: bool,
 }
 
 impl Played {

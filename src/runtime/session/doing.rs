@@ -21,7 +21,6 @@ use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
 use crate::safety::ledger::{self, LedgerError};
 use crate::safety::stop::InForce;
-use crate::sandbox::MarketMode;
 
 /// Blocks made at once.
 const MOST_BLOCKS: u32 = 256;
@@ -362,11 +361,7 @@ impl Stage {
                 Ok(format!("{seconds} s have passed on chain {chain_id}"))
             }
             DevnetControl::Market { on } => {
-                for chain in sandbox.chains() {
-                    let residents = chain.residents.clone();
-                    let mode = if on { MarketMode::On } else { MarketMode::Off };
-                    chain.devnet.run(move |chain| residents.set_market(chain, mode)).await.map_err(gone)?;
-                }
+                self.set_market(on).await?;
                 Ok(format!("the market {}", if on { "trades" } else { "stands still" }))
             }
             DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {

@@ -28,13 +28,21 @@ use crate::tools::trading::token_revoke::{self, TokenRevoke};
 /// How long what is on its way at the death is waited for, on each chain.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
+/// How often it is looked whether it has died, where time is the session's own.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Waits for the Golem's death, and then puts its affairs in order.
 pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
     let mut phase = stage.phase_now.clone();
-    if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
+    // From the beginning on: at which moment of a show it begins does not depend on how fast the machine is.
+    let _attendance = stage.clock.attend();
+    if stage.has_own_time {
+        while *phase.borrow() != Phase::Terminal {
+            stage.clock.pause(LOOK).await;
+        }
+    } else if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
         return;
     }
-    let _attendance = stage.clock.attend();
     // The session does not end before this has.
     stage.running.fetch_add(1, Ordering::SeqCst);
     stage.wind_up_once(on_death).await;
