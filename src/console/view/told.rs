@@ -664,10 +664,15 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     };
     let mut state = revoking(120, 40);
     let words = shown(&state);
-    assert!(words.contains("Revoke the standing approval for Swap?") && words.contains("nothing is picked"), "{words}");
+    assert!(words.contains("Revoke the standing approval for Swap?") && words.contains("Nothing is picked"), "{words}");
+    let calm = |state: &mut State| {
+        state.update(Input::Time(state.now_millis + 1_000));
+    };
     assert_eq!(revoked(state.update(Input::Key(Key::plain(KeyCode::Enter)))), None);
+    calm(&mut state);
     assert_eq!(revoked(key(&mut state, 'y')), None);
-    assert!(shown(&state).contains("picked: yes"), "{}", shown(&state));
+    assert!(shown(&state).contains("Picked: yes"), "{}", shown(&state));
+    calm(&mut state);
     let done = revoked(state.update(Input::Key(Key::plain(KeyCode::Enter))));
     assert_eq!(done, Some(Command::RevokeGrant { number: 4 }));
     // Where one only watches it is not even asked.
