@@ -14,6 +14,8 @@ mod model;
 mod pi;
 mod poison;
 mod process;
+#[path = "../support/python.rs"]
+mod python;
 mod shows;
 mod transfer;
 mod world;

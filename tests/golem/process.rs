@@ -11,19 +11,11 @@ use bardo::base::text::SafeText;
 use bardo::fabric::{Event, EventKind, Receiver};
 use bardo::golem::brain::process::{CommandLine, ProcessBrain, ProcessLimits};
 
+use crate::python::python;
 use crate::world::{House, Life, drain};
 
 const LIMITS: ProcessLimits =
     ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50 };
-
-/// Whether there is a Python here; without one the test says so and ends.
-fn python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|told| told.status.success());
-    if !there {
-        eprintln!("skipped: no python3 on this machine");
-    }
-    there
-}
 
 fn brain(line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
     Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits))
