@@ -124,6 +124,46 @@ fn a_refund_that_is_cut_short_happens_once() {
     settled(&desk.home, &desk.devnet);
 }
 
+#[test]
+fn a_delivery_that_is_cut_short_is_counted_once() {
+    let desk = Desk::open();
+    let before = desk.devnet.balance("USDC");
+    let mut delivered = None;
+    // All relayers overlook a few in a hundred; what they do not is delivered and repaid while no program runs.
+    for attempt in 0..4 {
+        let sent = run(&mut desk.intent(&format!("bridge-{attempt}"), 60, false));
+        assert_eq!(sent.status(), "partial", "{sent:?}");
+        let (id, ..) = desk.last();
+        let until = Instant::now() + Duration::from_secs(50);
+        while deposit(&desk, &id) != 2 && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        if deposit(&desk, &id) == 2 {
+            delivered = Some(id);
+            break;
+        }
+        desk.pass(150);
+        let again = run(&mut desk.call("intent_refund", &json!({ "intent_id": format!("0x{id}") }), "", false));
+        eprintln!("overlooked: {again:?}");
+    }
+    let id = format!("0x{}", delivered.expect("no relayer delivers"));
+    desk.killed_at_the_end(&id, "filled");
+    assert_eq!(before - desk.devnet.balance("USDC"), 200_000_000, "given once");
+    settled(&desk.home, &desk.devnet);
+}
+
+#[test]
+fn an_intent_that_nobody_ever_had_expires_once_and_takes_nothing() {
+    let desk = Desk::open();
+    let before = desk.devnet.balance("USDC");
+    desk.killed(desk.intent("unseen", 60, false), Failpoint::OrderSubmitting.name());
+    let (id, ..) = desk.last();
+    desk.pass(120);
+    desk.killed_at_the_end(&format!("0x{id}"), "expired");
+    assert_eq!((deposit(&desk, &id), desk.devnet.balance("USDC")), (0, before), "it was never locked");
+    settled(&desk.home, &desk.devnet);
+}
+
 fn a_fill_of(kind: &str) {
     let desk = Desk::open();
     std::fs::write(desk.home.path().join("config.toml"), format!("[order_type]\nethereum = \"{kind}\"\n")).unwrap();
