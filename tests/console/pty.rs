@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, SlavePty, native_pty_system};
 
-/// How long a condition may take before the test gives up: long enough for the slowest machine.
 /// What empties the terminal.
 const CLEAR: &[u8] = b"\x1b[2J";
+/// How long a condition may take before the test gives up: long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What was read so far.
@@ -29,6 +29,8 @@ pub struct Pty {
     seen: Arc<Mutex<Seen>>,
     // Kept open, so that the terminal outlives the program and can be asked for its modes.
     _slave: Box<dyn SlavePty + Send>,
+    // Where the program works, unless it was told: what it writes beside itself is nobody else's.
+    _folder: tempfile::TempDir,
 }
 
 fn size(columns: u16, rows: u16) -> PtySize {
@@ -60,6 +62,10 @@ impl Pty {
         for absent in ["NO_COLOR", "NO_MOTION", "COLORFGBG", "RUST_BACKTRACE"] {
             command.env_remove(absent);
         }
+        let folder = tempfile::tempdir().unwrap();
+        if command.get_cwd().is_none() {
+            command.cwd(folder.path());
+        }
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let tty = pair.master.tty_name().unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
@@ -76,7 +82,7 @@ impl Pty {
                 seen.raw.extend_from_slice(&buffer[..count]);
             }
         });
-        Self { child, master: pair.master, writer, tty, seen, _slave: pair.slave }
+        Self { child, master: pair.master, writer, tty, seen, _slave: pair.slave, _folder: folder }
     }
 
     /// Waits until the terminal shows what `holds` asks for.
@@ -128,6 +134,15 @@ impl Pty {
     /// What the terminal shows.
     pub fn contents(&self) -> String {
         self.seen.lock().unwrap().parser.screen().contents()
+    }
+
+    /// Waits until everything that the program has written so far was read: a mark that a terminal passes over is
+    /// written behind it, and waited for.
+    pub fn until_read(&self) {
+        let marks = |raw: &[u8]| raw.iter().filter(|byte| **byte == 0).count();
+        let before = marks(&self.raw());
+        std::fs::OpenOptions::new().write(true).open(&self.tty).unwrap().write_all(&[0]).unwrap();
+        self.until_written("the mark", |raw| marks(raw) > before);
     }
 
     /// Every byte the program wrote.
