@@ -5,6 +5,7 @@
 //! key is text.
 
 mod custom;
+mod here;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::screens::ScreenId;
 use crate::runtime::questions::AnswerKind;
 pub use custom::{Keymap, KeymapError, Row, name_of};
+pub use here::help_on;
 
 /// Where a binding holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +48,7 @@ pub enum Action {
     AskToQuit,
     /// Settle what is signed, then leave.
     QuitFinish,
-    /// Make open orders void, then leave.
+    /// Pick: make open orders void, then leave.
     QuitCancel,
     /// Leave now.
     QuitNow,
@@ -120,7 +122,7 @@ pub enum Action {
     HoldRelease,
     /// Pick an answer of a decision.
     Pick(AnswerKind),
-    /// Pick the yes of a question whether something is to be cancelled or revoked.
+    /// Pick what is asked about, where there is one way to go.
     PickYes,
     /// Do what is picked.
     DoIt,
@@ -279,7 +281,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char(']')], Do::LongerRange, "", "a longer time range"),
     bind(In::Page, &[Key::char('f')], Do::Follow, "", "follow the newest"),
     bind(In::Page, &[Key::char('y')], Do::Copy, "", "copy what is selected"),
-    bind(In::Page, &[Key::char('o')], Do::Explorer, "", "where to look at what is selected"),
+    bind(In::Page, &[Key::char('o')], Do::Explorer, "", "where to look at its transaction; copied"),
     bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke what is selected; asks first"),
     bind(In::Page, &[Key::char('e')], Do::Export, "", "export what is shown to a file"),
     bind(In::Page, ESC, Do::Back, "", "back one layer"),
@@ -333,6 +335,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Story, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
     bind(In::Story, HALF_UP, Do::HalfPageUp, "", "half a page up"),
     bind(In::Story, &[Key::char('y')], Do::Copy, "copy", "copy it"),
+    bind(In::Story, &[Key::char('o')], Do::Explorer, "explorer", "copy where to look at its transaction"),
     bind(
         In::Help,
         &[Key::plain(KeyCode::Esc), Key::char('?'), Key::char('q'), Key::plain(KeyCode::F(1))],
@@ -343,7 +346,14 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Help, DOWN, Do::Down, "down", "one row down"),
     bind(In::Help, UP, Do::Up, "up", "one row up"),
     bind(In::Quit, &[Key::char('f')], Do::QuitFinish, "finish and quit", "settle what is signed, then leave"),
-    bind(In::Quit, &[Key::char('c')], Do::QuitCancel, "cancel orders and quit", "make open orders void, then leave"),
+    bind(
+        In::Quit,
+        &[Key::char('c')],
+        Do::QuitCancel,
+        "cancel orders and quit",
+        "pick: make open orders void, then leave",
+    ),
+    bind(In::Quit, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Quit, &[Key::char('e')], Do::Export, "export trades", "write all trades to a CSV file"),
     bind(In::Quit, &[Key::plain(KeyCode::Esc), Key::char('s'), Key::char('q')], Do::Back, "stay", "stay here"),
     bind(In::Leaving, &[Key::char('!')], Do::QuitNow, "leave now", "leave now; what is signed is settled next time"),

@@ -47,7 +47,7 @@ fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lo
         // Counted and not timed: it stands still while the key is put into its terminal.
         pty.signal("STOP");
         pty.until_stopped();
-        pty.until_read();
+        pty.until_drained();
         let from = updates(&pty.raw()).count();
         pty.type_keys("?");
         pty.signal("CONT");

@@ -6,7 +6,7 @@ mod pointer;
 use crossterm::event::KeyCode;
 
 use super::complete::{self, Candidate};
-use super::decision::{Decision, Taken};
+use super::decision::{Decision, GUARD_MILLIS, Taken};
 use super::field::Field;
 use super::prompt::{self, Entry, Meant};
 use super::story::Story;
@@ -19,8 +19,6 @@ use crate::console::screens::ScreenId;
 use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
 use crate::runtime::market::model::Money;
 
-/// How long a question must stand before a key answers it.
-const SETTLE_MILLIS: u64 = 300;
 /// So much of a recording the arrows go on or back.
 const SCRUB_PERCENT: u8 = 5;
 /// Entries of the trail told of one call.
@@ -38,14 +36,16 @@ pub enum Layer {
     },
     /// The question before leaving.
     Quit {
-        /// Since when it is shown.
+        /// Since when it is shown, and nothing was typed.
         since: u64,
+        /// Whether it is picked to make open orders void.
+        picked: bool,
     },
     /// A decision.
     Decision(Box<Decision>),
     /// What to make of a hold.
     Hold {
-        /// Since when it is shown.
+        /// Since when it is shown, and nothing was typed.
         since: u64,
         /// What the session said where it could not stop.
         told: Option<SafeText>,
@@ -65,11 +65,17 @@ pub enum Layer {
         title: SafeText,
         /// What a yes does.
         command: Box<Command>,
-        /// Since when it is shown.
+        /// Since when it is shown, and nothing was typed.
         since: u64,
-        /// Whether the yes is picked; Enter does it then.
+        /// Whether the yes is picked.
         picked: bool,
     },
+}
+
+/// Whether a dialog has stood untouched for as long as a decision must: a key typed ahead, or meant for what it covers,
+/// answers nothing.
+const fn settled(since: u64, now: u64) -> bool {
+    now >= since.saturating_add(GUARD_MILLIS)
 }
 
 impl Layer {
@@ -118,11 +124,13 @@ impl State {
         }
     }
 
-    /// A key that means nothing is a keystroke all the same: it guards a decision anew.
+    /// A key that means nothing is a keystroke all the same: it guards a dialog anew.
     fn untaken_key(&mut self) {
         let now = self.now_millis;
-        if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
-            decision.act(Action::Redraw, now, 1);
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => drop(decision.act(Action::Redraw, now, 1)),
+            Some(Layer::Quit { since, .. } | Layer::Hold { since, .. } | Layer::Confirm { since, .. }) => *since = now,
+            Some(Layer::Help { .. } | Layer::Story(_) | Layer::Palette { .. }) | None => {}
         }
     }
 
@@ -175,7 +183,7 @@ impl State {
                 if self.in_flight().is_empty() && action == Action::AskToQuit {
                     return self.leave(LeaveMode::Finish);
                 }
-                self.layers.push(Layer::Quit { since: self.now_millis });
+                self.layers.push(Layer::Quit { since: self.now_millis, picked: false });
             }
             Action::Export => return vec![self.trades_file()],
             Action::Help => self.layers.push(Layer::Help { offset: 0, of: Context::Page }),
@@ -401,21 +409,36 @@ impl State {
                     self.say("copied");
                     return vec![Effect::Copy(text)];
                 }
+                Action::Explorer => {
+                    let call = self.feed.call(story.call_id);
+                    return match call.and_then(|call| super::story::link(call, &self.page)) {
+                        Some(link) => {
+                            self.say(&link);
+                            vec![Effect::Copy(link)]
+                        }
+                        None => {
+                            self.say("it has sent no transaction");
+                            Vec::new()
+                        }
+                    };
+                }
                 _ => story.scroll(action, rows),
             },
-            Some(Layer::Quit { since }) => match action {
-                // Typed ahead it cancels nothing.
-                Action::QuitCancel if now >= since.saturating_add(SETTLE_MILLIS) => {
-                    return self.leave(LeaveMode::CancelOrders);
+            Some(Layer::Quit { since, picked }) => {
+                // Each keystroke guards it anew.
+                let calm = settled(std::mem::replace(since, now), now);
+                match action {
+                    Action::QuitCancel if calm => *picked = true,
+                    Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
+                    Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
+                    Action::Export => return vec![self.trades_file()],
+                    Action::Back => drop(self.layers.pop()),
+                    _ => {}
                 }
-                Action::QuitFinish => return self.leave(LeaveMode::Finish),
-                Action::Export => return vec![self.trades_file()],
-                Action::Back => drop(self.layers.pop()),
-                _ => {}
-            },
+            }
             Some(Layer::Hold { since, .. }) => {
                 // A key meant for something else must not choose.
-                if now < since.saturating_add(SETTLE_MILLIS) {
+                if !settled(std::mem::replace(since, now), now) {
                     return Vec::new();
                 }
                 let reason = SafeText::clean("stopped by the operator", 60);
@@ -431,17 +454,19 @@ impl State {
                 self.layers.pop();
                 return effects;
             }
-            Some(Layer::Confirm { command, since, picked, .. }) => match action {
-                // Typed ahead it picks nothing, and a letter alone does nothing.
-                Action::PickYes => *picked |= now >= since.saturating_add(SETTLE_MILLIS),
-                Action::DoIt if *picked => {
-                    let command = (**command).clone();
-                    self.layers.pop();
-                    return vec![self.send(command)];
+            Some(Layer::Confirm { command, since, picked, .. }) => {
+                let calm = settled(std::mem::replace(since, now), now);
+                match action {
+                    Action::PickYes if calm => *picked = true,
+                    Action::DoIt if calm && *picked => {
+                        let command = (**command).clone();
+                        self.layers.pop();
+                        return vec![self.send(command)];
+                    }
+                    Action::Back => drop(self.layers.pop()),
+                    _ => {}
                 }
-                Action::Back => drop(self.layers.pop()),
-                _ => {}
-            },
+            }
             Some(Layer::Palette { .. }) | None => {}
         }
         Vec::new()

@@ -25,9 +25,11 @@ use ratatui::layout::{Position, Rect, Size};
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
+use crate::console::format::short_hash;
 use crate::console::keymap::{self, Action, Context, Key, Keymap};
 use crate::console::screens::{Known, ScreenId, Screens, Wish};
 use crate::console::widgets::bridge::is_over;
+use crate::console::widgets::figure::paid;
 use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, ReplayNow, Sent, Snapshot};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
@@ -511,6 +513,10 @@ impl State {
                 Vec::new()
             }
             Wish::GoTo(screen) => self.go_to(screen),
+            Wish::AbsenceRead => {
+                self.away.dismiss();
+                Vec::new()
+            }
             Wish::Notice(words) => {
                 self.notice = Some(words);
                 Vec::new()
@@ -550,18 +556,16 @@ impl State {
                 lines.push(format!("{}, {}", story::named(call), standing.mark().1));
             }
         }
-        let orders = self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()).count();
-        if orders > 0 {
-            lines.push(counted(orders, "auction order can still fill", "auction orders can still fill"));
+        for (_, order) in self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
+            let (amount, hash) = (paid(&order.amount_in), short_hash(order.order_hash));
+            let (from, to) = (&order.token_in.symbol, &order.token_out.symbol);
+            lines.push(format!("auction {amount} {from} → {to} can still fill, order {hash}"));
         }
-        let intents = self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)).count();
-        if intents > 0 {
-            lines.push(counted(intents, "bridge order is under way", "bridge orders are under way"));
+        for (_, intent) in self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
+            let (amount, hash) = (paid(&intent.amount_in), short_hash(intent.intent_id));
+            let (from, to) = (&intent.source_chain, &intent.destination_chain);
+            lines.push(format!("bridge {amount} {} {from} → {to} is under way, order {hash}", intent.token_in.symbol));
         }
         lines
     }
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -104,8 +104,17 @@ fn groups(state: &State) -> Vec<Group> {
         groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
     }
     if let Some(frozen) = &state.frozen {
-        let words = format!(" view frozen, {} still running, {} new ", name(state), frozen.missed);
-        groups.push(Group { rank: 2, pieces: vec![(words, Role::Frozen)] });
+        // That the view stands still is told shorter before it is left out: what is drawn is not how things are.
+        let told = [
+            format!(" view frozen, {} still running, {} new ", name(state), frozen.missed),
+            format!(" view frozen, {} new ", frozen.missed),
+            " frozen ".to_owned(),
+        ];
+        let badge = groups.first().map_or(0, |group| pieces_width(&group.pieces));
+        let room = usize::from(state.size.width).saturating_sub(badge + beside + 4);
+        if let Some(words) = told.iter().find(|words| width(words.as_str()) <= room).or(told.last()) {
+            groups.push(Group { rank: 2, pieces: vec![(words.clone(), Role::Frozen)] });
+        }
     }
     let waiting = state.questions.len();
     if waiting > 0 {

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::assess::Assessment;
-use super::recover::ended;
+use super::recover::{ended, hold_late_again};
 use super::settle::Truth;
 use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
 use super::{Pipeline, Prepared, Preview, Refusal, Slot};
@@ -422,6 +422,8 @@ impl Pipeline {
             }
             let now = clock.now_millis();
             permit.verify(&framed, rules.version(), now, Instant::now())?;
+            // What has been found to have happened after all counts before anything more is spent.
+            hold_late_again(transaction, &*rules, now)?;
             let reservation = rules.reserve(transaction, now, &framed, &facts)?;
             if prepared.worsened(&facts) {
                 return Err(GateError::Worsened);
