@@ -9,13 +9,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256, U256};
-use bardo::base::id::{CallId, GolemId};
+use bardo::base::id::{CallId, GolemId, PermitId};
 use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
-use bardo::base::units::TokenAmount;
+use bardo::base::units::{TokenAmount, Usd};
 use bardo::console::pen::Pen;
 use bardo::console::screen::Screen;
-use bardo::console::screens::ScreenId;
+use bardo::console::screens::{ScreenId, ticket};
 use bardo::console::state::feed::Feed;
 use bardo::console::state::model::{
     BlockRow, ChainIdentity, ChainSnapshot, FeedPrice, Money, Network, Page, PoolRow, PoolVersion, TokenRow, Update,
@@ -25,16 +25,21 @@ use bardo::console::theme::Theme;
 use bardo::console::view;
 use bardo::console::widgets::{self, samples};
 use bardo::engine::Catalog;
-use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate};
-use bardo::runtime::handle::{
-    AllowanceNow, AllowancesNow, ChainHoldings, Holding, PolicyNow, Ready, Snapshot, ToolInfo,
+use bardo::fabric::{
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, Card, Event, EventKind, GolemNow, GolemThought, MemoryHits,
+    Redacted, ToolEnd, ToolStart, ToolUpdate, TxState, TxUpdate, Vitals,
 };
+use bardo::runtime::handle::{
+    AllowanceNow, AllowancesNow, AuditEntry, BreakerNow, ChainHoldings, Found, GrantNow, Holding, Limits, News,
+    PolicyNow, Ready, Snapshot, SpendNow, ToolInfo,
+};
+use bardo::runtime::questions::Question;
 use bardo::tools::ALL_TOOL_DEFS;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use portable_pty::{Child, CommandBuilder, PtyPair, PtySize, native_pty_system};
 use ratatui::buffer::Buffer;
 use ratatui::layout::{Rect, Size};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Events of a run of swaps: eight of each call.
 fn events(calls: u64) -> Vec<Arc<Event>> {
@@ -126,6 +131,19 @@ fn page() -> Page {
 fn snapshot() -> Snapshot {
     let text = |words: &str| SafeText::clean(words, 40);
     let amount = || TokenAmount::new(U256::from(1_234_567_890_u64), 6).unwrap_or(TokenAmount::ether(U256::ZERO));
+    let dollars = |figure: &str| figure.parse().unwrap_or(Usd::ZERO);
+    let spend = |used: &str, limit: &str| SpendNow { used: dollars(used), limit: Some(dollars(limit)) };
+    let grant = |number| GrantNow {
+        number,
+        golem_id: GolemId::operator(),
+        tool: text("uniswap_execute_swap"),
+        chain_id: 31_337,
+        tokens: vec![text("WETH"), text("USDC")],
+        recipients: vec![Address::repeat_byte(1)],
+        granted: Some(dollars("500")),
+        left: dollars("380"),
+        lasts_millis: 1_800_000,
+    };
     let held = |_| Holding { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() };
     let allowance = |seed| AllowanceNow {
         chain: text("ethereum"),
@@ -147,7 +165,20 @@ fn snapshot() -> Snapshot {
         paper: false,
         phase: Phase::Thriving,
         policy: PolicyNow { name: text("demo"), version: 1, hash: B256::ZERO },
-        limits: None,
+        limits: Some(Limits {
+            day: spend("1966.02", "5000"),
+            month: spend("1966.02", "50000"),
+            one: spend("853.14", "2500"),
+            reserved: dollars("853.14"),
+            asks_above: Some(dollars("1000")),
+            hot_lane: None,
+            calls: (3, 10),
+            trades: (1, 120),
+            breaker: BreakerNow::Closed { failures: 0 },
+            failures_limit: 3,
+            stop_loss_bps: 1_000,
+            high_water: dollars("25400"),
+        }),
         fault: None,
         stop: None,
         holdings: vec![ChainHoldings {
@@ -159,9 +190,103 @@ fn snapshot() -> Snapshot {
         equity: "25310.42".parse().ok(),
         all_priced: true,
         allowances: AllowancesNow { rows: (0..10).map(allowance).collect(), silent: Vec::new() },
-        grants: Vec::new(),
-        running: 0,
+        grants: (0..4).map(grant).collect(),
+        running: 1,
     }
+}
+
+/// What the Golem says of itself, and calls that were decided on, after the swaps.
+fn life(first: u64) -> Vec<Arc<Event>> {
+    let text = |words: &str| SafeText::clean(words, 200);
+    let permit_id = PermitId::random();
+    let mut kinds = vec![
+        (
+            None,
+            EventKind::GolemNow(GolemNow {
+                now: text("Selling 0.25 WETH for USDC, to bring WETH under 55 %."),
+                next: text("Buy UNI for $2,047. Waits for you."),
+                step: Some((2, 4)),
+                delegation: vec![text("trade-executor"), text("safety-guardian")],
+            }),
+        ),
+        (
+            None,
+            EventKind::GolemThought(GolemThought {
+                thought: 2,
+                text: text("WETH is 57 % of what I hold. Target is 55. Sell 0.25 now, then UNI if it stays cheap."),
+                more: false,
+            }),
+        ),
+        (None, EventKind::MemoryHits(MemoryHits { similar: 3, changes: Vec::new() })),
+        (
+            None,
+            EventKind::Vitals(Box::new(Vitals {
+                phase: Phase::Thriving,
+                why: text("nothing is wrong"),
+                equity: "25310.42".parse().ok(),
+                high_water: "25400".parse().ok(),
+                drawdown_bps: Some(35),
+                stop_loss_bps: 1_000,
+                gas_runway_seconds: Some(777_600),
+                gas_wei: Some(U256::from(1_373_500_000_000_000_000_u64)),
+                failures: 0,
+                failures_limit: 3,
+                age_seconds: 2_460,
+                lifespan_seconds: Some(7_200),
+            })),
+        ),
+        (None, EventKind::IntentUpdate(Box::new(samples::intent()))),
+    ];
+    for number in 0..40 {
+        let call = Some(CallId::new(samples::START_MILLIS + 500_000 + number));
+        let title = text("Swap 0.6 WETH for >= 258.53 UNI");
+        let asked = ApprovalRequested { permit_id, title, reasons: Vec::new(), lapses_at: samples::START_MILLIS };
+        let reason = Some(text("wait for gas"));
+        let start = ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&samples::swap_params(), &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        };
+        kinds.extend([
+            (call, EventKind::ToolStart(start)),
+            (call, EventKind::ApprovalRequested(asked)),
+            (
+                call,
+                EventKind::ApprovalResolved(ApprovalResolved { permit_id, outcome: ApprovalOutcome::Refused, reason }),
+            ),
+            (
+                call,
+                EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 9, result_summary: Value::Null, card: None }),
+            ),
+        ]);
+    }
+    let event = |(seq, (call_id, kind))| {
+        Arc::new(Event { seq, at: samples::START_MILLIS + 600_000, golem_id: GolemId::operator(), call_id, kind })
+    };
+    (first..).zip(kinds).map(event).collect()
+}
+
+/// As many entries of the trail as the screen asks for.
+fn trail() -> News {
+    let text = |words: &str| SafeText::clean(words, 60);
+    let bodies = [
+        ("permit:issued", json!({ "expected_outcome": "Swap 0.36 WETH for >= 153.573063 UNI", "needs": "approval" })),
+        ("approval:resolved", json!({ "outcome": "refused", "reason": "wait for gas" })),
+        ("action:settled", json!({ "state": "done", "spent": "848.499006" })),
+        ("tx:signed", json!({ "hash": B256::repeat_byte(7), "leg": 1, "of": 1, "by": "local_key" })),
+    ];
+    let entry = |(seq, (kind, body)): (u64, &(&str, Value))| AuditEntry {
+        seq,
+        at: samples::START_MILLIS + seq,
+        kind: text(kind),
+        call_id: None,
+        golem_id: text("ada"),
+        body: body.clone(),
+        hash: B256::repeat_byte(9),
+    };
+    let entries = (1..=500).zip(bodies.iter().cycle()).map(entry).collect();
+    News::Found { ticket: ticket(ScreenId::Audit, 1), found: Box::new(Found::Audit { entries }) }
 }
 
 fn frames(criterion: &mut Criterion) {
@@ -169,6 +294,10 @@ fn frames(criterion: &mut Criterion) {
     let (page, snapshot) = (page(), snapshot());
     let mut feed = Feed::default();
     events(400).iter().for_each(|event| feed.take(event));
+    life(feed.last + 1).iter().for_each(|event| feed.take(event));
+    for at in 0..200 {
+        feed.take_price(samples::START_MILLIS + at * 2_000, format!("34{:02}.5", at % 100).parse().unwrap_or_default());
+    }
     feed.equity = (0..4_320)
         .map(|at| (samples::START_MILLIS + at * 200, format!("253{:02}.25", at % 100).parse().unwrap_or_default()))
         .collect::<VecDeque<_>>();
@@ -186,6 +315,10 @@ fn frames(criterion: &mut Criterion) {
         journal: None,
     }));
     (state.page, state.feed, state.snapshot) = (page, feed, Some(Arc::new(snapshot)));
+    let asked = |number| Question { number, of: 3, ..samples::question() };
+    state.update(Input::News(Box::new(News::Questions(Arc::new((1..=3).map(asked).collect())))));
+    state.update(Input::News(Box::new(trail())));
+    state.notice = None;
     let mut group = criterion.benchmark_group("frame");
     for (width, height) in [(80, 24), (200, 50)] {
         let size = Size { width, height };
@@ -255,6 +388,7 @@ impl Running {
         command.env("BARDO_HOME", home.path());
         command.env("BARDO_NETWORK", "devnet");
         command.env("TERM", "xterm-256color");
+        command.cwd(home.path());
         let reader = pair.master.try_clone_reader().ok()?;
         let child = pair.slave.spawn_command(command).ok()?;
         Some(Self { child, reader: Some(reader), _pair: pair, _home: home })

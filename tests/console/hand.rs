@@ -210,6 +210,48 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
     end(pty);
 }
 
+#[test]
+fn first_come_is_first_served_whoever_asks() {
+    let home = tempfile::tempdir().unwrap();
+    let write = |most: &str| {
+        let file = home.path().join("policy-devnet.toml");
+        std::fs::write(file, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+    };
+    write("2400");
+    let mut pty = resting(&home, &[], (120, 44));
+    pty.until_shown("$0/$2,400");
+    // Whether the Golem's question is before the reader, at that place in the line.
+    let asks = |screen: &vt100::Screen, place: &str| {
+        let shown = screen.contents();
+        shown.contains(place) && shown.contains("Asked because") && !shown.contains("Asked because  loosens")
+    };
+    // The policy's file asks first, and then the Golem, whose questions stand first among those of one program.
+    write("2450");
+    pty.until_shown("‼ 1 WAITS FOR YOU");
+    let show = home.path().join("asks.toml");
+    std::fs::write(&show, crate::program::ASKS_AT_ONCE).unwrap();
+    pty.type_keys(&format!(":scenario {}\r", show.display()));
+    pty.until_shown("‼ 2 WAIT FOR YOU");
+    pty.type_keys("a");
+    pty.until_shown("DECISION 1 of 2");
+    pty.until_shown("Asked because  loosens the policy");
+    press(&mut pty, "n");
+    pty.until("the other question", |screen| asks(screen, "DECISION 2 of 2"));
+    press(&mut pty, "\x1b");
+    pty.until_gone("DECISION");
+    // The first is answered: the second is the first, and the only one.
+    pty.type_keys("a");
+    pty.until_shown("DECISION 1 of 2");
+    press(&mut pty, "r");
+    pty.until_shown("picked: refuse");
+    press(&mut pty, "\r");
+    pty.until_shown("‼ 1 WAITS FOR YOU");
+    pty.until_gone("DECISION");
+    pty.type_keys("a");
+    pty.until("the other question", |screen| asks(screen, "DECISION 1 of 1"));
+    end(pty);
+}
+
 /// Ends the program as a closed terminal would.
 fn end(mut pty: Pty) {
     pty.signal("TERM");

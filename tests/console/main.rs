@@ -5,6 +5,8 @@
 
 mod hand;
 mod harness;
+mod hostile;
 mod program;
 mod pty;
+mod recorded;
 mod terminal;

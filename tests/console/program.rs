@@ -20,12 +20,13 @@ pub fn bardo(home: &tempfile::TempDir, arguments: &[&str]) -> Pty {
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
     command.env("BARDO_NETWORK", "devnet");
+    command.cwd(home.path());
     command.args(arguments);
     Pty::start(command, 120, 44)
 }
 
 /// A show that asks at once: what the first tour asks after a minute, through the same pipeline.
-const ASKS_AT_ONCE: &str = r#"
+pub const ASKS_AT_ONCE: &str = r#"
 name = "asks-at-once"
 about = "One decision, at once."
 operator = "wait"
@@ -46,13 +47,19 @@ now = "Watching the market."
 
 /// The program on that show.
 pub fn asking(home: &tempfile::TempDir, size: (u16, u16)) -> Pty {
-    let show = home.path().join("asks-at-once.toml");
-    std::fs::write(&show, ASKS_AT_ONCE).unwrap();
+    playing(home, ASKS_AT_ONCE, size)
+}
+
+/// The program on a show, working in its home.
+fn playing(home: &tempfile::TempDir, text: &str, size: (u16, u16)) -> Pty {
+    let show = home.path().join("show.toml");
+    std::fs::write(&show, text).unwrap();
     // Nothing here is about an offer that expires while it is read: that is tested without a terminal.
     std::fs::write(home.path().join("config.toml"), "[safety]\npermit_seconds = 600\n").unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
     command.env("BARDO_NETWORK", "devnet");
+    command.cwd(home.path());
     command.args(["golem", "run", "--scenario"]);
     command.arg(show);
     Pty::start(command, size.0, size.1)
@@ -338,7 +345,11 @@ fn by_mouse_alone_a_decision_is_answered_a_swap_is_made_and_the_stop_ladder_clim
 #[test]
 fn leaving_with_something_in_flight_asks_and_writes_the_trades_where_that_is_wanted() {
     let home = tempfile::tempdir().unwrap();
-    let mut pty = asking(&home, (120, 44));
+    let mut pty = playing(&home, &trades_then_asks(), (120, 44));
+    pty.until("the swap done", |screen| {
+        let done = |line: &str| ["✓ Swap", "0.02 WETH", "USDC"].iter().all(|words| line.contains(words));
+        screen.contents().lines().any(done)
+    });
     pty.until_shown("WAITS FOR YOU");
     pty.type_keys("q");
     pty.until_shown("Leave Bardo?");
@@ -346,11 +357,53 @@ fn leaving_with_something_in_flight_asks_and_writes_the_trades_where_that_is_wan
     press(&mut pty, "\x1b");
     pty.until_gone("Leave Bardo?");
     assert!(pty.contents().contains("● RUNNING"));
+    assert!(trades(&home).is_empty(), "nothing is written before it is wanted");
     pty.type_keys("q");
     pty.until_shown("Leave Bardo?");
+    pty.type_keys("e");
+    pty.until_shown("written to bardo-trades-");
+    // The one swap that was made, and not the one that waits.
+    let files = trades(&home);
+    let [file] = &files[..] else { panic!("{files:?}") };
+    let rows: Vec<Vec<&str>> = file.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!(rows.len(), 2, "{file}");
+    let cell = |name: &str| rows[1][rows[0].iter().position(|one| *one == name).unwrap()];
+    assert_eq!((cell("paid"), cell("paid_token"), cell("got_token")), ("0.02", "WETH", "USDC"), "{file}");
+    assert!(cell("got").parse::<f64>().is_ok_and(|got| got > 1.0), "{file}");
+    assert!(cell("transaction").len() == 66 && cell("chain_agrees") == "true", "{file}");
     press(&mut pty, "f");
     assert!(pty.ended().success());
     pty.until_whole();
+}
+
+/// A swap within the limits, and then what the show asks.
+fn trades_then_asks() -> String {
+    let (_, beats) = ASKS_AT_ONCE.split_once("[[beat]]").unwrap();
+    format!(
+        "{TRADES}\n[[beat]]{}",
+        beats.replacen("at = 0", "at = 1", 1).replacen("at = 1\nnow = \"Watching", "at = 2\nnow = \"Watching", 1)
+    )
+}
+
+/// A swap within the limits.
+const TRADES: &str = r#"
+name = "trades-then-asks"
+about = "A swap, then a decision."
+operator = "wait"
+
+[[beat]]
+at = 0
+now = "Selling 0.02 WETH."
+do = "act"
+params = { kind = "swap", why = "a little", params = { token_in = "WETH", token_out = "USDC", amount = "0.02", chain = "ethereum", prefer_uniswapx = false } }
+expect = ["success", "partial"]
+"#;
+
+/// The files of trades in a folder.
+fn trades(folder: &tempfile::TempDir) -> Vec<String> {
+    let files = std::fs::read_dir(folder.path()).unwrap().flatten();
+    let named = files.filter(|file| file.file_name().to_string_lossy().starts_with("bardo-trades-"));
+    named.map(|file| std::fs::read_to_string(file.path()).unwrap()).collect()
 }
 
 /// How long nothing may be written: briefly in every run, as long as the goal says by flag.
@@ -360,22 +413,22 @@ fn silence() -> Duration {
 
 #[test]
 fn without_motion_and_with_the_blocks_stopped_not_a_byte_is_written() {
-    let home = tempfile::tempdir().unwrap();
-    // At this size Live has no charts, whose curves go on with the time of their newest point.
-    let mut pty = resting(&home, &["--no-motion"], (80, 24));
-    pty.until_shown("Resting.");
-    pty.type_keys(":blocks off\r");
-    pty.until_shown("blocks come only when asked");
-    // What was on its way when they stopped comes to rest: allowances are read every few seconds.
-    let mut before = 0;
-    while before != pty.raw().len() {
-        before = pty.raw().len();
-        std::thread::sleep(Duration::from_secs(9));
+    for size in [(80, 24), (120, 40)] {
+        let home = tempfile::tempdir().unwrap();
+        let mut pty = resting(&home, &["--no-motion"], size);
+        pty.type_keys(":blocks off\r");
+        pty.until_shown("blocks come only when asked");
+        // What was on its way when they stopped comes to rest: allowances are read every few seconds.
+        let mut before = 0;
+        while before != pty.raw().len() {
+            before = pty.raw().len();
+            std::thread::sleep(Duration::from_secs(9));
+        }
+        std::thread::sleep(silence());
+        let written = pty.raw()[before..].to_vec();
+        assert!(written.is_empty(), "{size:?}: {}", String::from_utf8_lossy(&written));
+        leave(&mut pty);
     }
-    std::thread::sleep(silence());
-    let written = pty.raw()[before..].to_vec();
-    assert!(written.is_empty(), "{}", String::from_utf8_lossy(&written));
-    leave(&mut pty);
 }
 
 /// Whether a file of that name is anywhere below a folder.

@@ -60,6 +60,8 @@ pub struct Pty {
     seen: Arc<Mutex<Seen>>,
     // Kept open, so that the terminal outlives the program and can be asked for its modes.
     _slave: Box<dyn SlavePty + Send>,
+    // Where the program works, unless it was told: what it writes beside itself is nobody else's.
+    _folder: tempfile::TempDir,
 }
 
 fn size(columns: u16, rows: u16) -> PtySize {
@@ -91,6 +93,10 @@ impl Pty {
         for absent in ["NO_COLOR", "NO_MOTION", "COLORFGBG", "RUST_BACKTRACE"] {
             command.env_remove(absent);
         }
+        let folder = tempfile::tempdir().unwrap();
+        if command.get_cwd().is_none() {
+            command.cwd(folder.path());
+        }
         let pair = native_pty_system().openpty(size(columns, rows)).unwrap();
         let tty = pair.master.tty_name().unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
@@ -108,7 +114,7 @@ impl Pty {
             }
             sink.lock().unwrap().show(true);
         });
-        Self { child, master: pair.master, writer, tty, seen, _slave: pair.slave }
+        Self { child, master: pair.master, writer, tty, seen, _slave: pair.slave, _folder: folder }
     }
 
     /// Waits until the terminal shows what `holds` asks for.

@@ -254,9 +254,18 @@ fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> Ends {
         Some((used, granted)) => format!("{} of {} used", dollars(used), dollars(granted)),
         None => rest.clone(),
     };
-    let minutes = grant.lasts_millis.div_ceil(60_000);
+    // No snapshot is told only because time has passed: what is left is counted from when this one was made.
+    let made = known.snapshot.map_or(known.now_millis, |snapshot| snapshot.at);
+    let end = made.saturating_add(grant.lasts_millis);
+    // Where nothing may move by itself its end is told, and not how far that is.
+    let lasts = if known.motion {
+        format!("{} min", end.saturating_sub(known.now_millis).div_ceil(60_000))
+    } else {
+        let end = time_of_day(end / 1000);
+        format!("until {}", end.get(..5).unwrap_or(&end))
+    };
     // What it is for keeps some room, whatever the figures are.
-    let told = [format!("{used} · {minutes} min"), format!("{rest} · {minutes} min"), rest];
+    let told = [format!("{used} · {lasts}"), format!("{rest} · {lasts}"), rest];
     let fits = |words: &&String| width(words) + LEAST_SCOPE <= room;
     let words = told.iter().find(fits).or(told.last()).cloned().unwrap_or_default();
     (left, vec![(words, Role::TextDim)])

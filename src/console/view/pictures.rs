@@ -25,7 +25,7 @@ use crate::console::state::{Input, Layer, State};
 use crate::console::theme::Theme;
 use crate::console::widgets::samples;
 use crate::fabric::*;
-use crate::runtime::handle::{ChainHoldings, Command, Holding, News, ReplayNow, Snapshot};
+use crate::runtime::handle::{ChainHoldings, Command, GrantNow, Holding, News, ReplayNow, Snapshot};
 use crate::runtime::market::model::{BootStep, Money, Update};
 use crate::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
 
@@ -305,6 +305,51 @@ fn screens_and_layers_as_pictures() {
         state.update(Input::Time(since + 1_000));
         state.update(Input::Key(Key::char('y')));
         pictured("confirm_picked", &state);
+    }
+}
+
+#[test]
+fn where_nothing_may_move_time_and_what_is_told_again_change_no_screen() {
+    for (columns, rows) in [(80, 24), (120, 40), (200, 50)] {
+        for screen in ScreenId::ALL {
+            let mut state = lively(columns, rows);
+            state.motion = false;
+            // What is told once, that a quote is stale or an offer is over, has been told.
+            state.update(Input::Time(state.now_millis + 120_000));
+            news(&mut state, asked());
+            let grant = GrantNow {
+                number: 1,
+                golem_id: "ada".parse().unwrap(),
+                tool: text("uniswap_execute_swap"),
+                chain_id: 31_337,
+                tokens: vec![text("WETH")],
+                recipients: Vec::new(),
+                granted: "500".parse().ok(),
+                left: "380".parse().unwrap(),
+                lasts_millis: 1_800_000,
+            };
+            let (start, vitals) = (state.now_millis, state.feed.vitals.clone().unwrap());
+            let known = state.snapshot.as_deref().cloned().unwrap();
+            let again = |state: &mut State, after: u64| {
+                let vitals = Vitals { age_seconds: vitals.age_seconds + after / 1_000, ..vitals.clone() };
+                tell(state, None, vec![EventKind::Vitals(Box::new(vitals))]);
+                let grants = vec![GrantNow { lasts_millis: grant.lasts_millis - after, ..grant.clone() }];
+                let next = Snapshot { at: start + after, grants, ..known.clone() };
+                // The session tells none that says what the one before says.
+                if !state.snapshot.as_ref().is_some_and(|known| known.says_the_same(&next)) {
+                    news(state, News::Snapshot(Arc::new(next)));
+                }
+                state.update(Input::Drawn);
+            };
+            state.update(Input::Key(Key::char(screen.digit())));
+            again(&mut state, 0);
+            let first = picture(&state);
+            for after in (1..=30).map(|second| second * 1_000) {
+                state.update(Input::Time(start + after));
+                again(&mut state, after);
+                assert_eq!(picture(&state), first, "{screen:?} at {columns}×{rows}, after {after} ms");
+            }
+        }
     }
 }
 

@@ -664,16 +664,19 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     };
     let mut state = revoking(120, 40);
     let words = shown(&state);
-    assert!(words.contains("Revoke the standing approval for Swap?") && words.contains("Nothing is picked"), "{words}");
-    let calm = |state: &mut State| {
+    assert!(
+        words.contains("Revoke the standing approval for Swap?") && words.contains("Nothing is picked."),
+        "{words}"
+    );
+    // Each key a while after the one before, which guards the question anew.
+    let calmly = |state: &mut State, pressed: Key| {
         state.update(Input::Time(state.now_millis + 1_000));
+        revoked(state.update(Input::Key(pressed)))
     };
-    assert_eq!(revoked(state.update(Input::Key(Key::plain(KeyCode::Enter)))), None);
-    calm(&mut state);
-    assert_eq!(revoked(key(&mut state, 'y')), None);
+    assert_eq!(calmly(&mut state, Key::plain(KeyCode::Enter)), None);
+    assert_eq!(calmly(&mut state, Key::char('y')), None);
     assert!(shown(&state).contains("Picked: yes"), "{}", shown(&state));
-    calm(&mut state);
-    let done = revoked(state.update(Input::Key(Key::plain(KeyCode::Enter))));
+    let done = calmly(&mut state, Key::plain(KeyCode::Enter));
     assert_eq!(done, Some(Command::RevokeGrant { number: 4 }));
     // Where one only watches it is not even asked.
     let mut state = revoking(120, 40);

@@ -134,3 +134,13 @@ fn a_click_chooses_the_row_below_it_whatever_is_said_above_the_rows() {
     let [Wish::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
     assert_eq!(serde_json::from_str::<Value>(text).unwrap()["seq"], 758);
 }
+
+#[test]
+fn what_a_standing_approval_still_lasts_runs_down_though_nothing_is_told() {
+    let mut world = world();
+    let told = |world: &World| drawn(&opened(world), world, Rect { width: 200, ..AREA });
+    // 29 minutes and 10 seconds were left seven seconds ago.
+    assert!(told(&world).contains("$500.00 of $2,000.00 used · 30 min"), "{}", told(&world));
+    world.now += 600_000;
+    assert!(told(&world).contains("$500.00 of $2,000.00 used · 20 min"), "{}", told(&world));
+}

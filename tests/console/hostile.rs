@@ -1,0 +1,374 @@
+//! A world in which everything that others can say is hostile.
+//!
+//! No [`SafeText`] can be made of raw text: all its makers clean. So what a session would tell is written down as JSON,
+//! as journals and handles write it, raw text is put wherever any text may stand, and it is read back by the reader
+//! that a journal and a handle have. What is no `SafeText` (parameters, results, figures of orders, bodies of the trail)
+//! comes through to the console exactly as hostile as it is.
+
+use std::sync::Arc;
+
+use alloy::primitives::{Address, B256, U256};
+use bardo::base::id::{CallId, GolemId, PermitId};
+use bardo::base::model::{CardKind, Check, Phase, StopLevel};
+use bardo::base::text::{SafeText, corpus};
+use bardo::base::units::TokenAmount;
+use bardo::console::state::model::{
+    ActivityKind, ActivityRow, BalanceRow, BlockRow, ChainSnapshot, FeedPrice, PoolRow, PoolVersion, TokenRow, Update,
+};
+use bardo::console::widgets::samples;
+use bardo::engine::{Status, ToolResponse};
+use bardo::fabric::*;
+use bardo::runtime::handle::{
+    AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, Command, Found, GrantNow, Holding, News, PolicyNow, Query,
+    Ready, Snapshot, StopNow,
+};
+use bardo::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
+use serde_json::{Value, json};
+
+/// Where a probe may stand, any text may.
+const PROBE: &str = "\u{1b}[31mprobe\u{7}";
+
+fn text(words: &str) -> SafeText {
+    SafeText::clean(words, 200)
+}
+
+/// Every text of a value, by its JSON pointer.
+fn texts(value: &Value, here: &str, found: &mut Vec<String>) {
+    match value {
+        Value::String(_) => found.push(here.to_owned()),
+        Value::Array(all) => all.iter().enumerate().for_each(|(at, one)| texts(one, &format!("{here}/{at}"), found)),
+        Value::Object(fields) => {
+            for (name, one) in fields {
+                texts(one, &format!("{here}/{}", name.replace('~', "~0").replace('/', "~1")), found);
+            }
+        }
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+/// The texts of a piece of news that may be any text: its reader takes a probe there.
+fn places(news: &News) -> Vec<String> {
+    let mut value = serde_json::to_value(news).unwrap();
+    let mut found = Vec::new();
+    texts(&value, "", &mut found);
+    found.retain(|place| {
+        let slot = value.pointer_mut(place).unwrap();
+        let kept = std::mem::replace(slot, Value::from(PROBE));
+        let taken = serde_json::from_value::<News>(value.clone()).is_ok();
+        *value.pointer_mut(place).unwrap() = kept;
+        taken
+    });
+    found
+}
+
+/// The news with raw text in its places: in all of them, or in every third, so that what is read by its form (a figure, a
+/// tool's name) is at times what it should be, and its card is drawn.
+fn poisoned(news: &News, places: &[String], raw: &str, turn: u64) -> News {
+    let mut value = serde_json::to_value(news).unwrap();
+    for (at, place) in (0..).zip(places) {
+        if turn.is_multiple_of(4) || at % 3 == turn % 3 {
+            *value.pointer_mut(place).unwrap() = Value::from(raw);
+        }
+    }
+    serde_json::from_value(value).unwrap()
+}
+
+/// What this world tells for the `turn`th time: made alike each time, so that raw text goes to the same places.
+fn told(turn: u64) -> [News; 4] {
+    [market(turn), News::Events(events(turn)), questions(turn), News::Snapshot(Arc::new(snapshot()))]
+}
+
+/// The hostile world.
+pub struct World {
+    places: [Vec<String>; 4],
+    raws: Vec<String>,
+}
+
+impl World {
+    pub fn new() -> Self {
+        let places = told(1).map(|news| places(&news));
+        // If these were few, nothing would be shown by what follows.
+        assert!(places.iter().map(Vec::len).sum::<usize>() > 150, "{places:?}");
+        Self { places, raws: corpus::all().collect() }
+    }
+
+    /// The hostile text of this turn.
+    fn raw(&self, turn: u64) -> &str {
+        &self.raws[usize::try_from(turn).unwrap() % self.raws.len()]
+    }
+
+    /// What is told in this turn.
+    pub fn tell(&self, turn: u64) -> Vec<News> {
+        let told = told(turn).into_iter().zip(&self.places);
+        told.map(|(news, places)| poisoned(&news, places, self.raw(turn), turn)).collect()
+    }
+
+    /// Who lives here: its name, its role, its shows are hostile, too.
+    pub fn ready(&self) -> News {
+        let ready = News::Ready(Box::new(Ready {
+            golem_id: "ada".parse().unwrap(),
+            name: text("Ada"),
+            role: text("trader"),
+            tools: Vec::new(),
+            scenarios: vec![text("one"), text("two")],
+            journal: None,
+        }));
+        poisoned(&ready, &places(&ready), self.raw(5), 0)
+    }
+
+    /// The answer to what the console asks, where it asks something.
+    pub fn answer(&self, command: &Command, turn: u64) -> Option<News> {
+        let news = match command {
+            Command::Look { ticket, query: Query::VerifyAudit } => {
+                let faults = vec![text("entry 12 does not follow entry 11"), text("entry 40 is missing")];
+                let found = Found::Verified { good: false, entries: 40, head: B256::ZERO, faults };
+                News::Found { ticket: *ticket, found: Box::new(found) }
+            }
+            Command::Look { ticket, .. } => {
+                let found = Found::Audit { entries: trail() };
+                News::Found { ticket: *ticket, found: Box::new(found) }
+            }
+            Command::Call { ticket, .. } | Command::Offer { ticket, .. } => {
+                let (data, hints) = samples::quote_answer(true, 0.3);
+                let response = ToolResponse {
+                    call_id: CallId::new(1),
+                    status: Status::Success,
+                    data: Some(data),
+                    error: None,
+                    decision_hints: Some(hints),
+                    explanation: Some("fine".to_owned()),
+                };
+                News::Reply { ticket: *ticket, response: Box::new(response) }
+            }
+            _ => return None,
+        };
+        Some(poisoned(&news, &places(&news), self.raw(turn), turn))
+    }
+}
+
+fn market(turn: u64) -> News {
+    let token = |seed: u8| TokenRow {
+        symbol: text("WETH"),
+        address: Address::repeat_byte(seed),
+        price: if seed.is_multiple_of(2) {
+            FeedPrice::None(text("no feed"))
+        } else {
+            FeedPrice::Live("3412.55".parse().unwrap())
+        },
+    };
+    let pool = PoolRow {
+        base: text("WETH"),
+        quote: text("USDC"),
+        version: PoolVersion::V3,
+        fee_pips: 500,
+        address: Address::repeat_byte(9),
+        price: "3412.55".parse().ok(),
+        feed_price: None,
+        holds: "1000".parse().ok(),
+    };
+    let block = BlockRow {
+        number: turn,
+        timestamp: turn,
+        base_fee_wei: 1_000_000_000,
+        gas_used: turn % 10,
+        gas_limit: 10,
+        transactions: 0,
+    };
+    let activity = ActivityRow {
+        at: turn,
+        block: turn,
+        chain: 0,
+        kind: ActivityKind::Swap,
+        failed: false,
+        text: text("a swap"),
+        transaction: B256::ZERO,
+    };
+    let amount = TokenAmount::new(U256::from(turn), 0).unwrap();
+    News::Market(Update::Chain(Box::new(ChainSnapshot {
+        chain: 0,
+        blocks: vec![block],
+        tokens: (1..=8).map(token).collect(),
+        pools: vec![pool],
+        balances: vec![BalanceRow { symbol: text("WETH"), amount, value: None }],
+        activity: vec![activity],
+    })))
+}
+
+fn permit() -> PermitId {
+    "7c1e0000000000000000000000000001".parse().unwrap()
+}
+
+fn begun() -> EventKind {
+    EventKind::ToolStart(ToolStart {
+        tool_name: "uniswap_execute_swap".into(),
+        params: Redacted::new(&samples::swap_params(), &[]),
+        params_hash: B256::ZERO,
+        tick: None,
+    })
+}
+
+fn events(turn: u64) -> Vec<Arc<Event>> {
+    let (data, hints) = samples::quote_answer(true, 0.3);
+    let tx = |state| {
+        let hash = B256::repeat_byte(7);
+        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(turn) })
+    };
+    let end = |success, card| {
+        EventKind::ToolEnd(ToolEnd { success, duration_ms: 9, result_summary: json!({ "got": "1" }), card })
+    };
+    let checked = SafetyCheck { check: Check::SpendingLimit, outcome: CheckOutcome::Warned, detail: text("near it") };
+    let offered = PermitIssued {
+        permit_id: permit(),
+        simulation_hash: B256::ZERO,
+        expected_outcome: text("Swap 0.25 WETH for >= 848.28 USDC"),
+        expires_at: 4_000_000_000_000,
+    };
+    let asked =
+        ApprovalRequested { permit_id: permit(), title: text("Swap"), reasons: vec![text("big")], lapses_at: 1 };
+    let refused =
+        ApprovalResolved { permit_id: permit(), outcome: ApprovalOutcome::Refused, reason: Some(text("wait for gas")) };
+    let failed = ToolFailed {
+        error_code: bardo::base::error::ErrorCode::RoutingNoRoute,
+        error_message: text("there is no pool for it"),
+    };
+    let verified = ToolVerified {
+        expected_outcome: text("852.54 USDC"),
+        actual_outcome: text("1 USDC"),
+        ground_truth_source: "receipt".into(),
+        matched: false,
+    };
+    let stop = HaltChanged { level: Some(StopLevel::Pause), by: text("operator"), reason: text("a look") };
+    let change = text("max_single_trade_usd: 2500 → 2000");
+    let words = GolemNow { now: text("Selling."), next: text("Rest."), step: None, delegation: vec![text("trader")] };
+    let card = |widget, data, hints| Some(Card { widget, data, hints: Some(hints) });
+    let kinds: Vec<(Option<u64>, EventKind)> = vec![
+        (Some(1), begun()),
+        (Some(1), EventKind::ToolUpdate(ToolUpdate { step: "Building calldata".into(), index: 3, of: 6 })),
+        (Some(1), EventKind::SafetyCheck(checked)),
+        (Some(1), EventKind::MemoryHits(MemoryHits { similar: 3, changes: vec![text("slippage 50 to 30")] })),
+        (Some(1), EventKind::PermitIssued(offered.clone())),
+        (Some(1), EventKind::ApprovalRequested(asked)),
+        (Some(1), EventKind::ApprovalResolved(refused)),
+        (Some(1), tx(TxState::Confirmed)),
+        (Some(1), EventKind::ToolVerified(verified)),
+        (
+            Some(1),
+            end(true, card(CardKind::Swap, json!({ "amount_in": "1", "amount_out": "9", "note": "x" }), json!({}))),
+        ),
+        (Some(2), begun()),
+        (Some(2), EventKind::ToolError(failed)),
+        (Some(2), end(false, None)),
+        (Some(3), begun()),
+        (Some(3), end(true, card(CardKind::Quote, data, hints))),
+        (Some(4), EventKind::OrderUpdate(Box::new(samples::order(DecayUnit::Seconds)))),
+        (Some(5), EventKind::IntentUpdate(Box::new(samples::intent()))),
+        (Some(6), begun()),
+        (Some(6), EventKind::PermitIssued(offered)),
+        (None, EventKind::GolemNow(words)),
+        (None, EventKind::GolemThought(GolemThought { thought: turn, text: text("I think."), more: false })),
+        (None, EventKind::FabricFault(FabricFault { message: text("the disk is full"), first_lost: turn })),
+        (None, EventKind::PolicyChanged(PolicyChanged { hash: B256::ZERO, version: 2, changes: vec![change] })),
+        (None, EventKind::HaltRaised(stop)),
+        (
+            None,
+            EventKind::PhaseChanged(PhaseChanged { from: Phase::Thriving, to: Phase::Cautious, why: text("a fall") }),
+        ),
+        (None, EventKind::ChainHealth(ChainHealth { chain_id: 1, state: ChainState::Down, why: text("timed out") })),
+        (None, EventKind::DirectiveChanged(DirectiveChanged { delta: 1, summary: text("slower"), undone: false })),
+        (None, EventKind::Caption(Caption { show: text("tour"), text: text("Look."), at_seconds: 0 })),
+    ];
+    let count = kinds.len() as u64;
+    let event = |(place, (call, kind)): (u64, (Option<u64>, EventKind))| {
+        let call_id = call.map(|call| format!("01HF7YAT0{:017}", turn % 50 * 10 + call).parse::<CallId>().unwrap());
+        Arc::new(Event { seq: turn * count + place, at: turn, golem_id: "ada".parse().unwrap(), call_id, kind })
+    };
+    (0..).zip(kinds).map(event).collect()
+}
+
+/// The same questions stay open for a while, and what they say changes all the time.
+fn questions(turn: u64) -> News {
+    let number = turn / 8 * 2 + 1;
+    let swap = Question { number, of: 2, ..samples::question() };
+    let change =
+        PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
+    let policy = PolicyAsked { file: text("policy.toml"), changes: vec![change] };
+    let looser = Question { number: number + 1, place: 2, of: 2, about: About::Policy(policy), ..samples::question() };
+    News::Questions(Arc::new(vec![swap, looser]))
+}
+
+fn snapshot() -> Snapshot {
+    let amount = || TokenAmount::new(U256::from(9_000), 3).unwrap();
+    let allowance = AllowanceNow {
+        chain: text("ethereum"),
+        chain_id: 31_337,
+        symbol: text("USDC"),
+        token: Address::repeat_byte(1),
+        spender: Address::repeat_byte(2),
+        label: Some(text("Permit2")),
+        through_permit2: true,
+        raw: U256::from(9),
+        amount: Some(amount()),
+        unlimited: false,
+        expires_at: None,
+    };
+    let grant = GrantNow {
+        number: 4,
+        golem_id: "ada".parse::<GolemId>().unwrap(),
+        tool: text("uniswap_execute_swap"),
+        chain_id: 31_337,
+        tokens: vec![text("WETH"), text("USDC")],
+        recipients: vec![Address::repeat_byte(7)],
+        granted: "500".parse().ok(),
+        left: "380".parse().unwrap(),
+        lasts_millis: 1_800_000,
+    };
+    Snapshot {
+        golem_id: "ada".parse().unwrap(),
+        at: 1,
+        account: Some(Address::repeat_byte(7)),
+        paper: false,
+        phase: Phase::Cautious,
+        policy: PolicyNow { name: text("demo"), version: 3, hash: B256::ZERO },
+        limits: None,
+        fault: Some(text("the policy's file is broken")),
+        stop: Some(StopNow {
+            level: StopLevel::Pause,
+            by: text("operator"),
+            reason: text("a look"),
+            at: 1,
+            own_hold: false,
+        }),
+        holdings: vec![ChainHoldings {
+            chain: text("ethereum"),
+            chain_id: 31_337,
+            block: 9,
+            rows: vec![Holding { symbol: text("WETH"), amount: amount(), value: "1234.5".parse().ok() }],
+        }],
+        equity: "25310.42".parse().ok(),
+        all_priced: true,
+        allowances: AllowancesNow { rows: vec![allowance], silent: Vec::new() },
+        grants: vec![grant],
+        running: 1,
+    }
+}
+
+fn trail() -> Vec<AuditEntry> {
+    let bodies = [
+        ("permit:issued", json!({ "expected_outcome": "Swap", "needs": "approval" })),
+        ("approval:requested", json!({ "asked": "Swap" })),
+        ("approval:resolved", json!({ "outcome": "refused", "reason": "wait" })),
+        ("action:refused", json!({ "wanted": "swap", "why": "no" })),
+        ("halt:raised", json!({ "level": "pause", "by": "operator", "reason": "a look" })),
+        ("later:kind", json!({ "some": { "deep": ["words", "more"] } })),
+    ];
+    let entry = |(seq, (kind, body)): (u64, &(&str, Value))| AuditEntry {
+        seq,
+        at: seq,
+        kind: text(kind),
+        call_id: Some(text("01HF7YAT000000000000000001")),
+        golem_id: text("ada"),
+        body: body.clone(),
+        hash: B256::ZERO,
+    };
+    (1..).zip(bodies.iter()).map(entry).collect()
+}
