@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use alloy::primitives::U256;
 use alloy::providers::Provider as _;
@@ -111,9 +112,13 @@ async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
         let sender = sender.clone();
         tokio::spawn(async move { waited(&sender, second).await })
     };
-    while sent(&proxy) < 2 {
-        tokio::task::yield_now().await;
+    for _ in 0..12_000 {
+        if sent(&proxy) > 1 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
     }
+    assert!(sent(&proxy) > 1, "it is not sent again");
     // Like what no program waits for.
     world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
     let again = sender.resend(second).await.unwrap();
