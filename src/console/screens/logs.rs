@@ -41,13 +41,11 @@ pub(super) const fn role(level: Level) -> Role {
 impl Logs {
     /// Whether a line holds every word of the filter; `kind:` and `call:` look into those.
     fn fits(&self, line: &Line) -> bool {
-        self.filter.words().all(|word| {
-            match word.split_once(':') {
-                Some(("kind", kind)) => line.kind.contains(kind),
-                Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
-                Some(("level", level)) => line.level.word() == level,
-                _ => line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str()),
-            }
+        self.filter.words().all(|word| match word.split_once(':') {
+            Some(("kind", kind)) => line.kind.contains(kind),
+            Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
+            Some(("level", level)) => line.level.word() == level,
+            _ => line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str()),
         })
     }
 

@@ -425,7 +425,8 @@ impl ScreenView for NetworkScreen {
                 }
             }
             if all.is_empty() {
-                let words = if self.filter.stands() { "Nothing fits the filter; Esc shows all." } else { "No market yet." };
+                let words =
+                    if self.filter.stands() { "Nothing fits the filter; Esc shows all." } else { "No market yet." };
                 pen.text(line(inner, 0), inner.x, words, Role::TextDim);
             }
         }

@@ -157,9 +157,7 @@ impl BridgeModel {
                 Some(Row::new("Nobody takes it? Then nothing is locked, and nothing is paid.", Role::TextDim))
             }
             IntentStatus::Expired => Some(
-                Row::new("Nobody delivered. ", Role::StateCare)
-                    .then("The money can be taken back.", Role::Text)
-                    .kept(),
+                Row::new("Nobody delivered. ", Role::StateCare).then("The money can be taken back.", Role::Text).kept(),
             ),
             IntentStatus::Pending | IntentStatus::Filling => {
                 let when = time_of_day(from);
