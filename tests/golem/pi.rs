@@ -71,7 +71,7 @@ async fn auctioned(golem: &PiSession, params: &Value) -> B256 {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
-    let house = House::new().await;
+    let house = House::new().await.with_orders();
     let golem = house.golem("ada", "golem-instance");
     let chain = &house.sandbox().chains()[0];
     chain.residents.order_service().set_fillers_rest(true);
