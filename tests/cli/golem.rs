@@ -75,6 +75,35 @@ fn wrong_roles_stop_the_start_with_the_way_drawn() {
     }
 }
 
+/// Every rule of the roles stops the start, whichever command needs them.
+#[test]
+fn each_rule_of_the_roles_stops_the_start() {
+    for (file, text, words) in [
+        ("scout.toml", "profile = \"data\"\ncategories = [\"tradign\"]\n", "did you mean `trading`?"),
+        (
+            "chief.toml",
+            "profile = \"data\"\ndelegates_to = [\"golem-instance\"]\n",
+            "a chain of 4 hops from `chief`; at most 3",
+        ),
+        (
+            "rogue.toml",
+            "writes = true\nprofile = \"trader\"\ndelegates_to = [\"risk-assessor\"]\n",
+            "`rogue` writes and has no way to `safety-guardian`",
+        ),
+    ] {
+        let home = tempfile::tempdir().unwrap();
+        let roles = home.path().join("archetypes");
+        std::fs::create_dir_all(&roles).unwrap();
+        let name = file.trim_end_matches(".toml");
+        std::fs::write(roles.join(file), format!("name = \"{name}\"\nabout = \"a\"\n{text}")).unwrap();
+        for arguments in [&["golem", "run", "--headless"][..], &["tools", "--archetype", "trade-executor"]] {
+            let (out, err, code) = run(bardo(home.path()).args(arguments));
+            assert!(code == 1 && out.lines().all(|line| !line.contains("golem:")), "{arguments:?}: {out}");
+            assert!(err.contains(words) && err.contains(file), "{arguments:?}: {err}");
+        }
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {

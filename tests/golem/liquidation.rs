@@ -58,6 +58,18 @@ at = 1
 now = "Resting."
 "#;
 
+/// It stops everything by itself.
+const STOPS: &str = r#"
+name = "short-life"
+about = "It stops everything."
+
+[[beat]]
+at = 5
+do = "emergency_halt"
+params = { reason = "the feed looks wrong" }
+expect = ["success"]
+"#;
+
 /// What each of the operator's own trades was counted at, in millionths of a dollar, in their order.
 fn sales(home: &Path) -> Vec<i64> {
     let all = databases(home).into_iter().filter_map(|connection| {
@@ -169,6 +181,23 @@ async fn flatten_by_anybody_else_is_a_question() {
     assert!(!watched.told.says("WETH on ethereum"), "nothing is sold before the answer");
     watched.send(Command::Answer { key, answer: OperatorAnswer::Once }).await;
     watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
+    watched.end().await;
+    assert!(sales(home.path()).len() >= 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
+    let home = tempfile::tempdir().unwrap();
+    policy(home.path(), "max_single_trade_usd = \"100\"\nmax_daily_spend_usd = \"450\"\n");
+    let mut watched = Watched::open(home.path(), "keep", STOPS);
+    watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
+    let question = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().clone();
+    assert!(question.title.as_str().contains("ada stopped everything"), "{question:?}");
+    assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt), "and it stays so until the answer");
+    assert!(sales(home.path()).is_empty(), "nothing is sold before the answer");
+    watched.send(Command::Answer { key: question.key, answer: OperatorAnswer::Once }).await;
+    watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
+    assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);
 }

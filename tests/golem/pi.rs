@@ -1,11 +1,14 @@
 //! Preview, commit, cancel, ask, remember, stop; and what each role sees.
 
+use std::time::Duration;
+
+use alloy::primitives::B256;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::engine::{Catalog, Status, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::golem::memory::{Outcome, Topic};
-use bardo::golem::pi::{ACTION_KINDS, PI_TOOLS, PiTool};
+use bardo::golem::pi::{ACTION_KINDS, PI_TOOLS, PiSession, PiTool};
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
@@ -56,6 +59,44 @@ async fn what_is_previewed_is_committed_once_and_remembered() {
     assert!(last[0].cents > 30_000 && last[0].slipped_bps.is_some(), "{:?}", last[0]);
     let found = golem.call("query_grimoire", json!({"query": "WETH USDC"})).await;
     assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), 1);
+}
+
+/// An auction of a few seconds, through preview and commit; its hash.
+async fn auctioned(golem: &PiSession, params: &Value) -> B256 {
+    let previewed = golem.call("preview_action", params.clone()).await;
+    let placed = golem.call("commit_action", permit(&previewed)).await;
+    assert_eq!(placed.status, Status::Partial, "{placed:#?}");
+    placed.data.unwrap()["order_hash"].as_str().unwrap().parse().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
+    let house = House::new().await.with_orders();
+    let golem = house.golem("ada", "golem-instance");
+    let chain = &house.sandbox().chains()[0];
+    chain.residents.order_service().set_fillers_rest(true);
+    let orders = house.acting.pipeline.orders().unwrap().clone();
+    let params = json!({"kind": "auction", "params": {
+        "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
+        "decay_start_time": 1, "decay_end_time": 3,
+    }});
+    let topic = Topic::of("auction", &params["params"]);
+    let last = || golem.memory().alike(&topic, 10).unwrap();
+    for number in 1..=2 {
+        let hash = auctioned(&golem, &params).await;
+        assert_eq!((last().len(), last()[0].outcome), (number, Outcome::Open));
+        let nudge = || async { drop(chain.devnet.mine().await.unwrap()) };
+        let record = orders.wait(hash, Duration::from_secs(120), nudge).await.unwrap();
+        assert_eq!((record.status.as_str(), record.is_live()), ("expired", false), "{record:#?}");
+        // Asked of its memory, it has heard of the end.
+        let found = golem.call("query_grimoire", json!({"query": "expired"})).await;
+        assert_eq!(found.data.unwrap()["hits"].as_array().unwrap().len(), number);
+        assert_eq!((last()[0].outcome, last()[0].code.as_deref()), (Outcome::Lapsed, Some("UNISWAPX_ORDER_EXPIRED")));
+        assert!(last()[0].lesson.as_str().contains("nobody took it in its time"), "{:?}", last()[0]);
+    }
+    let previewed = golem.call("preview_action", params.clone()).await;
+    let changes = &previewed.data.as_ref().unwrap()["memory"]["changes"];
+    assert_eq!(changes, &json!(["3 s to 6 s for the auction: 2 of the last 3 alike lapsed"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -282,6 +282,19 @@ fn so_many_heartbeats_and_no_more_are_lived() {
     assert_eq!(of_kind(&events, "vitals").count(), 5);
 }
 
+/// Twenty minutes of what goes on after the first tour, up to its first bridge: each beat comes as it expects.
+#[test]
+fn life_after_the_first_tour_goes_on_as_it_is_told() {
+    let tour = bardo::golem::scenario::find("first-tour").unwrap();
+    assert!(tour.later.iter().all(|beat| beat.does.is_none() || !beat.expect.is_empty()));
+    let events = events("first-tour", &["--ticks", "640"]);
+    let acts = |tool: &str| ends(&events, "ada", tool);
+    assert_eq!(acts("uniswap_submit_cross_chain_intent"), [None, None], "one on the tour, one afterwards");
+    assert!(acts("uniswap_execute_swap").len() >= 3);
+    let failed: Vec<_> = of_kind(&events, "tool:error").filter(|event| event["golem_id"] == "ada").collect();
+    assert!(failed.is_empty(), "{failed:#?}");
+}
+
 /// What may differ between two runs of one seed, taken out: names drawn at random (of calls, permits and quotes), the
 /// number among all events, how long something took by the machine's clock, and the order of events that belong to different calls. Of
 /// what is left all must be equal: kinds, fields, amounts, blocks, hashes of transactions, times of the show.

@@ -87,6 +87,13 @@ impl House {
         Self::made(policy, ApprovalMode::Ask).await
     }
 
+    /// The same, with somebody to whom orders are handed in.
+    pub fn with_orders(mut self) -> Self {
+        let world = Arc::into_inner(self.world).expect("nobody has it yet");
+        self.world = Arc::new(world.with_orders(self.acting.pipeline.orders().cloned()));
+        self
+    }
+
     async fn made(policy: &str, approve: ApprovalMode) -> Self {
         let folder = tempfile::tempdir().unwrap();
         if !policy.is_empty() {

@@ -1,22 +1,31 @@
-//! The safety-guardian about a bridge: what arrives over there is valued by its own prices of that chain and held
-//! against its own reading of the list.
+//! The safety-guardian by itself: what a bridge brings over there it values by its own prices of that chain and holds
+//! against its own reading of the list; what the bytes do it sees on a fork of its own.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use alloy::primitives::aliases::{U48, U160};
 use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::nft::Erc721;
+use bardo::abi::permit2::Permit2;
 use bardo::base::clock::{Clock, SystemClock};
+use bardo::chain::network::Contract;
 use bardo::chain::price::PriceChain;
 use bardo::chain::token::TokenId;
 use bardo::engine::{Call, Input, Offered};
 use bardo::golem::guardian::SafetyGuardian;
+use bardo::safety::account::{Account as _, FrameContext};
 use bardo::safety::framed::Frame;
 use bardo::safety::guardian::{Case, Guardian as _};
 use bardo::safety::pipeline::Preview;
 use bardo::safety::policy::Preset;
-use bardo::safety::proposal::Arrival;
+use bardo::safety::proposal::{Arrival, Proposal, Purpose};
 use serde_json::json;
 
 use crate::bridges::Bridge;
+use crate::world::{World, leg};
 
 /// A frame like the one that was previewed, which says otherwise what arrives.
 async fn said_of(guardian: &SafetyGuardian, preview: &Preview, changed: impl FnOnce(&mut Arrival)) -> (bool, String) {
@@ -108,4 +117,101 @@ async fn it_holds_what_arrives_against_the_list_of_its_chain() {
     let (agrees, why) = said_of(&guardian, &preview, |_| {}).await;
     assert!(!agrees && why.contains("USDC is not on the policy's list"), "{why}");
     offer.take_back().await;
+}
+
+/// The guardian over the shared devnet, with a policy of its own.
+fn own_of(world: &World, policy: &Path) -> SafetyGuardian {
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let prices = PriceChain::for_chain(&world.client, &Default::default(), clock).unwrap();
+    SafetyGuardian::new([(world.client.clone(), prices)], policy.to_owned(), Preset::Demo)
+}
+
+/// What it says of this proposal, framed anew as it stands; everything else is as the pipeline found it of the swap.
+async fn said_of_swap(
+    world: &World,
+    guardian: &SafetyGuardian,
+    preview: &Preview,
+    proposal: Proposal,
+) -> (bool, String) {
+    let context = FrameContext { chain_id: 31_337, fees: preview.framed.fees() };
+    let framed = world.wallet.frame(proposal, &context).unwrap();
+    let case = Case { framed: &framed, simulated: &preview.simulated, values: &preview.values };
+    match guardian.review(case).await {
+        Ok(opinion) => (opinion.agrees, opinion.why.to_string()),
+        Err(error) => (false, error.to_string()),
+    }
+}
+
+/// It runs the bytes on a fork of its own: what they do and nobody declared it objects to, whatever the pipeline found.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_sees_by_itself_what_the_bytes_do() {
+    let world = World::new(4).await;
+    let folder = tempfile::tempdir().unwrap();
+    let guardian = own_of(&world, &folder.path().join("policy.toml"));
+    let proposal = world.swap(100_000_000).await;
+    let preview = world.preview(proposal.clone()).await.unwrap();
+    let (agrees, why) = said_of_swap(&world, &guardian, &preview, proposal.clone()).await;
+    assert!(agrees && why.contains("own USDC price $") && why.contains("own WETH price $"), "{why}");
+
+    let (thief, usdc) = (Address::repeat_byte(0xba), world.contract_of(&world.usdc));
+    let with = |to: Address, data: Vec<u8>| {
+        let mut proposal = proposal.clone();
+        proposal.legs.push(leg(Purpose::CleanUp, to, data.into()));
+        proposal
+    };
+    let mut half = proposal.clone();
+    half.outflows[0].amount = U256::from(50_000_000);
+    let mut more = proposal.clone();
+    more.inflows[0].at_least = more.inflows[0].expected * U256::from(2);
+    let approves = Erc20::approveCall { spender: thief, value: U256::from(5) }.abi_encode();
+    let pays = Erc20::transferCall { to: thief, value: U256::from(5) }.abi_encode();
+    let permit2 = world.contract(Contract::Permit2);
+    let amount = U160::from(5);
+    let allows =
+        Permit2::approveCall { token: usdc, spender: thief, amount, expiration: U48::from(u32::MAX) }.abi_encode();
+    let operates = Erc721::setApprovalForAllCall { operator: thief, approved: true }.abi_encode();
+    let positions = world.contract(Contract::V3PositionManager);
+    for (changed, words) in [
+        (half, format!("more of {usdc} leaves than was declared")),
+        (with(usdc, pays), format!("more of {usdc} leaves than was declared")),
+        (more, "less WETH comes in than the least that was declared".to_owned()),
+        (with(usdc, approves), format!("{thief} may take more of {usdc} than was declared")),
+        (with(permit2, allows), format!("{thief} may take more of {usdc} by Permit2 than was declared")),
+        (with(positions, operates), format!("{thief} may take everything of {positions}")),
+    ] {
+        let (agrees, why) = said_of_swap(&world, &guardian, &preview, changed).await;
+        assert!(!agrees && why.contains(&words), "{words}: {why}");
+    }
+}
+
+/// It reckons price and size by itself: a swap that gives away too much, one above its own reading of the largest
+/// trade, and a figure of the pipeline's that is far from its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_reckons_by_itself_what_a_swap_is_worth() {
+    let world = World::new(5).await;
+    let folder = tempfile::tempdir().unwrap();
+    let policy = folder.path().join("policy.toml");
+    let guardian = own_of(&world, &policy);
+    let proposal = world.swap(100_000_000).await;
+    let preview = world.preview(proposal.clone()).await.unwrap();
+    let mut cheap = proposal.clone();
+    cheap.inflows[0].at_least = U256::from(1_000_000_000_000_000_u64);
+    let (agrees, why) = said_of_swap(&world, &guardian, &preview, cheap).await;
+    // A thousandth of a WETH is a few dollars, whatever the market does.
+    assert!(!agrees && why.contains("by its own prices $100") && why.contains("goes out for at least $"), "{why}");
+
+    // The pipeline's figure is its own to a few parts in a hundred, or it says no.
+    let counting = |spent: &str| {
+        let mut preview = preview.clone();
+        preview.values.spent = spent.parse().unwrap();
+        preview
+    };
+    let (agrees, why) = said_of_swap(&world, &guardian, &counting("80"), proposal.clone()).await;
+    assert!(!agrees && why.contains("and the pipeline $80"), "{why}");
+    let (agrees, why) = said_of_swap(&world, &guardian, &counting("110"), proposal.clone()).await;
+    assert!(agrees, "counting too much is careful: {why}");
+
+    std::fs::write(&policy, "preset = \"demo\"\nmax_single_trade_usd = \"60\"\n").unwrap();
+    let (agrees, why) = said_of_swap(&world, &guardian, &preview, proposal).await;
+    assert!(!agrees && why.contains("is more than one trade may be"), "{why}");
 }

@@ -21,6 +21,9 @@ use crate::golem::scenario::{ACT, Beat, Scenario};
 /// How often it looks whether a stop was lifted.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// Lines about what was not as expected after the show.
+const MOST_MISSED: usize = 50;
+
 /// The longest it waits at once.
 const LISTENS: Duration = Duration::from_secs(60);
 
@@ -92,8 +95,15 @@ impl Mind {
             if let Some(over) = self.wait(due).await {
                 return over == Waited::Leaves;
             }
-            // What goes on afterwards has no expectations.
-            let _missed = self.beat(&scenario.name, beat, begun).await;
+            if let Some(missed) = self.beat(&scenario.name, beat, begun).await {
+                self.played.send_modify(|played| {
+                    // It goes on for as long as somebody looks on.
+                    if played.missed.len() < MOST_MISSED {
+                        let at = beat.at;
+                        played.missed.push(format!("afterwards, a beat {at} s after the one before: {missed}"));
+                    }
+                });
+            }
         }
         true
     }

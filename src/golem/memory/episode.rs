@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use rusqlite::{Connection, Transaction, params};
+use rusqlite::{Connection, OptionalExtension as _, Row, Transaction, params};
 use serde_json::Value;
 
 use super::{Kind, index, signed, unsigned};
@@ -259,25 +259,36 @@ impl Episode {
              ORDER BY id DESC LIMIT ?6",
         )?;
         let of = params![golem_id, topic.kind, topic.chain, topic.token_in, topic.token_out, signed(most as u64)];
-        let rows = asked.query_map(of, |row| {
-            let text = |at: usize| row.get::<_, String>(at).map(|text| SafeText::clean(&text, 300));
-            let outcome: String = row.get(4)?;
-            Ok(Self {
-                at: unsigned(row.get(0)?),
-                call_id: row.get(1)?,
-                topic: topic.clone(),
-                cents: unsigned(row.get(2)?),
-                phase: row.get::<_, String>(3)?.parse().unwrap_or(Phase::Terminal),
-                outcome: Outcome::ALL.into_iter().find(|one| one.as_str() == outcome).unwrap_or(Outcome::Failed),
-                code: row.get(5)?,
-                allowed_bps: row.get(6)?,
-                slipped_bps: row.get(7)?,
-                expected: text(8)?,
-                actual: text(9)?,
-                difference: text(10)?,
-                lesson: text(11)?,
-            })
-        })?;
+        let rows = asked.query_map(of, |row| Self::read(row, topic))?;
         Ok(rows.collect::<Result<_, _>>()?)
+    }
+
+    /// The episode of that number, whose topic is known.
+    pub(super) fn of_id(connection: &Connection, id: i64, topic: &Topic) -> Result<Option<Self>, StoreError> {
+        let mut asked = connection.prepare_cached(
+            "SELECT at, call_id, cents, phase, outcome, code, allowed_bps, slipped_bps, expected, actual, difference, lesson
+             FROM golem_episode WHERE id = ?1",
+        )?;
+        Ok(asked.query_row([id], |row| Self::read(row, topic)).optional()?)
+    }
+
+    fn read(row: &Row<'_>, topic: &Topic) -> rusqlite::Result<Self> {
+        let text = |at: usize| row.get::<_, String>(at).map(|text| SafeText::clean(&text, 300));
+        let outcome: String = row.get(4)?;
+        Ok(Self {
+            at: unsigned(row.get(0)?),
+            call_id: row.get(1)?,
+            topic: topic.clone(),
+            cents: unsigned(row.get(2)?),
+            phase: row.get::<_, String>(3)?.parse().unwrap_or(Phase::Terminal),
+            outcome: Outcome::ALL.into_iter().find(|one| one.as_str() == outcome).unwrap_or(Outcome::Failed),
+            code: row.get(5)?,
+            allowed_bps: row.get(6)?,
+            slipped_bps: row.get(7)?,
+            expected: text(8)?,
+            actual: text(9)?,
+            difference: text(10)?,
+            lesson: text(11)?,
+        })
     }
 }

@@ -3,12 +3,14 @@
 //! | file | holds |
 //! |---|---|
 //! | `episode` | one past write: expected, actual, difference, lesson |
+//! | `ends` | what became of those that were on their way |
 //! | `soft` | what past trades may change about the next one, and nothing more |
 //! | `papers` | PLAYBOOK.md and STRATEGY.md |
 //!
 //! Every text in here may have come from outside: it is cleaned where it enters, found as text, and decides nothing.
 //! Only figures that were measured here move anything, and only what is soft.
 
+mod ends;
 mod episode;
 mod papers;
 mod soft;
@@ -88,6 +90,9 @@ pub const MIGRATIONS: Migrations = Migrations {
 ",
         "
     ALTER TABLE golem_life ADD COLUMN wound_up_at INTEGER;
+",
+        "
+    CREATE INDEX golem_episode_open ON golem_episode (golem_id) WHERE outcome = 'open';
 ",
     ],
 };
@@ -209,6 +214,22 @@ impl Memory {
             Ok::<_, StoreError>(())
         });
         kept.await.map_err(unavailable)
+    }
+
+    /// Writes down how those ended that were on their way when they were kept, as far as the ledger knows by `now`; how
+    /// many had.
+    ///
+    /// # Errors
+    /// `STORE_UNAVAILABLE`.
+    pub async fn hear_of_ends(&self, now: u64) -> Result<usize, ToolError> {
+        let golem_id = self.golem_id.to_string();
+        let ends = self.store.read(|connection| ends::known(connection, &golem_id)).map_err(unavailable)?;
+        let known = ends.len();
+        if known > 0 {
+            let noted = self.store.write(move |transaction| ends::note(transaction, &golem_id, now, &ends));
+            noted.await.map_err(unavailable)?;
+        }
+        Ok(known)
     }
 
     /// The last episodes about this topic, the newest first.

@@ -1,5 +1,6 @@
-//! What past trades may change about the next one: the slippage it asks for, and whether it prefers an auction. Never
-//! an amount, a token, a recipient or a limit; and whatever comes of it meets the pipeline like any other wish.
+//! What past trades may change about the next one: the slippage a swap asks for, whether it prefers an auction, and how
+//! long an auction is given. Never an amount, a token, a recipient or a limit; and whatever comes of it meets the
+//! pipeline like any other wish.
 //!
 //! Decided by figures that were measured, never by words that were remembered.
 
@@ -20,6 +21,16 @@ const TIGHTEST: i64 = 10;
 
 /// Room over the worst that was seen, in basis points.
 const ROOM: i64 = 10;
+
+/// An auction is given so many seconds where nobody says.
+const USUAL_TIME: u64 = 120;
+
+/// Experience gives an auction no more than an hour.
+const LONGEST_TIME: u64 = 3_600;
+
+/// So many of the last few must have lapsed before anything follows from it.
+const LAPSED: usize = 2;
+const OF_THE_LAST: usize = 3;
 
 /// Slippage of a swap that names none, in basis points.
 const USUAL: i64 = 50;
@@ -73,34 +84,72 @@ pub(super) fn advice(last: &[Episode]) -> Option<String> {
     })
 }
 
-/// Changes what is soft about a swap's parameters by what past ones taught. `last` are those alike, the newest first.
+/// How many of the last auctions alike nobody took in their time, where that is enough to follow from.
+fn lapsed(last: &[Episode]) -> Option<usize> {
+    let expired = |one: &&Episode| {
+        one.outcome == Outcome::Lapsed && one.code.as_deref() == Some(ErrorCode::UniswapxOrderExpired.as_str())
+    };
+    let lapsed = last.iter().take(OF_THE_LAST).filter(expired).count();
+    (lapsed >= LAPSED).then_some(lapsed)
+}
+
+/// Changes what is soft about a swap's or an auction's parameters by what past ones taught. `last` are those alike, the
+/// newest first.
 pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode]) -> Softened {
     let similar = u32::try_from(last.len()).unwrap_or(u32::MAX);
     let mut changes = Vec::new();
-    if kind != "swap" || last.len() < ENOUGH {
-        return Softened { params, similar, changes };
-    }
-    let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(USUAL);
-    let moved = match lead(last) {
-        Some(Lead::Tighter { to, of, worst }) if to < asked => {
-            Some((to, format!("the worst of {of} alike was {worst} bps under its quote")))
+    match kind {
+        "swap" if last.len() >= ENOUGH => {
+            changes.extend(slippage(&mut params, last));
+            changes.extend(route(&mut params, last));
         }
+        "auction" => changes.extend(timing(&mut params, last)),
+        _ => {}
+    }
+    let changes = changes.iter().map(|change| SafeText::clean(change, 200)).collect();
+    Softened { params, similar, changes }
+}
+
+/// As much slippage as past swaps needed.
+fn slippage(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
+    let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(USUAL);
+    let (to, why) = match lead(last)? {
+        Lead::Tighter { to, of, worst } if to < asked => {
+            (to, format!("the worst of {of} alike was {worst} bps under its quote"))
+        }
+        Lead::Tighter { .. } => return None,
         // At most twice what was asked for: the limit of policy and phase stands over it.
-        Some(Lead::Wider { failed, of }) => Some((
+        Lead::Wider { failed, of } => (
             asked.saturating_add(asked.max(4) / 4).min(asked.saturating_mul(2)),
             format!("{failed} of the last {of} alike failed for want of it"),
-        )),
-        Some(Lead::Tighter { .. }) | None => None,
+        ),
     };
-    if let Some((to, why)) = moved {
-        params.insert("slippage_bps".to_owned(), json!(to));
-        changes.push(SafeText::clean(&format!("slippage {asked} bps to {to} bps: {why}"), 200));
+    params.insert("slippage_bps".to_owned(), json!(to));
+    Some(format!("slippage {asked} bps to {to} bps: {why}"))
+}
+
+/// Through pools where nobody took the auctions. An auction is what a swap prefers that says nothing of it.
+fn route(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
+    let lapsed = lapsed(last)?;
+    if !params.get("prefer_uniswapx").is_none_or(|prefers| prefers == &json!(true)) {
+        return None;
     }
-    let lapsed = last.iter().take(3).filter(|one| one.outcome == Outcome::Lapsed).count();
-    if lapsed >= 2 && params.get("prefer_uniswapx").and_then(Value::as_bool) == Some(true) {
-        params.insert("prefer_uniswapx".to_owned(), json!(false));
-        changes
-            .push(SafeText::clean(&format!("through pools, not by auction: {lapsed} of the last 3 alike lapsed"), 200));
+    params.insert("prefer_uniswapx".to_owned(), json!(false));
+    Some(format!("through pools, not by auction: {lapsed} of the last {OF_THE_LAST} alike lapsed"))
+}
+
+/// Twice the time where nobody took the auctions in theirs.
+fn timing(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
+    let lapsed = lapsed(last)?;
+    let asked = match params.get("decay_end_time") {
+        None => USUAL_TIME,
+        // What is no number of seconds is refused as it stands.
+        Some(asked) => asked.as_u64()?,
+    };
+    let to = asked.saturating_mul(2).min(LONGEST_TIME);
+    if to <= asked {
+        return None;
     }
-    Softened { params, similar, changes }
+    params.insert("decay_end_time".to_owned(), json!(to));
+    Some(format!("{asked} s to {to} s for the auction: {lapsed} of the last {OF_THE_LAST} alike lapsed"))
 }

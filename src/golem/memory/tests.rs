@@ -120,6 +120,53 @@ fn memory_moves_only_what_is_soft() {
     assert_eq!(soften("swap", asked(Some(1)), &bad).params["slippage_bps"], 2);
 }
 
+/// A past auction that nobody took in its time.
+fn lapsed() -> Episode {
+    past(None, Some(ErrorCode::UniswapxOrderExpired))
+}
+
+#[test]
+fn auctions_that_nobody_took_lead_through_pools_whether_or_not_one_was_asked_for() {
+    let last = [lapsed(), past(Some(4), None), lapsed()];
+    for prefers in [None, Some(true)] {
+        let mut params = asked(Some(50));
+        params.extend(prefers.map(|prefers| ("prefer_uniswapx".to_owned(), json!(prefers))));
+        let softened = soften("swap", params, &last);
+        assert_eq!(softened.params["prefer_uniswapx"], false, "{prefers:?}");
+        assert_eq!(softened.changes[0].as_str(), "through pools, not by auction: 2 of the last 3 alike lapsed");
+    }
+    let mut pools = asked(Some(50));
+    pools.insert("prefer_uniswapx".to_owned(), json!(false));
+    assert!(soften("swap", pools, &last).changes.is_empty(), "that is what was asked for");
+    // One alone, an older one, and one that the Golem let lapse by itself teach nothing.
+    let one = [lapsed(), past(Some(4), None), past(Some(4), None), lapsed()];
+    assert!(soften("swap", asked(Some(50)), &one).params.get("prefer_uniswapx").is_none());
+    let own = [lapsed(), past(None, Some(ErrorCode::PermitExpired)), past(None, Some(ErrorCode::ToolCancelled))];
+    assert_eq!(own.map(|one| one.outcome), [Outcome::Lapsed; 3]);
+    let own = [lapsed(), past(None, Some(ErrorCode::PermitExpired)), past(None, Some(ErrorCode::ToolCancelled))];
+    assert!(soften("swap", asked(Some(50)), &own).params.get("prefer_uniswapx").is_none());
+}
+
+#[test]
+fn auctions_that_nobody_took_are_given_twice_the_time() {
+    let last = [lapsed(), lapsed()];
+    let given = |seconds: Option<u64>| {
+        let mut params = asked(None);
+        params.extend(seconds.map(|seconds| ("decay_end_time".to_owned(), json!(seconds))));
+        soften("auction", params, &last)
+    };
+    assert_eq!(given(Some(60)).params["decay_end_time"], 120);
+    assert_eq!(given(None).params["decay_end_time"], 240, "of what an auction has that says nothing");
+    assert_eq!(given(Some(2_000)).params["decay_end_time"], 3_600, "an hour at most");
+    assert_eq!(given(Some(7_200)).params["decay_end_time"], 7_200, "what is longer stays");
+    assert_eq!(given(Some(60)).changes[0].as_str(), "60 s to 120 s for the auction: 2 of the last 3 alike lapsed");
+    let mut same = given(Some(60)).params;
+    same.remove("decay_end_time");
+    assert_eq!(same, asked(None), "nothing else may change");
+    assert!(soften("auction", asked(None), &last[..1]).changes.is_empty(), "one alone teaches nothing");
+    assert!(soften("bridge", asked(None), &last).changes.is_empty());
+}
+
 #[test]
 fn words_that_were_remembered_change_nothing() {
     let mut poisoned: Vec<_> = [2, 4, 3].into_iter().map(|slipped| past(Some(slipped), None)).collect();

@@ -172,7 +172,7 @@ impl PiSession {
             "cancel_action" => self.cancel(call_id, &typed(params)?).await,
             "query_state" => self.query_state(typed(params)?).await,
             "search_context" => self.search_context(call_id, &typed(params)?),
-            "query_grimoire" => self.query_grimoire(call_id, &typed(params)?),
+            "query_grimoire" => self.query_grimoire(call_id, &typed(params)?).await,
             "update_directive" => self.update_directive(call_id, &typed(params)?).await,
             "emergency_halt" => self.emergency_halt(call_id, &typed(params)?).await,
             other => {
@@ -203,7 +203,7 @@ impl PiSession {
         }
         let executor = &self.inner.config.executor;
         let topic = Topic::of(kind.name, &Value::Object(asked.params.clone()));
-        let softened = self.soften(kind, asked.params, &topic)?;
+        let softened = self.soften(kind, asked.params, &topic).await?;
         let mut reads = Map::new();
         for tool in kind.reads {
             let params = known_of(self.entry(tool)?, &softened.params);
@@ -252,11 +252,18 @@ impl PiSession {
         Ok(ToolResponse { call_id, status: Status::Simulated, data, error, decision_hints, explanation })
     }
 
-    fn soften(&self, kind: &ActionKind, params: Map<String, Value>, topic: &Topic) -> Result<Softened, ToolError> {
+    async fn soften(
+        &self,
+        kind: &ActionKind,
+        params: Map<String, Value>,
+        topic: &Topic,
+    ) -> Result<Softened, ToolError> {
         if !self.inner.learning {
             return Ok(Softened { params, similar: 0, changes: Vec::new() });
         }
-        let last = self.inner.config.memory.alike(topic, LOOKED_AT)?;
+        let Inner { config, .. } = &*self.inner;
+        config.memory.hear_of_ends(config.clock.now_millis()).await?;
+        let last = config.memory.alike(topic, LOOKED_AT)?;
         Ok(memory::soften(kind.name, params, &last))
     }
 
@@ -337,8 +344,10 @@ impl PiSession {
         Ok(success(call_id, json!({"passages": passages, "state": state}), &said))
     }
 
-    fn query_grimoire(&self, call_id: CallId, asked: &QueryGrimoire) -> Result<ToolResponse, ToolError> {
-        let hits = self.inner.config.memory.search(&asked.query, asked.kind, asked.limit.clamp(1, 50) as usize)?;
+    async fn query_grimoire(&self, call_id: CallId, asked: &QueryGrimoire) -> Result<ToolResponse, ToolError> {
+        let Inner { config, .. } = &*self.inner;
+        config.memory.hear_of_ends(config.clock.now_millis()).await?;
+        let hits = config.memory.search(&asked.query, asked.kind, asked.limit.clamp(1, 50) as usize)?;
         let said = format!("{} memories.", hits.len());
         Ok(success(call_id, json!({"hits": hits}), &said))
     }

@@ -39,6 +39,11 @@ pub(super) enum Own {
         /// The stop that asks for it.
         from: InForce,
     },
+    /// The Golem has stopped everything by itself; for what it holds to be sold, the stop must be lowered to flatten.
+    SellUnderHalt {
+        /// The stop that it set.
+        from: InForce,
+    },
 }
 
 #[derive(Debug, Clone)]
@@ -82,7 +87,7 @@ impl OwnQuestions {
         let mut state = self.state();
         let before = state.1.len();
         state.1.retain(|laid| match &laid.own {
-            Own::Lower { from, .. } | Own::SellUnderFlatten { from } => from == in_force,
+            Own::Lower { from, .. } | Own::SellUnderFlatten { from } | Own::SellUnderHalt { from } => from == in_force,
             Own::LeavePaper | Own::ResetBreaker { .. } | Own::SellAfterDeath => true,
         });
         state.1.len() < before
@@ -129,6 +134,15 @@ fn question(laid: &Laid, money: Money) -> Question {
                 InForce::None | InForce::Garbled { .. } => "Cancel open orders and sell what is held".to_owned(),
             };
             (title, "positions are to be left", About::SellHoldings)
+        }
+        Own::SellUnderHalt { from } => {
+            let by = match from {
+                InForce::Stop(stop) => stop.by.clone(),
+                InForce::None | InForce::Garbled { .. } => SafeText::clean("somebody", 20),
+            };
+            let title =
+                format!("{by} stopped everything: lower the stop to flatten, cancel open orders and sell what is held");
+            (title, "after an emergency halt nothing is sold without your yes", About::SellHoldings)
         }
     };
     plain(QuestionKey::Own(laid.number), laid.asked_at, &title, reason, about, money)

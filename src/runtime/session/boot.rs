@@ -158,6 +158,7 @@ pub(super) async fn boot(
         step_by_step: options.time.is_some_and(|time| time.step),
         leaving: watch::Sender::new(false),
         running: Arc::new(AtomicU64::new(0)),
+        decided: std::sync::Mutex::default(),
         selling: AtomicBool::new(false),
         phase,
         phase_now,

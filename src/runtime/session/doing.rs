@@ -292,6 +292,7 @@ impl Stage {
                 });
                 Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
+            Own::SellUnderHalt { from } => self.sell_under_halt(&from),
             Own::ResetBreaker { .. } => {
                 let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
                 let reset = rules.reset_breaker("operator", self.clock.now_millis()).await;

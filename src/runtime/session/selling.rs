@@ -7,8 +7,8 @@
 //! kept small enough to need no question of its own, wherever that does not make the parts too many. None of this loosens
 //! a limit: parts are only ever smaller than the policy asks for.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use alloy::eips::BlockId;
@@ -19,7 +19,9 @@ use super::asking::Own;
 use super::stage::Stage;
 use crate::abi::erc20::Erc20;
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
@@ -123,21 +125,55 @@ pub(super) async fn follow(stage: Arc<Stage>) {
     let _attendance = stage.clock.attend();
     let mut known = None;
     loop {
-        let found = stage.brake.file.read();
-        let is_new = matches!(&found, InForce::Stop(stop) if stop.level == StopLevel::Flatten && known.as_ref() != Some(&stop.id));
-        if let (true, InForce::Stop(stop)) = (is_new, &found) {
-            known = Some(stop.id.clone());
-            // On play money the operator's word is enough; elsewhere the file alone is no decision about money, since any
-            // program of this user can write it.
-            if stop.by.as_str() == "operator" && stage.money() == Money::Play {
-                stage.running.fetch_add(1, Ordering::SeqCst);
-                stage.flatten().await;
-                stage.running.fetch_sub(1, Ordering::SeqCst);
-            } else {
-                stage.own.ask(Own::SellUnderFlatten { from: found }, stage.clock.now_millis());
+        let (found, wanted) = {
+            let decided = stage.decided();
+            let found = stage.brake.file.read();
+            let wanted = wanted(&found, &stage.golem_id, decided.as_ref(), stage.money());
+            (found, wanted)
+        };
+        if let InForce::Stop(stop) = found
+            && known.as_ref() != Some(&stop.id)
+        {
+            known = Some(stop.id);
+            match wanted {
+                Wanted::Nothing => {}
+                Wanted::Sell => {
+                    stage.running.fetch_add(1, Ordering::SeqCst);
+                    stage.flatten().await;
+                    stage.running.fetch_sub(1, Ordering::SeqCst);
+                }
+                Wanted::Ask(own) => stage.own.ask(own, stage.clock.now_millis()),
             }
         }
         stage.clock.pause(LOOK).await;
+    }
+}
+
+/// What is done about holdings under a stop.
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    /// Nothing.
+    Nothing,
+    /// They are sold.
+    Sell,
+    /// It is asked whether they are.
+    Ask(Own),
+}
+
+/// What a stop asks for. `decided`: the one that the operator has laid down by a yes to selling.
+fn wanted(found: &InForce, golem_id: &GolemId, decided: Option<&SafeText>, money: Money) -> Wanted {
+    let InForce::Stop(stop) = found else { return Wanted::Nothing };
+    match stop.level {
+        StopLevel::Flatten if decided == Some(&stop.id) => Wanted::Sell,
+        // On play money the operator's word is enough; elsewhere the file alone is no decision about money, since any
+        // program of this user can write it.
+        StopLevel::Flatten if stop.by.as_str() == "operator" && money == Money::Play => Wanted::Sell,
+        StopLevel::Flatten => Wanted::Ask(Own::SellUnderFlatten { from: found.clone() }),
+        // Its emergency halt: under it nothing can be sold, and whether to sell is not the Golem's to say.
+        StopLevel::Halt if stop.by.as_str() == golem_id.as_str() => {
+            Wanted::Ask(Own::SellUnderHalt { from: found.clone() })
+        }
+        StopLevel::Pause | StopLevel::ExitOnly | StopLevel::Halt | StopLevel::Revoke => Wanted::Nothing,
     }
 }
 
@@ -180,6 +216,24 @@ fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: Basis
 }
 
 impl Stage {
+    /// The stop that the operator has laid down by a yes to selling. Nothing panics while it holds this lock.
+    fn decided(&self) -> MutexGuard<'_, Option<SafeText>> {
+        self.decided.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Lowers the Golem's own halt to flatten by the operator's yes; holdings are sold under it.
+    pub(super) fn sell_under_halt(&self, halt: &InForce) -> Result<String, String> {
+        // Held over both, so that nobody finds the lower stop before it is known to be decided.
+        let mut decided = self.decided();
+        let (reason, now) = ("the operator has what is held sold", self.clock.now_millis());
+        let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now);
+        if let InForce::Stop(stop) = lowered.map_err(|error| error.to_string())? {
+            *decided = Some(stop.id);
+        }
+        Ok("open orders are cancelled, and what is held is sold as far as the policy lets it; nothing else passes"
+            .to_owned())
+    }
+
     /// Cancels the account's orders and sells what it holds, because the stop ladder says so.
     pub(super) async fn flatten(&self) {
         let left = self.take_orders_back(None).await;
@@ -499,5 +553,29 @@ mod tests {
         ] {
             assert_eq!(refused(code, rule), wanted, "{code} {rule}");
         }
+    }
+
+    #[test]
+    fn only_the_operators_yes_sells_what_is_held_under_a_golems_own_halt() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = crate::safety::stop::StopFile::in_folder(folder.path());
+        let golem: GolemId = "ada".parse().unwrap();
+        let none = Wanted::Nothing;
+        assert_eq!(wanted(&InForce::None, &golem, None, Money::Play), none);
+        let halt = file.raise(StopLevel::Halt, "the feed looks wrong", "ada", 1).unwrap();
+        for money in [Money::Play, Money::Test, Money::Real] {
+            let asked = Wanted::Ask(Own::SellUnderHalt { from: halt.clone() });
+            assert_eq!(wanted(&halt, &golem, None, money), asked, "{money:?}");
+        }
+        let by_another =
+            file.lower(&halt, None, "", "operator", 2).and_then(|_| file.raise(StopLevel::Halt, "", "operator", 3));
+        assert_eq!(wanted(&by_another.unwrap(), &golem, None, Money::Play), none, "the operator's halt asks nothing");
+        let lowered = file.lower(&file.read(), Some(StopLevel::Flatten), "", "operator", 4).unwrap();
+        let InForce::Stop(stop) = &lowered else { panic!("{lowered:?}") };
+        let asked = Wanted::Ask(Own::SellUnderFlatten { from: lowered.clone() });
+        assert_eq!(wanted(&lowered, &golem, None, Money::Real), asked, "the file alone is no decision");
+        assert_eq!(wanted(&lowered, &golem, Some(&SafeText::clean("another", 20)), Money::Real), asked);
+        assert_eq!(wanted(&lowered, &golem, Some(&stop.id), Money::Real), Wanted::Sell, "a yes to this stop is one");
+        assert_eq!(wanted(&lowered, &golem, None, Money::Play), Wanted::Sell);
     }
 }

@@ -85,6 +85,8 @@ pub(super) struct Stage {
     pub leaving: watch::Sender<bool>,
     /// Calls made by hand that are not answered yet.
     pub running: Arc<AtomicU64>,
+    /// The stop under which the operator has holdings sold, by a yes of their own.
+    pub decided: Mutex<Option<SafeText>>,
     /// Whether holdings are being sold: by one task at a time.
     pub selling: AtomicBool,
     pub phase: watch::Sender<Phase>,

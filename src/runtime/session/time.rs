@@ -78,6 +78,8 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
             // Nothing more happens, however long it takes whoever follows it to leave.
             stage.settled();
             sleep(LOOK).await;
+            // What a person does now is seen all the same, and lets time pass while it takes some.
+            clock.tick();
             continue;
         }
         looked = over;
