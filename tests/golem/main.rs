@@ -4,6 +4,7 @@ mod death;
 mod exits;
 mod gates;
 mod guardian;
+mod keys;
 mod last_will;
 mod leaving;
 mod liquidation;

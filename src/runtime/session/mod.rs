@@ -12,6 +12,7 @@
 //! | `doing` | commands |
 //! | `offers` | writes by hand: previewed, held, committed |
 //! | `dying` | what is done when the Golem has died |
+//! | `keys` | the Golem's keys taken away by the stop ladder |
 //! | `selling` | positions left: sold in parts that fit, by death or by the stop ladder |
 //! | `asking` | questions that are no action's: looser rules, lower stops |
 //! | `cues` | what happens around the Golem in a show |
@@ -24,6 +25,7 @@ mod brake;
 mod cues;
 mod doing;
 mod dying;
+mod keys;
 mod looking;
 mod offers;
 mod selling;
