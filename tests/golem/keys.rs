@@ -18,18 +18,21 @@ use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::stop::StopFile;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 /// Somebody who does what the test says, with the hands that a Golem has.
 struct Puppet {
     wishes: mpsc::Receiver<Value>,
     answers: mpsc::Sender<ToolResponse>,
+    /// What it is told of the stop ladder.
+    stop: mpsc::Sender<watch::Receiver<Option<StopLevel>>>,
 }
 
 impl Actor for Puppet {
     fn live(mut self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
         Box::pin(async move {
+            self.stop.send(seat.stop.clone()).await.unwrap();
             loop {
                 let left = async {
                     // A session that has gone is left as well.
@@ -54,6 +57,7 @@ struct House {
     news: mpsc::Receiver<News>,
     wishes: mpsc::Sender<Value>,
     answers: mpsc::Receiver<ToolResponse>,
+    stop: mpsc::Receiver<watch::Receiver<Option<StopLevel>>>,
     thoughts: Vec<String>,
     questions: Vec<Question>,
     snapshot: Option<Snapshot>,
@@ -68,13 +72,15 @@ impl House {
         let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
         let (wishes, heard) = mpsc::channel(4);
         let (said, answers) = mpsc::channel(4);
-        let puppet = Puppet { wishes: heard, answers: said };
+        let (tell, stop) = mpsc::channel(1);
+        let puppet = Puppet { wishes: heard, answers: said, stop: tell };
         let Handle { commands, news } = Session::open_with(config, SessionOptions::default(), Box::new(puppet));
         let mut house = Self {
             commands,
             news,
             wishes,
             answers,
+            stop,
             thoughts: Vec::new(),
             questions: Vec::new(),
             snapshot: None,
@@ -211,6 +217,8 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
     let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop is lower"));
     house.until("the Golem says so", says_so).await;
+    // Nothing is due for whoever has no keys, so that a mind does not go on being refused.
+    assert_eq!(*house.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));
     house.has_no_keys().await;
     let own = house.by_hand("uniswap_execute_swap", swap()).await;
     assert_eq!(own.status, Status::Success, "{own:?}");

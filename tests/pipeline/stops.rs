@@ -12,13 +12,15 @@ use bardo::base::text::SafeText;
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
 use bardo::chain::token::{Token, TokenId};
+use bardo::custody::RevocableAccount;
+use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
 use bardo::safety::proposal::Proposal;
 use bardo::safety::rulebook::End;
 use bardo::store::StoreError;
 
-use crate::world::{Hook, World, devnet};
+use crate::world::{ASKED, Hook, World, devnet};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -75,6 +77,26 @@ async fn a_stop_while_it_is_signed() {
         })
         .unwrap();
     assert_eq!(kept, 0);
+}
+
+/// The ladder's highest step, set and lowered again between the preview and the signature.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
+    let world = World::new(9).await;
+    let nonce = world.nonce().await;
+    let (account, revocation) = RevocableAccount::new(world.wallet.clone());
+    let looked = world.pipeline.preview(world.approval(HUNDRED), Arc::new(account), ASKED).await;
+    let permit = looked.unwrap().permit.permit_id;
+    assert!(revocation.revoke(Revoked::Stop) && !revocation.revoke(Revoked::Stop));
+    let refusal = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:?}");
+    assert!(refusal.message.contains("only a new start of the program"), "{refusal:?}");
+    assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
+    assert_eq!((world.wallet.signatures.load(Ordering::SeqCst), world.nonce().await), (0, nonce));
+    // Nothing gives a dead Golem keys again, whatever was said before.
+    revocation.revoke(Revoked::Death);
+    revocation.revoke(Revoked::Stop);
+    assert_eq!(revocation.why(), Some(Revoked::Death));
 }
 
 #[tokio::test(flavor = "multi_thread")]
