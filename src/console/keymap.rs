@@ -5,6 +5,7 @@
 //! key is text.
 
 mod custom;
+mod here;
 
 use std::fmt;
 
@@ -13,6 +14,7 @@ use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use super::screens::ScreenId;
 use crate::runtime::questions::AnswerKind;
 pub use custom::{Keymap, KeymapError, Row, name_of};
+pub use here::help_on;
 
 /// Where a binding holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -46,7 +48,7 @@ pub enum Action {
     AskToQuit,
     /// Settle what is signed, then leave.
     QuitFinish,
-    /// Make open orders void, then leave.
+    /// Pick: make open orders void, then leave.
     QuitCancel,
     /// Leave now.
     QuitNow,
@@ -120,6 +122,8 @@ pub enum Action {
     HoldRelease,
     /// Pick an answer of a decision.
     Pick(AnswerKind),
+    /// Pick what is asked about, where there is one way to go.
+    PickYes,
     /// Do what is picked.
     DoIt,
     /// Mark the next unread warning as read.
@@ -264,8 +268,8 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::plain(KeyCode::BackTab)], Do::PreviousPanel, "", "give the keys to the panel before"),
     bind(In::Page, DOWN, Do::Down, "", "one row down"),
     bind(In::Page, UP, Do::Up, "", "one row up"),
-    bind(In::Page, &[Key::plain(KeyCode::Left), Key::char('h')], Do::Left, "", "to the left"),
-    bind(In::Page, &[Key::plain(KeyCode::Right)], Do::Right, "", "to the right"),
+    bind(In::Page, &[Key::plain(KeyCode::Left), Key::char('h')], Do::Left, "", "to the left; in a recording: back"),
+    bind(In::Page, &[Key::plain(KeyCode::Right)], Do::Right, "", "to the right; in a recording: on"),
     bind(In::Page, TOP, Do::Top, "", "to the first row"),
     bind(In::Page, BOTTOM, Do::Bottom, "", "to the last row"),
     bind(In::Page, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
@@ -277,7 +281,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char(']')], Do::LongerRange, "", "a longer time range"),
     bind(In::Page, &[Key::char('f')], Do::Follow, "", "follow the newest"),
     bind(In::Page, &[Key::char('y')], Do::Copy, "", "copy what is selected"),
-    bind(In::Page, &[Key::char('o')], Do::Explorer, "", "where to look at what is selected"),
+    bind(In::Page, &[Key::char('o')], Do::Explorer, "", "where to look at its transaction; copied"),
     bind(In::Page, &[Key::char('x')], Do::CancelSelected, "", "cancel or revoke what is selected; asks first"),
     bind(In::Page, &[Key::char('e')], Do::Export, "", "export what is shown to a file"),
     bind(In::Page, ESC, Do::Back, "", "back one layer"),
@@ -331,6 +335,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Story, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
     bind(In::Story, HALF_UP, Do::HalfPageUp, "", "half a page up"),
     bind(In::Story, &[Key::char('y')], Do::Copy, "copy", "copy it"),
+    bind(In::Story, &[Key::char('o')], Do::Explorer, "explorer", "copy where to look at its transaction"),
     bind(
         In::Help,
         &[Key::plain(KeyCode::Esc), Key::char('?'), Key::char('q'), Key::plain(KeyCode::F(1))],
@@ -341,11 +346,19 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Help, DOWN, Do::Down, "down", "one row down"),
     bind(In::Help, UP, Do::Up, "up", "one row up"),
     bind(In::Quit, &[Key::char('f')], Do::QuitFinish, "finish and quit", "settle what is signed, then leave"),
-    bind(In::Quit, &[Key::char('c')], Do::QuitCancel, "cancel orders and quit", "make open orders void, then leave"),
+    bind(
+        In::Quit,
+        &[Key::char('c')],
+        Do::QuitCancel,
+        "cancel orders and quit",
+        "pick: make open orders void, then leave",
+    ),
+    bind(In::Quit, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Quit, &[Key::char('e')], Do::Export, "export trades", "write all trades to a CSV file"),
     bind(In::Quit, &[Key::plain(KeyCode::Esc), Key::char('s'), Key::char('q')], Do::Back, "stay", "stay here"),
     bind(In::Leaving, &[Key::char('!')], Do::QuitNow, "leave now", "leave now; what is signed is settled next time"),
-    bind(In::Confirm, &[Key::char('y')], Do::DoIt, "yes", "do it"),
+    bind(In::Confirm, &[Key::char('y')], Do::PickYes, "yes", "pick: do it"),
+    bind(In::Confirm, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Confirm, &[Key::plain(KeyCode::Esc), Key::char('n'), Key::char('q')], Do::Back, "no", "leave it"),
     bind(In::Anywhere, &[Key::ctrl('x')], Do::Hold, "STOP", "HOLD: no new signature from now on; then choose"),
     bind(In::Anywhere, &[Key::ctrl('c')], Do::CloseOrQuit, "", "clear or close what is open; at the base: leave"),
@@ -427,7 +440,12 @@ mod tests {
         for row in KEYMAP.iter().filter(|row| row.context == Context::Page) {
             let harmless = !matches!(
                 row.action,
-                Action::DoIt | Action::Pick(_) | Action::QuitNow | Action::QuitFinish | Action::QuitCancel
+                Action::DoIt
+                    | Action::PickYes
+                    | Action::Pick(_)
+                    | Action::QuitNow
+                    | Action::QuitFinish
+                    | Action::QuitCancel
             );
             assert!(harmless, "{row:?}");
         }

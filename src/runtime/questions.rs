@@ -20,7 +20,7 @@ use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::fabric::CheckOutcome;
 
-pub use mirror::{Told, mirror};
+pub use mirror::{Listed, Told, mirror};
 
 /// Names a question, and the state it is in: a question that is asked anew under a new permit has a new key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -304,6 +304,9 @@ pub struct Place {
     pub address: Address,
     /// Who that is, where it is known.
     pub label: Option<SafeText>,
+    /// Whether the policy lists it by its address, for this part; what is only known anyway is not listed.
+    #[serde(default)]
+    pub listed: bool,
     /// Whether it is the account itself.
     pub is_from: bool,
     /// Whether nobody here has ever paid it.

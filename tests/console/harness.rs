@@ -206,8 +206,14 @@ fn hostile(number: u64) -> (Vec<Arc<Event>>, Arc<Vec<Question>>) {
 
 /// An action all of whose words are a hostile world's.
 fn action(words: &SafeText) -> ActionAsked {
-    let place =
-        |part| Place { part, address: Address::ZERO, label: Some(words.clone()), is_from: false, first_seen: true };
+    let place = |part| Place {
+        part,
+        address: Address::ZERO,
+        label: Some(words.clone()),
+        listed: false,
+        is_from: false,
+        first_seen: true,
+    };
     ActionAsked {
         tool: words.clone(),
         intent: words.clone(),

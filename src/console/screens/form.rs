@@ -307,7 +307,7 @@ pub(super) mod tests {
     use serde_json::json;
 
     /// A tool with a field of each kind.
-    pub(in crate::console::screens) fn tool(name: &str, capability: CapabilityTier) -> ToolInfo {
+    pub(in crate::console) fn tool(name: &str, capability: CapabilityTier) -> ToolInfo {
         let words = |text: &str| SafeText::clean(text, 200);
         ToolInfo {
             name: words(name),

@@ -10,17 +10,17 @@ pub(super) use right::equity_model;
 
 use ratatui::layout::{Position, Rect};
 
-use super::{Known, ScreenId, ScreenView, Wish, list};
+use super::filter::Filter;
+use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::{CallSeen, Standing};
-use crate::console::state::field::Field;
 use crate::console::state::story::named;
 use crate::console::theme::Role;
+use crate::console::widgets::CardKeys;
 use crate::console::widgets::chart::Range;
-use crossterm::event::KeyCode;
 
 /// Columns from which there are two of panels.
 const WIDE: u16 = 100;
@@ -35,8 +35,7 @@ const WIDEST: u16 = 170;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     selected: Option<CallId>,
-    filter: Field,
-    typing: bool,
+    filter: Filter,
     zoomed: bool,
     range: Range,
     panel: Panel,
@@ -103,28 +102,40 @@ pub(super) struct Listing<'a> {
     pub selected: Option<CallId>,
     pub filter: Vec<Piece>,
     pub expand: bool,
+    /// What keys do with the card among them.
+    pub keys: CardKeys,
 }
 
 impl Live {
     /// The calls that are shown, the newest first.
     fn calls<'a>(&self, known: &Known<'a>) -> Vec<&'a CallSeen> {
-        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
+        let words: Vec<String> = self.filter.words().collect();
         known.feed.activity().filter(|call| words.iter().all(|word| fits(call, word, known.now_millis))).collect()
     }
 
-    fn listing<'a>(&self, known: &Known<'a>) -> Listing<'a> {
-        let words = match (self.typing, self.filter.text()) {
-            (true, text) => format!("/{text}▏"),
-            (false, "") => "/ all".to_owned(),
-            (false, text) => format!("/{text}"),
-        };
+    fn listing<'a>(&self, known: &Known<'a>, area: Rect) -> Listing<'a> {
+        let words = self.filter.label();
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
         Listing {
             calls: self.calls(known),
             selected: self.selected,
             filter: vec![(format!("{words} · {follow}"), Role::TextDim)],
             expand: true,
+            keys: CardKeys { open: if self.enter_opens(known, area) { "opens" } else { "" }, ..CardKeys::default() },
         }
+    }
+
+    /// Whether Enter opens a call: on some panels it does what is theirs.
+    fn enter_opens(&self, known: &Known<'_>, area: Rect) -> bool {
+        !matches!(self.panel, Panel::Waiting | Panel::Events | Panel::Holding) && !self.enter_tells_all(known, area)
+    }
+
+    /// Whether Enter shows all that happened while nobody looked: as long as the summary stands there and no call is
+    /// chosen.
+    fn enter_tells_all(&self, known: &Known<'_>, area: Rect) -> bool {
+        let wide = !self.zoomed && area.width >= WIDE && area.height >= TALL;
+        let free = self.selected.is_none() && self.panel == Panel::Activity;
+        wide && free && left::shows_absence(known, columns(area).0)
     }
 
     fn keys(&self, known: &Known<'_>) -> Keys {
@@ -157,6 +168,15 @@ impl Live {
         }
         self.question = list::moved(action, at, known.questions.len().saturating_sub(1), 2)?;
         Some(Vec::new())
+    }
+
+    /// The call that Enter, `y` and `o` mean: the one that is drawn as a card, and without one the newest.
+    fn at_hand<'a>(&self, known: &Known<'a>) -> Option<&'a CallSeen> {
+        let chosen = self.selected.and_then(|id| known.feed.call(id));
+        chosen.or_else(|| {
+            let calls = self.calls(known);
+            calls.iter().find(|call| call.standing().is_open()).or(calls.first()).copied()
+        })
     }
 
     /// Moves the selection; true: the action moves one.
@@ -235,7 +255,7 @@ impl ScreenView for Live {
     }
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let listing = self.listing(known);
+        let listing = self.listing(known, area);
         let keys = self.keys(known);
         if self.zoomed {
             self.draw_alone(known, pen, area, &listing);
@@ -261,7 +281,7 @@ impl ScreenView for Live {
         }
         match action {
             Action::Top | Action::Follow => self.selected = None,
-            Action::Filter => self.typing = true,
+            Action::Filter => self.filter.open(),
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::NextPanel | Action::PreviousPanel => {
                 let by = if action == Action::NextPanel { 1 } else { PANELS.len() - 1 };
@@ -269,31 +289,27 @@ impl ScreenView for Live {
                 let words = format!("the keys are on {}; z shows it alone", self.panel.name());
                 return Some(vec![Wish::Notice(SafeText::clean(&words, 100))]);
             }
+            Action::Open if self.enter_tells_all(known, area) => {
+                return Some(vec![Wish::AbsenceRead, Wish::GoTo(ScreenId::Logs)]);
+            }
             Action::Open if self.panel == Panel::Events => return Some(vec![Wish::GoTo(ScreenId::Logs)]),
             Action::Open if self.panel == Panel::Holding => return Some(vec![Wish::GoTo(ScreenId::Portfolio)]),
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::LongerRange => self.range = self.range.longer(),
-            Action::Back if self.zoomed || self.selected.is_some() || !self.filter.text().is_empty() => {
+            Action::Back if self.zoomed || self.selected.is_some() || self.filter.stands() => {
                 self.zoomed = false;
                 self.panel = Panel::Activity;
                 self.selected = None;
                 self.filter.clear();
             }
             Action::Open => {
-                let calls = self.calls(known);
-                let call = self.selected.or_else(|| calls.first().map(|call| call.call_id));
-                return Some(call.map(Wish::OpenCall).into_iter().collect());
+                return Some(self.at_hand(known).map(|call| Wish::OpenCall(call.call_id)).into_iter().collect());
             }
             Action::Copy => {
-                let call = self.selected.and_then(|id| known.feed.call(id))?;
-                let hash = call.transactions.last().map(|(_, update)| update.hash.to_string());
-                return Some(vec![Wish::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))]);
+                return Some(vec![copied(self.at_hand(known)?)]);
             }
             Action::Explorer => {
-                let call = self.selected.and_then(|id| known.feed.call(id))?;
-                let (_, update) = call.transactions.last()?;
-                let words = format!("bardo://tx/{}", update.hash);
-                return Some(vec![Wish::Notice(SafeText::clean(&words, 100)), Wish::OpenCall(call.call_id)]);
+                return Some(look_at(self.at_hand(known)?, known));
             }
             Action::CancelSelected => {
                 let call = self.selected.and_then(|id| known.feed.call(id)).filter(|call| call.standing().is_open())?;
@@ -307,23 +323,15 @@ impl ScreenView for Live {
     }
 
     fn takes_text(&self) -> bool {
-        self.typing
+        self.filter.typing()
     }
 
     fn has_filter(&self) -> bool {
-        !self.filter.text().is_empty()
+        self.filter.stands()
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        match key.code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => {
-                self.typing = false;
-                self.filter.clear();
-            }
-            _ => return self.filter.key(key),
-        }
-        true
+        self.filter.key(key)
     }
 
     fn paste(&mut self, text: &SafeText) {
@@ -331,7 +339,7 @@ impl ScreenView for Live {
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
-        let listing = self.listing(known);
+        let listing = self.listing(known, area);
         let wide = area.width >= WIDE && area.height >= TALL && !self.zoomed;
         let calls = if self.zoomed {
             if self.panel != Panel::Activity {
@@ -455,7 +463,7 @@ fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_
         let right = [("l full log".to_owned(), Role::TextDim)];
         rule(pen, line(places.events, 0), "Events", &right, Panel::Events);
         let rest = Rect { y: places.events.y + 1, height: places.events.height - 1, ..places.events };
-        right::events(pen, known, rest);
+        right::packed_events(pen, known, rest);
     }
 }
 

@@ -2,31 +2,29 @@
 
 use ratatui::layout::{Position, Rect};
 
+use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::format::time_of_day;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
-use crate::console::state::field::Field;
 use crate::console::state::line::{Level, Line};
 use crate::console::theme::Role;
 use crate::console::widgets::paint::cut;
-use crossterm::event::KeyCode;
 
 /// Screen 8.
 #[derive(Debug)]
 pub(super) struct Logs {
     least: Level,
-    filter: Field,
-    typing: bool,
+    filter: Filter,
     /// The event that is selected; without one the newest is followed.
     selected: Option<u64>,
 }
 
 impl Default for Logs {
     fn default() -> Self {
-        Self { least: Level::Plain, filter: Field::default(), typing: false, selected: None }
+        Self { least: Level::Plain, filter: Filter::default(), selected: None }
     }
 }
 
@@ -43,14 +41,11 @@ pub(super) const fn role(level: Level) -> Role {
 impl Logs {
     /// Whether a line holds every word of the filter; `kind:` and `call:` look into those.
     fn fits(&self, line: &Line) -> bool {
-        self.filter.text().split_whitespace().all(|word| {
-            let word = word.to_lowercase();
-            match word.split_once(':') {
-                Some(("kind", kind)) => line.kind.contains(kind),
-                Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
-                Some(("level", level)) => line.level.word() == level,
-                _ => line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str()),
-            }
+        self.filter.words().all(|word| match word.split_once(':') {
+            Some(("kind", kind)) => line.kind.contains(kind),
+            Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
+            Some(("level", level)) => line.level.word() == level,
+            _ => line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str()),
         })
     }
 
@@ -91,13 +86,7 @@ impl ScreenView for Logs {
         let title =
             [("Logs".to_owned(), Role::Title), (format!(" · {} and above ([ ])", self.least.word()), Role::TextDim)];
         let follow = if self.selected.is_none() { "following" } else { "f follows" };
-        let filter = if self.typing {
-            format!("/{}▏", self.filter.text())
-        } else if self.filter.text().is_empty() {
-            "/ all".to_owned()
-        } else {
-            format!("/{}", self.filter.text())
-        };
+        let filter = self.filter.label();
         let right: [Piece; 1] = [(format!("{filter} · {follow}"), Role::TextDim)];
         pen.frame(area, &title, &right, Role::BorderFocus);
         let inner = Self::inside(area);
@@ -128,7 +117,7 @@ impl ScreenView for Logs {
         }
         match action {
             Action::Top | Action::Follow => self.selected = None,
-            Action::Filter => self.typing = true,
+            Action::Filter => self.filter.open(),
             Action::ShorterRange => {
                 self.least = match self.least {
                     Level::Detail | Level::Plain => Level::Detail,
@@ -143,7 +132,7 @@ impl ScreenView for Logs {
                     Level::Care | Level::Bad => Level::Bad,
                 };
             }
-            Action::Back if self.selected.is_some() || !self.filter.text().is_empty() => {
+            Action::Back if self.selected.is_some() || self.filter.stands() => {
                 self.selected = None;
                 self.filter.clear();
             }
@@ -164,23 +153,15 @@ impl ScreenView for Logs {
     }
 
     fn has_filter(&self) -> bool {
-        !self.filter.text().is_empty()
+        self.filter.stands()
     }
 
     fn takes_text(&self) -> bool {
-        self.typing
+        self.filter.typing()
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        match key.code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => {
-                self.typing = false;
-                self.filter.clear();
-            }
-            _ => return self.filter.key(key),
-        }
-        true
+        self.filter.key(key)
     }
 
     fn paste(&mut self, text: &SafeText) {

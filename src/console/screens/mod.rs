@@ -6,6 +6,7 @@
 
 mod ask;
 mod audit;
+mod filter;
 mod form;
 mod list;
 mod live;
@@ -24,8 +25,9 @@ use ratatui::layout::{Position, Rect};
 use super::keymap::{Action, Key};
 use super::pen::Pen;
 use super::state::away::Summary;
-use super::state::feed::Feed;
+use super::state::feed::{CallSeen, Feed};
 use super::state::model::Page;
+use super::state::story;
 use super::widgets::Moment;
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
@@ -76,17 +78,15 @@ impl ScreenId {
     pub const fn does(self, action: Action) -> bool {
         match action {
             Action::NextPanel | Action::PreviousPanel => !matches!(self, Self::Orders | Self::Logs),
-            Action::NextMatch | Action::PreviousMatch => {
-                matches!(self, Self::Live | Self::Orders | Self::Audit | Self::Logs)
-            }
-            Action::Filter => {
-                matches!(self, Self::Live | Self::Trade | Self::Orders | Self::Audit | Self::Logs)
-            }
-            Action::Zoom => !matches!(self, Self::Trade | Self::Tools | Self::Logs),
+            // Trade is a form: nothing in it is a list that could be narrowed.
+            Action::Filter | Action::NextMatch | Action::PreviousMatch => !matches!(self, Self::Trade),
+            Action::Top | Action::Bottom | Action::HalfPageDown | Action::HalfPageUp => !matches!(self, Self::Trade),
+            // Logs has one panel, and that has the whole place.
+            Action::Zoom => !matches!(self, Self::Logs),
             Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
             Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
             Action::Copy => !matches!(self, Self::Network),
-            Action::Explorer => matches!(self, Self::Live),
+            Action::Explorer => matches!(self, Self::Live | Self::Trade),
             Action::CancelSelected => {
                 matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit)
             }
@@ -170,6 +170,8 @@ pub enum Wish {
     },
     /// Switch to a screen.
     GoTo(ScreenId),
+    /// The summary of the absence has been read.
+    AbsenceRead,
     /// Say something in the hint line, until the next key.
     Notice(SafeText),
 }
@@ -191,6 +193,25 @@ fn said(heard: &Heard) -> Vec<Wish> {
     let words = response.explanation.as_deref().unwrap_or("");
     let mark = if response.error.is_some() { "✕" } else { "✓" };
     vec![Wish::Notice(SafeText::clean(&format!("{mark} {words}"), 200))]
+}
+
+/// What `y` copies of a call: its newest transaction's hash, else its own id.
+fn copied(call: &CallSeen) -> Wish {
+    let hash = call.transactions.last().map(|(_, update)| update.hash.to_string());
+    Wish::Copy(hash.unwrap_or_else(|| call.call_id.to_string()))
+}
+
+/// What `o` does about a call: the address of its newest transaction goes onto the clipboard, because a line may have no
+/// room for all of it. A devnet's has no page but the call's own story.
+fn look_at(call: &CallSeen, known: &Known<'_>) -> Vec<Wish> {
+    let Some(link) = story::link(call, known.page) else {
+        return vec![Wish::Notice(SafeText::clean("it has sent no transaction", 60))];
+    };
+    let notice = Wish::Notice(SafeText::clean(&link, 200));
+    match link.starts_with(story::OWN_PAGES) {
+        true => vec![notice, Wish::OpenCall(call.call_id)],
+        false => vec![Wish::Copy(link), notice],
+    }
 }
 
 /// A ticket whose answer comes back to that screen: the screen's digit above, its own count below.
@@ -311,3 +332,5 @@ impl Screens {
 
 #[cfg(test)]
 mod desk_tests;
+#[cfg(test)]
+pub(super) use form::tests::tool as sample_tool;

@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, VecDeque};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Value, json};
 
+use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::SafeText;
 use crate::console::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
-use crate::console::keymap::Action;
+use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Cell, Pen, Piece, line};
 use crate::console::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
 use crate::console::theme::Role;
@@ -59,6 +60,7 @@ pub struct NetworkScreen {
     offset: usize,
     control: usize,
     zoomed: bool,
+    filter: Filter,
     health: BTreeMap<u64, Health>,
     asked_at: u64,
     sent: u32,
@@ -143,6 +145,39 @@ impl NetworkScreen {
         let below = if controls == 0 { 0 } else { (controls + 2).min(rest.height / 2) };
         let (market, controls) = list::stacked(rest, rest.height - below + u16::from(below > 0));
         (chains, market, controls)
+    }
+
+    /// The rows of the markets that fit the filter, with the headings of those.
+    fn fitting<'k>(&self, known: &Known<'k>) -> Vec<Market<'k>> {
+        let mut chain = String::new();
+        let mut kept: Vec<Market<'k>> = Vec::new();
+        for row in markets(known) {
+            let words = match &row {
+                Market::Chain(name) => {
+                    chain.clone_from(name);
+                    None
+                }
+                Market::Pools => None,
+                Market::Token(page, at) => page.tokens.get(*at).map(|token| format!("{chain} {}", token.symbol)),
+                Market::Pool(pool) => Some(format!("{chain} {}/{}", pool.base, pool.quote)),
+            };
+            if words.is_none_or(|words| self.filter.lets(&words)) {
+                kept.push(row);
+            }
+        }
+        if self.filter.stands() {
+            // A heading under which nothing is left goes, from below.
+            let mut below = false;
+            for at in (0..kept.len()).rev() {
+                match kept.get(at) {
+                    Some(Market::Token(..) | Market::Pool(_)) => below = true,
+                    Some(Market::Pools) if matches!(kept.get(at + 1), Some(Market::Pool(_))) => {}
+                    Some(Market::Chain(_)) if below => below = false,
+                    _ => drop(kept.remove(at)),
+                }
+            }
+        }
+        kept
     }
 
     fn ask(&mut self, known: &Known<'_>) -> Vec<Wish> {
@@ -369,14 +404,13 @@ impl ScreenView for NetworkScreen {
             rows(pen, inner, &wrapped(self.chain_rows(known, inner.width.into()), inner.width.into()));
         }
         if !market.is_empty() {
-            let all = markets(known);
+            let all = self.fitting(known);
             let visible = usize::from(market.height.saturating_sub(2));
             let offset = self.offset.min(all.len().saturating_sub(visible));
-            let right: Vec<Piece> = if all.len() > visible && visible > 0 {
-                vec![(format!("{}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim)]
-            } else {
-                Vec::new()
-            };
+            let mut right: Vec<Piece> = vec![(self.filter.label(), Role::TextDim)];
+            if all.len() > visible && visible > 0 {
+                right.push((format!(" · {}–{} of {}", offset + 1, offset + visible, all.len()), Role::TextDim));
+            }
             let inner = framed(pen, market, self.focus == Panel::Markets, "Prices and pools", &right);
             for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
                 let place = line(inner, at);
@@ -391,7 +425,9 @@ impl ScreenView for NetworkScreen {
                 }
             }
             if all.is_empty() {
-                pen.text(line(inner, 0), inner.x, "No market yet.", Role::TextDim);
+                let words =
+                    if self.filter.stands() { "Nothing fits the filter; Esc shows all." } else { "No market yet." };
+                pen.text(line(inner, 0), inner.x, words, Role::TextDim);
             }
         }
         if !below.is_empty() {
@@ -419,9 +455,10 @@ impl ScreenView for NetworkScreen {
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
         let (_, market, _) = self.plan(known, area);
         let page = usize::from(market.height.saturating_sub(2)).max(2);
+        let rows = self.fitting(known).len();
         let (at, last) = match self.focus {
             Panel::Controls => (&mut self.control, controls(known).len().saturating_sub(1)),
-            Panel::Chains | Panel::Markets => (&mut self.offset, markets(known).len().saturating_sub(page)),
+            Panel::Chains | Panel::Markets => (&mut self.offset, rows.saturating_sub(page)),
         };
         if let Some(to) = list::moved(action, *at, last, page) {
             *at = to;
@@ -438,11 +475,32 @@ impl ScreenView for NetworkScreen {
             }
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => {
+                self.focus = Panel::Markets;
+                self.filter.open();
+            }
             Action::Open if self.focus == Panel::Controls => return Some(self.run(known)),
             Action::Open => return Some(self.ask(known)),
             _ => return None,
         }
         Some(Vec::new())
+    }
+
+    fn takes_text(&self) -> bool {
+        self.filter.typing()
+    }
+
+    fn has_filter(&self) -> bool {
+        self.filter.stands()
+    }
+
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
+        self.filter.key(key)
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        self.filter.paste(text);
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
@@ -479,7 +537,7 @@ impl ScreenView for NetworkScreen {
             self.control = step(self.control, controls(known).len().saturating_sub(1), 1);
         } else {
             let page = usize::from(market.height.saturating_sub(2));
-            self.offset = step(self.offset, markets(known).len().saturating_sub(page), 3);
+            self.offset = step(self.offset, self.fitting(known).len().saturating_sub(page), 3);
         }
     }
 

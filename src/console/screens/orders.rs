@@ -14,7 +14,7 @@ use crate::console::theme::Role;
 use crate::console::widgets::bridge::{BridgeModel, is_over};
 use crate::console::widgets::order::OrderModel;
 use crate::console::widgets::paint::{Row, one_line, rows, wrapped};
-use crate::console::widgets::{self, Moment, Sheet};
+use crate::console::widgets::{self, CardKeys, Moment, Sheet};
 use crate::fabric::{IntentStatus, IntentUpdate, OrderStatus, OrderUpdate};
 use crate::runtime::handle::Command;
 
@@ -117,10 +117,10 @@ impl Model {
         }
     }
 
-    fn draw(&self, pen: &mut Pen<'_>, area: Rect, now: Moment) {
+    fn draw(&self, pen: &mut Pen<'_>, area: Rect, now: Moment, keys: CardKeys) {
         match self {
-            Self::Auction(model) => widgets::draw(model, pen, area, now),
-            Self::Bridge(model) => widgets::draw(model, pen, area, now),
+            Self::Auction(model) => widgets::draw_with(model, pen, area, now, keys),
+            Self::Bridge(model) => widgets::draw_with(model, pen, area, now, keys),
         }
     }
 
@@ -325,12 +325,15 @@ impl ScreenView for Orders {
         }
         if let Some(entry) = all.get(selected) {
             let mut model = Model::of(*entry);
+            let open = if self.zoomed { "all orders" } else { "details" };
+            let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
             // The card has the whole place, and its curve the lines that are left over.
             if let Model::Auction(order) = &mut model {
-                let spare = details.height.saturating_sub(widgets::height(order, details.width, now));
+                let lines = widgets::height_with(order, details.width, now, keys);
+                let spare = details.height.saturating_sub(lines);
                 order.taller = usize::from(spare).min(MOST_TALLER);
             }
-            model.draw(pen, details, now);
+            model.draw(pen, details, now, keys);
         } else {
             pen.frame(details, &[("How orders go".to_owned(), Role::Title)], &[], Role::Border);
             let inner = Rect {

@@ -1,10 +1,15 @@
 //! Screen 4: what is held on each chain, what others may take of it and how to take that back, what everything was
 //! worth over time with the trades marked, what gas cost.
 
+use std::collections::BTreeMap;
+
+use alloy::primitives::U256;
 use ratatui::layout::{Position, Rect};
+use rust_decimal::{Decimal, RoundingStrategy};
 use serde_json::{Value, json};
 
 use super::ask::{Ask, Asked, Way, column};
+use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::{SafeText, width};
 use crate::base::units::{TokenAmount, Usd};
@@ -15,9 +20,9 @@ use crate::console::state::trades;
 use crate::console::theme::Role;
 use crate::console::widgets::Moment;
 use crate::console::widgets::chart::{self, Range};
-use crate::console::widgets::figure::left;
+use crate::console::widgets::figure::{left, paid};
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
-use crate::runtime::handle::{AllowanceNow, AllowancesNow, Command, SilentToken, Snapshot};
+use crate::runtime::handle::{AllowanceNow, AllowancesNow, Command, Holding, SilentToken, Snapshot};
 
 /// Lines of what was spent, frame included.
 const SPENT_LINES: u16 = 8;
@@ -43,6 +48,7 @@ pub struct Portfolio {
     selected: usize,
     range: Range,
     zoomed: bool,
+    filter: Filter,
     ask: Option<Ask<Value>>,
     sent: u32,
 }
@@ -90,8 +96,38 @@ impl Portfolio {
     }
 
     fn allowance<'k>(&self, known: &Known<'k>) -> Option<&'k AllowanceNow> {
-        let all = &known.snapshot?.allowances.rows;
-        all.get(self.selected.min(all.len().saturating_sub(1)))
+        let all = self.allowances(known);
+        all.get(self.selected.min(all.len().saturating_sub(1))).copied()
+    }
+
+    /// The allowances that fit the filter.
+    fn allowances<'k>(&self, known: &Known<'k>) -> Vec<&'k AllowanceNow> {
+        let all = known.snapshot.map(|snapshot| snapshot.allowances.rows.as_slice()).unwrap_or_default();
+        let fits = |one: &&AllowanceNow| {
+            let who = one.label.as_ref().map_or("", SafeText::as_str);
+            self.filter.lets(&format!("{} {} {who} {}", one.symbol, one.chain, one.spender))
+        };
+        all.iter().filter(fits).collect()
+    }
+
+    /// What is held and fits the filter, below its chain.
+    fn holdings<'k>(&self, snapshot: &'k Snapshot) -> Vec<Held<'k>> {
+        let mut chain = String::new();
+        let mut kept: Vec<Held<'k>> = Vec::new();
+        for row in holding_rows(snapshot) {
+            match &row {
+                Held::Chain(name, ..) => {
+                    chain = name.to_string();
+                    // A chain of which nothing fits says nothing.
+                    kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+                }
+                Held::Token(symbol, ..) if !self.filter.lets(&format!("{chain} {symbol}")) => continue,
+                Held::Token(..) => {}
+            }
+            kept.push(row);
+        }
+        kept.pop_if(|last| self.filter.stands() && matches!(last, Held::Chain(..)));
+        kept
     }
 
     fn ask_to_revoke(&mut self, known: &Known<'_>) -> Vec<Wish> {
@@ -140,7 +176,7 @@ impl Portfolio {
     }
 
     fn rows_of(&self, known: &Known<'_>) -> usize {
-        known.snapshot.map_or(0, |snapshot| holding_rows(snapshot).len())
+        known.snapshot.map_or(0, |snapshot| self.holdings(snapshot).len())
     }
 }
 
@@ -196,6 +232,59 @@ fn share(value: Option<Usd>, whole: Option<Usd>) -> Option<String> {
     Some(format!("{percent} %"))
 }
 
+/// What gas cost on each chain, in its coin and in dollars, as far back as calls are kept here.
+fn gas_rows(known: &Known<'_>) -> Vec<Row> {
+    let wei =
+        |value: &Value| value.get("gas_cost_wei").and_then(Value::as_str).and_then(|wei| wei.parse::<U256>().ok());
+    let mut spent: BTreeMap<u64, (usize, U256)> = BTreeMap::new();
+    for call in &known.feed.calls {
+        let hints = call.end.as_ref().and_then(|end| end.card.as_ref()?.hints.as_ref());
+        let costs: Vec<U256> = hints
+            .and_then(|hints| hints.get("transactions")?.as_array())
+            .map(|each| each.iter().filter_map(wei).collect())
+            .unwrap_or_default();
+        let on = call.transactions.last().map(|(_, update)| update.chain_id);
+        if let (Some(chain_id), false) = (on, costs.is_empty()) {
+            let (count, sum) = spent.entry(chain_id).or_default();
+            *count += costs.len();
+            *sum = costs.into_iter().fold(*sum, U256::saturating_add);
+        }
+    }
+    let since = known.feed.calls.front().map(|call| format!(" since {}", time_of_day(call.started_at / 1000)));
+    let since = since.unwrap_or_default();
+    if spent.is_empty() {
+        return vec![
+            Row::new("gas      ", Role::TextDim)
+                .then("nothing", Role::Text)
+                .end(since.trim_start().to_owned(), Role::TextDim),
+        ];
+    }
+    let row = |(at, (chain_id, (count, sum))): (usize, (u64, (usize, U256)))| {
+        let chain = known.snapshot.and_then(|snapshot| snapshot.holdings.iter().find(|one| one.chain_id == chain_id));
+        let coin = chain.and_then(|chain| chain.rows.first());
+        let symbol = coin.map_or("coin", |coin| coin.symbol.as_str());
+        let coins = TokenAmount::ether(sum).to_string();
+        let worth = coin.and_then(|coin| worth_of(&coins, coin)).map(|cents| format!("  {cents}")).unwrap_or_default();
+        let on = chain.map_or_else(|| chain_id.to_string(), |chain| chain.chain.to_string());
+        let transactions = if count == 1 { "transaction" } else { "transactions" };
+        Row::new(if at == 0 { "gas      " } else { "         " }, Role::TextDim)
+            .then(format!("{} {symbol}", paid(&coins)), Role::TextStrong)
+            .then(format!(" on {on}"), Role::TextDim)
+            .then(worth, Role::Text)
+            .end(format!("{count} {transactions}{since}"), Role::TextDim)
+    };
+    spent.into_iter().enumerate().map(row).collect()
+}
+
+/// So many coins in dollars, by what those that are held are worth.
+fn worth_of(coins: &str, held: &Holding) -> Option<String> {
+    let (coins, amount): (Decimal, Decimal) = (coins.parse().ok()?, held.amount.to_string().parse().ok()?);
+    let value: Decimal = held.value?.to_string().parse().ok()?;
+    let worth = coins.checked_mul(value)?.checked_div(amount)?;
+    let cents = worth.round_dp_with_strategy(2, RoundingStrategy::AwayFromZero);
+    Some(format!("${}", grouped(&format!("{cents:.2}"))))
+}
+
 fn framed(pen: &mut Pen<'_>, area: Rect, focused: bool, title: &str, right: &[Piece]) -> Rect {
     if area.height < 2 || area.width < 4 {
         return Rect { width: 0, height: 0, ..area };
@@ -226,8 +315,9 @@ impl Portfolio {
         // What has no price is not nothing.
         let least = if snapshot.all_priced { "" } else { "≥ " };
         let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
-        let inner = framed(pen, area, focused, "Holding, confirmed", &[(total, Role::TextStrong)]);
-        let all = holding_rows(snapshot);
+        let right = [(format!("{}  ", self.filter.label()), Role::TextDim), (total, Role::TextStrong)];
+        let inner = framed(pen, area, focused, "Holding, confirmed", &right);
+        let all = self.holdings(snapshot);
         let visible = usize::from(inner.height);
         let offset = self.offset.min(all.len().saturating_sub(visible));
         for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
@@ -257,7 +347,8 @@ impl Portfolio {
             }
         }
         if all.is_empty() {
-            pen.text(line(inner, 0), inner.x, "nothing held", Role::TextDim);
+            let words = if self.filter.stands() { "nothing fits the filter" } else { "nothing held" };
+            pen.text(line(inner, 0), inner.x, words, Role::TextDim);
         }
         if !self.zoomed && all.len() > visible && visible > 0 {
             let below = line(area, area.height - 1);
@@ -269,16 +360,19 @@ impl Portfolio {
     fn draw_allowances(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let focused = self.focus == Panel::Allowances;
         let none = AllowancesNow::default();
-        let AllowancesNow { rows: all, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let AllowancesNow { rows: every, silent } = known.snapshot.map_or(&none, |snapshot| &snapshot.allowances);
+        let all = self.allowances(known);
         let visible = allowance_rows(known, area);
         let selected = self.selected.min(all.len().saturating_sub(1));
         let offset = list::first_shown(selected, visible);
         let count = range_words(offset, visible, all.len());
         let right = if count.is_empty() { vec![("x takes back".to_owned(), Role::TextDim)] } else { count };
-        let inner = framed(pen, area, focused, &format!("Others may take {}", all.len()), &right);
+        let of = if all.len() < every.len() { format!(" of {}", every.len()) } else { String::new() };
+        let inner = framed(pen, area, focused, &format!("Others may take {}{of}", all.len()), &right);
         let inner = draw_silent(pen, inner, silent);
         if all.is_empty() {
             let words = match known.snapshot {
+                Some(_) if !every.is_empty() => "Nobody that fits the filter.",
                 Some(_) if silent.is_empty() => "Nobody may take anything.",
                 Some(_) => "Of the others nobody may take anything.",
                 None => "Not known yet.",
@@ -329,25 +423,7 @@ impl Portfolio {
         }
         let inner = framed(pen, area, false, "Spent", &[]);
         let mut all = Vec::new();
-        let wei = |value: &Value| value.get("gas_cost_wei").and_then(Value::as_str).and_then(|wei| wei.parse().ok());
-        let costs = known.feed.calls.iter().filter_map(|call| {
-            let hints = call.end.as_ref()?.card.as_ref()?.hints.as_ref()?;
-            let each = hints.get("transactions")?.as_array()?;
-            let sum =
-                each.iter().filter_map(wei).fold(alloy::primitives::U256::ZERO, |sum, one| sum.saturating_add(one));
-            Some((each.len(), sum))
-        });
-        let (count, total) = costs.fold((0, alloy::primitives::U256::ZERO), |(count, total), (more, wei)| {
-            (count + more, total.saturating_add(wei))
-        });
-        let coin = known.snapshot.and_then(|snapshot| snapshot.holdings.first()?.rows.first());
-        let coin = coin.map_or("coin", |row| row.symbol.as_str());
-        let transactions = if count == 1 { "transaction" } else { "transactions" };
-        all.push(
-            Row::new("gas      ", Role::TextDim)
-                .then(format!("{} {coin}", amount(TokenAmount::ether(total), 6)), Role::TextStrong)
-                .end(format!("{count} {transactions} in view"), Role::TextDim),
-        );
+        all.extend(gas_rows(known));
         if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
             let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
             all.push(
@@ -401,7 +477,7 @@ impl ScreenView for Portfolio {
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
         let count = match self.focus {
-            Panel::Allowances => known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len()),
+            Panel::Allowances => self.allowances(known).len(),
             Panel::Holdings | Panel::Curve => self.rows_of(known),
         };
         let plan = self.plan(area);
@@ -425,6 +501,8 @@ impl ScreenView for Portfolio {
             }
             Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => self.filter.open(),
             Action::LongerRange => self.range = self.range.longer(),
             Action::ShorterRange => self.range = self.range.shorter(),
             Action::CancelSelected => return Some(self.ask_to_revoke(known)),
@@ -442,11 +520,21 @@ impl ScreenView for Portfolio {
     }
 
     fn takes_text(&self) -> bool {
-        self.ask.is_some()
+        self.ask.is_some() || self.filter.typing()
+    }
+
+    fn has_filter(&self) -> bool {
+        self.filter.stands()
+    }
+
+    fn paste(&mut self, text: &SafeText) {
+        if self.ask.is_none() {
+            self.filter.paste(text);
+        }
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
-        let Some(ask) = &mut self.ask else { return false };
+        let Some(ask) = &mut self.ask else { return self.filter.key(key) };
         let asked = ask.key(key);
         wishes.extend(self.settle(asked));
         true
@@ -462,7 +550,7 @@ impl ScreenView for Portfolio {
         if plan.allowances.contains(at) {
             let again = self.focus == Panel::Allowances;
             self.focus = Panel::Allowances;
-            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len());
+            let count = self.allowances(known).len();
             let visible = allowance_rows(known, plan.allowances);
             let offset = list::first_shown(self.selected.min(count.saturating_sub(1)), visible);
             let row = usize::from(at.y.saturating_sub(plan.allowances.y + 1)) + offset;
@@ -491,7 +579,7 @@ impl ScreenView for Portfolio {
         let plan = self.plan(area);
         let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
         if plan.allowances.contains(at) {
-            let count = known.snapshot.map_or(0, |snapshot| snapshot.allowances.rows.len());
+            let count = self.allowances(known).len();
             self.selected = step(self.selected, count.saturating_sub(1));
         } else if plan.holdings.contains(at) {
             let page = usize::from(plan.holdings.height.saturating_sub(2));

@@ -6,6 +6,7 @@ use ratatui::layout::{Position, Rect};
 use serde_json::Value;
 
 use super::ask::column;
+use super::filter::Filter;
 use super::form::Form;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
 use crate::base::model::{CapabilityTier, Phase, Profile, RiskTier};
@@ -35,6 +36,8 @@ pub struct Tools {
     asking: bool,
     remark: Option<String>,
     offset: usize,
+    zoomed: bool,
+    filter: Filter,
     sent: u32,
 }
 
@@ -52,7 +55,11 @@ impl Tools {
     fn tools<'k>(&self, known: &Known<'k>) -> Vec<&'k ToolInfo> {
         let set = self.set();
         let all = known.ready.map_or(&[] as &[ToolInfo], |ready| &ready.tools);
-        let mut all: Vec<_> = all.iter().filter(|tool| set.is_none_or(|set| tool.profiles.contains(&set))).collect();
+        let fits = |tool: &&ToolInfo| {
+            let words = format!("{} {} {}", tool.name, tool.category.as_str(), tool.description);
+            set.is_none_or(|set| tool.profiles.contains(&set)) && self.filter.lets(&words)
+        };
+        let mut all: Vec<_> = all.iter().filter(fits).collect();
         all.sort_by_key(|tool| (tool.category, tool.name.clone()));
         all
     }
@@ -78,6 +85,9 @@ impl Tools {
     }
 
     fn plan(&self, area: Rect) -> (Rect, Rect) {
+        if self.zoomed {
+            return (Rect { width: 0, height: 0, ..area }, area);
+        }
         if area.width >= SIDE_BY_SIDE {
             return super::list::beside(area, (area.width * 2 / 5).min(54));
         }
@@ -252,7 +262,8 @@ impl ScreenView for Tools {
             let set = self.set().map_or("all tools".to_owned(), |set| format!("tool set {set}"));
             let title = format!("{}Tools {}", if self.form.is_none() { "▸ " } else { "" }, self.tools(known).len());
             let edge = if self.form.is_none() { Role::BorderFocus } else { Role::Border };
-            let right: Vec<Piece> = vec![("← → ".to_owned(), Role::Key), (set, Role::TextDim)];
+            let filter = (format!("{} · ", self.filter.label()), Role::TextDim);
+            let right: Vec<Piece> = vec![filter, ("← → ".to_owned(), Role::Key), (set, Role::TextDim)];
             pen.frame(list, &[(title, Role::Title)], &right, edge);
             let inner = Rect { x: list.x + 2, y: list.y + 1, width: list.width - 4, height: list.height - 2 };
             let here = entries
@@ -284,7 +295,11 @@ impl ScreenView for Tools {
                 }
             }
             if entries.is_empty() {
-                let words = if known.ready.is_some() { "No tool in this set." } else { "Not known yet." };
+                let words = match (known.ready.is_some(), self.filter.stands()) {
+                    (true, true) => "No tool fits the filter; Esc shows all.",
+                    (true, false) => "No tool in this set.",
+                    (false, _) => "Not known yet.",
+                };
                 pen.text(line(inner, 0), inner.x, words, Role::TextDim);
             }
             if entries.len() > usize::from(inner.height) && inner.height > 0 {
@@ -354,6 +369,13 @@ impl ScreenView for Tools {
                 self.selected = 0;
             }
             Action::Open => return Some(self.open(known)),
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => {
+                self.zoomed = false;
+                self.filter.open();
+            }
             Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.name.to_string())]),
             _ => return None,
         }
@@ -364,11 +386,19 @@ impl ScreenView for Tools {
     }
 
     fn takes_text(&self) -> bool {
-        self.form.is_some()
+        self.form.is_some() || self.filter.typing()
+    }
+
+    fn has_filter(&self) -> bool {
+        self.filter.stands()
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
-        let Some(form) = &mut self.form else { return false };
+        let Some(form) = &mut self.form else {
+            // Another list is another row: the first that fits.
+            (self.selected, self.offset) = (0, 0);
+            return self.filter.key(key);
+        };
         match (key.code, key.modifiers) {
             (KeyCode::Esc, _) => {
                 self.form = None;
@@ -389,8 +419,9 @@ impl ScreenView for Tools {
     }
 
     fn paste(&mut self, text: &SafeText) {
-        if let Some(form) = &mut self.form {
-            form.insert(text.as_str());
+        match &mut self.form {
+            Some(form) => form.insert(text.as_str()),
+            None => self.filter.paste(text),
         }
     }
 

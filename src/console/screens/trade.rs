@@ -17,12 +17,13 @@ use answer::{events_of, offer_rows, permit};
 use quote::says_an_amount;
 
 use super::form::Form;
-use super::{Heard, Known, ScreenId, ScreenView, Wish, ticket};
+use super::{Heard, Known, ScreenId, ScreenView, Wish, copied, look_at, ticket};
 use crate::base::id::{CallId, PermitId};
 use crate::base::model::{CapabilityTier, Category};
 use crate::base::text::{SafeText, width};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
+use crate::console::state::feed::CallSeen;
 use crate::console::theme::Role;
 use crate::console::widgets;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
@@ -85,6 +86,8 @@ pub struct Trade {
     forms: Vec<Form>,
     /// Whether the form has the keys.
     typing: bool,
+    /// Whether the answer has the whole place.
+    zoomed: bool,
     quote: Option<QuoteModel>,
     /// What the quote is of.
     quoted: Value,
@@ -151,6 +154,11 @@ impl Trade {
             self.deed_response = None;
             self.remark = None;
         }
+    }
+
+    /// The call that was made from here, as it stands.
+    fn done<'k>(&self, known: &Known<'k>) -> Option<&'k CallSeen> {
+        known.feed.call(self.deed?)
     }
 
     /// The ticket of what is sent next, for this purpose.
@@ -329,19 +337,25 @@ impl ScreenView for Trade {
         self.learn(known);
         let count = self.tools.len().max(1);
         match action {
-            Action::Open | Action::Filter => self.typing = true,
+            Action::Open => (self.typing, self.zoomed) = (true, false),
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
             Action::Left | Action::PreviousPanel => self.choose((self.chosen + count - 1) % count),
             Action::Right | Action::NextPanel => self.choose((self.chosen + 1) % count),
             Action::Down | Action::Up => {
-                self.typing = true;
+                (self.typing, self.zoomed) = (true, false);
                 if let Some(form) = self.forms.get_mut(self.chosen) {
                     form.step(action == Action::Down);
                 }
             }
             Action::Copy => {
+                if let Some(call) = self.done(known) {
+                    return Some(vec![copied(call)]);
+                }
                 let preview = self.preview.as_ref()?;
                 return Some(vec![Wish::Copy(serde_json::to_string_pretty(&preview.response).ok()?)]);
             }
+            Action::Explorer => return Some(look_at(self.done(known)?, known)),
             _ => return None,
         }
         Some(Vec::new())

@@ -1,8 +1,11 @@
 //! While nobody looks: since when, and what happened then.
 
+use rust_decimal::{Decimal, RoundingStrategy};
+
 use super::feed::{Counts, Feed};
 use crate::base::units::{TokenAmount, Usd};
-use crate::console::widgets::figure::amount as figure;
+use crate::console::format::grouped;
+use crate::console::widgets::figure::paid;
 
 /// Nobody has touched a key for so long: nobody looks.
 const IDLE_MILLIS: u64 = 300_000;
@@ -20,13 +23,24 @@ pub struct Summary {
     pub counts: Counts,
     /// What everything was worth before and after, where both are known.
     pub equity: Option<(Usd, Usd)>,
+    /// What the first chain's coin cost at the end of it, where that is known.
+    pub price: Option<Decimal>,
 }
 
 impl Summary {
-    /// What gas cost meanwhile, in whole coins; `None` where nothing did.
+    /// What gas cost meanwhile, in dollars, and where there is no price in whole coins; `None` where nothing did.
     pub fn gas(&self) -> Option<String> {
         let wei = self.counts.gas_wei;
-        (!wei.is_zero()).then(|| format!("{} ETH", figure(&TokenAmount::ether(wei).to_string())))
+        if wei.is_zero() {
+            return None;
+        }
+        let coins = TokenAmount::ether(wei).to_string();
+        let dollars = self.price.and_then(|price| coins.parse::<Decimal>().ok()?.checked_mul(price));
+        let cents = dollars.map(|dollars| dollars.round_dp_with_strategy(2, RoundingStrategy::AwayFromZero));
+        Some(match cents {
+            Some(cents) => format!("${}", grouped(&format!("{cents:.2}"))),
+            None => format!("{} ETH", paid(&coins)),
+        })
     }
 }
 
@@ -92,7 +106,8 @@ impl Away {
             gas_wei: is.gas_wei.saturating_sub(was.gas_wei),
         };
         let equity = left.equity.zip(feed.equity.back().map(|(_, equity)| *equity));
-        self.summary = Some(Summary { since: left.at, until: now, counts, equity });
+        let price = feed.prices.back().map(|(_, price)| *price);
+        self.summary = Some(Summary { since: left.at, until: now, counts, equity, price });
     }
 
     /// The summary has been read.

@@ -6,7 +6,7 @@ mod pointer;
 use crossterm::event::KeyCode;
 
 use super::complete::{self, Candidate};
-use super::decision::{Decision, Taken};
+use super::decision::{Decision, GUARD_MILLIS, Taken};
 use super::field::Field;
 use super::prompt::{self, Entry, Meant};
 use super::story::Story;
@@ -16,11 +16,11 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Context, Key};
 use crate::console::screens::ScreenId;
-use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl};
+use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
 use crate::runtime::market::model::Money;
 
-/// How long a question must stand before a key answers it.
-const SETTLE_MILLIS: u64 = 300;
+/// So much of a recording the arrows go on or back.
+const SCRUB_PERCENT: u8 = 5;
 /// Entries of the trail told of one call.
 const STORY_ENTRIES: u32 = 200;
 
@@ -36,14 +36,16 @@ pub enum Layer {
     },
     /// The question before leaving.
     Quit {
-        /// Since when it is shown.
+        /// Since when it is shown, and nothing was typed.
         since: u64,
+        /// Whether it is picked to make open orders void.
+        picked: bool,
     },
     /// A decision.
     Decision(Box<Decision>),
     /// What to make of a hold.
     Hold {
-        /// Since when it is shown.
+        /// Since when it is shown, and nothing was typed.
         since: u64,
         /// What the session said where it could not stop.
         told: Option<SafeText>,
@@ -63,9 +65,17 @@ pub enum Layer {
         title: SafeText,
         /// What a yes does.
         command: Box<Command>,
-        /// Since when it is shown.
+        /// Since when it is shown, and nothing was typed.
         since: u64,
+        /// Whether the yes is picked.
+        picked: bool,
     },
+}
+
+/// Whether a dialog has stood untouched for as long as a decision must: a key typed ahead, or meant for what it covers,
+/// answers nothing.
+const fn settled(since: u64, now: u64) -> bool {
+    now >= since.saturating_add(GUARD_MILLIS)
 }
 
 impl Layer {
@@ -114,11 +124,13 @@ impl State {
         }
     }
 
-    /// A key that means nothing is a keystroke all the same: it guards a decision anew.
+    /// A key that means nothing is a keystroke all the same: it guards a dialog anew.
     fn untaken_key(&mut self) {
         let now = self.now_millis;
-        if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
-            decision.act(Action::Redraw, now, 1);
+        match self.layers.last_mut() {
+            Some(Layer::Decision(decision)) => drop(decision.act(Action::Redraw, now, 1)),
+            Some(Layer::Quit { since, .. } | Layer::Hold { since, .. } | Layer::Confirm { since, .. }) => *since = now,
+            Some(Layer::Help { .. } | Layer::Story(_) | Layer::Palette { .. }) | None => {}
         }
     }
 
@@ -171,7 +183,7 @@ impl State {
                 if self.in_flight().is_empty() && action == Action::AskToQuit {
                     return self.leave(LeaveMode::Finish);
                 }
-                self.layers.push(Layer::Quit { since: self.now_millis });
+                self.layers.push(Layer::Quit { since: self.now_millis, picked: false });
             }
             Action::Export => return vec![self.trades_file()],
             Action::Help => self.layers.push(Layer::Help { offset: 0, of: Context::Page }),
@@ -198,10 +210,23 @@ impl State {
                 };
                 return vec![self.send(Command::Replay(control))];
             }
+            Action::Left | Action::Right => return self.scrub(action == Action::Right),
             Action::Back => self.away.dismiss(),
             _ => {}
         }
         Vec::new()
+    }
+
+    /// A twentieth of the recording on or back, and at least one event.
+    fn scrub(&self, on: bool) -> Vec<Effect> {
+        let Some(ReplayNow { told, of, .. }) = self.replay else { return Vec::new() };
+        let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
+        let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
+        let percent = match on {
+            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
+            false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0),
+        };
+        vec![self.send(Command::Replay(ReplayControl::Seek { percent }))]
     }
 
     /// All trades as a file.
@@ -211,7 +236,7 @@ impl State {
     }
 
     /// Whether a recording is played.
-    pub(super) fn replaying(&self) -> bool {
+    pub(in crate::console) fn replaying(&self) -> bool {
         self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 
@@ -384,21 +409,36 @@ impl State {
                     self.say("copied");
                     return vec![Effect::Copy(text)];
                 }
+                Action::Explorer => {
+                    let call = self.feed.call(story.call_id);
+                    return match call.and_then(|call| super::story::link(call, &self.page)) {
+                        Some(link) => {
+                            self.say(&link);
+                            vec![Effect::Copy(link)]
+                        }
+                        None => {
+                            self.say("it has sent no transaction");
+                            Vec::new()
+                        }
+                    };
+                }
                 _ => story.scroll(action, rows),
             },
-            Some(Layer::Quit { since }) => match action {
-                // Typed ahead it cancels nothing.
-                Action::QuitCancel if now >= since.saturating_add(SETTLE_MILLIS) => {
-                    return self.leave(LeaveMode::CancelOrders);
+            Some(Layer::Quit { since, picked }) => {
+                // Each keystroke guards it anew.
+                let calm = settled(std::mem::replace(since, now), now);
+                match action {
+                    Action::QuitCancel if calm => *picked = true,
+                    Action::DoIt if calm && *picked => return self.leave(LeaveMode::CancelOrders),
+                    Action::QuitFinish if calm => return self.leave(LeaveMode::Finish),
+                    Action::Export => return vec![self.trades_file()],
+                    Action::Back => drop(self.layers.pop()),
+                    _ => {}
                 }
-                Action::QuitFinish => return self.leave(LeaveMode::Finish),
-                Action::Export => return vec![self.trades_file()],
-                Action::Back => drop(self.layers.pop()),
-                _ => {}
-            },
+            }
             Some(Layer::Hold { since, .. }) => {
                 // A key meant for something else must not choose.
-                if now < since.saturating_add(SETTLE_MILLIS) {
+                if !settled(std::mem::replace(since, now), now) {
                     return Vec::new();
                 }
                 let reason = SafeText::clean("stopped by the operator", 60);
@@ -414,15 +454,19 @@ impl State {
                 self.layers.pop();
                 return effects;
             }
-            Some(Layer::Confirm { command, since, .. }) => match action {
-                Action::DoIt if now >= since.saturating_add(SETTLE_MILLIS) => {
-                    let command = (**command).clone();
-                    self.layers.pop();
-                    return vec![self.send(command)];
+            Some(Layer::Confirm { command, since, picked, .. }) => {
+                let calm = settled(std::mem::replace(since, now), now);
+                match action {
+                    Action::PickYes if calm => *picked = true,
+                    Action::DoIt if calm && *picked => {
+                        let command = (**command).clone();
+                        self.layers.pop();
+                        return vec![self.send(command)];
+                    }
+                    Action::Back => drop(self.layers.pop()),
+                    _ => {}
                 }
-                Action::Back => drop(self.layers.pop()),
-                _ => {}
-            },
+            }
             Some(Layer::Palette { .. }) | None => {}
         }
         Vec::new()

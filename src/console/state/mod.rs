@@ -25,10 +25,12 @@ use ratatui::layout::{Position, Rect, Size};
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
+use crate::console::format::short_hash;
 use crate::console::keymap::{self, Action, Context, Key, Keymap};
 use crate::console::screens::{Known, ScreenId, Screens, Wish};
 use crate::console::widgets::bridge::is_over;
-use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, Sent, Snapshot};
+use crate::console::widgets::figure::paid;
+use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, ReplayNow, Sent, Snapshot};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
 pub use away::Away;
@@ -196,6 +198,8 @@ pub struct State {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Who is here.
     pub ready: Option<Box<Ready>>,
+    /// Where the recording is, where one is played.
+    pub replay: Option<ReplayNow>,
     /// The screen in front.
     pub screen: ScreenId,
     /// All screens.
@@ -240,6 +244,7 @@ impl State {
             attention: Attention::None,
             snapshot: None,
             ready: None,
+            replay: None,
             screen: ScreenId::Live,
             screens: Screens::new(),
             layers: Vec::new(),
@@ -292,8 +297,13 @@ impl State {
         }
     }
 
-    /// Whether the network is still coming up, so that the boot is shown instead of a screen.
+    /// Whether the network is still coming up, so that the boot is shown instead of a screen. A recording may hold no
+    /// block at all, and waits for none.
     pub fn booting(&self) -> bool {
+        !self.replaying() && self.network_comes_up()
+    }
+
+    fn network_comes_up(&self) -> bool {
         self.page.network.is_none() || self.page.chains.iter().all(|chain| chain.blocks.is_empty())
     }
 
@@ -312,10 +322,11 @@ impl State {
 
     /// The keys that do something in a context: on a screen, those that do something there.
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
-        let replay = self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay);
+        let replay = self.replaying();
         let here = move |row: &&keymap::Row| match row.action {
             _ if row.context != Context::Page => true,
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,
+            Action::Left | Action::Right => replay || self.screen.does(row.action),
             action => self.screen.does(action),
         };
         self.keys.rows(context).filter(here)
@@ -493,11 +504,19 @@ impl State {
                 Vec::new()
             }
             Wish::OpenCall(call_id) => self.open_story(call_id),
+            Wish::Confirm { .. } if self.watch_only => {
+                self.say("this console only watches: nothing can be changed from it");
+                Vec::new()
+            }
             Wish::Confirm { title, command } => {
-                self.layers.push(Layer::Confirm { title, command, since: self.now_millis });
+                self.layers.push(Layer::Confirm { title, command, since: self.now_millis, picked: false });
                 Vec::new()
             }
             Wish::GoTo(screen) => self.go_to(screen),
+            Wish::AbsenceRead => {
+                self.away.dismiss();
+                Vec::new()
+            }
             Wish::Notice(words) => {
                 self.notice = Some(words);
                 Vec::new()
@@ -537,18 +556,16 @@ impl State {
                 lines.push(format!("{}, {}", story::named(call), standing.mark().1));
             }
         }
-        let orders = self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()).count();
-        if orders > 0 {
-            lines.push(counted(orders, "auction order can still fill", "auction orders can still fill"));
+        for (_, order) in self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
+            let (amount, hash) = (paid(&order.amount_in), short_hash(order.order_hash));
+            let (from, to) = (&order.token_in.symbol, &order.token_out.symbol);
+            lines.push(format!("auction {amount} {from} → {to} can still fill, order {hash}"));
         }
-        let intents = self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)).count();
-        if intents > 0 {
-            lines.push(counted(intents, "bridge order is under way", "bridge orders are under way"));
+        for (_, intent) in self.feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
+            let (amount, hash) = (paid(&intent.amount_in), short_hash(intent.intent_id));
+            let (from, to) = (&intent.source_chain, &intent.destination_chain);
+            lines.push(format!("bridge {amount} {} {from} → {to} is under way, order {hash}", intent.token_in.symbol));
         }
         lines
     }
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

@@ -6,7 +6,9 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
+use super::model::{Money, Page};
 use crate::base::id::CallId;
+use crate::chain::network;
 use crate::console::keymap::Action;
 use crate::console::widgets::plain::tool_word;
 use crate::runtime::handle::Found;
@@ -76,6 +78,20 @@ pub fn title(call: &CallSeen) -> String {
         (Some(amount), Some(from), Some(to), None) => format!("{amount} {from} → {to}"),
         _ => text("token").or_else(|| text("chain")).unwrap_or_default().to_owned(),
     }
+}
+
+/// What the address of a devnet's transaction begins with: no site has it, this program does.
+pub const OWN_PAGES: &str = "bardo://";
+
+/// Where a call's newest transaction can be looked at: on its network's explorer; of a devnet, in this program.
+pub fn link(call: &CallSeen, page: &Page) -> Option<String> {
+    let (_, update) = call.transactions.last()?;
+    let devnet = page.network.as_ref().is_none_or(|network| network.money == Money::Play);
+    let outside = network::by_id(update.chain_id).filter(|_| !devnet).and_then(|network| network.explorer);
+    Some(match outside {
+        Some(explorer) => format!("{explorer}/tx/{}", update.hash),
+        None => format!("{OWN_PAGES}tx/{}", update.hash),
+    })
 }
 
 /// A call in a line: its kind, and what it is about.

@@ -5,6 +5,7 @@ use ratatui::layout::Rect;
 use crate::console::pen::{Pen, line};
 use crate::console::state::State;
 use crate::console::theme::Role;
+use crate::console::widgets::paint::{Row, rows, wrapped};
 
 const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
 
@@ -13,14 +14,18 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
     let margin = if body.width >= 80 { 4 } else { 1 };
     let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
     let page = &state.page;
-    pen.text(line(body, 1), body.x, "Starting the devnet: two chains inside this process.", Role::TextStrong);
-    pen.text(
-        line(body, 2),
-        body.x,
-        "Nothing here leaves this machine, and nothing here costs anything.",
-        Role::TextDim,
+    let told = wrapped(
+        vec![
+            Row::new("Starting the devnet: two chains inside this process.", Role::TextStrong),
+            Row::new("Nothing here leaves this machine, and nothing here costs anything.", Role::TextDim),
+        ],
+        usize::from(body.width),
     );
-    let list = Rect { y: body.y + 4, height: body.height.saturating_sub(4), ..body };
+    let lines = u16::try_from(told.len()).unwrap_or(2);
+    let words = Rect { y: body.y + 1.min(body.height), height: body.height.saturating_sub(1).min(lines), ..body };
+    rows(pen, words, &told);
+    let above = (lines + 2).min(body.height);
+    let list = Rect { y: body.y + above, height: body.height - above, ..body };
     let room = usize::from(list.height).saturating_sub(usize::from(page.fault.is_some()));
     let skipped = page.boot.len().saturating_sub(room);
     let longest = page.boot.iter().map(|step| step.chain.width()).max().unwrap_or(0);

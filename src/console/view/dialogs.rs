@@ -24,7 +24,11 @@ fn keys_of(row: &keymap::Row) -> String {
 
 /// Every key that holds, and what it does; then the words of the screen beside those of the documents.
 pub(super) fn help(pen: &mut Pen<'_>, state: &State, area: Rect, offset: usize, of: Context) {
-    let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), row.help)).collect();
+    let here = |row: &keymap::Row| match row.context {
+        Context::Page => keymap::help_on(state.screen, row.action).unwrap_or(row.help),
+        _ => row.help,
+    };
+    let keys: Vec<(String, &str)> = state.rows(of).map(|row| (keys_of(row), here(row))).collect();
     let words: Vec<(String, &str)> = WORDS.iter().map(|(document, screen)| ((*document).to_owned(), *screen)).collect();
     // Each list has columns of its own: a long word would part all keys from what they do.
     let mut rows: Vec<Vec<Piece>> = listed(&keys, Role::Key);
@@ -63,15 +67,19 @@ fn listed(rows: &[(String, &str)], role: Role) -> Vec<Vec<Piece>> {
 /// The documents' words, and the screen's.
 const WORDS: &[(&str, &str)] = &[
     ("approval (operator's)", "decision; \"approval\" stays for tokens"),
-    ("ActionPermit", "simulated offer, valid for a while"),
+    ("ActionPermit", "simulated offer, valid 0:41"),
+    ("needs_approval (chip)", "Allowance: needs approval"),
     ("Terminal, Survival, Defensive", "Dying, Last reserves, Exits only"),
     ("ground truth", "chain agrees ✓, chain disagrees ✕"),
     ("PolicyCage", "policy contract"),
     ("hot lane", "limit without second opinion"),
     ("half-open breaker", "one trial allowed"),
+    ("Grimoire, episode", "memory, past trade"),
+    ("Pi, archetype, profile", "agent, role, tool set"),
     ("reduce-only", "selling and revoking"),
     ("fabric gap", "screen missed N events (nothing lost)"),
     ("lapsed", "nobody answered"),
+    ("slippage −4 bps", "0.04 % under quote"),
     ("intent", "bridge order"),
 ];
 
@@ -128,7 +136,7 @@ fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piec
 }
 
 /// The question before leaving: what is in flight, and what becomes of it.
-pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect) {
+pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect, picked: bool) {
     let mut rows = Vec::new();
     let flying = state.in_flight();
     if flying.is_empty() {
@@ -143,6 +151,9 @@ pub(super) fn quit(pen: &mut Pen<'_>, state: &State, area: Rect) {
             rows.push(Row::new("Orders that stay open can still fill while Bardo is away.", Role::StateCare));
         }
         Some(Money::Paper | Money::Replay) | None => {}
+    }
+    if picked {
+        rows.push(Row::new("Picked: cancel orders and quit. Enter does it.", Role::StateCare).kept());
     }
     sheet(pen, state, area, &titled("Leave Bardo?"), rows, Context::Quit);
 }
@@ -168,9 +179,14 @@ pub(super) fn hold(pen: &mut Pen<'_>, state: &State, area: Rect, told: Option<&S
     sheet(pen, state, area, &[title], rows, Context::Hold);
 }
 
-/// A small question.
-pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText) {
-    sheet(pen, state, area, &titled("Sure?"), vec![Row::new(title.as_str(), Role::Dialog)], Context::Confirm);
+/// A small question, with nothing picked at first.
+pub(super) fn confirm(pen: &mut Pen<'_>, state: &State, area: Rect, title: &SafeText, picked: bool) {
+    let standing = match picked {
+        true => Row::new("Picked: yes. Enter does it.", Role::StateCare).kept(),
+        false => Row::new("Nothing is picked.", Role::TextDim),
+    };
+    let rows = vec![Row::new(title.as_str(), Role::Dialog).kept(), standing];
+    sheet(pen, state, area, &titled("Sure?"), rows, Context::Confirm);
 }
 
 /// The palette.

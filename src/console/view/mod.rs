@@ -48,12 +48,12 @@ fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
 fn layer(pen: &mut Pen<'_>, state: &State, layer: &Layer, over: Rect) {
     match layer {
         Layer::Help { offset, of } => dialogs::help(pen, state, over, *offset, *of),
-        Layer::Quit { .. } => dialogs::quit(pen, state, over),
+        Layer::Quit { picked, .. } => dialogs::quit(pen, state, over, *picked),
         Layer::Decision(shown) => decision(state, shown).draw(pen, over),
         Layer::Hold { told, .. } => dialogs::hold(pen, state, over, told.as_ref()),
         Layer::Story(told) => story::draw(pen, state, told, over),
         Layer::Palette { field, at } => dialogs::palette(pen, state, over, field, *at),
-        Layer::Confirm { title, .. } => dialogs::confirm(pen, state, over, title),
+        Layer::Confirm { title, picked, .. } => dialogs::confirm(pen, state, over, title, *picked),
     }
 }
 
@@ -228,6 +228,10 @@ pub(crate) fn hint(row: &Row) -> Vec<Piece> {
     vec![(key, Role::Key), (format!(" {}  ", row.hint), Role::TextDim)]
 }
 
+#[cfg(test)]
+mod asked;
+#[cfg(test)]
+mod keyed;
 #[cfg(test)]
 mod pictures;
 #[cfg(test)]

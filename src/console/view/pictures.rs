@@ -21,12 +21,12 @@ use crate::base::units::TokenAmount;
 use crate::console::keymap::Key;
 use crate::console::screen::{Screen, is_sure};
 use crate::console::screens::ScreenId;
-use crate::console::state::{Input, State};
+use crate::console::state::{Input, Layer, State};
 use crate::console::theme::Theme;
 use crate::console::widgets::samples;
 use crate::fabric::*;
-use crate::runtime::handle::{ChainHoldings, Holding, News, Snapshot};
-use crate::runtime::market::model::{Money, Update};
+use crate::runtime::handle::{ChainHoldings, Command, Holding, News, ReplayNow, Snapshot};
+use crate::runtime::market::model::{BootStep, Money, Update};
 use crate::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
 
 /// A terminal that has seen every frame so far.
@@ -108,7 +108,7 @@ fn the_picture_of_a_hostile_world_is_what_was_drawn() {
 }
 
 /// A state with something in every panel of Live: a swap that is out, calls that are over, prices, holdings, limits.
-fn lively(columns: u16, rows: u16) -> State {
+pub(super) fn lively(columns: u16, rows: u16) -> State {
     let mut state = running(columns, rows, &text("Selling 0.25 WETH for USDC, to bring WETH under its share."));
     news(&mut state, ready());
     let amount = |units: u64, decimals| TokenAmount::new(U256::from(units), decimals).unwrap();
@@ -223,7 +223,7 @@ fn lively(columns: u16, rows: u16) -> State {
 }
 
 /// Two questions: a swap above the limit, and a looser policy.
-fn asked() -> News {
+pub(super) fn asked() -> News {
     let swap = Question { of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };
@@ -283,18 +283,34 @@ fn screens_and_layers_as_pictures() {
             state.update(Input::Key(Key::char(key)));
             pictured(name, &state);
         }
+        pictured("revoking", &super::told::revoking(columns, rows));
         let control = |letter| Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL };
         for (name, letter) in [("palette", 'p'), ("hold", 'x')] {
             let mut state = lively(columns, rows);
             state.update(Input::Key(control(letter)));
             pictured(name, &state);
         }
+        let mut state = State::new(Size { width: columns, height: rows }, samples::START_MILLIS, false);
+        for (chain, step, done) in [("ethereum", "deploying Uniswap", true), ("base", "moving the market", false)] {
+            let told = BootStep { chain: text(chain), step: text(step), detail: text("2 of 9"), done };
+            news(&mut state, News::Market(Update::Boot(told)));
+        }
+        pictured("boot", &state);
+        let mut state = lively(columns, rows);
+        let title = text("Revoke the standing approval for Swap?");
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let since = state.now_millis;
+        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        pictured("confirm", &state);
+        state.update(Input::Time(since + 1_000));
+        state.update(Input::Key(Key::char('y')));
+        pictured("confirm_picked", &state);
     }
 }
 
 #[test]
 fn states_that_are_rare_as_pictures() {
-    for (columns, rows) in [(80, 24), (120, 40)] {
+    for (columns, rows) in [(40, 24), (80, 24), (120, 40), (20, 5)] {
         let pictured = |name: &str, change: &dyn Fn(&mut State)| {
             let mut state = lively(columns, rows);
             change(&mut state);
@@ -329,7 +345,10 @@ fn states_that_are_rare_as_pictures() {
         });
         pictured("watch", &|state| state.watch_only = true);
         pictured("paper", &|state| news(state, News::Snapshot(Arc::new(Snapshot { paper: true, ..snapshot() }))));
-        pictured("replay", &|state| network(state, Money::Replay));
+        pictured("replay", &|state| {
+            network(state, Money::Replay);
+            news(state, News::Replay(ReplayNow { paused: true, speed_percent: 200, told: 1_234, of: 5_678 }));
+        });
         pictured("caption", &|state| {
             let line = "A decision: this swap is above your limit, so the Golem waits for you.";
             let caption = Caption { show: text("price-moved"), text: text(line), at_seconds: 0 };

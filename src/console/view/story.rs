@@ -1,19 +1,22 @@
 //! The whole story of a call, drawn.
 
 use ratatui::layout::Rect;
+use serde_json::Value;
 
+use crate::base::text::SafeText;
 use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::Pen;
 use crate::console::state::State;
 use crate::console::state::feed::CallSeen;
-use crate::console::state::story::{Story, named};
+use crate::console::state::story::{self, Story, named};
 use crate::console::state::trail;
 use crate::console::theme::Role;
+use crate::console::widgets::card::CallCard;
 use crate::console::widgets::dialog::open;
-use crate::console::widgets::figure::readable;
+use crate::console::widgets::figure::{is_rounded, readable};
 use crate::console::widgets::paint::{Row, wrapped};
-use crate::console::widgets::words::{check_word, found, outcome_words, plain_words, transaction_words};
-use crate::console::widgets::{Moment, Sheet};
+use crate::console::widgets::words::{self, check_word, found, outcome_words, plain_words, transaction_words};
+use crate::console::widgets::{CardKeys, Moment, all_rows};
 use crate::fabric::CheckOutcome;
 use crate::runtime::handle::Found;
 
@@ -36,6 +39,24 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, story: &Story, area: Rect) 
     }
 }
 
+/// The amounts of a call that a card rounds, as they were asked for and as they came.
+fn exact_rows(call: &CallSeen) -> Vec<Row> {
+    let asked = call.start.as_ref().map(|start| start.params.value());
+    let answered = call.end.as_ref().and_then(|end| end.card.as_ref()).map(|card| &card.data);
+    let fields = |value: Option<&Value>| {
+        let all = value.and_then(Value::as_object).into_iter().flatten();
+        let told = |(name, value): (&String, &Value)| {
+            Some((name.clone(), value.as_str().filter(|text| is_rounded(text))?.to_owned()))
+        };
+        all.filter_map(told).collect::<Vec<_>>()
+    };
+    let row = |(name, figure): (String, String)| {
+        let name = SafeText::clean(&name.replace('_', " "), 40);
+        Row::new(format!("{name}  "), Role::TextDim).then(SafeText::clean(&figure, 120).as_str(), Role::Text)
+    };
+    fields(asked).into_iter().chain(fields(answered)).map(row).collect()
+}
+
 fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -> Vec<Row> {
     let mut rows = Vec::new();
     let part = |rows: &mut Vec<Row>, words: &str| {
@@ -51,7 +72,14 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 .then(format!("  {}  call {}", call.tool(), call.call_id), Role::TextDim),
         );
         if let Some(card) = &call.card {
-            rows.extend(card.full(now, columns));
+            // Of the keys a card can name only this one is bound here, and the rest of the line says what `y` copies.
+            let keys = CardKeys { explorer: !call.transactions.is_empty(), ..CardKeys::default() };
+            rows.extend(all_rows(card, now, columns, keys));
+        }
+        let exact = exact_rows(call);
+        if !exact.is_empty() {
+            part(&mut rows, "To the last digit");
+            rows.extend(exact);
         }
         if let Some(memory) = call.memory.as_ref().filter(|memory| memory.similar > 0) {
             part(&mut rows, "What was remembered");
@@ -85,7 +113,8 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             part(&mut rows, "Decision");
             rows.push(Row::new(format!("{} asked: {}", time_of_day(at / 1000), asked.title), Role::Text));
             for reason in &asked.reasons {
-                rows.push(Row::new(format!("  because {reason}"), Role::TextDim));
+                let words = readable(&words::reason(reason.as_str()), 6);
+                rows.push(Row::new(format!("  because {words}"), Role::TextDim));
             }
             if let Some(resolved) = &call.resolved {
                 let (words, role) = outcome_words(resolved.outcome);
@@ -113,6 +142,11 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
                 transaction_words(update.state)
             );
             rows.push(Row::new(words, Role::Text));
+        }
+        // A swap's card has said it where its tool did.
+        let said = matches!(&call.card, Some(CallCard::Swap(swap)) if swap.link().is_some());
+        if let (Some(link), false) = (story::link(call, &state.page), said) {
+            rows.push(Row::new("at ", Role::TextDim).then(link, Role::Text));
         }
         if let Some(verified) = &call.verified {
             part(&mut rows, "Does the chain agree?");

@@ -4,7 +4,7 @@ use alloy::primitives::{Address, U256};
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::{amount, text};
+use super::figure::{paid, text};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{Moment, Sheet};
@@ -107,7 +107,7 @@ impl Allowance {
             (_, true) => "nothing".to_owned(),
             // The check gives units of the token, which say less than that it is enough.
             _ if self.sufficient.is_some() => "allowed".to_owned(),
-            _ => amount(self.allowed.as_str()),
+            _ => paid(self.allowed.as_str()),
         };
         match self.expires_at.filter(|_| !self.none) {
             Some(ends) => format!("{what} until {}", time_of_day(ends)),

@@ -3,10 +3,10 @@
 use alloy::primitives::Address;
 
 use super::call::Call;
-use super::figure::{amount, countdown};
+use super::figure::{amount, countdown, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
-use super::{Moment, Sheet};
+use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::text::width;
 use crate::console::format::{grouped, short_address, short_hash, time_of_day};
 use crate::console::pen::Piece;
@@ -104,7 +104,7 @@ impl BridgeModel {
         match &self.intent {
             Some(intent) => format!(
                 "Bridge {} {}  {} → {}",
-                amount(&intent.amount_in),
+                paid(&intent.amount_in),
                 intent.token_in.symbol,
                 intent.source_chain,
                 intent.destination_chain
@@ -116,7 +116,7 @@ impl BridgeModel {
     /// What was asked for, as far as it was said.
     fn asked_words(&self) -> String {
         let token = self.call.param("token_in");
-        let asked = format!("{} {token}", amount(self.call.param("amount").as_str())).trim().to_owned();
+        let asked = format!("{} {token}", paid(self.call.param("amount").as_str())).trim().to_owned();
         match (self.call.param("source_chain"), self.call.param("destination_chain")) {
             (from, to) if !from.is_empty() && !to.is_empty() => format!("{asked}  {from} → {to}"),
             _ => asked,
@@ -157,10 +157,7 @@ impl BridgeModel {
                 Some(Row::new("Nobody takes it? Then nothing is locked, and nothing is paid.", Role::TextDim))
             }
             IntentStatus::Expired => Some(
-                Row::new("Nobody delivered. ", Role::StateCare)
-                    .then("x", Role::Key)
-                    .then(" takes the money back.", Role::Text)
-                    .kept(),
+                Row::new("Nobody delivered. ", Role::StateCare).then("The money can be taken back.", Role::Text).kept(),
             ),
             IntentStatus::Pending | IntentStatus::Filling => {
                 let when = time_of_day(from);
@@ -311,7 +308,7 @@ impl Sheet for BridgeModel {
                 groups.push(Group {
                     rank: 0,
                     pieces: vec![
-                        (format!("{} {} → ", amount(&intent.amount_in), intent.token_in.symbol), Role::Text),
+                        (format!("{} {} → ", paid(&intent.amount_in), intent.token_in.symbol), Role::Text),
                         (format!("{got} on {}", intent.destination_chain), Role::TextStrong),
                     ],
                 });
@@ -358,14 +355,20 @@ impl Sheet for BridgeModel {
         }
         rows.push(Self::money_row(intent));
         rows.extend(Self::way_back(intent, now));
-        rows.push(
-            Row::new(short_hash(intent.intent_id), Role::Text)
-                .then("  settler ", Role::TextDim)
-                .then(short_address(intent.settler), Role::TextDim)
-                .then("  Enter", Role::Key)
-                .then(" details", Role::TextDim),
-        );
         rows
+    }
+
+    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+        let intent = self.intent.as_ref()?;
+        let mut row = Row::new(short_hash(intent.intent_id), Role::Text);
+        row = match keys.cancel && intent.status == IntentStatus::Expired && !is_over(intent) {
+            true => keyed(row, "x", "takes the money back…").kept(),
+            false => row.then("  settler ", Role::TextDim).then(short_address(intent.settler), Role::TextDim),
+        };
+        if keys.copy {
+            row = keyed(row, "y", "copy");
+        }
+        Some(if keys.open.is_empty() { row } else { keyed(row, "Enter", keys.open) })
     }
 
     fn edge(&self, now: Moment) -> Role {

@@ -9,7 +9,7 @@ use super::plain::PlainModel;
 use super::quote::QuoteModel;
 use super::status::Status;
 use super::swap::SwapModel;
-use super::{Moment, Sheet};
+use super::{CardKeys, Moment, Sheet};
 use crate::base::model::{CardKind, ToolMeta};
 use crate::console::theme::Role;
 use crate::fabric::{EventKind, ToolStart};
@@ -112,6 +112,10 @@ impl Sheet for CallCard {
 
     fn full(&self, now: Moment, columns: usize) -> Vec<Row> {
         self.sheet().full(now, columns)
+    }
+
+    fn last(&self, now: Moment, keys: CardKeys) -> Option<Row> {
+        self.sheet().last(now, keys)
     }
 
     fn edge(&self, now: Moment) -> Role {

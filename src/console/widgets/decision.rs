@@ -15,12 +15,12 @@ use super::paint::{Row, wrapped};
 use super::words::reason;
 use crate::base::text::{SafeText, fit as shortened, width as width_of};
 use crate::base::units::Usd;
-use crate::console::format::{grouped, time_of_day};
+use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::{Pen, Piece, pieces_width};
 use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
 use crate::runtime::market::model::Money;
-use crate::runtime::questions::{About, AnswerKind, Question};
+use crate::runtime::questions::{About, ActionAsked, AnswerKind, Question};
 
 /// The widest dialog that is not full screen.
 const WIDEST: u16 = 98;
@@ -38,6 +38,8 @@ const EDGE: usize = 9;
 const TO_READ: &str = "! ";
 /// Columns of a validity bar.
 const BAR: u64 = 10;
+/// Columns from which the last line has room for its keys and for the names of what would be signed.
+const WITH_IDS: usize = 76;
 
 /// The least lines of the body between title and answers; where there are fewer, the title scrolls with the body.
 const LEAST_BODY: usize = 4;
@@ -313,7 +315,7 @@ fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     if let (Some(value), Some(row)) = (question.value, rows.first_mut()) {
         row.right = vec![(cents(value), Role::TextStrong)];
     }
-    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(reason(why.as_str()), PLACES)).collect();
+    let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why.as_str()), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
     if let About::Action(action) = &question.about {
         let mut by = vec![name.map_or_else(|| question.golem_id.to_string(), str::to_owned)];
@@ -357,6 +359,17 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
             "What it means"
         }
     }
+}
+
+/// Names what would be signed: the offer, and the hash that it is bound to.
+fn ids(action: &ActionAsked) -> String {
+    let permit: String = action.permit.to_string().chars().take(4).collect();
+    format!("permit {permit}…  hash {}", short_hash(action.hash))
+}
+
+/// Whether that has room beside the keys of the last line, where it never scrolls away.
+const fn ids_below(columns: usize) -> bool {
+    columns >= WITH_IDS
 }
 
 fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Row> {
@@ -425,15 +438,20 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
         }
         rows.push(Row::of(row));
     }
+    let ids = match &question.about {
+        About::Action(action) if ids_below(columns) => vec![(ids(action), Role::TextDim)],
+        _ => Vec::new(),
+    };
     let guarded = decision.acts_from().is_none_or(|from| model.clock < from);
     match (&decision.hint, guarded && decision.picked.is_none()) {
-        (Some(hint), _) => rows.push(Row::new(hint.as_str(), Role::StateCare).kept()),
-        (None, true) => rows.push(Row::new("keys act in a moment: read it first", Role::TextDim)),
+        (Some(hint), _) => rows.push(Row { right: ids, ..Row::new(hint.as_str(), Role::StateCare).kept() }),
+        (None, true) => rows.push(Row { right: ids, ..Row::new("keys act in a moment: read it first", Role::TextDim) }),
         (None, false) => {
             let keys = [("d", "raw call"), ("y", "copy"), ("n", "next"), ("z", "full screen")];
-            let mut row = Row::default();
-            for (key, does) in keys {
-                row = row.then(key, Role::Key).then(format!(" {does}   "), Role::TextDim);
+            let mut row = Row { right: ids, ..Row::default() };
+            for (at, (key, does)) in keys.into_iter().enumerate() {
+                let gap = if at == 0 { "" } else { "   " };
+                row = row.then(gap, Role::TextDim).then(key, Role::Key).then(format!(" {does}"), Role::TextDim);
             }
             rows.push(row);
         }

@@ -10,8 +10,23 @@ use crate::console::theme::Role;
 /// Longest text kept of something that should have been a figure.
 const MAX_ODD: usize = 40;
 
-/// An amount with the digits a reader can use; `…` says that there are more. What is no plain numeral is shown as text.
+/// An amount that is held or received, with the digits a reader can use: never more than there is. A call's whole story
+/// has all of them. What is no plain numeral is shown as text.
 pub fn amount(numeral: &str) -> String {
+    rounded(numeral, false)
+}
+
+/// An amount that is paid or may be taken, the same way: never less than there is.
+pub fn paid(numeral: &str) -> String {
+    rounded(numeral, true)
+}
+
+/// Whether [`amount`] and [`paid`] leave digits of it out.
+pub fn is_rounded(numeral: &str) -> bool {
+    amount(numeral) != paid(numeral)
+}
+
+fn rounded(numeral: &str, up: bool) -> String {
     let digits = |text: &str| text.chars().all(|c| c.is_ascii_digit());
     let (whole, fraction) = numeral.split_once('.').unwrap_or((numeral, ""));
     if whole.is_empty() || whole.len() > 60 || !digits(whole) || !digits(fraction) {
@@ -25,14 +40,39 @@ pub fn amount(numeral: &str) -> String {
     let places = match (whole, whole.len()) {
         // Four digits that say something, after the zeros that do not.
         ("0", _) => fraction.len() - fraction.trim_start_matches('0').len() + 4,
-        (_, 1..=3) => 4,
+        (_, 1..=2) => 4,
         _ => 2,
     };
-    match fraction.get(..places) {
-        Some(kept) if fraction.len() > places => format!("{}.{kept}…", grouped(whole)),
-        _ if fraction.is_empty() => grouped(whole),
-        _ => format!("{}.{fraction}", grouped(whole)),
+    let (whole, kept) = match fraction.get(..places) {
+        Some(kept) if fraction.len() > places && up => next(whole, kept),
+        Some(kept) if fraction.len() > places => (whole.to_owned(), kept.to_owned()),
+        _ => (whole.to_owned(), fraction.to_owned()),
+    };
+    match kept.bytes().all(|digit| digit == b'0') {
+        true => grouped(&whole),
+        false => format!("{}.{kept}", grouped(&whole)),
     }
+}
+
+/// The next larger numeral of as many digits after the point.
+fn next(whole: &str, fraction: &str) -> (String, String) {
+    let mut digits: Vec<char> = whole.chars().chain(fraction.chars()).collect();
+    let mut carries = true;
+    for digit in digits.iter_mut().rev() {
+        match (carries, *digit) {
+            (false, _) => break,
+            (true, '9') => *digit = '0',
+            (true, other) => {
+                *digit = char::from_digit(other.to_digit(10).unwrap_or(0) + 1, 10).unwrap_or(other);
+                carries = false;
+            }
+        }
+    }
+    if carries {
+        digits.insert(0, '1');
+    }
+    let point = digits.len().saturating_sub(fraction.chars().count());
+    (digits.iter().take(point).collect(), digits.iter().skip(point).collect())
 }
 
 /// A sentence with its figures as people read them: digits beyond `places` go, `…` says that there are more, dollars
@@ -181,6 +221,8 @@ pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -203,21 +245,42 @@ mod tests {
     }
 
     #[test]
-    fn amounts_keep_what_says_something_and_mark_what_is_cut() {
-        for (given, shown) in [
-            ("0.25", "0.25"),
-            ("500", "500"),
-            ("846.38012", "846.3801…"),
-            ("1074.707276108501076874", "1,074.70…"),
-            ("0.000000123456", "0.0000001234…"),
-            ("0", "0"),
-            ("0.0", "0"),
-            ("00012.50", "12.5"),
-            ("max", "max"),
-            ("1e9", "1e9"),
-            ("", ""),
+    fn amounts_keep_what_says_something_down_for_what_one_has_and_up_for_what_one_pays() {
+        for (given, down, up) in [
+            ("0.25", "0.25", "0.25"),
+            ("500", "500", "500"),
+            ("846.38012", "846.38", "846.39"),
+            ("1074.707276108501076874", "1,074.70", "1,074.71"),
+            ("0.000000123456", "0.0000001234", "0.0000001235"),
+            ("12.34567", "12.3456", "12.3457"),
+            ("999.999", "999.99", "1,000"),
+            ("9.99999", "9.9999", "10"),
+            ("0.99999", "0.9999", "1"),
+            ("100.001", "100", "100.01"),
+            ("0", "0", "0"),
+            ("0.0", "0", "0"),
+            ("00012.50", "12.5", "12.5"),
+            ("max", "max", "max"),
+            ("1e9", "1e9", "1e9"),
+            ("", "", ""),
         ] {
-            assert_eq!(amount(given), shown, "{given}");
+            assert_eq!((amount(given), paid(given)), (down.to_owned(), up.to_owned()), "{given}");
+            assert_eq!(is_rounded(given), down != up, "{given}");
+        }
+    }
+
+    proptest! {
+        /// No figure of a card tells of more than is held, or of less than is paid; and neither is far from the truth.
+        #[test]
+        fn a_rounded_figure_is_on_the_safe_side_and_near(whole in 0_u64..2_000_000, fraction in "[0-9]{0,18}") {
+            let given = if fraction.is_empty() { whole.to_string() } else { format!("{whole}.{fraction}") };
+            let exact: Decimal = given.parse().unwrap();
+            let read = |shown: String| shown.replace(',', "").parse::<Decimal>().unwrap();
+            let (down, up) = (read(amount(&given)), read(paid(&given)));
+            prop_assert!(down <= exact && exact <= up, "{} is told as {} and {}", given, down, up);
+            // A thousandth of it at most, and nothing where nothing is left out.
+            prop_assert!((up - down) * Decimal::from(1000) <= exact.max(Decimal::ONE), "{} {} {}", given, down, up);
+            prop_assert_eq!(is_rounded(&given), down != up);
         }
     }
 

@@ -6,10 +6,10 @@ use rust_decimal::prelude::ToPrimitive;
 
 use super::call::Call;
 use super::chart::{Canvas, place};
-use super::figure::{against_quote, ago, amount, decimal, left};
+use super::figure::{against_quote, ago, amount, decimal, left, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
-use super::{Moment, Sheet};
+use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::text::width;
 use crate::console::format::{age, grouped, gwei, short_address, short_hash};
 use crate::console::pen::Piece;
@@ -125,7 +125,7 @@ impl OrderModel {
     fn name(&self) -> String {
         match &self.order {
             Some(order) => {
-                let (paid, from, to) = (amount(&order.amount_in), &order.token_in.symbol, &order.token_out.symbol);
+                let (paid, from, to) = (paid(&order.amount_in), &order.token_in.symbol, &order.token_out.symbol);
                 format!("Auction {paid} {from} → {to} · {}", type_words(order.order_type.as_str()))
             }
             None => format!("Auction {}", super::quote::ask_words(&self.call)),
@@ -307,7 +307,7 @@ impl Sheet for OrderModel {
                 groups.push(Group {
                     rank: 0,
                     pieces: vec![
-                        (format!("{} {} → ", amount(&order.amount_in), order.token_in.symbol), Role::Text),
+                        (format!("{} {} → ", paid(&order.amount_in), order.token_in.symbol), Role::Text),
                         (format!("{got}{}", order.token_out.symbol), Role::TextStrong),
                     ],
                 });
@@ -377,12 +377,19 @@ impl Sheet for OrderModel {
             rows.push(Row::new(order_words(order.remark.as_str()), role).kept());
         }
         rows.push(Self::money_row(order));
-        let mut last = Row::new(short_hash(order.order_hash), Role::Text);
-        if !order.status.is_final() {
-            last = last.then("  x", Role::Key).then(" cancel…", Role::TextDim);
-        }
-        rows.push(last.then("  Enter", Role::Key).then(" details", Role::TextDim));
         rows
+    }
+
+    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+        let order = self.order.as_ref()?;
+        let mut row = Row::new(short_hash(order.order_hash), Role::Text);
+        if keys.cancel && !order.status.is_final() {
+            row = keyed(row, "x", "cancel…");
+        }
+        if keys.copy {
+            row = keyed(row, "y", "copy");
+        }
+        Some(if keys.open.is_empty() { row } else { keyed(row, "Enter", keys.open) })
     }
 
     fn edge(&self, now: Moment) -> Role {

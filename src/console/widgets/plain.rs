@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::{amount, decimal};
+use super::figure::{decimal, readable};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{Moment, Sheet};
@@ -66,7 +66,7 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
         Value::String(text) if name.ends_with("_usd") && decimal(text).is_some() => {
             SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
         }
-        Value::String(text) if name.contains("amount") => SafeText::clean(&amount(text), 80),
+        Value::String(text) if name.contains("amount") => SafeText::clean(&readable(text, 6), 80),
         Value::String(text) => SafeText::clean(text, 200),
         other => SafeText::clean(&other.to_string(), 80),
     };

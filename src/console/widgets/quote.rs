@@ -4,7 +4,7 @@ use rust_decimal::Decimal;
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::{ago, amount, decimal, impact_badge, left, percent, text};
+use super::figure::{ago, amount, decimal, impact_badge, left, paid, percent, text};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
 use super::{Moment, Sheet};
@@ -224,7 +224,7 @@ impl QuoteModel {
 
     fn pair(&self) -> String {
         match &self.quote {
-            Some(quote) => format!("{} {} → {}", amount(quote.amount_in.as_str()), quote.token_in, quote.token_out),
+            Some(quote) => format!("{} {} → {}", paid(quote.amount_in.as_str()), quote.token_in, quote.token_out),
             None => ask_words(&self.call),
         }
     }
@@ -236,7 +236,7 @@ pub(super) fn ask_words(call: &Call) -> String {
     if token_in.is_empty() && token_out.is_empty() {
         return "nothing asked yet".to_owned();
     }
-    format!("{} {token_in} → {token_out}", amount(call.param("amount").as_str()))
+    format!("{} {token_in} → {token_out}", paid(call.param("amount").as_str()))
 }
 
 impl Sheet for QuoteModel {
@@ -245,7 +245,7 @@ impl Sheet for QuoteModel {
         let mut groups = Vec::new();
         match &self.quote {
             Some(quote) => {
-                let paid = format!("{} {}", amount(quote.amount_in.as_str()), quote.token_in);
+                let paid = format!("{} {}", paid(quote.amount_in.as_str()), quote.token_in);
                 let got = format!(" → {} {}", amount(quote.amount_out.as_str()), quote.token_out);
                 groups.push(Group { rank: 0, pieces: vec![(paid, Role::Text), (got, Role::TextStrong)] });
                 let mut badge = quote.badge();
@@ -291,7 +291,7 @@ impl Sheet for QuoteModel {
                 .then(format!("{} {}", amount(quote.amount_out.as_str()), quote.token_out), Role::TextStrong)
                 .then(worth(quote.usd_out), Role::Text)
                 .then("  for ", Role::TextDim)
-                .then(format!("{} {}", amount(quote.amount_in.as_str()), quote.token_in), Role::Text)
+                .then(format!("{} {}", paid(quote.amount_in.as_str()), quote.token_in), Role::Text)
                 .then(worth(quote.usd_in), Role::Text),
         );
         let mut second = Row::of(quote.badge());
@@ -321,7 +321,7 @@ impl Sheet for QuoteModel {
         }
         rows.push(
             Row::new("pay   ", Role::TextDim)
-                .then(format!("{} {}", amount(quote.amount_in.as_str()), quote.token_in), Role::Text)
+                .then(format!("{} {}", paid(quote.amount_in.as_str()), quote.token_in), Role::Text)
                 .end(worth(quote.usd_in), Role::Text),
         );
         rows.push(

@@ -8,11 +8,11 @@ use alloy::primitives::U256;
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::{amount, left, readable, text};
+use super::figure::{amount, left, paid, readable, text};
 use super::paint::{Group, Line, Row, Title};
 use super::quote::ask_words;
 use super::status::Status;
-use super::{Moment, Sheet};
+use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::console::format::short_hash;
@@ -183,7 +183,7 @@ impl SwapModel {
     /// Where the money is, in a sentence.
     pub fn money(&self) -> String {
         let newest = self.transactions.last();
-        let (paid, asked) = (self.call.param("token_in"), amount(self.call.param("amount").as_str()));
+        let (paid, asked) = (self.call.param("token_in"), paid(self.call.param("amount").as_str()));
         match (self.call.status, newest) {
             (Status::Done, _) => "moved, as the chain says".to_owned(),
             (_, Some(tx)) => match tx.state {
@@ -208,6 +208,12 @@ impl SwapModel {
         }
     }
 
+    /// Where its transaction can be looked at, where that is somewhere outside: a devnet's is only here.
+    pub fn link(&self) -> Option<&str> {
+        let link = self.result.as_ref()?.explorer_url.as_ref()?.as_str();
+        link.starts_with("https://").then_some(link)
+    }
+
     /// The step that is under way.
     fn running(&self) -> Option<&Step> {
         self.steps.iter().rev().find(|step| step.state == StepState::Running)
@@ -228,7 +234,7 @@ impl Sheet for SwapModel {
         let status = self.call.status;
         let mut groups = Vec::new();
         let bare = |result: &SwapResult| {
-            let paid = format!("{} {}", amount(result.amount_in.as_str()), self.call.param("token_in"));
+            let paid = format!("{} {}", paid(result.amount_in.as_str()), self.call.param("token_in"));
             let got = format!(" → {} {}", amount(result.amount_out.as_str()), self.call.param("token_out"));
             vec![(paid, Role::Text), (got, Role::TextStrong)]
         };
@@ -286,7 +292,7 @@ impl Sheet for SwapModel {
             Some(result) if self.call.status.is_over() => {
                 let (token_in, token_out) = (self.call.param("token_in"), self.call.param("token_out"));
                 rows.push(
-                    Row::new(format!("{} {token_in} → ", amount(result.amount_in.as_str())), Role::Text)
+                    Row::new(format!("{} {token_in} → ", paid(result.amount_in.as_str())), Role::Text)
                         .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),
                 );
                 let mut row = self.comparison(result);
@@ -346,18 +352,19 @@ impl Sheet for SwapModel {
         if self.call.status != Status::Done {
             rows.push(self.money_row());
         }
-        if let Some(tx) = self.transactions.last() {
-            rows.push(
-                Row::new(short_hash(tx.hash), Role::Text)
-                    .then("  y", Role::Key)
-                    .then(" copy", Role::TextDim)
-                    .then("  o", Role::Key)
-                    .then(" explorer", Role::TextDim)
-                    .then("  Enter", Role::Key)
-                    .then(" full story", Role::TextDim),
-            );
-        }
+        rows.extend(self.link().map(|link| Row::new("at ", Role::TextDim).then(link, Role::Text)));
         rows
+    }
+
+    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+        let mut row = Row::new(short_hash(self.transactions.last()?.hash), Role::Text);
+        if keys.copy {
+            row = keyed(row, "y", "copy");
+        }
+        if keys.explorer {
+            row = keyed(row, "o", "explorer");
+        }
+        Some(if keys.open.is_empty() { row } else { keyed(row, "Enter", keys.open) })
     }
 
     fn edge(&self, _now: Moment) -> Role {

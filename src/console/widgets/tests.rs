@@ -117,9 +117,11 @@ fn gauges_charts_and_the_sprite_as_pictures() {
     }
     insta::assert_snapshot!("charts", text);
     let mut text = String::new();
-    for letters in [false, true] {
+    let all = [false, true].into_iter().flat_map(|letters| Phase::ALL.iter().map(move |phase| (letters, *phase)));
+    for (letters, phase) in all {
+        text.push_str(&format!("═══ {}\n", sprite::phase_words(phase)));
         for state in SpriteState::ALL {
-            let model = sprite::SpriteModel { state, phase: Phase::Thriving, letters };
+            let model = sprite::SpriteModel { state, phase, letters };
             let still = Moment { motion: false, ..NOW };
             let body = drawn_with(&theme("dark"), (10, 4), |pen, area| sprite::draw(&model, pen, area, still));
             let face = drawn_with(&theme("dark"), (3, 1), |pen, area| sprite::draw(&model, pen, area, still));
@@ -526,7 +528,7 @@ fn what_has_ended_says_nothing_of_what_might_still_come() {
 #[test]
 fn a_running_swap_says_in_five_lines_what_is_paid_and_what_comes_at_least() {
     let shown = text_of(&drawn(&card("swap", "running"), 100, 5));
-    assert!(shown.contains("pay 0.25 WETH $853.14   get at least 848.2833… USDC"), "{shown}");
+    assert!(shown.contains("pay 0.25 WETH $853.14   get at least 848.28 USDC"), "{shown}");
     assert!(shown.contains("▸ confirm") && shown.contains("Money: sent"), "{shown}");
     assert!(told("swap", "running").contains("memory: slippage 100 bps to 50 bps"));
 }
@@ -604,9 +606,15 @@ fn a_decision_as_a_widget_says_what_its_state_is() {
         ("looked", "nothing is picked"),
         ("looked", "✓ one $2,047.53, day $4,014.02/$5,000 after"),
         ("looked", "✓ rate 3/120 an hour"),
-        ("looked", "! slippage 50 bps"),
+        ("looked", "✓ slippage 50 bps"),
+        ("looked", "above your $1,000 limit for acting unasked"),
+        ("looked", "Permit2, on your list"),
+        ("looked", "Universal Router 2.0, in address book"),
+        ("looked", "permit 7c1e…  hash 0x5151…5151 │"),
+        ("to read", "! slippage 50 bps"),
+        ("to read", "! [x] slippage: 50 bps, impact 12 bps"),
         ("looked", "simulated on block #1,286, 2 s ago · quoted 3 s ago"),
-        ("to read", "! [x] first buy of UNI"),
+        ("to read", "! [ ] first buy of UNI"),
         ("to read", "! [ ] public mempool"),
         ("picked", "picked: approve once"),
         ("form", "smaller than 0.6 WETH"),

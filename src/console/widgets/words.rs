@@ -2,7 +2,9 @@
 //! with one of them.
 
 use super::figure::readable;
+use super::plain::tool_word;
 use crate::base::model::Check;
+use crate::base::text::width;
 use crate::console::format::grouped;
 use crate::console::theme::Role;
 use crate::fabric::{ApprovalOutcome, TxState};
@@ -95,11 +97,53 @@ fn part(said: &str) -> String {
     }
 }
 
-/// Why the operator is asked, without the name of the policy's field that stands behind it: `(hot_lane)`.
-pub fn reason(why: &str) -> &str {
-    let bare = why.strip_suffix(')').and_then(|why| why.rsplit_once(" ("));
-    let field = |name: &str| name.contains('_') && name.bytes().all(|one| one.is_ascii_lowercase() || one == b'_');
-    bare.filter(|(_, name)| field(name)).map_or(why, |(bare, _)| bare)
+/// The limit of the policy that a reason names, and its field: `$2 is above $1 (spending_limits.hot_lane)`.
+fn limit_of(why: &str) -> Option<(String, &str)> {
+    let (bare, field) = why.strip_suffix(')')?.rsplit_once(" (")?;
+    let (_, limit) = bare.split_once(" is above $")?;
+    let plain = |one: u8| one.is_ascii_lowercase() || one.is_ascii_digit() || matches!(one, b'_' | b'.' | b'-');
+    (field.contains('_') && field.bytes().all(plain)).then(|| (format!("${}", grouped_cents(limit)), field))
+}
+
+/// The tool that has a limit of its own, as people call it.
+fn tool_of(field: &str) -> Option<String> {
+    Some(tool_word(field.strip_prefix("tools.")?.strip_suffix(".requires_approval_above_usd")?))
+}
+
+/// Why the operator is asked, and which limit of the policy stands behind it, in the screen's words.
+pub fn reason(why: &str) -> String {
+    let Some((limit, field)) = limit_of(why) else {
+        return match why {
+            "it is above the hot lane" => "it is above your limit without second opinion".to_owned(),
+            other => other.to_owned(),
+        };
+    };
+    match (field, tool_of(field)) {
+        ("require_human_approval_above_usd", _) => format!("above your {limit} limit for acting unasked"),
+        ("spending_limits.hot_lane" | "hot_lane", _) => format!("above your {limit} limit without second opinion"),
+        (_, Some(tool)) => format!("above your {limit} limit for {tool} unasked"),
+        (other, None) => format!("above your {limit} limit ({})", policy_word(other)),
+    }
+}
+
+/// The same in so many columns: where there is no room for all of it, in fewer words.
+pub fn reason_in(why: &str, columns: usize) -> String {
+    let whole = reason(why);
+    let Some((limit, field)) = limit_of(why).filter(|_| width(&whole) > columns) else { return whole };
+    match (field, tool_of(field)) {
+        ("require_human_approval_above_usd", _) => format!("above your {limit} limit"),
+        ("spending_limits.hot_lane" | "hot_lane", _) => format!("above {limit}: 2nd opinion"),
+        (_, Some(tool)) => format!("above {limit} for {tool}"),
+        (_, None) => whole,
+    }
+}
+
+/// What must be read before a yes; what a check says of itself stands without its name in the code.
+pub fn warning(text: &str) -> String {
+    match text.split_once(": ").and_then(|(name, rest)| Some((name.parse::<Check>().ok()?, rest))) {
+        Some((check, rest)) => format!("{}: {}", check_word(check), found(check, rest)),
+        None => text.to_owned(),
+    }
 }
 
 /// What a check found, for the eye: without the check's own name before it, and with figures one can read.
@@ -197,10 +241,34 @@ mod tests {
     }
 
     #[test]
-    fn a_reason_goes_without_its_fields_name() {
-        assert_eq!(reason("$2 is above $1 (require_human_approval_above_usd)"), "$2 is above $1");
+    fn a_reason_says_which_limit_it_is_about_in_plain_words() {
+        for (field, told, brief) in [
+            ("require_human_approval_above_usd", "for acting unasked", "above your $1,000 limit"),
+            ("spending_limits.hot_lane", "without second opinion", "above $1,000: 2nd opinion"),
+            ("tools.token_approve.requires_approval_above_usd", "for Approve unasked", "above $1,000 for Approve"),
+        ] {
+            let why = format!("$2,047.53 is above $1,000.00 ({field})");
+            assert_eq!(reason(&why), format!("above your $1,000 limit {told}"));
+            assert_eq!(reason_in(&why, 60), reason(&why));
+            assert_eq!(reason_in(&why, 27), brief);
+            assert!(brief.len() <= 27, "{brief}");
+        }
+        assert_eq!(
+            reason("$2 is above $1.50 (max_weird_thing)"),
+            "above your $1.50 limit (Max weird thing)",
+            "a limit nobody thought of is named all the same"
+        );
+        assert_eq!(reason("it is above the hot lane"), "it is above your limit without second opinion");
         assert_eq!(reason("it pays somebody (0x12) for the first time"), "it pays somebody (0x12) for the first time");
         assert_eq!(reason("above your limit (again)"), "above your limit (again)");
+    }
+
+    #[test]
+    fn what_must_be_read_is_told_in_the_screens_words() {
+        assert_eq!(warning("slippage_guard: slippage 50 bps, impact 12 bps"), "slippage: 50 bps, impact 12 bps");
+        let first = "first payment from here to 0xabAbABAbABabababABabaBABABAbaBabAbAbABab";
+        assert_eq!(warning(first), first);
+        assert_eq!(warning("public mempool: no filler"), "public mempool: no filler");
     }
 
     #[test]

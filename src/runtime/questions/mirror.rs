@@ -17,6 +17,7 @@ use crate::runtime::market::model::Money;
 use crate::safety::approval::{ApprovalDesk, ApprovalRequest};
 use crate::safety::permit::Bounds;
 use crate::safety::pipeline::Preview;
+use crate::safety::policy::{ChainId, ContractRef, Rules};
 use crate::safety::proposal::{AllowanceKind, Arrival, Purpose};
 use crate::safety::typed::TypedMessage;
 use crate::safety::value::is_unlimited;
@@ -33,6 +34,40 @@ pub struct Told {
     pub asked_by: Vec<SafeText>,
     /// What the Golem said last.
     pub words: Option<SafeText>,
+    /// What the policy in force lists.
+    pub listed: Listed,
+}
+
+/// What a policy lists by its address, and not only because it is known anyway.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listed {
+    contracts: Vec<ContractRef>,
+    spenders: Vec<Address>,
+    recipients: Vec<Address>,
+}
+
+impl Listed {
+    /// What these rules list.
+    pub fn of(rules: &Rules) -> Self {
+        Self {
+            contracts: rules.allowed_contracts.listed.iter().flatten().copied().collect(),
+            spenders: rules.allowed_spenders.listed.iter().flatten().map(|one| one.0).collect(),
+            recipients: rules.allowed_recipients.listed.iter().flatten().map(|one| one.0).collect(),
+        }
+    }
+
+    /// Whether an address is listed for a part it plays. A contract of which only some functions are listed is not.
+    fn has(&self, part: Part, chain_id: u64, address: Address) -> bool {
+        match part {
+            Part::From | Part::Signer => false,
+            Part::Calls => {
+                let wanted = ContractRef { chain: ChainId(chain_id), address, selector: None };
+                self.contracts.contains(&wanted)
+            }
+            Part::Spender => self.spenders.contains(&address),
+            Part::Receiver => self.recipients.contains(&address),
+        }
+    }
 }
 
 /// The question as plain data.
@@ -106,13 +141,9 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),
         order: proposal.order.as_ref().map(|order| signed_order(&order.message)),
         allowances: allowances(preview, &label),
-        nothing_else: if preview.simulated.simulation.changes.complete() {
-            Ok(())
-        } else {
-            Err(text("the simulation could not see every change"))
-        },
+        nothing_else: nothing_else(preview),
         costs: costs(preview),
-        places: places(preview, &label),
+        places: places(preview, &label, &told.listed),
         checks: preview
             .verdicts
             .iter()
@@ -169,6 +200,14 @@ fn answers(preview: &Preview) -> Vec<Offered> {
         .collect()
 }
 
+/// Whether the simulation saw everything that moves, and if not, what to say of it.
+fn nothing_else(preview: &Preview) -> Result<(), SafeText> {
+    match preview.simulated.simulation.changes.complete() {
+        true => Ok(()),
+        false => Err(text("the simulation could not see every change: more may move than is told here")),
+    }
+}
+
 fn to_read(preview: &Preview) -> Vec<ToRead> {
     let mut read: Vec<SafeText> = preview
         .verdicts
@@ -186,6 +225,9 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
             let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
             read.push(SafeText::clean(&said, LINE));
         }
+    }
+    if let Err(why) = nothing_else(preview) {
+        read.push(why);
     }
     let mut seen = Vec::new();
     for text in read {
@@ -211,13 +253,14 @@ fn receivers(preview: &Preview) -> Vec<Address> {
     all
 }
 
-fn places(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>) -> Vec<Place> {
+fn places(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>, listed: &Listed) -> Vec<Place> {
     let framed = &preview.framed;
     let account = framed.account();
     let mut places: Vec<Place> = Vec::new();
     let mut add = |part: Part, address: Address, first_seen: bool| {
         let is_from = address == account && part != Part::From;
-        let place = Place { part, address, label: label(address), is_from, first_seen };
+        let listed = listed.has(part, framed.proposal().chain_id, address);
+        let place = Place { part, address, label: label(address), listed, is_from, first_seen };
         if !places.iter().any(|known| known.part == part && known.address == address) {
             places.push(place);
         }

@@ -23,8 +23,8 @@ use crate::runtime::handle::{ChainHoldings, Holding, News, Snapshot};
 use crate::runtime::market::model::{ChainSnapshot, Money, Update};
 use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
-use crate::runtime::questions::Question;
 use crate::runtime::questions::answering::asked_at;
+use crate::runtime::questions::{Listed, Question, Told};
 use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
 use crate::sandbox::SandboxChain;
@@ -364,7 +364,9 @@ impl Stage {
         let paper = self.paper.as_ref().is_some_and(crate::engine::Paper::on);
         let Some(desk) = &self.desk else { return Vec::new() };
         let networks: Vec<Network> = self.world.chains().iter().map(|chain| chain.network().clone()).collect();
-        asked_at(desk, &networks, paper, |golem_id| self.tally().told(golem_id))
+        let policy = self.keeper.as_ref().map(|keeper| keeper.current().policy.clone());
+        let listed = policy.map(|policy| Listed::of(policy.rules())).unwrap_or_default();
+        asked_at(desk, &networks, paper, |golem_id| Told { listed: listed.clone(), ..self.tally().told(golem_id) })
     }
 
     fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {

@@ -135,5 +135,5 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
     assert!(matches!(&next[..], [(_, _, params, _)] if params["amount"] == "0.25"), "{next:?}");
     trade.hear(next[0].0, answer("0.25"), &world.known());
     assert_eq!(trade.wakes_at(), None, "nothing changed, nothing to ask");
-    assert!(drawn(&trade, &world, AREA).contains("852.5461"));
+    assert!(drawn(&trade, &world, AREA).contains("852.54 USDC"));
 }

@@ -17,7 +17,7 @@ use crate::console::state::feed::Standing;
 use crate::console::theme::Role;
 use crate::console::widgets::bridge::is_over;
 use crate::console::widgets::decision::{question_brief, question_line};
-use crate::console::widgets::figure::{amount as figure_amount, readable};
+use crate::console::widgets::figure::{paid, readable};
 use crate::console::widgets::gauge::{self, Full, Gauge};
 use crate::console::widgets::paint::{Row, cut, wrapped};
 use crate::console::widgets::words;
@@ -26,6 +26,8 @@ use crate::runtime::questions::Question;
 
 /// The panel of the questions, among [`places`].
 const QUESTIONS: usize = 1;
+/// The panel of what happened while nobody looked.
+const ABSENCE: usize = 5;
 
 /// Lines of each panel, frame included, where there is room; what a smaller terminal takes away first stands last.
 fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
@@ -61,6 +63,11 @@ fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
         y = y.saturating_add(*height);
     }
     places
+}
+
+/// Whether the summary of an absence stands in it.
+pub(super) fn shows_absence(known: &Known<'_>, area: Rect) -> bool {
+    known.away.is_some() && places(known, area).iter().any(|(panel, place)| *panel == ABSENCE && place.height > 3)
 }
 
 /// The question whose lines a cell belongs to, by its place among them.
@@ -119,8 +126,8 @@ pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: 
         brief(pen, known, line(inner, y), at, at == at_keys, one);
         y += 1;
         if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
-            let words = readable(words::reason(reason.as_str()), 2);
             let room = usize::from(inner.width).saturating_sub(4);
+            let words = readable(&words::reason_in(reason.as_str(), room), 2);
             let late: Vec<Piece> = match one.ends_at {
                 None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
                 _ => Vec::new(),
@@ -152,11 +159,17 @@ fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool
 
 /// One question in one line, its reason beside it where there is room.
 pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question, reason: bool) {
-    let (left, right) = question_line(one, known.now_millis, known.motion);
+    let (mut left, right) = question_line(one, known.now_millis, known.motion);
     let mark = if at == 0 { "▸" } else { " " };
     let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
-    let taken: usize = right.iter().map(|(text, _)| crate::base::text::width(text)).sum();
-    let mut room = usize::from(area.width).saturating_sub(4 + taken);
+    let mut room = usize::from(area.width).saturating_sub(4 + pieces_width(&right));
+    // Why it is asked says more than all the figures of what is asked.
+    let why = one.reasons.first().filter(|_| reason).map(|why| words::reason_in(why.as_str(), 0));
+    let brief = question_brief(one);
+    let crowded = why.is_some_and(|why| pieces_width(&left) + width(&why) + 4 > room);
+    if let Some((title, _)) = left.first_mut().filter(|(title, _)| crowded && width(&brief) < width(title)) {
+        *title = brief;
+    }
     // The figure must not go where a long title would push it out.
     let figure = left.get(1).map(|(text, _)| crate::base::text::width(text)).unwrap_or(0);
     for (place, (text, role)) in left.into_iter().enumerate() {
@@ -167,10 +180,9 @@ pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usi
     }
     // A reason of which there would be only a word drives out the time that is left.
     if let (true, Some(why)) = (reason && room > 12, one.reasons.first()) {
-        pieces.push((
-            format!("   {}", fit(&readable(words::reason(why.as_str()), 2), room.saturating_sub(4))),
-            Role::TextDim,
-        ));
+        let room = room.saturating_sub(4);
+        let words = readable(&words::reason_in(why.as_str(), room), 2);
+        pieces.push((format!("   {}", fit(&words, room)), Role::TextDim));
     }
     pen.row(area, &pieces, &right);
 }
@@ -265,7 +277,8 @@ fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
     for chain in &snapshot.holdings {
         for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
             let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
-            let told = [4, 2, 0].map(|places| amount(row.amount, places));
+            // Rounded down, without a mark: screen 4 has all digits.
+            let told = [4, 2, 0].map(|places| amount(row.amount, places).trim_end_matches('…').to_owned());
             let held = told.iter().find(|told| width(told) <= 9).or(told.last()).cloned().unwrap_or_default();
             rows.push((format!("{}{on}", row.symbol), held, row.value));
         }
@@ -285,11 +298,11 @@ fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
     let mut all = Vec::new();
     let feed = known.feed;
     for (_, order) in feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {
-        let words = format!("−{} in an auction", figure_amount(&order.amount_in));
+        let words = format!("−{} in an auction", paid(&order.amount_in));
         all.push((order.token_in.symbol.to_string(), words));
     }
     for (_, intent) in feed.intents.iter().filter(|(_, intent)| !is_over(intent)) {
-        let words = format!("−{} to {}", figure_amount(&intent.amount_in), intent.destination_chain);
+        let words = format!("−{} to {}", paid(&intent.amount_in), intent.destination_chain);
         all.push((intent.token_in.symbol.to_string(), words));
     }
     for call in feed.calls.iter().filter(|call| call.standing() == Standing::Sent) {
@@ -300,7 +313,7 @@ fn on_its_way(known: &Known<'_>) -> Vec<(String, String)> {
             && call.tool() == "uniswap_execute_swap"
         {
             let symbol = SafeText::clean(symbol, 20).to_string();
-            all.push((symbol, format!("−{} on its way", figure_amount(amount))));
+            all.push((symbol, format!("−{} on its way", paid(amount))));
         }
     }
     all
@@ -406,5 +419,9 @@ fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     pen.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
     let phases =
         if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
-    pen.row(line(inner, 2), &[(phases, Role::TextDim)], &[("l all  Esc".to_owned(), Role::TextDim)]);
+    pen.row(
+        line(inner, 2),
+        &[(phases, Role::TextDim)],
+        &[("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)],
+    );
 }

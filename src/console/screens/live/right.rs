@@ -11,7 +11,7 @@ use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
 use crate::console::screens::logs::role;
 use crate::console::state::feed::CallSeen;
-use crate::console::state::line::Level;
+use crate::console::state::line::{Level, Line};
 use crate::console::state::story::named;
 use crate::console::theme::Role;
 use crate::console::widgets::chart::{self, ChartModel, Range};
@@ -131,13 +131,16 @@ fn plain_rows(known: &Known<'_>, narrow: bool) -> Vec<Row> {
         let words = if known.watch_only { "Nobody lives here: this console only watches." } else { "Waking up." };
         return vec![Row::new(words, Role::TextDim), Row::default()];
     };
-    let mut first = Row::new(now.now.as_str(), Role::TextStrong);
+    // Without a frame that says so, the first line does.
+    let label = if narrow { Row::new("Now  ", Role::TextDim) } else { Row::default() };
+    let mut first = label.then(now.now.as_str(), Role::TextStrong);
     if let Some((at, of)) = now.step {
         first = first.end(format!("step {at} of {of}"), Role::TextDim);
     }
     let mut second = match now.next.is_empty() {
+        true if narrow => Row::new("Next not decided yet.", Role::TextDim),
         true => Row::new("Next: not decided yet.", Role::TextDim),
-        false => Row::new("Next: ", Role::TextDim).then(now.next.as_str(), Role::Text),
+        false => Row::new(if narrow { "Next " } else { "Next: " }, Role::TextDim).then(now.next.as_str(), Role::Text),
     };
     let chain = delegation(known).filter(|_| narrow);
     // Where columns are few, what memory did not change gives its place to who asks.
@@ -210,18 +213,18 @@ pub(super) fn calls(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &
     }
     for (place, rect) in call_places(area, listing) {
         if let Some(call) = listing.calls.get(place) {
-            call_row(pen, known, rect, call, Some(call.call_id) == listing.selected);
+            call_row(pen, known, rect, call, listing);
         }
     }
 }
 
-fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, selected: bool) {
-    let mark = if selected { "▸" } else { " " };
+fn call_row(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, call: &CallSeen, listing: &Listing<'_>) {
+    let mark = if Some(call.call_id) == listing.selected { "▸" } else { " " };
     pen.pieces(Rect { height: 1, width: 1, ..area }, &[(mark.to_owned(), Role::Key)]);
     let margin = if area.width >= ROOMY { 2 } else { 1 };
     let place = Rect { x: area.x + 1, width: area.width.saturating_sub(margin), ..area };
     match &call.card {
-        Some(card) => widgets::draw(card, pen, place, known.moment()),
+        Some(card) => widgets::draw_with(card, pen, place, known.moment(), listing.keys),
         None => {
             let standing = call.standing();
             let (mark, words) = standing.mark();
@@ -297,12 +300,30 @@ fn stop_loss(vitals: &Vitals) -> Option<Usd> {
     most.checked_mul(left)?.round_dp(2).to_string().parse().ok()
 }
 
+/// The newest lines worth reading, two beside each other where they fit.
+pub(super) fn packed_events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let mut lines = known.feed.lines_from(Level::Plain).peekable();
+    for at in 0..area.height {
+        let Some(one) = lines.next() else { return };
+        let mut pieces = event_pieces(one);
+        if let Some(other) = lines
+            .next_if(|other| pieces_width(&pieces) + 2 + pieces_width(&event_pieces(other)) <= usize::from(area.width))
+        {
+            pieces.push(("  ".to_owned(), Role::TextDim));
+            pieces.extend(event_pieces(other));
+        }
+        pen.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
+    }
+}
+
+fn event_pieces(one: &Line) -> Vec<Piece> {
+    vec![(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))]
+}
+
 /// The newest lines worth reading.
 pub(super) fn events(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let lines = known.feed.lines_from(Level::Plain).take(usize::from(area.height));
     for (at, one) in (0..area.height).zip(lines) {
-        let pieces =
-            [(format!(" {} ", time_of_day(one.at / 1000)), Role::TextDim), (one.text.to_string(), role(one.level))];
-        pen.pieces(line(area, at), &cut(&pieces, usize::from(area.width)));
+        pen.pieces(line(area, at), &cut(&event_pieces(one), usize::from(area.width)));
     }
 }

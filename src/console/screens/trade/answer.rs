@@ -9,10 +9,10 @@ use crate::base::text::{SafeText, width};
 use crate::console::format::{amount as token_amount, dollars};
 use crate::console::pen::Pen;
 use crate::console::theme::Role;
-use crate::console::widgets::figure::{amount, left, text};
+use crate::console::widgets::figure::{left, readable, text};
 use crate::console::widgets::paint::{Row, rows, wrapped};
 use crate::console::widgets::words::{check_word, plain_words, policy_word};
-use crate::console::widgets::{self, Moment};
+use crate::console::widgets::{self, CardKeys, Moment};
 use crate::engine::{Status, ToolResponse};
 use crate::fabric::{Card, EventKind, ToolEnd, ToolFailed};
 
@@ -50,8 +50,11 @@ impl Trade {
         let now = known.moment();
         let seen = self.deed.and_then(|call| known.feed.call(call));
         if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
-            let height = widgets::height(card, area.width, now).min(area.height);
-            widgets::draw(card, pen, Rect { height, ..area }, now);
+            // While the form has the keys, letters are text.
+            let sent = seen.is_some_and(|seen| !seen.transactions.is_empty());
+            let keys = CardKeys { copy: !self.typing, explorer: !self.typing && sent, ..CardKeys::default() };
+            let height = widgets::height_with(card, area.width, now, keys).min(area.height);
+            widgets::draw_with(card, pen, Rect { height, ..area }, now, keys);
             return;
         }
         let mut below = area;
@@ -107,7 +110,7 @@ pub(super) fn offer_rows(response: &ToolResponse, now: Moment) -> Vec<Row> {
             let usd = text(one, "usd").and_then(|usd| usd.as_str().parse().ok()).map(dollars);
             all.push(
                 Row::new(words, Role::TextDim)
-                    .then(format!("{} {token}", amount(value.as_str())), Role::Text)
+                    .then(format!("{} {token}", readable(value.as_str(), 6)), Role::Text)
                     .end(usd.unwrap_or_else(|| "no price".to_owned()), Role::Text)
                     .kept(),
             );

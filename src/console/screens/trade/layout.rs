@@ -11,6 +11,9 @@ impl Trade {
     pub(super) fn plan(&self, area: Rect) -> (Rect, Rect, Rect) {
         let list = Rect { height: 1.min(area.height), ..area };
         let body = Rect { y: area.y + list.height, height: area.height - list.height, ..area };
+        if self.zoomed {
+            return (list, Rect { width: 0, height: 0, ..body }, body);
+        }
         if area.width >= SIDE_BY_SIDE {
             let (form, answer) = list::beside(body, (area.width * 2 / 5).min(64));
             return (list, form, answer);

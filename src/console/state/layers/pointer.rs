@@ -12,7 +12,7 @@ impl State {
         match self.layers.last_mut() {
             Some(Layer::Decision(decision)) => decision.pasted(now),
             Some(Layer::Palette { field, .. }) => field.paste(text),
-            Some(_) => {}
+            Some(_) => self.untaken_key(),
             None => match &mut self.prompt {
                 Some(field) => field.paste(text),
                 None => {

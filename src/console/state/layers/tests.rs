@@ -123,10 +123,50 @@ fn a_yes_typed_ahead_confirms_nothing() {
     let mut state = console();
     let since = state.now_millis;
     let command = Box::new(Command::RevokeGrant { number: 1 });
-    state.layers.push(Layer::Confirm { title: SafeText::clean("Revoke?", 20), command, since });
-    assert!(press(&mut state, Key::char('y')).is_empty());
+    let title = SafeText::clean("Revoke?", 20);
+    state.layers.push(Layer::Confirm { title, command, since, picked: false });
+    // Typed ahead, and too soon after another key, it picks nothing; and Enter alone does nothing.
+    for calm in [0, GUARD_MILLIS - 1] {
+        wait(&mut state, calm);
+        assert!(press(&mut state, Key::char('y')).is_empty());
+    }
     wait(&mut state, CALM);
-    assert!(matches!(sent(&press(&mut state, Key::char('y')))[..], [Command::RevokeGrant { number: 1 }]));
+    assert!(press(&mut state, enter()).is_empty(), "nothing was picked");
+    wait(&mut state, CALM);
+    assert!(press(&mut state, Key::char('y')).is_empty(), "a letter alone cancels nothing");
+    assert!(press(&mut state, enter()).is_empty(), "too soon after it");
+    wait(&mut state, CALM);
+    assert!(matches!(sent(&press(&mut state, enter()))[..], [Command::RevokeGrant { number: 1 }]));
+}
+
+#[test]
+fn leaving_with_orders_cancelled_takes_a_letter_and_enter_and_no_key_typed_ahead_leaves() {
+    let asked = || {
+        let mut state = console();
+        press(&mut state, control('c'));
+        assert!(matches!(state.layers.last(), Some(Layer::Quit { picked: false, .. })));
+        state
+    };
+    let mut state = asked();
+    for key in ['f', 'c'] {
+        assert!(press(&mut state, Key::char(key)).is_empty(), "{key} was typed before it could be read");
+    }
+    assert!(press(&mut state, enter()).is_empty());
+    wait(&mut state, CALM);
+    assert!(press(&mut state, enter()).is_empty(), "nothing is picked");
+    wait(&mut state, CALM);
+    assert!(press(&mut state, Key::char('c')).is_empty(), "a letter alone cancels nothing");
+    // A key that means nothing, and a paste, guard it anew.
+    for input in [Input::Key(Key::plain(KeyCode::F(9))), Input::Paste(SafeText::clean("\n", 2))] {
+        wait(&mut state, CALM);
+        state.update(input);
+        assert!(press(&mut state, enter()).is_empty());
+    }
+    wait(&mut state, CALM);
+    assert!(matches!(sent(&press(&mut state, enter()))[..], [Command::Leave(LeaveMode::CancelOrders)]));
+    let mut state = asked();
+    wait(&mut state, CALM);
+    assert!(matches!(sent(&press(&mut state, Key::char('f')))[..], [Command::Leave(LeaveMode::Finish)]));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! What a decision says, row by row: what changes, where it goes, the checks; a policy's change; the calls as they would be
 //! signed; and a question in a line, for lists.
 
-use super::{PLACES, TO_READ, cents};
+use super::{PLACES, TO_READ, cents, ids, ids_below};
 use crate::base::model::Check;
 use crate::base::text::width as width_of;
 use crate::console::format::{grouped, time_of_day};
@@ -11,7 +11,7 @@ use crate::console::theme::Role;
 use crate::console::widgets::Moment;
 use crate::console::widgets::figure::{ago, readable};
 use crate::console::widgets::paint::Row;
-use crate::console::widgets::words::{check_word, figure_of, policy_word};
+use crate::console::widgets::words::{check_word, figure_of, policy_word, warning};
 use crate::fabric::CheckOutcome;
 use crate::runtime::questions::{About, ActionAsked, Part, PolicyAsked, PolicyChange, Question};
 
@@ -104,7 +104,9 @@ fn action_rows(
         for one in &question.to_read {
             let (mark, role) =
                 if decision.read.contains(&one.text) { ("[x]", Role::Dialog) } else { ("[ ]", Role::StateCare) };
-            rows.push(Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(one.text.as_str(), role).kept());
+            rows.push(
+                Row::new(format!("{TO_READ}{mark} "), Role::StateCare).then(warning(one.text.as_str()), role).kept(),
+            );
         }
     }
     // How old both are that the figures rest on.
@@ -161,7 +163,10 @@ fn action_rows(
     }
     match &action.nothing_else {
         Ok(()) => rows.push(Row::new("Nothing else moves ✓", Role::StateGood)),
-        Err(why) => rows.push(Row::new(format!("! {why}"), Role::StateCare)),
+        // It is among what must be read.
+        Err(why) => rows.push(
+            Row::new("Whether nothing else moves is not known: ", Role::StateCare).then(why.as_str(), Role::StateCare),
+        ),
     }
     let mut costs = Row::default();
     if let Some((lost, bps)) = &action.costs.expected_loss {
@@ -190,7 +195,10 @@ fn action_rows(
         if place.is_from {
             row = row.then("  = from ✓", Role::StateGood);
         } else if let Some(label) = &place.label {
-            row = row.then(format!("  {label}, in the address book"), Role::Dialog);
+            let list = if place.listed { "on your list" } else { "in address book" };
+            row = row.then(format!("  {label}, {list}"), Role::Dialog);
+        } else if place.listed {
+            row = row.then("  on your list", Role::Dialog);
         } else if place.part != Part::From {
             row = row.then("  not in the address book", Role::StateCare);
         }
@@ -223,12 +231,9 @@ fn action_rows(
         row = row.then(format!("{mark} "), role).then(word, Role::Dialog);
     }
     rows.push(row);
-    let permit = action.permit.to_string();
-    let short: String = permit.chars().take(4).collect();
-    rows.push(Row::new(
-        format!("permit {short}…  hash {}", crate::console::format::short_hash(action.hash)),
-        Role::TextDim,
-    ));
+    if !ids_below(columns) {
+        rows.push(Row::new(ids(action), Role::TextDim));
+    }
 }
 
 fn share(bps: u64) -> String {

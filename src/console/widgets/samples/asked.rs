@@ -39,10 +39,17 @@ fn change(symbol: &str, figures: [&str; 4], worst: Option<&str>, gas: bool) -> C
 }
 
 fn place(part: Part, seed: u8, label: Option<&str>, is_from: bool) -> Place {
-    Place { part, address: Address::repeat_byte(seed), label: label.map(text), is_from, first_seen: false }
+    Place {
+        part,
+        address: Address::repeat_byte(seed),
+        label: label.map(text),
+        listed: false,
+        is_from,
+        first_seen: false,
+    }
 }
 
-fn checks() -> Vec<CheckTold> {
+fn checks(slippage: CheckOutcome) -> Vec<CheckTold> {
     let told = |check, outcome, detail: &str| CheckTold { check, outcome, detail: text(detail) };
     let passed = |check, detail| told(check, CheckOutcome::Passed, detail);
     vec![
@@ -52,7 +59,7 @@ fn checks() -> Vec<CheckTold> {
         passed(Check::SpendingLimit, "$2,047.53 now, $4,014.02 of $5,000.00 in 24 hours after it"),
         passed(Check::RateLimit, "3 of 120 trades in 60 minutes"),
         passed(Check::BalanceBreaker, "no failures in a row"),
-        told(Check::SlippageGuard, CheckOutcome::Warned, "slippage 50 bps, impact 12 bps"),
+        told(Check::SlippageGuard, slippage, "slippage 50 bps, impact 12 bps"),
         passed(Check::PolicyCage, "the account has set no rules in a policy contract"),
         passed(Check::Simulation, "block 1286, 171204 gas, 3 balances move as declared and nothing else"),
     ]
@@ -99,10 +106,10 @@ fn action() -> ActionAsked {
         places: vec![
             place(Part::From, 0xf3, Some("the wallet \"demo\""), false),
             place(Part::Calls, 0x66, Some("Universal Router 2.0"), false),
-            place(Part::Spender, 0x22, Some("Permit2"), false),
+            Place { listed: true, ..place(Part::Spender, 0x22, Some("Permit2"), false) },
             place(Part::Receiver, 0xf3, None, true),
         ],
-        checks: checks(),
+        checks: checks(CheckOutcome::Passed),
         permit: permit(),
         hash: B256::repeat_byte(0x51),
         raw: vec![RawCall {
@@ -141,9 +148,16 @@ pub fn question() -> Question {
     }
 }
 
+/// A check that warns is to be read, too: so it is where questions are made.
 fn to_read() -> Question {
-    let lines = ["first buy of UNI by this wallet", "public mempool: no filler quoted UNI, so no auction"];
-    Question { to_read: lines.map(|line| ToRead { text: text(line) }).to_vec(), ..question() }
+    let lines = [
+        "slippage_guard: slippage 50 bps, impact 12 bps",
+        "first buy of UNI by this wallet",
+        "public mempool: no filler quoted UNI, so no auction",
+    ];
+    let action = ActionAsked { checks: checks(CheckOutcome::Warned), ..action() };
+    let to_read = lines.map(|line| ToRead { text: text(line) }).to_vec();
+    Question { to_read, about: About::Action(Box::new(action)), ..question() }
 }
 
 fn about(title: &str, about: About) -> Question {

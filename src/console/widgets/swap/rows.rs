@@ -10,7 +10,7 @@ use crate::console::format::grouped;
 use crate::console::pen::Piece;
 use crate::console::theme::Role;
 use crate::console::widgets::Moment;
-use crate::console::widgets::figure::{against_quote, amount, decimal, readable, running, took};
+use crate::console::widgets::figure::{against_quote, amount, decimal, paid, readable, running, took};
 use crate::console::widgets::paint::Row;
 use crate::console::widgets::status::Status;
 use crate::console::widgets::words::{check_word, found};
@@ -19,7 +19,7 @@ use crate::fabric::CheckOutcome;
 impl SwapModel {
     /// What is paid and what comes at least; where the offer does not say that apart, the offer's own sentence.
     pub(super) fn terms(&self, offer: &Offer) -> Row {
-        let (paid, symbol) = (amount(self.call.param("amount").as_str()), self.call.param("token_in"));
+        let (paid, symbol) = (paid(self.call.param("amount").as_str()), self.call.param("token_in"));
         let Some((_, least)) = offer.expected.as_str().split_once(">= ").filter(|_| !paid.is_empty()) else {
             return Row::new("offer: ", Role::TextDim).then(readable(offer.expected.as_str(), 4), Role::Text);
         };
@@ -30,7 +30,11 @@ impl SwapModel {
             Some(dollars) => row.then(format!(" {}", readable(dollars, 2)), Role::TextDim),
             None => row,
         };
-        row.then("   get at least ", Role::TextDim).then(readable(least, 4), Role::TextStrong)
+        let least = match least.split_once(' ') {
+            Some((figure, symbol)) => format!("{} {symbol}", amount(figure)),
+            None => readable(least, 4),
+        };
+        row.then("   get at least ", Role::TextDim).then(least, Role::TextStrong)
     }
 
     /// What was promised before and what is now, one under the other, where the price moved in between.
@@ -167,7 +171,7 @@ impl SwapModel {
             let would = if self.call.status == Status::Simulated { "would pay " } else { "paid " };
             rows.push(
                 Row::new(would, Role::TextDim)
-                    .then(format!("{} {token_in}", amount(result.amount_in.as_str())), Role::Text)
+                    .then(format!("{} {token_in}", paid(result.amount_in.as_str())), Role::Text)
                     .then("  get ", Role::TextDim)
                     .then(format!("{} {token_out}", amount(result.amount_out.as_str())), Role::TextStrong),
             );
@@ -206,7 +210,7 @@ impl SwapModel {
         if let Some(least) = &result.minimum_out {
             row = row.then(format!(" · floor {}", amount(least.as_str())), Role::TextDim);
         }
-        let cost = result.gas_wei.map(|wei| amount(&TokenAmount::ether(wei).to_string()));
+        let cost = result.gas_wei.map(|wei| paid(&TokenAmount::ether(wei).to_string()));
         match (cost, result.gas_used) {
             (Some(cost), _) => row.then(format!(" · gas {cost} ETH"), Role::TextDim),
             (None, Some(units)) => row.then(format!(" · gas {} units", grouped(&units.to_string())), Role::TextDim),
@@ -241,6 +245,6 @@ fn change_words(before: &str, after: &str) -> String {
         return String::new();
     };
     let Some(change) = after.checked_sub(before) else { return String::new() };
-    let sign = if change.is_sign_negative() { "−" } else { "+" };
-    format!("{sign}{}", amount(&change.abs().normalize().to_string()))
+    let figure = change.abs().normalize().to_string();
+    if change.is_sign_negative() { format!("−{}", paid(&figure)) } else { format!("+{}", amount(&figure)) }
 }

@@ -40,7 +40,7 @@ fn phase(known: &Known<'_>) -> Phase {
 fn role_words(role: &str) -> String {
     match role {
         "golem-instance" => "a Golem".to_owned(),
-        other => other.replace('-', " "),
+        other => other.to_owned(),
     }
 }
 
@@ -150,13 +150,9 @@ pub(in crate::console::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Kn
 fn short_vitals(known: &Known<'_>) -> Vec<String> {
     let Some(vitals) = &known.feed.vitals else { return Vec::new() };
     let equity = vitals.drawdown_bps.map_or_else(|| "?".to_owned(), fall);
-    let mut all = vec![
+    vec![
         format!("equity {equity} of {} %", vitals.stop_loss_bps / 100),
-        format!("gas {}", gas_words(known, vitals)),
-    ];
-    // What is nothing needs no place.
-    if vitals.failures > 0 {
-        all.push(format!("failed {}/{}", vitals.failures, vitals.failures_limit));
-    }
-    all
+        format!("gas {}", gas_words(known, vitals).trim_start_matches("for ")),
+        format!("streak {}/{}", vitals.failures, vitals.failures_limit),
+    ]
 }
