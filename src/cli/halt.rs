@@ -20,6 +20,17 @@ const PATIENCE: std::time::Duration = std::time::Duration::from_secs(2);
 /// The word that lowers the ladder.
 const YES: &str = "resume";
 
+/// What the highest step does to whoever runs.
+const KEYS: &str = "\
+Every running program on this data folder takes its Golem's keys away at once, and lowering the stop does not give them
+back: only a new start of the program does, with the stop lifted. `bardo call`, and your own hand in a console, still take
+back allowances and cancel orders, and sign nothing else. Where an account is delegated, the delegation on the chain
+stands until its owner disables it with the owner's own wallet: that key is never here.
+";
+
+/// The same, when it is lowered.
+const STAY: &str = "Programs that ran while it was in force keep their Golems without keys; start them anew for that.";
+
 pub(super) fn halt(
     level: StopLevel,
     reason: Option<&str>,
@@ -34,6 +45,9 @@ pub(super) fn halt(
     let before = file.read();
     let in_force = file.raise(level, reason, &by, SystemClock.now_millis())?;
     let exit = tell(&file, &in_force, json)?;
+    if in_force.level() == Some(StopLevel::Revoke) && !json {
+        print(KEYS)?;
+    }
     if in_force != before {
         record(&folder, "halt:raised", &in_force);
     }
@@ -61,6 +75,9 @@ pub(super) fn resume(
         return Err(Failure { exit: Exit::Blocked, error: error.into() });
     }
     let to = level.map_or("signing goes on".to_owned(), |level| format!("{level}: {}", meaning(level)));
+    if standing == StopLevel::Revoke {
+        eprintln!("{STAY}");
+    }
     eprint!("After this, {to}.\nType `{YES}` to do it: ");
     std::io::stderr().flush()?;
     let mut answer = String::new();
@@ -143,6 +160,9 @@ fn tell(file: &StopFile, in_force: &InForce, json: bool) -> Result<Exit, Failure
         InForce::None => serde_json::Value::Null,
         InForce::Garbled { why } => serde_json::json!({ "garbled": SafeText::clean(why, 200) }),
     };
-    print_json(&serde_json::json!({ "level": in_force.level(), "file": file.path(), "stop": stop }))?;
+    let meaning = in_force.level().map(meaning);
+    print_json(&serde_json::json!({
+        "level": in_force.level(), "meaning": meaning, "file": file.path(), "stop": stop,
+    }))?;
     Ok(Exit::Success)
 }

@@ -1,5 +1,6 @@
 //! `bardo policy`: what an agent may do here, who said so and who sees to it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -18,7 +19,7 @@ use crate::runtime::data::{DataFolder, Ledger};
 use crate::runtime::policy::{is_devnet, open, place};
 use crate::runtime::{self, OpenWorld, account};
 use crate::safety::operator::OperatorRules;
-use crate::safety::policy::{Field, Policy};
+use crate::safety::policy::{Field, Policy, Preset};
 use crate::tools::ALL_TOOL_DEFS;
 
 pub(super) fn run(
@@ -267,7 +268,8 @@ fn show(config: &Config, meant: Meant, policy: &Policy, json: bool) -> Result<Ex
     Ok(Exit::Success)
 }
 
-/// The policy as a file: every field with what it means, its value and who enforces it, commented out.
+/// The policy as a file that says the same: its preset, and every field with what it means, its value and who enforces
+/// it, commented out where the preset says so anyway.
 fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Failure> {
     let installed = installed();
     let fields = policy.fields();
@@ -290,19 +292,24 @@ fn explain(policy: &Policy, asked: Option<&str>, json: bool) -> Result<Exit, Fai
         print_json(&all)?;
         return Ok(Exit::Success);
     }
+    let preset = policy.begins_with().unwrap_or(Preset::ReadOnly);
+    let usual: BTreeMap<String, String> =
+        Policy::preset(preset).fields().into_iter().map(|field| (field.name, field.value)).collect();
     let mut text = String::new();
     if asked.is_none() {
         text.push_str(
             "# What an agent may do. A file begins with a preset and says where it differs from it; a field\n\
              # that is not here is refused. Dollars and percent stand in quotes, so that no digit is lost.\n\
              # Presets: read-only (signs nothing), demo (for the devnet), defi-trading, paranoid.\n\
-             # Tighter figures hold as soon as the file is saved; looser ones wait for your yes.\n\n\
-             preset = \"paranoid\"\n",
+             # Tighter figures hold as soon as the file is saved; looser ones wait for your yes.\n\
+             # This is the policy that holds now: what is commented out is what its preset says.\n\n",
         );
+        text.push_str(&format!("preset = \"{}\"\n", preset.as_str()));
     }
     for field in wanted {
         let by = enforced(field, &installed);
-        text.push_str(&format!("\n# {}\n# Enforced by: {by}\n#{} = {}\n", field.about, field.name, field.value));
+        let mark = if usual.get(&field.name) == Some(&field.value) { "#" } else { "" };
+        text.push_str(&format!("\n# {}\n# Enforced by: {by}\n{mark}{} = {}\n", field.about, field.name, field.value));
     }
     print(&text)?;
     Ok(Exit::Success)

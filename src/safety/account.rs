@@ -19,6 +19,11 @@ pub trait Account: fmt::Debug + Send + Sync {
     /// How it signs.
     fn kind(&self) -> AccountKind;
 
+    /// Whether its keys were taken away for good, and why.
+    fn revoked(&self) -> Option<Revoked> {
+        None
+    }
+
     /// Puts a proposal into the bytes, sender and payer that it would sign: all but account nonces
     /// and fees, which the context bounds. Must not read a key: framing is done for previews too.
     ///
@@ -87,12 +92,36 @@ impl AccountKind {
     }
 }
 
+/// Why an account's keys were taken away for good.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Revoked {
+    /// Its Golem has died.
+    Death,
+    /// The highest step of the stop ladder was in force while it lived.
+    Stop,
+}
+
+impl fmt::Display for Revoked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Death => "its Golem has died, and its keys are revoked",
+            Self::Stop => {
+                "its keys are revoked, because the stop ladder was at revoke; only a new start of the program, with that \
+                 stop lifted, gives it keys again"
+            }
+        })
+    }
+}
+
 /// Why nothing was signed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SignError {
     /// The key cannot be used now.
     #[error("the account is locked: {0}")]
     Locked(String),
+    /// Its keys were taken away.
+    #[error("the account is locked: {0}")]
+    Revoked(Revoked),
     /// The account never signs this.
     #[error("the account refuses to sign: {0}")]
     Refused(String),

@@ -57,7 +57,7 @@ pub mod typed;
 pub mod value;
 pub mod verdict;
 
-pub use account::{Account, AccountKind, FrameContext, SignError};
+pub use account::{Account, AccountKind, FrameContext, Revoked, SignError};
 pub use facts::Facts;
 pub use framed::{FeeBound, Frame, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot};
 pub use pipeline::Capability;

@@ -19,7 +19,7 @@ use super::facts::Facts;
 use super::framed::Framed;
 use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
-use super::policy::{self, Adopted, Change, Followed, Keeper, Pending, Policy, Preset, Word};
+use super::policy::{self, Adopted, ChainId, Change, Followed, Keeper, Pending, Policy, Preset, TokenRef, Word};
 use super::proposal::Intent;
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
@@ -593,6 +593,12 @@ impl Rulebook for OperatorRules {
         let paid: Result<bool, LedgerError> =
             self.store.read(|connection| ledger::knows_recipient(connection, chain_id, recipient));
         paid.unwrap_or(false)
+    }
+
+    fn names_token(&self, chain_id: u64, token: Address) -> bool {
+        let policy = self.policy();
+        let named = TokenRef { chain: ChainId(chain_id), token: TokenId::Erc20(token) };
+        policy.rules().allowed_tokens.listed.as_ref().is_some_and(|listed| listed.contains(&named))
     }
 }
 

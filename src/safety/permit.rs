@@ -93,6 +93,15 @@ pub const MIGRATIONS: Migrations = Migrations {
     ALTER TABLE safety_order ADD COLUMN signed_at INTEGER;
     ALTER TABLE safety_order ADD COLUMN shown INTEGER NOT NULL DEFAULT 1;
 ",
+        // Of which tokens an account has allowed somebody something, whoever signed it for the account.
+        "
+    CREATE TABLE safety_allowed (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        token TEXT NOT NULL,
+        PRIMARY KEY (chain_id, account, token)
+    ) STRICT, WITHOUT ROWID;
+",
     ],
 };
 
@@ -268,6 +277,36 @@ pub(super) fn note_leg(
         params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main],
     )?;
     Ok(())
+}
+
+/// Notes that an account allows somebody something of a token: it counts from then on among those whose own word on
+/// allowances is believed.
+pub(super) fn note_allowed(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    account: Address,
+    token: Address,
+) -> Result<(), StoreError> {
+    transaction.execute(
+        "INSERT OR IGNORE INTO safety_allowed (chain_id, account, token) VALUES (?1, ?2, ?3)",
+        params![number(chain_id)?, account.to_string(), token.to_string()],
+    )?;
+    Ok(())
+}
+
+/// Whether that was noted.
+pub(super) fn has_allowed(
+    connection: &Connection,
+    chain_id: u64,
+    account: Address,
+    token: Address,
+) -> Result<bool, StoreError> {
+    let found = connection
+        .prepare_cached(
+            "SELECT EXISTS (SELECT 1 FROM safety_allowed WHERE chain_id = ?1 AND account = ?2 AND token = ?3)",
+        )?
+        .query_row(params![number(chain_id)?, account.to_string(), token.to_string()], |row| row.get(0))?;
+    Ok(found)
 }
 
 /// Notes that another transaction of the same nonce stands for one that was signed under a permit.

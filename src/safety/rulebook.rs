@@ -85,6 +85,11 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
 
     /// Whether this account has been given something before, or is named by the policy.
     fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool;
+
+    /// Whether the policy names this token itself, rather than letting it pass among others.
+    fn names_token(&self, _chain_id: u64, _token: Address) -> bool {
+        false
+    }
 }
 
 /// What was held for an action, as the ledger numbers it.

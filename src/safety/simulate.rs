@@ -86,8 +86,9 @@ pub struct Surroundings {
     pub producer: Option<Address>,
     /// What signed orders of the account may still take through Permit2, by token, in raw units.
     pub promised: BTreeMap<Address, U256>,
-    /// Contracts whose own word counts on what others may take: those of the address book, and tokens of which the
-    /// account has allowed something from this ledger. Any other contract may tell what it likes of its allowances.
+    /// Contracts whose own word counts on what others may take: those of the address book, tokens that the policy names,
+    /// tokens of which the account has allowed something from this ledger, and whatever the operator's own hand calls.
+    /// Any other contract may tell what it likes of its allowances.
     pub known: BTreeSet<Address>,
 }
 

@@ -1,5 +1,8 @@
-use serde_json::Value;
+use bardo::base::model::StopLevel;
+use bardo::safety::stop::StopFile;
+use serde_json::{Value, json};
 
+use crate::desk::Desk;
 use crate::{bardo, run};
 
 #[test]
@@ -72,4 +75,37 @@ fn on_a_terminal_the_right_word_resumes_and_no_other() {
     assert!(file.exists());
     assert_eq!(resume_on_a_terminal(home.path(), "resume\n"), 0);
     assert!(!file.exists());
+}
+
+#[test]
+fn a_halt_over_somebodys_hold_is_a_stop_of_its_own_and_on_the_trail() {
+    let desk = Desk::new();
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!(exit, 0, "{answer}");
+    let file = StopFile::in_folder(&desk.home.path().join("data"));
+    let hold = file.hold("held", "operator", 1).unwrap().unwrap();
+    let (_, err, code) = run(bardo(desk.home.path()).args(["halt", "--reason", "the key may be stolen"]));
+    assert_eq!((err.as_str(), code), ("", 0));
+    let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--json"]));
+    assert!(out.contains("halt:raised") && out.contains("the key may be stolen"), "{out}");
+    assert!(file.release(&hold).is_err());
+    assert_eq!(file.read().level(), Some(StopLevel::Halt));
+}
+
+#[test]
+fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
+    let desk = Desk::new();
+    let (allowed, exit) = desk.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    assert_eq!(exit, 0, "{allowed}");
+    let said = |more: &[&str]| run(bardo(desk.home.path()).args(["halt", "--level", "revoke"]).args(more));
+    let (out, err, code) = said(&[]);
+    assert_eq!((err.as_str(), code), ("", 0));
+    assert!(out.contains("takes its Golem's keys away at once") && out.contains("lowering the stop does not"), "{out}");
+    let (out, _, _) = said(&["--json"]);
+    let told: Value = serde_json::from_str(&out).unwrap();
+    assert!(told["meaning"].as_str().unwrap().contains("takes its Golem's keys away"), "{told}");
+    let (refused, exit) = desk.swap(json!({}), &[]);
+    assert_eq!((&refused["error"]["code"], exit), (&json!("HALTED"), 3), "{refused}");
+    let (back, exit) = desk.call("token_revoke", &json!({"token": "DAI", "chain": "ethereum"}), &[]);
+    assert_eq!((&back["status"], exit), (&json!("success"), 0), "{back}");
 }

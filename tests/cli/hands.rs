@@ -5,10 +5,17 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{self, Stdio};
 
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::id::GolemId;
+use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::runtime::session::{Session, SessionOptions};
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
+use crate::desk::Desk;
 use crate::devnet::start;
 use crate::{bardo, run};
 
@@ -74,7 +81,7 @@ fn shell(home: &Path, arguments: &str, third: &str, fourth: &str) -> (Value, Str
     fs::write(home.join("third"), third).unwrap();
     fs::write(home.join("fourth"), fourth).unwrap();
     let script = format!("exec \"$BARDO\" {arguments} 3<\"$HOME/third\" 4<\"$HOME/fourth\"");
-    let mut command = Command::new("sh");
+    let mut command = process::Command::new("sh");
     command.env_clear().env("BARDO_HOME", home).env("HOME", home).env("BARDO", env!("CARGO_BIN_EXE_bardo"));
     let output = command.args(["-c", &script]).stdin(Stdio::null()).output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -157,6 +164,99 @@ fn on_a_devnet_keys_never_sign_and_any_development_account_may() {
     assert_eq!(third["status"], "simulated", "{third}");
     let acted = third["decision_hints"]["permit"]["account"].as_str().unwrap().to_lowercase();
     assert!(account.to_string().to_lowercase().contains(&acted), "{account} {acted}");
+}
+
+#[test]
+fn a_swap_that_is_only_rehearsed_shows_what_it_would_change_and_changes_nothing() {
+    let desk = Desk::new();
+    let wallet = desk.account().to_owned();
+    let balance = |symbol: &str| {
+        let call = format!("0x70a08231000000000000000000000000{}", wallet.trim_start_matches("0x").to_lowercase());
+        desk.ask("eth_call", json!([{"to": desk.token(symbol), "data": call}, "latest"]))
+    };
+    let chain = || {
+        let coin = desk.ask("eth_getBalance", json!([wallet, "latest"]));
+        (desk.nonce("pending"), desk.ask("eth_blockNumber", json!([])), coin, balance("USDC"), balance("WETH"))
+    };
+    let ledger = || -> Vec<i64> {
+        let Ok(ledgers) = fs::read_dir(desk.home.path().join("data/ledger")) else { return Vec::new() };
+        let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
+        let ledger = rusqlite::Connection::open_with_flags(path, rusqlite::OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+        let count = |table: &str| {
+            ledger.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get::<_, i64>(0)).unwrap()
+        };
+        ["sender_transaction", "safety_permit", "safety_leg", "safety_allowed", "ledger_reservation"].map(count).into()
+    };
+    let before = chain();
+    let trade = json!({"token_in": "USDC", "token_out": "WETH", "amount": "100"});
+    for how in ["--dry-run", "--paper"] {
+        let (answer, exit) = desk.swap(trade.clone(), &[how]);
+        assert_eq!((&answer["status"], exit), (&json!("simulated"), 0), "{how}: {answer}");
+        let permit = &answer["decision_hints"]["permit"];
+        let moves = permit["simulated"]["moves"].as_array().unwrap();
+        let (gives, gets) = (desk.token("USDC").to_lowercase(), desk.token("WETH").to_lowercase());
+        let moved = |token: &str| {
+            let of = |one: &&Value| one["token"].as_str().unwrap().to_lowercase() == token;
+            let one = moves.iter().find(of).unwrap_or_else(|| panic!("{how}: no {token} in {permit}"));
+            let raw = |field: &str| one[field].as_str().unwrap().parse::<u128>().unwrap();
+            (raw("before_raw"), raw("after_raw"))
+        };
+        let hex = |value: &Value| u128::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+        let (given, got) = (moved(&gives), moved(&gets));
+        assert!(given.0 == hex(&before.3) && given.0 - given.1 == 100_000_000, "{how}: {permit}");
+        assert!(got.0 == hex(&before.4) && got.1 > got.0, "{how}: {permit}");
+        assert!(answer["data"]["tx_hash"].is_null(), "{how}: {answer}");
+        assert_eq!(chain(), before, "{how}");
+        assert_eq!(ledger(), [0; 5], "{how}");
+    }
+    // The same in earnest does all of that.
+    let (answer, exit) = desk.swap(trade, &[]);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    assert_ne!(chain(), before);
+    assert!(ledger().iter().take(3).all(|rows| *rows > 0));
+}
+
+/// Somebody who does nothing.
+struct Nobody;
+
+impl Actor for Nobody {
+    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            // A session that has gone is left as well.
+            let _left = seat.leaving.wait_for(|leaving| *leaving).await;
+        })
+    }
+}
+
+/// A program that was killed while it sold leaves a plan by which parts of a holding pass that nothing else lets pass.
+#[test]
+fn whoever_starts_ends_the_plans_of_who_was_killed() {
+    let desk = Desk::new();
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!(exit, 0, "{answer}");
+    let ledgers = fs::read_dir(desk.home.path().join("data/ledger")).unwrap();
+    let path = ledgers.map(|entry| entry.unwrap().path().join("ledger.db")).next().unwrap();
+    let ledger = rusqlite::Connection::open(path).unwrap();
+    let planned =
+        || ledger.query_row("SELECT count(*) FROM ledger_liquidation", [], |row| row.get::<_, i64>(0)).unwrap();
+    let plan = "INSERT INTO ledger_liquidation (chain_id, account, token, planned_at) VALUES (31337, ?1, 'native', 1)";
+    ledger.execute(plan, [desk.account().parse::<alloy::primitives::Address>().unwrap().to_string()]).unwrap();
+    let variables = [("BARDO_HOME".to_owned(), desk.home.path().to_str().unwrap().to_owned())];
+    let flags = Flags { rpc: vec![desk.given.clone()], ..Flags::default() };
+    let config = Config::load(&Environment::from_iter(variables), &flags).unwrap();
+    let starts = async |watch| {
+        let options = SessionOptions { watch, ..SessionOptions::default() };
+        let Handle { commands, mut news } = Session::open_with(config.clone(), options, Box::new(Nobody));
+        while !matches!(news.recv().await.expect("it comes up"), News::Ready(_)) {}
+        let command = Command::Leave(LeaveMode::Finish);
+        commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+        while news.recv().await.is_some() {}
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(starts(true));
+    assert_eq!(planned(), 1, "who only watches changes nothing");
+    runtime.block_on(starts(false));
+    assert_eq!(planned(), 0);
 }
 
 #[test]

@@ -10,6 +10,7 @@ use bardo::custody::RevocableAccount;
 use bardo::engine::Status;
 use bardo::golem::phase::{PhaseMachine, PhaseRules};
 use bardo::golem::vitals::{Gauge, Terms};
+use bardo::safety::Revoked;
 use bardo::sandbox::cast::{Cast, Order, Role, send};
 use bardo::sandbox::genesis::Pool;
 use bardo::sandbox::keeper::FeedFault;
@@ -189,7 +190,7 @@ async fn revoked_hands_sign_nothing_more() {
     let sent = house.sent().await;
     let second = golem.call("preview_action", swap("WETH", "USDC", "0.02")).await;
     assert!(!revocation.is_revoked());
-    revocation.revoke();
+    assert!(revocation.revoke(Revoked::Death));
     let refused = golem.call("commit_action", permit(&second)).await;
     assert_ne!(refused.status, Status::Success, "{refused:#?}");
     assert!(refused.error.unwrap().message().contains("revoked"));

@@ -7,6 +7,7 @@ mod elsewhere;
 mod exits;
 mod gates;
 mod guardian;
+mod keys;
 mod last_will;
 mod leaving;
 mod liquidation;

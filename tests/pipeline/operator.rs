@@ -9,6 +9,7 @@ use bardo::base::error::ErrorCode;
 use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::chain::network::{self, DataFees};
+use bardo::chain::token::TokenId;
 use bardo::engine::{Call, Catalog, Input, Status};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{ApprovalNeed, Consent};
@@ -17,12 +18,13 @@ use bardo::safety::pipeline::{Asked, Pipeline, Refusal, State};
 use bardo::safety::policy::parse;
 use bardo::safety::proposal::{Proposal, Purpose};
 use bardo::safety::stop::StopFile;
-use bardo::store::{Store, StoreConfig};
+use bardo::store::{Store, StoreConfig, StoreError};
 use bardo::tools::ALL_TOOL_DEFS;
 use bardo::uniswap::router::{Command, Execution, Path as RoutePath, V3Path, Version};
 use serde_json::json;
 
 use crate::acting::{executor, ruled, seen};
+use crate::stops::strange;
 use crate::world::{ASKED, World, cents};
 
 const HUNDRED: u64 = 100_000_000;
@@ -118,6 +120,49 @@ async fn the_stop_file_stops() {
     assert_eq!(desk.refused(desk.world.swap(HUNDRED).await, ASKED).await.code, ErrorCode::Halted);
     std::fs::remove_file(desk.folder.path().join("STOP")).unwrap();
     desk.swaps().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_halt_a_token_that_the_policy_names_is_taken_at_its_word() {
+    let mut desk = Desk::new(2, "").await;
+    let (stranger, revoke) = strange(&desk.world, 0x5d, "ada").await;
+    StopFile::in_folder(desk.folder.path()).raise(StopLevel::Halt, "test", "test", 1).unwrap();
+    let halted = |refusal: &Refusal| refusal.violations.iter().any(|violation| violation.rule == "stop");
+    assert!(halted(&desk.refused(revoke.clone(), ASKED).await));
+    // Named with others, or let pass with all: only its own name counts.
+    desk.again("allowed_tokens = \"all\"");
+    assert!(halted(&desk.refused(revoke.clone(), ASKED).await));
+    desk.again(&format!("allowed_tokens = [\"31337:{stranger}\"]"));
+    let preview = desk.pipeline.preview(revoke, desk.world.wallet.clone(), ASKED).await.unwrap();
+    assert!(preview.simulated.takes_back);
+}
+
+/// The plans of a program that is no more let parts pass; those of one that sells are its own.
+#[tokio::test(flavor = "multi_thread")]
+async fn plans_that_nobody_carries_out_any_more_are_ended() {
+    let desk = Desk::new(2, "").await;
+    let (account, now) = (desk.world.account(), SystemClock.now_millis());
+    let token = (31_337, TokenId::Erc20(desk.world.contract_of(&desk.world.weth)));
+    let rules = |store: &Store| ruled(&desk.world, desk.folder.path(), store, "");
+    let other = Store::open(StoreConfig::at(desk.folder.path().join("ledger.db")), ROOMS).unwrap();
+    let planned = || -> Vec<String> {
+        let read = desk.store.read(|connection| -> Result<Vec<String>, StoreError> {
+            let mut rows = connection.prepare("SELECT account FROM ledger_liquidation").unwrap();
+            Ok(rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect())
+        });
+        read.unwrap()
+    };
+    let seller = rules(&other);
+    let sells = seller.alone_liquidating(account, std::time::Duration::from_secs(60)).await.unwrap();
+    seller.plan_liquidation(account, vec![token], "a stop", now).await.unwrap();
+    let stranger = Address::repeat_byte(7);
+    seller.plan_liquidation(stranger, vec![token], "a stop", now).await.unwrap();
+    let starting = rules(&desk.store);
+    assert_eq!(starting.end_left_liquidations(account, now).await.unwrap(), 0, "somebody sells by it");
+    assert_eq!(planned().len(), 2);
+    drop(sells);
+    assert_eq!(starting.end_left_liquidations(account, now).await.unwrap(), 1);
+    assert_eq!(planned(), [stranger.to_string()], "another account's is not this one's affair");
 }
 
 /// A swap whose calldata goes through this token between the two that are traded, as a source of quotes may name it.

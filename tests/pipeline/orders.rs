@@ -23,6 +23,7 @@ use bardo::custody::RevocableAccount;
 use bardo::engine::{Acting, ApprovalMode, Call, Catalog, Executor, Input, Offered, Status, ToolResponse};
 use bardo::fabric::Fabric;
 use bardo::runtime::questions::{About, Part, Told, mirror};
+use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
 use bardo::safety::approval::{ApprovalRequest, Scope};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
@@ -899,7 +900,8 @@ async fn revoked_hands_sign_no_order() {
     let around = seen(world).with_orders(Some(desk.orders.clone()));
     let executor = executor(catalog, around, world.fabric(), None, Some(acting));
     // Once the allowance for it is signed.
-    *world.wallet.on_sign.lock().unwrap() = Hook::new(move || revocation.revoke()).into_inner().unwrap();
+    *world.wallet.on_sign.lock().unwrap() =
+        Hook::new(move || drop(revocation.revoke(Revoked::Death))).into_inner().unwrap();
     let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
     let response = executor.call(call).await;
     let said = serde_json::to_string(&response).unwrap();

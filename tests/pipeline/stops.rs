@@ -6,16 +6,21 @@ use std::sync::atomic::Ordering;
 
 use alloy::primitives::{Address, Bytes, U256, hex};
 use bardo::base::error::ErrorCode;
+use bardo::base::id::GolemId;
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::chain::devnet::Chain;
 use bardo::chain::network::Contract;
 use bardo::chain::token::{Token, TokenId};
+use bardo::custody::RevocableAccount;
+use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
+use bardo::safety::proposal::Proposal;
 use bardo::safety::rulebook::End;
+use bardo::store::StoreError;
 
-use crate::world::{Hook, World, devnet};
+use crate::world::{ASKED, Hook, World, devnet};
 
 const HUNDRED: u64 = 100_000_000;
 
@@ -74,6 +79,26 @@ async fn a_stop_while_it_is_signed() {
     assert_eq!(kept, 0);
 }
 
+/// The ladder's highest step, set and lowered again between the preview and the signature.
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_are_revoked_before_it_is_signed_are_a_stop_and_no_failure() {
+    let world = World::new(9).await;
+    let nonce = world.nonce().await;
+    let (account, revocation) = RevocableAccount::new(world.wallet.clone());
+    let looked = world.pipeline.preview(world.approval(HUNDRED), Arc::new(account), ASKED).await;
+    let permit = looked.unwrap().permit.permit_id;
+    assert!(revocation.revoke(Revoked::Stop) && !revocation.revoke(Revoked::Stop));
+    let refusal = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
+    assert_eq!(refusal.code, ErrorCode::Halted, "{refusal:?}");
+    assert!(refusal.message.contains("only a new start of the program"), "{refusal:?}");
+    assert_eq!(*world.book.ends.lock().unwrap(), [End::Withdrawn]);
+    assert_eq!((world.wallet.signatures.load(Ordering::SeqCst), world.nonce().await), (0, nonce));
+    // Nothing gives a dead Golem keys again, whatever was said before.
+    revocation.revoke(Revoked::Death);
+    revocation.revoke(Revoked::Stop);
+    assert_eq!(revocation.why(), Some(Revoked::Death));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_in_the_middle_of_a_plan_takes_the_allowance_back() {
     let world = World::new(9).await;
@@ -130,24 +155,69 @@ const STRANGER: &[u8] = &hex!(
     "5b60205f52600360205262455649" "60e81b60405260605ff3" // at 0x62: "EVI"
 );
 
-#[tokio::test(flavor = "multi_thread")]
-async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
-    let world = World::new(9).await;
-    let stranger = Address::repeat_byte(0x5a);
+/// A stranger's contract, and a proposal that takes back what it says is allowed there, asked by this Golem.
+pub async fn strange(world: &World, at: u8, golem_id: &str) -> (Address, Proposal) {
+    let stranger = Address::repeat_byte(at);
     let put = move |chain: &mut Chain| {
         chain.set_code(stranger, Bytes::from_static(STRANGER)).unwrap();
         chain.set_storage_at(stranger, U256::ZERO, U256::from(9));
     };
     devnet().devnet.run(put).await.unwrap();
-    let mut revoke = world.revocation();
+    let mut revoke = Proposal { golem_id: golem_id.parse().unwrap(), ..world.revocation() };
     revoke.legs[0].to = stranger;
     let evi = || SafeText::clean("EVI", 40);
     revoke.allowances[0].token =
         Token { id: TokenId::Erc20(stranger), symbol: evi(), name: evi(), decimals: 18, listed: false };
+    (stranger, revoke)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_a_stranger_says_is_taken_back_passes_no_stop() {
+    let world = World::new(9).await;
+    let (_, revoke) = strange(&world, 0x5a, "ada").await;
     let preview = world.preview(revoke.clone()).await.unwrap();
     let said = &preview.simulated.simulation.changes.allowances;
     assert_eq!((said.len(), preview.simulated.takes_back), (1, false), "it says that it went from 9 to 8: {said:?}");
     halt(&world)();
-    let refused = world.preview(revoke).await.unwrap_err();
+    let refused = world.preview(revoke.clone()).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::Halted, "{refused:?}");
+    // The operator's own hand is no Golem that somebody leads in a circle.
+    let by_hand = Proposal { golem_id: GolemId::operator(), ..revoke };
+    assert!(world.preview(by_hand).await.unwrap().simulated.takes_back);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_was_allowed_something_here_is_taken_at_its_word() {
+    let world = World::new(9).await;
+    let noted = || -> Vec<(i64, String, String)> {
+        let read = world.store.read(|connection| -> Result<Vec<_>, StoreError> {
+            let mut rows = connection.prepare("SELECT chain_id, account, token FROM safety_allowed")?;
+            let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+            Ok(rows.query_map([], row)?.collect::<Result<_, _>>()?)
+        });
+        read.unwrap()
+    };
+    let commit = async |proposal| {
+        let permit = world.preview(proposal).await.unwrap().permit.permit_id;
+        world.pipeline.commit(permit, Consent::None).await.unwrap();
+    };
+    // Whatever is signed for the account is noted by what the account does, however its envelope looks afterwards.
+    commit(world.approval(HUNDRED)).await;
+    let (account, usdc) = (world.account().to_string(), world.contract_of(&world.usdc).to_string());
+    assert_eq!(noted(), [(31_337, account.clone(), usdc)]);
+    let (stranger, revoke) = strange(&world, 0x5b, "ada").await;
+    commit(revoke.clone()).await;
+    assert_eq!(noted().len(), 1, "nobody is allowed anything by that");
+
+    halt(&world)();
+    assert_eq!(world.preview(revoke.clone()).await.unwrap_err().code, ErrorCode::Halted);
+    let insert = move |transaction: &rusqlite::Transaction<'_>| -> Result<usize, StoreError> {
+        let row = rusqlite::params![account, stranger.to_string()];
+        Ok(transaction.execute("INSERT INTO safety_allowed (chain_id, account, token) VALUES (31337, ?1, ?2)", row)?)
+    };
+    world.store.write(insert).await.unwrap();
+    assert!(world.preview(revoke).await.unwrap().simulated.takes_back);
+    // Of that token, and of no other.
+    let (_, other) = strange(&world, 0x5c, "ada").await;
+    assert_eq!(world.preview(other).await.unwrap_err().code, ErrorCode::Halted);
 }

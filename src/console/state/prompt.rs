@@ -43,7 +43,8 @@ const ENTRIES: &[(&str, &str)] = &[
     ("pause", "nothing new begins"),
     ("exit-only", "only selling and revoking pass"),
     ("flatten", "sells what is held, within the limits; asks first where money is real"),
-    ("revoke", "the keys themselves are to be taken away"),
+    ("stop", "hold: no new signature from now on; then choose"),
+    ("stop revoke", "the Golem's keys are taken away until the program is started anew"),
     ("resume", "lift the stop; asks for a decision"),
     ("paper", "rehearse everything, sign nothing"),
     ("paper off", "sign again; asks for a decision"),
@@ -88,17 +89,23 @@ pub fn meant(line: &str) -> Meant {
     // "STOP!" is a stop.
     let verb = first.trim_matches(|letter: char| !letter.is_alphanumeric()).to_lowercase();
     let send = |command| Meant::Send(Box::new(command));
-    let raise = |level| {
-        let reason = if rest.is_empty() { "typed by the operator".to_owned() } else { rest.join(" ") };
+    let raise = |level, why: &[&str]| {
+        let reason = if why.is_empty() { "typed by the operator".to_owned() } else { why.join(" ") };
         send(Command::Raise { level, reason: SafeText::clean(&reason, 300) })
     };
     match (verb.as_str(), rest.as_slice()) {
+        // The one step that nothing gives back while the program runs has to be meant.
+        ("stop", [level, why @ ..]) if level.eq_ignore_ascii_case("revoke") => raise(StopLevel::Revoke, why),
         ("stop" | "hold", _) => Meant::Act(Action::Hold),
-        ("halt", _) => raise(StopLevel::Halt),
-        ("pause", _) => raise(StopLevel::Pause),
-        ("exit-only", _) => raise(StopLevel::ExitOnly),
-        ("flatten", _) => raise(StopLevel::Flatten),
-        ("revoke", _) => raise(StopLevel::Revoke),
+        ("halt", why) => raise(StopLevel::Halt, why),
+        ("pause", why) => raise(StopLevel::Pause, why),
+        ("exit-only", why) => raise(StopLevel::ExitOnly, why),
+        ("flatten", why) => raise(StopLevel::Flatten, why),
+        ("revoke", _) => Meant::Wrong(
+            "nothing is revoked and nothing is stopped: `stop revoke` takes the Golem's keys away; an allowance is taken \
+             back with x, where it is selected"
+                .to_owned(),
+        ),
         ("resume", []) => send(Command::AskToLower { level: None }),
         ("paper", [] | ["on"]) => send(Command::EnterPaper),
         ("paper", ["off"]) => send(Command::AskToLeavePaper),
@@ -240,7 +247,13 @@ mod tests {
         for line in ["stop everything now", "Stop!", "STOP, the key is stolen", "hold on", "hold"] {
             assert_eq!(meant(line), Meant::Act(Action::Hold), "{line}");
         }
-        assert_eq!(raised("revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
+        assert_eq!(raised("stop revoke key stolen"), Some((StopLevel::Revoke, "key stolen".to_owned())));
+        assert_eq!(raised("STOP Revoke"), Some((StopLevel::Revoke, "typed by the operator".to_owned())));
+        // Whoever means an allowance keeps the Golem's keys, and whoever means the keys is told how.
+        for line in ["revoke", "revoke the UNI allowance", "revoke key stolen"] {
+            let Meant::Wrong(why) = meant(line) else { panic!("{line}") };
+            assert!(why.contains("nothing is stopped") && why.contains("`stop revoke`"), "{why}");
+        }
         assert_eq!(raised("Halt: price is wrong"), Some((StopLevel::Halt, "price is wrong".to_owned())));
         assert_eq!(raised("exit-only now").map(|(level, _)| level), Some(StopLevel::ExitOnly));
     }

@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use super::keys::STAY;
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
@@ -24,6 +25,8 @@ pub(super) enum Own {
         to: Option<StopLevel>,
         /// Who stopped, and why.
         said: SafeText,
+        /// Whether the Golem stays without keys whatever is answered.
+        without_keys: bool,
     },
     /// Things are to be signed again.
     LeavePaper,
@@ -105,10 +108,12 @@ impl OwnQuestions {
 
 fn question(laid: &Laid, money: Money) -> Question {
     let (title, reason, about) = match &laid.own {
-        Own::Lower { from, to, said } => {
-            let title = match to {
-                Some(to) => format!("Lower the stop to {to}"),
-                None => "Lift the stop: signing goes on".to_owned(),
+        Own::Lower { from, to, said, without_keys } => {
+            let title = match (to, without_keys) {
+                (Some(to), false) => format!("Lower the stop to {to}"),
+                (None, false) => "Lift the stop: signing goes on".to_owned(),
+                (Some(to), true) => format!("Lower the stop to {to}; {STAY}"),
+                (None, true) => format!("Lift the stop: you can sign again; {STAY}"),
             };
             let about = About::Lower { from: from.level(), to: *to, said: said.clone() };
             (title, "lets more through than now", about)

@@ -97,6 +97,10 @@ pub(super) async fn boot(
             Some(made.await.map_err(told)?)
         }
     };
+    if let (false, Some(account)) = (options.watch, opened.world.account) {
+        // A program that was killed while it sold has left its plan, which lets parts pass that nothing else would.
+        rules.end_left_liquidations(account, clock.now_millis()).await.map_err(|error| error.to_string())?;
+    }
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
     let roles = Archetypes::load(Some(&runtime::archetype_folder(config))).map_err(|error| error.to_string())?;
     roles.check_tools(&catalog).map_err(|error| error.to_string())?;
@@ -125,7 +129,9 @@ pub(super) async fn boot(
     };
     let (shared, led_by_program) = (Shared::new(ledger.store.clone()), Choice::is_program(&config.golem));
     if led_by_program {
-        // Before the program runs: from then on no yes of its own is heard anywhere.
+        // Before the program runs. This session knows by itself that no yes from elsewhere counts; the other programs on
+        // this ledger know it by this row, which a program of the same user could take out again. So it keeps one that
+        // answers questions as it finds them, and not one that is set on it: only another user, or a container, does that.
         shared.lead().await.map_err(|error| error.to_string())?;
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;

@@ -95,7 +95,13 @@ impl Brake {
             Command::ReleaseHold => self.release(),
             Command::Raise { level, reason } => {
                 let raised = self.choose(*level, reason.as_str());
-                raised.map(|now| format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str)))
+                raised.map(|now| {
+                    let told = format!("the stop ladder is at {}", now.level().map_or("nothing", StopLevel::as_str));
+                    match now.level() {
+                        Some(StopLevel::Revoke) => format!("{told}: the Golem's keys are taken away until a new start"),
+                        _ => told,
+                    }
+                })
             }
             Command::Call { .. }
             | Command::Offer { .. }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::asking::Own;
+use super::keys::STAY;
 use super::selling::Cause;
 use super::stage::{Lines, Stage};
 use super::tell;
@@ -263,7 +264,9 @@ impl Stage {
                 let now = self.clock.now_millis();
                 let lowered = self.brake.file.lower(&from, to, "lowered by the operator's decision", "operator", now);
                 let lowered = lowered.map_err(|error| error.to_string())?;
-                Ok(lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}")))
+                let told =
+                    lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
+                Ok(if self.keys_revoked() { format!("{told}; {STAY}") } else { told })
             }
             Own::LeavePaper => {
                 let paper = self.paper.as_ref().ok_or("nothing can be signed here in any case")?;
@@ -313,7 +316,12 @@ impl Stage {
             InForce::Garbled { why } => why.clone(),
             InForce::None => String::new(),
         };
-        Ok(self.lay(Own::Lower { from: found, to, said: SafeText::clean(&said, 300) }))
+        Ok(self.lay(Own::Lower {
+            from: found,
+            to,
+            said: SafeText::clean(&said, 300),
+            without_keys: self.keys_revoked(),
+        }))
     }
 
     fn ask_to_reset(&self) -> Result<String, String> {

@@ -21,6 +21,7 @@ use crate::engine::{Call, Input, Status, WriteTool};
 use crate::fabric::{EventKind, GolemThought};
 use crate::golem::memory::Memory;
 use crate::runtime::market::model::Money;
+use crate::safety::Revoked;
 use crate::safety::audit::{Note, Trail};
 use crate::sandbox::contracts::PERMIT2;
 use crate::tools::trading::token_revoke::{self, TokenRevoke};
@@ -112,7 +113,7 @@ impl Stage {
 
     async fn wind_up(&self, on_death: OnDeath) {
         if let Some(revocation) = &self.revocation {
-            revocation.revoke();
+            revocation.revoke(Revoked::Death);
         }
         let revoked = self.revocation.is_some();
         self.settle_down().await;

@@ -37,7 +37,7 @@ impl Stage {
         };
         let limits = self.limits(&policy);
         let (limits, fault) = match limits {
-            Ok(limits) => (limits, watched.policy_fault.clone()),
+            Ok(limits) => (limits, watched.policy_fault.clone().or_else(|| self.keys_fault())),
             Err(why) => (None, Some(SafeText::clean(&why, 300))),
         };
         let own = self.brake.own.borrow().clone();

@@ -12,6 +12,7 @@
 //! | `doing` | commands |
 //! | `offers` | writes by hand: previewed, held, committed |
 //! | `dying` | what is done when the Golem has died |
+//! | `keys` | the Golem's keys taken away by the stop ladder |
 //! | `selling` | positions left: sold in parts that fit, by death or by the stop ladder |
 //! | `taking_back` | open orders: made void, or asked back from a bridge |
 //! | `asking` | questions that are no action's: looser rules, lower stops |
@@ -25,6 +26,7 @@ mod brake;
 mod cues;
 mod doing;
 mod dying;
+mod keys;
 mod looking;
 mod offers;
 mod selling;

@@ -30,6 +30,7 @@ use crate::engine::{Call, Input, ToolResponse, WorldChain, WriteTool};
 use crate::runtime::market::model::Money;
 use crate::safety::ledger::{self, LedgerError, Micros, Span};
 use crate::safety::stop::InForce;
+use crate::store::HoldError;
 use crate::tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// What holdings are sold for.
@@ -258,6 +259,21 @@ impl Stage {
             }
             self.clock.pause(LOOK).await;
         }
+        // So does another program on this ledger, and where one does its plan is not ended by somebody else's start.
+        let _alone = loop {
+            let why = match rules.alone_liquidating(account, LOOK).await {
+                Ok(alone) => break alone,
+                Err(HoldError::Busy(_)) => self.must_end(cause).map(ToOwned::to_owned),
+                Err(HoldError::Store(error)) => Some(error.to_string()),
+            };
+            if let Some(why) = why {
+                let words = format!("Nothing was sold: {why}.");
+                self.tally().remark(&words);
+                self.tell_last(&words);
+                self.selling.store(false, Ordering::SeqCst);
+                return;
+            }
+        };
         let holdings = self.to_be_sold(account).await;
         let keys = holdings.iter().map(|one| (one.chain.network().chain_id, one.token.id)).collect();
         match rules.plan_liquidation(account, keys, cause.words(), self.clock.now_millis()).await {

@@ -63,7 +63,7 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         }
         // What the stop file says is known to everybody before the next second.
         stage.stop.send_if_modified(|known| {
-            let now = stage.brake.file.read().level();
+            let now = stage.lasting(stage.brake.file.read().level());
             std::mem::replace(known, now) != now
         });
         let answered = options.operator && answer_open(&stage);

@@ -272,6 +272,7 @@ impl Stage {
             return;
         }
         let before = known.as_ref().and_then(InForce::level);
+        self.revoke_keys(&found);
         let first = known.is_none();
         let level = found.level();
         let (by, reason) = match &found {
@@ -280,7 +281,10 @@ impl Stage {
             InForce::Garbled { why } => (SafeText::clean("an unreadable stop file", 60), SafeText::clean(why, 200)),
         };
         self.own.keep_for(&found);
-        self.stop.send_replace(level);
+        self.stop.send_replace(self.lasting(level));
+        // Somebody stopped in earnest where there was a hold.
+        let firmer =
+            matches!((&known, &found), (Some(InForce::Stop(held)), InForce::Stop(stop)) if held.hold && !stop.hold);
         self.in_force.send_replace(Some(found));
         if let Some(desk) = &self.desk {
             if level.is_some() {
@@ -291,10 +295,11 @@ impl Stage {
             }
         }
         let changed = HaltChanged { level, by, reason };
-        if level > before {
+        if level > before || firmer && level == before {
             self.emit(None, EventKind::HaltRaised(changed));
         } else if !first && level < before {
             self.emit(None, EventKind::HaltLowered(changed));
+            self.tell_keys_stay();
         }
     }
 

@@ -2,10 +2,27 @@
 
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::model::Check;
+use crate::safety::account::Revoked;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::stop::{self, Passage};
 use crate::safety::verdict::Verdict;
+
+/// The rule by which an account without keys does nothing.
+pub const KEYS: &str = "session_keys";
+
+/// Of an account whose keys the ladder's highest step took away: whatever stop is in force by now, it signs nothing.
+pub fn without_keys() -> Verdict {
+    let violation = Violation {
+        rule: KEYS.to_owned(),
+        limit: "revoke takes a Golem's keys away for as long as its program runs, lowered or not".to_owned(),
+        value: "revoked".to_owned(),
+        would_pass: "the same once the operator has lifted the stop and started the program anew; until then the \
+                     operator's own hand takes back allowances and cancels orders"
+            .to_owned(),
+    };
+    Verdict::blocked(Check::Halt, ErrorCode::Halted, Revoked::Stop, vec![violation])
+}
 
 /// The stop ladder.
 pub fn check(framed: &Framed, facts: &Facts) -> Verdict {

@@ -1,11 +1,17 @@
 //! Plans to sell holdings whole, on record with what became of them.
 
+use std::time::Duration;
+
 use alloy::primitives::Address;
 use serde_json::json;
 
 use super::{AcceptError, MAX_CHANGE, OperatorRules};
 use crate::base::text::SafeText;
-use crate::safety::ledger;
+use crate::safety::ledger::{self, LedgerError};
+use crate::store::{Hold, HoldError};
+
+/// How long is waited to see that nobody sells.
+const SOON: Duration = Duration::from_millis(100);
 
 impl OperatorRules {
     /// Records that these holdings of an account are to be sold whole, by the operator's decision: from then on each part
@@ -29,6 +35,38 @@ impl OperatorRules {
             Ok(())
         })
         .await
+    }
+
+    /// Waits until no other program sells what this account holds, and keeps it so until the answer is dropped.
+    ///
+    /// # Errors
+    /// [`HoldError::Busy`] where somebody sells for as long as `patience` lasts; [`HoldError::Store`].
+    pub async fn alone_liquidating(&self, account: Address, patience: Duration) -> Result<Hold, HoldError> {
+        self.store.hold(&format!("liquidation-{account:x}"), patience).await
+    }
+
+    /// Ends the plans of an account that nobody carries out any more, because the program that did was ended: a part of
+    /// a holding would count as closing the position for good. Answers how many there were.
+    ///
+    /// # Errors
+    /// [`AcceptError`]: those that were not ended stand on.
+    pub async fn end_left_liquidations(&self, account: Address, now: u64) -> Result<usize, AcceptError> {
+        let _alone = match self.alone_liquidating(account, SOON).await {
+            Ok(alone) => alone,
+            Err(HoldError::Busy(_)) => return Ok(0),
+            Err(HoldError::Store(error)) => return Err(error.into()),
+        };
+        let mut left = Vec::new();
+        for network in &self.networks {
+            let chain_id = network.chain_id;
+            let read = self.store.read(|connection| ledger::usage(connection, now, chain_id, account, [], 0));
+            let planned = read.map_err(|error: LedgerError| AcceptError::from(error))?.liquidating;
+            left.extend(planned.into_iter().map(|token| (chain_id, token)));
+        }
+        for holding in &left {
+            self.end_liquidation(account, *holding, "the program that sold it was ended before", now).await?;
+        }
+        Ok(left.len())
     }
 
     /// Ends the plan for one holding, with what there is to say of it.

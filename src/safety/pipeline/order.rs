@@ -16,7 +16,7 @@ use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{self, Token, TokenId};
 use crate::fabric::Asset;
-use crate::safety::account::SignError;
+use crate::safety::account::{Revoked, SignError};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
@@ -264,6 +264,7 @@ fn sign(answer: Result<Bytes, SignError>, framed: &Framed, signer: Address) -> R
         Err(error @ SignError::Unclear(_)) => {
             return Err(NotPlaced { code, why: error.to_string(), failed: true, unclear: true });
         }
+        Err(error @ SignError::Revoked(Revoked::Stop)) => return Err(NotPlaced::before(ErrorCode::Halted, error)),
         Err(error) => return Err(NotPlaced { failed: true, ..NotPlaced::before(code, error) }),
     };
     let digest = framed.order().map(|order| order.message.digest(framed.proposal().chain_id));

@@ -15,8 +15,9 @@ use crate::base::model::{CapabilityTier, Check, Phase};
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::fabric::{EventKind, PermitIssued};
-use crate::safety::account::{Account, FrameContext};
+use crate::safety::account::{Account, FrameContext, Revoked};
 use crate::safety::approval::{ApprovalNeed, Reason};
+use crate::safety::checks::halt;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
@@ -99,6 +100,11 @@ impl Pipeline {
         let facts = &assessment.facts;
         if facts.stop.is_some() {
             self.inner.desk.drop_grants();
+        }
+        if account.revoked() == Some(Revoked::Stop) {
+            // Said here already: what is in force by now may let it pass, and it could not be signed.
+            verdicts.retain(|verdict| verdict.check != Check::Halt);
+            verdicts.insert(0, halt::without_keys());
         }
         verdicts.extend(self.unseen(&framed, facts)?);
         let above_hot_lane = self.inner.rules.above_hot_lane(&framed, facts);

@@ -2,6 +2,7 @@
 
 use crate::base::error::{ErrorCode, ToolError, Violation};
 use crate::base::text::SafeText;
+use crate::safety::checks::halt;
 use crate::safety::simulate::{Fault, Simulated};
 use crate::safety::verdict::Verdict;
 
@@ -49,6 +50,11 @@ impl Refusal {
     /// As an envelope carries it.
     pub fn error(&self) -> ToolError {
         let error = ToolError::new(self.code, &self.message);
+        // What is usual to do about a stop gives nobody keys again.
+        let error = match self.violations.iter().find(|violation| violation.rule == halt::KEYS) {
+            Some(violation) => error.suggest(format_args!("What would pass: {}.", violation.would_pass)),
+            None => error,
+        };
         let checks: Vec<_> = self
             .verdicts
             .iter()

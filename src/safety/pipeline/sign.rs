@@ -5,17 +5,19 @@ use std::sync::Arc;
 
 use alloy::consensus::Transaction as _;
 use alloy::primitives::{Address, B256, Signature, TxKind};
+use alloy::sol_types::SolCall as _;
 use serde_json::json;
 
 use super::assess::Assessment;
 use super::capability::Capability;
 use super::{Pipeline, Prepared};
+use crate::abi::erc20::Erc20;
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
 use crate::chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
 use crate::chain::signed::Signed;
 use crate::fabric::TxState;
-use crate::safety::account::SignError;
+use crate::safety::account::{Revoked, SignError};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::{FeeBound, Framed, FramedLeg};
 use crate::safety::permit;
@@ -57,6 +59,11 @@ impl NotStored {
     }
 }
 
+/// Whether it is the call by which a token's holder allows somebody something.
+fn allows(call: &[u8]) -> bool {
+    Erc20::approveCall::abi_decode(call).is_ok_and(|approve| !approve.value.is_zero())
+}
+
 impl Pipeline {
     /// Signs one leg and stores its bytes. Between the reservation and here, and between the
     /// signature and the store, the stop file is read again: after it exists, nothing signed is kept.
@@ -87,6 +94,9 @@ impl Pipeline {
             Err(SignError::Unclear(why)) => {
                 return Err(NotStored { ticket: None, code: ErrorCode::WalletNotConfigured, why, failed: true });
             }
+            Err(error @ SignError::Revoked(Revoked::Stop)) => {
+                return Err(NotStored::before(ticket, ErrorCode::Halted, &error.to_string()));
+            }
             Err(error) => {
                 return Err(NotStored {
                     failed: true,
@@ -111,11 +121,16 @@ impl Pipeline {
             "from": signed.from(), "to": signed.transaction().to(), "nonce": signed.nonce(),
             "by": account.kind().as_str(), "route": match route { Route::Public => "public", Route::Private => "private" },
         });
+        let (chain_id, owner) = (framed.proposal().chain_id, framed.account());
+        let allows = framed.proposal().legs.get(leg).filter(|leg| allows(&leg.data)).map(|leg| leg.to);
         let (clock, bytes, held) = (Arc::clone(&self.inner.clock), signed.clone(), ticket.clone());
         let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
             let now = clock.now_millis();
             let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
             permit::note_leg(transaction, permit_id, leg, of, main, bytes.hash())?;
+            if let Some(token) = allows {
+                permit::note_allowed(transaction, chain_id, owner, token)?;
+            }
             let entry = Entry { kind: "tx:signed", call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideStore);

@@ -142,6 +142,14 @@ impl Policy {
         }
     }
 
+    /// The preset it begins with; `None` for the stricter of two policies, which begins with neither.
+    pub fn begins_with(&self) -> Option<Preset> {
+        match &self.origin {
+            Origin::Preset(preset) | Origin::File { preset, .. } => Some(*preset),
+            Origin::Between => None,
+        }
+    }
+
     /// Every field, in order.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields = Vec::new();

@@ -48,7 +48,7 @@ pub const fn meaning(level: StopLevel) -> &'static str {
         StopLevel::ExitOnly => "only exits to an exit asset, revocations and cancellations are signed",
         StopLevel::Flatten => "as exit-only, and positions are to be left: orders cancelled, holdings sold",
         StopLevel::Halt => "nothing is signed but revocations and cancellations",
-        StopLevel::Revoke => "as halt, and session keys are to be revoked",
+        StopLevel::Revoke => "as halt, and every running program takes its Golem's keys away, until it is started anew",
     }
 }
 

@@ -1,0 +1,95 @@
+//! The highest step of the stop ladder: the Golem's keys are taken away, at once and for as long as this program runs.
+//! Lowering the stop gives them back to nobody; the operator's own hand stays, for taking back and cancelling.
+//!
+//! A delegation on a chain ends by its owner's own transaction. That key is never here, so it is said and not done.
+
+use std::sync::atomic::Ordering;
+
+use serde_json::json;
+
+use super::stage::Stage;
+use crate::base::model::StopLevel;
+use crate::base::text::SafeText;
+use crate::safety::audit::{Note, Trail};
+use crate::safety::stop::InForce;
+use crate::safety::{AccountKind, Revoked};
+
+/// Said wherever a stop is lowered that has taken the keys away.
+pub(super) const STAY: &str = "the Golem's keys stay revoked until the program is started anew";
+
+impl Stage {
+    /// Whether a stop has taken the Golem's keys away.
+    pub(super) fn keys_revoked(&self) -> bool {
+        self.revocation.as_ref().is_some_and(|revocation| revocation.why() == Some(Revoked::Stop))
+    }
+
+    /// The stop as it is for the Golem: whatever is in force later, without keys nothing is due.
+    pub(super) fn lasting(&self, level: Option<StopLevel>) -> Option<StopLevel> {
+        if self.keys_revoked() { Some(StopLevel::Revoke) } else { level }
+    }
+
+    /// Takes the keys away where the stop says so, and tells it once.
+    pub(super) fn revoke_keys(&self, found: &InForce) {
+        let (Some(revocation), InForce::Stop(stop)) = (&self.revocation, found) else { return };
+        if self.watch_only || stop.level != StopLevel::Revoke || !revocation.revoke(Revoked::Stop) {
+            return;
+        }
+        let delegated = match revocation.kind() {
+            AccountKind::Delegated => true,
+            AccountKind::LocalKey | AccountKind::DevelopmentKey | AccountKind::Embedded => false,
+        };
+        let words = words(delegated);
+        self.tell_last(&words);
+        self.tally().remark(&words);
+        let body = json!({
+            "account": self.world.account, "by": stop.by, "reason": stop.reason,
+            "delegation": if delegated { "stands until its owner disables it" } else { "none" },
+        });
+        let note = Note { kind: "keys:revoked", call_id: None, golem_id: self.golem_id.clone(), body };
+        let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
+        let running = std::sync::Arc::clone(&self.running);
+        // The session does not end before this has; the keys are gone whether or not it can be written down.
+        running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            if let Err(error) = trail.record(note).await {
+                tracing::warn!(%error, "that the keys are revoked is not on the audit trail");
+            }
+            running.fetch_sub(1, Ordering::SeqCst);
+        });
+    }
+
+    /// Says what a lower stop does not give back.
+    pub(super) fn tell_keys_stay(&self) {
+        if self.keys_revoked() {
+            self.tell_last(&format!("The stop is lower, and {STAY}."));
+        }
+    }
+
+    /// What is wrong for as long as this program runs.
+    pub(super) fn keys_fault(&self) -> Option<SafeText> {
+        self.keys_revoked().then(|| SafeText::clean(STAY, 120))
+    }
+}
+
+fn words(delegated: bool) -> String {
+    let delegation = match delegated {
+        true => " The delegation on the chain still stands: its owner must disable it, with the owner's own wallet.",
+        false => "",
+    };
+    format!(
+        "My keys are revoked by the stop ladder: I sign nothing more while this program runs, also once the stop is \
+         lower. Started anew with the stop lifted, I have keys again.{delegation}"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_on_a_chain_is_said_where_something_does() {
+        assert!(words(true).contains("its owner must disable it") && !words(false).contains("owner"));
+        // As much as the screen keeps of it.
+        assert!(words(true).chars().count() <= 400);
+    }
+}

@@ -1,0 +1,265 @@
+//! The highest step of the stop ladder: every running program takes its Golem's keys away, for as long as it runs, and the
+//! operator's own hand goes on.
+
+use std::path::Path;
+use std::process::Command as Program;
+use std::time::Duration;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::id::GolemId;
+use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
+use bardo::engine::{Call, Input, Status, ToolResponse};
+use bardo::fabric::EventKind;
+use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::handle::{AuditEntry, Command, Found, Handle, LeaveMode, News, Query, Sent, Snapshot};
+use bardo::runtime::questions::{OperatorAnswer, Question};
+use bardo::runtime::session::{Session, SessionOptions};
+use bardo::safety::stop::StopFile;
+use futures::future::BoxFuture;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
+
+/// Somebody who does what the test says, with the hands that a Golem has.
+struct Puppet {
+    wishes: mpsc::Receiver<Value>,
+    answers: mpsc::Sender<ToolResponse>,
+    /// What it is told of the stop ladder.
+    stop: mpsc::Sender<watch::Receiver<Option<StopLevel>>>,
+}
+
+impl Actor for Puppet {
+    fn live(mut self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            self.stop.send(seat.stop.clone()).await.unwrap();
+            loop {
+                let left = async {
+                    // A session that has gone is left as well.
+                    let _left = seat.leaving.wait_for(|leaving| *leaving).await;
+                };
+                tokio::select! {
+                    () = left => return,
+                    wish = self.wishes.recv() => {
+                        let Some(params) = wish else { return };
+                        let response = seat.executor.call(Call::new("uniswap_execute_swap", Input::Json(params))).await;
+                        let _told = self.answers.send(response).await;
+                    }
+                }
+            }
+        })
+    }
+}
+
+/// A session and its Golem's strings.
+struct House {
+    commands: mpsc::Sender<Sent>,
+    news: mpsc::Receiver<News>,
+    wishes: mpsc::Sender<Value>,
+    answers: mpsc::Receiver<ToolResponse>,
+    stop: mpsc::Receiver<watch::Receiver<Option<StopLevel>>>,
+    thoughts: Vec<String>,
+    questions: Vec<Question>,
+    snapshot: Option<Snapshot>,
+    told: Vec<String>,
+    found: Option<Found>,
+    replies: Vec<ToolResponse>,
+}
+
+impl House {
+    async fn open(home: &Path) -> Self {
+        let variables = [("BARDO_HOME".to_owned(), home.to_str().unwrap().to_owned())];
+        let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+        let (wishes, heard) = mpsc::channel(4);
+        let (said, answers) = mpsc::channel(4);
+        let (tell, stop) = mpsc::channel(1);
+        let puppet = Puppet { wishes: heard, answers: said, stop: tell };
+        let Handle { commands, news } = Session::open_with(config, SessionOptions::default(), Box::new(puppet));
+        let mut house = Self {
+            commands,
+            news,
+            wishes,
+            answers,
+            stop,
+            thoughts: Vec::new(),
+            questions: Vec::new(),
+            snapshot: None,
+            told: Vec::new(),
+            found: None,
+            replies: Vec::new(),
+        };
+        house.until("a snapshot", |house| house.snapshot.is_some()).await;
+        house
+    }
+
+    async fn until(&mut self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        while !is_so(self) {
+            let news = timeout(Duration::from_secs(120), self.news.recv()).await;
+            match news.unwrap_or_else(|_| panic!("in vain: {what}; {:?}", self.told)).expect("the session goes on") {
+                News::Events(events) => {
+                    for event in events {
+                        if let EventKind::GolemThought(thought) = &event.kind {
+                            self.thoughts.push(thought.text.to_string());
+                        }
+                    }
+                }
+                News::Questions(questions) => self.questions = questions.to_vec(),
+                News::Snapshot(snapshot) => self.snapshot = Some((*snapshot).clone()),
+                News::Told { words, .. } => self.told.push(words.to_string()),
+                News::Found { found, .. } => self.found = Some(*found),
+                News::Reply { response, .. } => self.replies.push(*response),
+                _ => {}
+            }
+        }
+    }
+
+    async fn send(&self, command: Command) {
+        self.commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
+    }
+
+    /// By the operator's own hand.
+    async fn by_hand(&mut self, tool: &str, params: Value) -> ToolResponse {
+        self.replies.clear();
+        let tool = tool.to_owned();
+        self.send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;
+        self.until("a reply", |house| !house.replies.is_empty()).await;
+        self.replies.remove(0)
+    }
+
+    /// By the Golem's.
+    async fn by_golem(&mut self) -> ToolResponse {
+        self.wishes.send(swap()).await.unwrap();
+        loop {
+            tokio::select! {
+                answer = self.answers.recv() => return answer.expect("it lives"),
+                // Whoever reads no news holds the session up.
+                news = self.news.recv() => if let Some(News::Events(events)) = news {
+                    for event in events {
+                        if let EventKind::GolemThought(thought) = &event.kind {
+                            self.thoughts.push(thought.text.to_string());
+                        }
+                    }
+                },
+            }
+        }
+    }
+
+    async fn keys_go(&mut self) {
+        self.until("the keys go", |house| house.thoughts.iter().any(|one| one.contains("My keys are revoked"))).await;
+    }
+
+    /// Nothing but a new start gives it keys again.
+    async fn has_no_keys(&mut self) {
+        let refused = self.by_golem().await;
+        assert_eq!(refused.status, Status::Blocked, "{refused:?}");
+        let error = serde_json::to_value(refused.error.unwrap()).unwrap();
+        assert_eq!(error["code"], "HALTED", "{error}");
+        let violation = &error["details"]["violations"][0];
+        assert_eq!(violation["rule"], "session_keys", "{error}");
+        assert!(violation["would_pass"].as_str().unwrap().contains("started the program anew"), "{error}");
+        let suggestion = error["suggestion"].as_str().unwrap();
+        assert!(suggestion.contains("started the program anew") && !suggestion.contains("bardo resume"), "{error}");
+    }
+
+    async fn trail(&mut self) -> Vec<AuditEntry> {
+        self.found = None;
+        self.send(Command::Look { ticket: 9, query: Query::AuditTail { most: 1_000 } }).await;
+        self.until("the trail", |house| house.found.is_some()).await;
+        match self.found.take() {
+            Some(Found::Audit { entries }) => {
+                entries.into_iter().filter(|entry| entry.kind.as_str() == "keys:revoked").collect()
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn leave(mut self) {
+        self.send(Command::Leave(LeaveMode::Finish)).await;
+        while !matches!(self.news.recv().await, None | Some(News::Left(_))) {}
+    }
+}
+
+fn swap() -> Value {
+    json!({"token_in": "USDC", "token_out": "UNI", "amount": "5", "chain": "ethereum", "prefer_uniswapx": false})
+}
+
+fn stop_file(home: &Path) -> StopFile {
+    StopFile::in_folder(&home.join("data"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
+    let home = tempfile::tempdir().unwrap();
+    let mut house = House::open(home.path()).await;
+    let first = house.by_golem().await;
+    assert_eq!(first.status, Status::Success, "{first:?}");
+    let allowed = house.by_hand("token_approve", json!({"token": "DAI", "amount": "5", "chain": "ethereum"})).await;
+    assert_eq!(allowed.status, Status::Success, "{allowed:?}");
+
+    let reason = SafeText::clean("the host may be lost", 60);
+    house.send(Command::Raise { level: StopLevel::Revoke, reason }).await;
+    house.keys_go().await;
+    assert!(house.told.iter().any(|told| told.contains("the Golem's keys are taken away")), "{:?}", house.told);
+    house.has_no_keys().await;
+    // Taking back is the operator's at any time; anything else waits.
+    let back = house.by_hand("token_revoke", json!({"token": "DAI", "chain": "ethereum"})).await;
+    assert_eq!(back.status, Status::Success, "{back:?}");
+    let refused = house.by_hand("uniswap_execute_swap", swap()).await;
+    assert_eq!(refused.status, Status::Blocked, "{refused:?}");
+
+    // Down again, by the operator's decision, which says what it does not give back.
+    house.send(Command::AskToLower { level: None }).await;
+    house.until("a question", |house| !house.questions.is_empty()).await;
+    let question = house.questions[0].clone();
+    assert!(question.title.as_str().contains("keys stay revoked"), "{}", question.title);
+    house.send(Command::Answer { key: question.key, answer: OperatorAnswer::Once }).await;
+    house.until("it is lifted", |house| house.told.iter().any(|told| told.starts_with("the stop is lifted"))).await;
+    assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
+    let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop is lower"));
+    house.until("the Golem says so", says_so).await;
+    // Nothing is due for whoever has no keys, so that a mind does not go on being refused.
+    assert_eq!(*house.stop.recv().await.unwrap().borrow(), Some(StopLevel::Revoke));
+    house.has_no_keys().await;
+    let own = house.by_hand("uniswap_execute_swap", swap()).await;
+    assert_eq!(own.status, Status::Success, "{own:?}");
+    let shown = |house: &House| house.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
+    house.until("it stays on the screen", shown).await;
+
+    let trail = house.trail().await;
+    let [entry] = trail.as_slice() else { panic!("once, and no more: {trail:?}") };
+    assert_eq!((entry.golem_id.as_str(), &entry.body["reason"]), ("ada", &json!("the host may be lost")));
+    house.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() {
+    let home = tempfile::tempdir().unwrap();
+    let file = stop_file(home.path());
+    let lift = || file.lower(&file.read(), None, "over", "operator", 1).unwrap();
+
+    let mut house = House::open(home.path()).await;
+    let mut program = Program::new(env!("CARGO_BIN_EXE_bardo"));
+    program.env_clear().env("BARDO_HOME", home.path()).args(["halt", "--level", "revoke"]);
+    let ran = tokio::task::spawn_blocking(move || program.output().unwrap()).await.unwrap();
+    let said = String::from_utf8(ran.stdout).unwrap();
+    assert!(ran.status.success() && said.contains("only a new start of the program does"), "{said}");
+    assert!(said.contains("stands until its owner disables it") && said.contains("`bardo call`"), "{said}");
+    house.keys_go().await;
+    lift();
+    house.has_no_keys().await;
+    assert_eq!(house.trail().await.len(), 1);
+    house.leave().await;
+
+    // In force when it starts.
+    file.raise(StopLevel::Revoke, "not over", "operator", 2).unwrap();
+    let mut house = House::open(home.path()).await;
+    house.keys_go().await;
+    lift();
+    house.has_no_keys().await;
+    house.leave().await;
+
+    let mut house = House::open(home.path()).await;
+    let acts = house.by_golem().await;
+    assert_eq!(acts.status, Status::Success, "{acts:?}");
+    house.leave().await;
+}
