@@ -24,6 +24,7 @@ use crate::engine::{Status, ToolResponse};
 use crate::fabric::{DecayUnit, IntentStatus};
 use crate::runtime::handle::{Command, DevnetControl};
 
+mod narrowing;
 mod trading;
 mod world;
 
