@@ -90,12 +90,12 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
-        let actor = Living::playing(scenario.clone()).led_by(brain);
+        let actor = Living::playing(scenario.clone()).led_by(brain).given(config.golem.lifespan_seconds());
         let played = actor.played();
         // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
         let options = SessionOptions { seed: run.seed, time, ..SessionOptions::default() };
-        follow(Session::open_with(config, options, Box::new(actor)), played, operator, run).await
+        follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
     let died = played.phases.last() == Some(&Phase::Terminal);
     if led && (died || !played.missed.is_empty()) {
@@ -133,6 +133,7 @@ async fn follow(
     handle: Handle,
     mut played: watch::Receiver<Played>,
     operator: Operator,
+    led: bool,
     run: &Run,
 ) -> Result<Played, Failure> {
     let Handle { commands, mut news } = handle;
@@ -145,7 +146,8 @@ async fn follow(
             match (left, run.ticks) {
                 // Whoever counts heartbeats lives on after the show.
                 (true, _) | (_, Some(_)) => std::future::pending().await,
-                (false, None) => drop(played.wait_for(Played::is_over).await),
+                // What it has set going, such as a sale of all that is held, comes to its end in the show's own time.
+                (false, None) => drop(played.wait_for(|played| played.is_over() && (played.settled || led)).await),
             }
         };
         tokio::select! {

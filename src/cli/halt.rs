@@ -71,7 +71,9 @@ pub(super) fn resume(
     }
     let by = format!("bardo resume, process {}", std::process::id());
     let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis()) {
-        Err(error @ StopError::Changed) => return Err(Failure { exit: Exit::Blocked, error: error.into() }),
+        Err(error @ (StopError::Changed | StopError::Busy)) => {
+            return Err(Failure { exit: Exit::Blocked, error: error.into() });
+        }
         lowered => lowered?,
     };
     let exit = tell(&file, &in_force, json)?;

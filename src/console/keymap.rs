@@ -268,8 +268,8 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::plain(KeyCode::BackTab)], Do::PreviousPanel, "", "give the keys to the panel before"),
     bind(In::Page, DOWN, Do::Down, "", "one row down"),
     bind(In::Page, UP, Do::Up, "", "one row up"),
-    bind(In::Page, &[Key::plain(KeyCode::Left), Key::char('h')], Do::Left, "", "to the left"),
-    bind(In::Page, &[Key::plain(KeyCode::Right)], Do::Right, "", "to the right"),
+    bind(In::Page, &[Key::plain(KeyCode::Left), Key::char('h')], Do::Left, "", "to the left; in a recording: back"),
+    bind(In::Page, &[Key::plain(KeyCode::Right)], Do::Right, "", "to the right; in a recording: on"),
     bind(In::Page, TOP, Do::Top, "", "to the first row"),
     bind(In::Page, BOTTOM, Do::Bottom, "", "to the last row"),
     bind(In::Page, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
@@ -440,7 +440,12 @@ mod tests {
         for row in KEYMAP.iter().filter(|row| row.context == Context::Page) {
             let harmless = !matches!(
                 row.action,
-                Action::DoIt | Action::Pick(_) | Action::QuitNow | Action::QuitFinish | Action::QuitCancel
+                Action::DoIt
+                    | Action::PickYes
+                    | Action::Pick(_)
+                    | Action::QuitNow
+                    | Action::QuitFinish
+                    | Action::QuitCancel
             );
             assert!(harmless, "{row:?}");
         }

@@ -24,6 +24,7 @@ use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
+use crate::base::units::Usd;
 use crate::engine::{Status, World};
 use crate::fabric::{EventKind, Fabric, PhaseChanged, Receiver, SpriteChanged, Vitals};
 
@@ -82,6 +83,8 @@ pub struct Played {
     pub done: bool,
     /// Whether all cues were given.
     pub cued: bool,
+    /// Whether what the show has set going has come to its end as well. Told where time is the session's own.
+    pub settled: bool,
 }
 
 impl Played {
@@ -163,7 +166,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
     }
     let heart = Heart {
         gauge: Gauge::new(Arc::clone(&config.world), terms)?,
-        marked: life.high_water.is_some(),
+        kept: life.high_water,
         machine: PhaseMachine::new(config.phases),
         phase: config.phase.clone(),
         clock: config.clock.clone(),
@@ -241,8 +244,8 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
 /// Takes the measure and moves the phase.
 struct Heart {
     gauge: Gauge,
-    /// Whether its memory has a high-water mark.
-    marked: bool,
+    /// The high-water mark that its memory has.
+    kept: Option<Usd>,
     machine: PhaseMachine,
     phase: watch::Sender<Phase>,
     clock: Arc<dyn Clock>,
@@ -263,16 +266,23 @@ impl Heart {
             due = due.saturating_add(every).max(self.clock.steady_millis());
             let now = self.clock.now_millis();
             self.gauge.set_failures(self.voice.failures.load(Ordering::SeqCst));
-            if self.marked && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
+            if self.kept.is_some() && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
                 // Another program has forgotten it, by the operator's word.
                 self.gauge.forget_high_water();
-                self.marked = false;
+                self.kept = None;
             }
-            let before = self.gauge.high_water();
             let (reading, worth) = self.gauge.read(now).await;
-            if let Some(high) = self.gauge.high_water().filter(|high| before != Some(*high) || !self.marked) {
-                // A high-water mark that is not kept is found again from what is held.
-                self.marked = self.memory.set_high_water(high).await.is_ok();
+            if let Some(high) = self.gauge.high_water().filter(|high| self.kept != Some(*high)) {
+                match self.memory.set_high_water(high, self.kept.is_some()).await {
+                    Ok(true) => self.kept = Some(high),
+                    // Forgotten since it was looked at.
+                    Ok(false) => {
+                        self.gauge.forget_high_water();
+                        self.kept = None;
+                    }
+                    // A mark that is not kept is kept at a later beat, or found again from what is held.
+                    Err(_) => {}
+                }
             }
             let change = self.machine.observe(&reading, now);
             if let Some(change) = change {

@@ -15,6 +15,7 @@
 //! expect = ["success"]       # statuses and error codes; none: whatever comes of it
 //! name = "sale"              # later beats name what came of it: "$sale.tx_hash"
 //! want = { chain = "ethereum" }  # fields that must be in the result
+//! says = "WETH"              # words that must stand in the answer
 //!
 //! [[cue]]                    # what happens around the Golem, at the same time
 //! at = 15
@@ -131,6 +132,8 @@ pub struct Beat {
     /// What must be in the result's data, field by field.
     #[serde(default)]
     pub want: BTreeMap<String, Value>,
+    /// Words that must stand in the answer.
+    pub says: Option<String>,
 }
 
 /// Why there is no scenario.
@@ -241,7 +244,7 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
 
 fn check(beat: &Beat) -> Result<(), String> {
     let Some(does) = &beat.does else {
-        return match beat.expect.is_empty() && beat.want.is_empty() {
+        return match beat.expect.is_empty() && beat.want.is_empty() && beat.says.is_none() {
             true => Ok(()),
             false => Err("it expects something and does nothing".to_owned()),
         };
@@ -269,6 +272,7 @@ impl Scenario {
             params: Value::Null,
             expect: Vec::new(),
             want: BTreeMap::new(),
+            says: None,
         };
         let (name, about) = ("quiet".to_owned(), "Nothing happens.".to_owned());
         let (beats, operator) = (vec![words], Operator::Wait);
@@ -324,12 +328,17 @@ impl Beat {
         let code = response.error.as_ref().map(|error| error.code().as_str());
         let met = self.expect.iter().any(|one| *one == status || Some(one.as_str()) == code);
         if met || self.expect.is_empty() {
-            return self.want.iter().find_map(|(field, wanted)| {
+            let fields = self.want.iter().find_map(|(field, wanted)| {
                 let came = response.data.as_ref().and_then(|data| data.get(field)).unwrap_or(&Value::Null);
                 (came != wanted).then(|| {
                     let came = SafeText::clean(&came.to_string(), 200);
                     format!("expected {field} to be {wanted}, came {came}")
                 })
+            });
+            return fields.or_else(|| {
+                let answer = serde_json::to_string(response).unwrap_or_default();
+                let unsaid = self.says.as_ref().filter(|words| !answer.contains(words.as_str()));
+                unsaid.map(|words| format!("expected the answer to say `{}`", SafeText::clean(words, 100)))
             });
         }
         let message = response.error.as_ref().map(|error| format!(" ({})", error.message())).unwrap_or_default();
@@ -403,5 +412,9 @@ mod tests {
         assert_eq!(beat.missed(&came(Status::Error, ErrorCode::ToolUnknown)), None);
         let missed = beat.missed(&came(Status::Error, ErrorCode::Halted)).unwrap();
         assert_eq!(missed, "expected blocked or TOOL_UNKNOWN, came error HALTED (no)");
+        let says = |words: &str| parse("x", &format!("{text}says = \"{words}\"\n")).unwrap().beats.remove(0);
+        let blocked = came(Status::Blocked, ErrorCode::Halted);
+        assert_eq!(says("HALTED").missed(&blocked), None);
+        assert_eq!(says("approve").missed(&blocked).unwrap(), "expected the answer to say `approve`");
     }
 }

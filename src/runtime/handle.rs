@@ -343,8 +343,23 @@ pub enum News {
         /// In a sentence.
         words: SafeText,
     },
+    /// Where a recording is, after every step of it.
+    Replay(ReplayNow),
     /// The session ends; nothing follows.
     Left(Box<Farewell>),
+}
+
+/// Where a recording is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReplayNow {
+    /// Whether it stands still until it is told to go on.
+    pub paused: bool,
+    /// Its speed, in hundredths of the recording's own pace.
+    pub speed_percent: u32,
+    /// Events told so far.
+    pub told: u64,
+    /// Events there are.
+    pub of: u64,
 }
 
 /// Who is here.

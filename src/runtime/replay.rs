@@ -1,7 +1,7 @@
 //! A recorded run, played into a console: at its own pace or another, paused, step by step, from any place. Nothing is
 //! connected and nothing can be done but looking.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,8 +10,8 @@ use alloy::primitives::Address;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-use super::handle::{Command, Farewell, Found, Handle, News, Query, Ready, ReplayControl, Sent, SessionEnd};
-use super::market::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
+use super::handle::{Command, Farewell, Found, Handle, News, Query, Ready, ReplayControl, ReplayNow, Sent, SessionEnd};
+use super::market::model::{ChainIdentity, Money, Network, Update};
 use crate::base::id::GolemId;
 use crate::base::text::SafeText;
 use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM};
@@ -49,40 +49,39 @@ struct Player {
     paused: bool,
     news: mpsc::Sender<News>,
     chains: Vec<u64>,
+    /// When it last told something of its own accord, or was set going: the next pause is counted from here, whatever
+    /// is asked meanwhile.
+    since: Instant,
 }
 
 async fn play(events: Vec<Arc<Event>>, speed: u32, end: SessionEnd) {
     let SessionEnd { mut commands, news } = end;
-    let mut player = Player { at: 0, speed, paused: false, news, chains: chains_of(&events), events };
+    let chains = chains_of(&events);
+    let mut player = Player { at: 0, speed, paused: false, news, chains, events, since: Instant::now() };
     player.introduce().await;
-    let mut due = Instant::now();
     loop {
         let waiting = !player.paused && player.at < player.events.len();
+        let due = player.since + player.pause();
         tokio::select! {
             sent = commands.recv() => {
                 let Some(Sent { command, .. }) = sent else { return };
                 if !player.command(command).await {
                     return;
                 }
-                due = Instant::now();
             }
-            () = sleep_until(due), if waiting => {
-                player.advance().await;
-                due = Instant::now() + player.pause();
-            }
+            () = sleep_until(due), if waiting => player.advance(AT_ONCE).await,
         }
     }
 }
 
-/// The chains whose blocks the recording has, in the order of their numbers.
+/// The chains that the recording has blocks or transactions of, in the order of their numbers.
 fn chains_of(events: &[Arc<Event>]) -> Vec<u64> {
-    let mut chains = BTreeMap::new();
-    for event in events {
-        if let EventKind::ChainBlock(block) = &event.kind {
-            chains.insert(block.chain_id, ());
-        }
-    }
-    chains.into_keys().collect()
+    let chain = |event: &Arc<Event>| match &event.kind {
+        EventKind::ChainBlock(block) => Some(block.chain_id),
+        EventKind::TxUpdate(update) => Some(update.chain_id),
+        _ => None,
+    };
+    events.iter().filter_map(chain).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 impl Player {
@@ -118,6 +117,14 @@ impl Player {
             journal: None,
         })))
         .await;
+        self.tell_place().await;
+    }
+
+    /// Says where it is.
+    async fn tell_place(&self) {
+        let count = |events: usize| u64::try_from(events).unwrap_or(u64::MAX);
+        let (told, of) = (count(self.at), count(self.events.len()));
+        self.tell(News::Replay(ReplayNow { paused: self.paused, speed_percent: self.speed, told, of })).await;
     }
 
     /// How long the recording waited before its next event, at this pace.
@@ -131,41 +138,17 @@ impl Player {
         Duration::from_millis(gap.saturating_mul(100) / u64::from(self.speed.max(1)))
     }
 
-    /// Tells the next event, and all that came in the same millisecond.
-    async fn advance(&mut self) {
+    /// Tells the next event, and of all that came in the same millisecond at most so many.
+    async fn advance(&mut self, most: usize) {
+        self.since = Instant::now();
         let Some(first) = self.events.get(self.at).cloned() else { return };
         let rest = self.events.get(self.at..).unwrap_or_default();
-        let batch: Vec<_> = rest.iter().take_while(|event| event.at == first.at).take(AT_ONCE).cloned().collect();
+        let batch: Vec<_> = rest.iter().take_while(|event| event.at == first.at).take(most).cloned().collect();
         self.at += batch.len();
-        self.blocks(&batch).await;
         self.tell(News::Events(batch)).await;
+        self.tell_place().await;
         if self.at == self.events.len() {
             self.say(true, "the recording is over").await;
-        }
-    }
-
-    /// Blocks as the page of chains knows them.
-    async fn blocks(&self, batch: &[Arc<Event>]) {
-        for event in batch {
-            let EventKind::ChainBlock(block) = &event.kind else { continue };
-            let Some(chain) = self.chains.iter().position(|id| *id == block.chain_id) else { continue };
-            let row = BlockRow {
-                number: block.number,
-                timestamp: block.timestamp,
-                base_fee_wei: 0,
-                gas_used: 0,
-                gas_limit: 0,
-                transactions: 0,
-            };
-            let snapshot = ChainSnapshot {
-                chain,
-                blocks: vec![row],
-                tokens: Vec::new(),
-                pools: Vec::new(),
-                balances: Vec::new(),
-                activity: Vec::new(),
-            };
-            self.tell(News::Market(Update::Chain(Box::new(snapshot)))).await;
         }
     }
 
@@ -204,30 +187,28 @@ impl Player {
 
     async fn control(&mut self, control: ReplayControl) {
         match control {
-            ReplayControl::Toggle => self.paused = !self.paused,
+            ReplayControl::Toggle => {
+                self.paused = !self.paused;
+                self.since = Instant::now();
+            }
             ReplayControl::Step => {
                 self.paused = true;
-                self.advance().await;
+                self.advance(1).await;
             }
             ReplayControl::Faster => self.speed = self.speed.saturating_mul(2).clamp(SLOWEST, FASTEST),
             ReplayControl::Slower => self.speed = (self.speed / 2).clamp(SLOWEST, FASTEST),
             ReplayControl::Seek { percent } => {
                 self.at = self.events.len().saturating_mul(usize::from(percent.min(100))) / 100;
-                let seen = self.events.get(..self.at).unwrap_or_default();
-                for chain in &self.chains {
-                    let newest = seen
-                        .iter()
-                        .rev()
-                        .find(|event| matches!(&event.kind, EventKind::ChainBlock(block) if block.chain_id == *chain));
-                    if let Some(newest) = newest {
-                        self.blocks(std::slice::from_ref(newest)).await;
-                    }
-                }
+                self.since = Instant::now();
                 self.tell(News::Found { ticket: WHOLE_TICKET, found: Box::new(self.whole()) }).await;
             }
         }
+        self.tell_place().await;
         let state = if self.paused { "paused" } else { "playing" };
         let words = format!("{state} at {} % speed, event {} of {}", self.speed, self.at, self.events.len());
         self.say(true, &words).await;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,14 @@
 //! The stop ladder: a file in the data folder that any process and any person can set, read again
 //! before every signature. What cannot be read or understood counts as a halt.
 //!
+//! Whoever changes it takes a lock, reads, and moves what was written aside into its place. Who raises the ladder waits
+//! for that lock only a moment, and then puts the stop beside the file, under a name of its own: nobody who looked before
+//! can write over it, and what is in force is the highest of all. Who lowers it does nothing without the lock.
+//!
 //! Not here: who is asked before a stop is lifted (the command line and the console ask), and what
 //! is revoked or sold under one.
+
+mod ladder;
 
 use std::fs::{self, OpenOptions, TryLockError};
 use std::io::{ErrorKind, Read, Write};
@@ -11,13 +17,20 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::model::{ActionClass, StopLevel};
+use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
+
+pub use ladder::{Passage, lets_through, meaning, passage};
 
 /// The file's name in the data folder.
 pub const FILE: &str = "STOP";
-/// So long whoever changes the file waits for others who do, and no longer: one that is held up must not hold up a stop.
-const WAITS: Duration = Duration::from_millis(300);
+/// So long whoever raises the ladder waits for others who change it, and then puts the stop beside theirs: one that is
+/// held up must not hold up a stop.
+const URGENT: Duration = Duration::from_millis(50);
+/// So long whoever lowers it waits, and then changes nothing.
+const PATIENT: Duration = Duration::from_millis(500);
+/// So often a stop is written anew because another came before it, and is then put beside that.
+const TRIES: u32 = 4;
 /// The longest file that is read.
 const MOST_BYTES: u64 = 64 << 10;
 /// The longest reason that is kept, in characters.
@@ -38,6 +51,10 @@ pub struct Stop {
     pub at: u64,
     /// Names this stop, so that whoever set it can take back exactly this one.
     pub id: SafeText,
+    /// Whether it only holds until a choice is made: whoever set it releases it without a decision, unless somebody has
+    /// stopped in earnest meanwhile.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hold: bool,
     /// What was in force before, which this one rose above; releasing one's own hold goes back to it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub over: Option<Box<Stop>>,
@@ -65,6 +82,34 @@ impl InForce {
             Self::Stop(stop) => Some(stop.level),
             Self::Garbled { .. } => Some(StopLevel::Halt),
         }
+    }
+
+    /// Whether it only holds until a choice is made.
+    fn is_hold(&self) -> bool {
+        matches!(self, Self::Stop(stop) if stop.hold)
+    }
+}
+
+/// All that is on disk: the file, and the stops that could not wait for it, each in a file of its own beside it.
+struct Standing {
+    file: InForce,
+    beside: Vec<(PathBuf, InForce)>,
+}
+
+impl Standing {
+    /// The highest of all; of two as high the one that is no hold, and of those the file's own.
+    fn in_force(&self) -> &InForce {
+        let beside = self.beside.iter().map(|(_, found)| found);
+        beside.chain([&self.file]).max_by_key(|found| (found.level(), !found.is_hold())).unwrap_or(&self.file)
+    }
+}
+
+/// A stop that is on disk, and stops nothing before it is moved into its place. What was not moved is removed.
+struct Aside(PathBuf);
+
+impl Drop for Aside {
+    fn drop(&mut self) {
+        let _moved_already = fs::remove_file(&self.0);
     }
 }
 
@@ -96,6 +141,9 @@ pub enum StopError {
     /// Whoever decided had another stop before them.
     #[error("another stop was set meanwhile: look at it and decide anew")]
     Changed,
+    /// Somebody else is about to change the stop, and may be about to raise it.
+    #[error("another program is just changing the stop: nothing was loosened, try again")]
+    Busy,
 }
 
 /// The stop file of one data folder.
@@ -115,67 +163,95 @@ impl StopFile {
         &self.path
     }
 
-    /// What is in force now, read from the file. Nothing is remembered between two readings.
+    /// What is in force now, read from disk. Nothing is remembered between two readings.
     pub fn read(&self) -> InForce {
-        // A link counts by what it leads to, and one that leads nowhere is an entry all the same.
-        match fs::symlink_metadata(&self.path) {
-            Err(error) if error.kind() == ErrorKind::NotFound => return InForce::None,
-            Err(error) => return InForce::Garbled { why: format!("it cannot be looked for: {error}") },
-            Ok(_) => {}
-        }
-        match self.text() {
-            Err(error) => InForce::Garbled { why: format!("it cannot be read: {error}") },
-            Ok(text) => serde_json::from_str(&text).map_or_else(
-                |error| InForce::Garbled { why: SafeText::clean(&format!("it is no stop: {error}"), 200).to_string() },
-                InForce::Stop,
-            ),
-        }
+        self.standing().in_force().clone()
     }
 
-    fn text(&self) -> std::io::Result<String> {
-        // Reading from a pipe would wait for whoever writes to it.
-        if !fs::metadata(&self.path)?.is_file() {
-            return Err(ErrorKind::InvalidInput.into());
-        }
-        let mut text = String::new();
-        fs::File::open(&self.path)?.take(MOST_BYTES).read_to_string(&mut text)?;
-        Ok(text)
+    fn standing(&self) -> Standing {
+        // First what is beside it: whoever changes the file removes nothing there before the file says so.
+        let beside = match fs::read_dir(self.beside()) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
+            Err(error) => vec![(
+                self.beside(),
+                InForce::Garbled { why: format!("{} cannot be read: {error}", self.beside().display()) },
+            )],
+            Ok(entries) => {
+                let mut found: Vec<_> = entries
+                    .map(|entry| match entry.map(|entry| entry.path()) {
+                        Ok(path) => {
+                            let found = look(&path);
+                            (path, found)
+                        }
+                        Err(error) => {
+                            (self.beside(), InForce::Garbled { why: format!("it cannot be listed: {error}") })
+                        }
+                    })
+                    .collect();
+                found.sort_by(|(one, _), (other, _)| one.cmp(other));
+                found
+            }
+        };
+        Standing { file: look(&self.path), beside }
     }
 
-    /// Raises the ladder to `level`. A stop as high or higher stays, and so does a garbled file
-    /// unless this goes higher than the halt it counts as. Answers what is in force afterwards. Where it cannot be written,
-    /// as on a full disk, an empty file is put in its place, which is a halt.
+    /// Raises the ladder to `level`. A stop as high or higher stays, except that a hold gives way to whoever stops in
+    /// earnest; and so does a garbled file unless this goes higher than the halt it counts as. Answers what is in force
+    /// afterwards. Where it cannot be written, as on a full disk, an empty file is put in its place, which is a halt.
     ///
     /// # Errors
     /// [`StopError::File`]: then nothing has changed, unless it was to go higher than the halt that could be put there.
     pub fn raise(&self, level: StopLevel, reason: &str, by: &str, now: u64) -> Result<InForce, StopError> {
-        let _alone = self.alone();
-        let before = self.read();
-        if before.level().is_some_and(|before| before >= level) {
-            return Ok(before);
-        }
-        let over = match before {
-            InForce::None => None,
-            InForce::Stop(before) => Some(before),
-            InForce::Garbled { why } => Some(Stop::new(StopLevel::Halt, &why, "an unreadable stop file", now)),
-        };
-        let stop = Stop { over: over.map(Box::new), ..Stop::new(level, reason, by, now) };
-        match self.write(&stop) {
-            Ok(()) => Ok(InForce::Stop(stop)),
-            Err(error) => {
-                // Nothing of it may be on disk; an empty file takes no room there.
-                let _made = private().truncate(true).open(&self.path).and_then(|file| file.sync_all());
-                let now = self.read();
-                if now.level().is_some_and(|found| found >= level) { Ok(now) } else { Err(error) }
+        self.set(Stop::new(level, reason, by, now)).map(|(in_force, _)| in_force)
+    }
+
+    /// Raises it to a halt that lasts until a choice is made; the hold, to be released by whoever has it. `None` where a
+    /// stop as high is in force already, which no release touches.
+    ///
+    /// # Errors
+    /// [`StopError::File`]: nothing has changed.
+    pub fn hold(&self, reason: &str, by: &str, now: u64) -> Result<Option<Stop>, StopError> {
+        self.set(Stop { hold: true, ..Stop::new(StopLevel::Halt, reason, by, now) }).map(|(_, own)| own)
+    }
+
+    /// What is in force afterwards, and the stop, where it was set.
+    fn set(&self, stop: Stop) -> Result<(InForce, Option<Stop>), StopError> {
+        let mut tries = TRIES;
+        loop {
+            let before = self.read();
+            let Some(over) = rises_over(&before, &stop) else { return Ok((before, None)) };
+            let stop = Stop { over: over.map(Box::new), ..stop.clone() };
+            let placed = self.aside(&stop).and_then(|aside| {
+                // It is on disk already: whoever is alone with the file does nothing that takes long.
+                match self.alone(URGENT) {
+                    Some(_alone) if self.read() == before => fs::rename(&aside.0, &self.path).map(|()| true),
+                    Some(_alone) if tries > 0 => Ok(false),
+                    // Nobody who looked before this and writes after it can write over it there.
+                    Some(_) | None => self.put_beside(&aside, &stop).map(|()| true),
+                }
+            });
+            match placed.and_then(|placed| if placed { self.note(&stop).map(|()| true) } else { Ok(false) }) {
+                Ok(true) => return Ok((self.read(), Some(stop))),
+                Ok(false) => tries = tries.saturating_sub(1),
+                Err(error) => return self.make_do(stop.level, error).map(|in_force| (in_force, None)),
             }
         }
+    }
+
+    /// Where a stop cannot be written an empty file is made: that takes no room on a disk, and is a halt.
+    fn make_do(&self, level: StopLevel, why: std::io::Error) -> Result<InForce, StopError> {
+        if self.read().level() < Some(level.min(StopLevel::Halt)) {
+            let _made = private().truncate(true).open(&self.path).and_then(|file| file.sync_all());
+        }
+        let now = self.read();
+        if now.level() >= Some(level) { Ok(now) } else { Err(self.failed(why)) }
     }
 
     /// Lowers the ladder from `shown` to `level`, or lifts that stop. Whoever calls has the operator's yes, which was to
     /// what was shown and to nothing set since.
     ///
     /// # Errors
-    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::File`].
+    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::File`].
     pub fn lower(
         &self,
         shown: &InForce,
@@ -184,31 +260,51 @@ impl StopFile {
         by: &str,
         now: u64,
     ) -> Result<InForce, StopError> {
-        let _alone = self.alone();
-        let before = self.read();
-        if before != *shown {
+        let lower = level.map(|level| self.aside(&Stop::new(level, reason, by, now))).transpose();
+        let lower = lower.map_err(|error| self.failed(error))?;
+        let alone = self.alone(PATIENT).ok_or(StopError::Busy)?;
+        let standing = self.standing();
+        let before = standing.in_force();
+        if before != shown {
             return Err(StopError::Changed);
         }
-        match level {
-            Some(level) if before.level().is_none_or(|before| before <= level) => Ok(before),
-            None => self.put(None),
-            Some(level) => self.put(Some(Stop::new(level, reason, by, now))),
+        if level.is_some_and(|level| before.level().is_none_or(|before| before <= level)) {
+            return Ok(before.clone());
         }
+        // Only what was there when it was looked at: what has been put beside it since was decided about by nobody.
+        let loosened =
+            self.put(lower.as_ref()).and_then(|()| standing.beside.iter().try_for_each(|(path, _)| gone(path)));
+        drop(alone);
+        loosened.and_then(|()| self.on_disk()).map_err(|error| self.failed(error))?;
+        Ok(self.read())
     }
 
     /// Takes back one's own hold: what was in force before it is in force again. Needs no decision,
     /// because nothing is let through that was not before.
     ///
     /// # Errors
-    /// [`StopError::NotYours`] where the file holds another stop; [`StopError::File`].
+    /// [`StopError::NotYours`] where another stop is in force; [`StopError::Busy`]; [`StopError::File`].
     pub fn release(&self, own: &Stop) -> Result<InForce, StopError> {
-        let _alone = self.alone();
-        match self.read() {
-            InForce::None => Ok(InForce::None),
-            InForce::Stop(found) if found == *own => self.put(found.over.map(|over| *over)),
-            InForce::Stop(other) => Err(StopError::NotYours { level: other.level, by: Some(other.by) }),
-            InForce::Garbled { .. } => Err(StopError::NotYours { level: StopLevel::Halt, by: None }),
+        let over = own.over.as_deref().map(|over| self.aside(over)).transpose();
+        let over = over.map_err(|error| self.failed(error))?;
+        let alone = self.alone(PATIENT).ok_or(StopError::Busy)?;
+        let standing = self.standing();
+        match standing.in_force() {
+            InForce::None => return Ok(InForce::None),
+            InForce::Stop(found) if found == own => {}
+            InForce::Stop(other) => {
+                return Err(StopError::NotYours { level: other.level, by: Some(other.by.clone()) });
+            }
+            InForce::Garbled { .. } => return Err(StopError::NotYours { level: StopLevel::Halt, by: None }),
         }
+        let is_own = |found: &InForce| matches!(found, InForce::Stop(stop) if stop == own);
+        let mut released = if is_own(&standing.file) { self.put(over.as_ref()) } else { Ok(()) };
+        for (path, _) in standing.beside.iter().filter(|(_, found)| is_own(found)) {
+            released = released.and_then(|()| gone(path));
+        }
+        drop(alone);
+        released.and_then(|()| self.on_disk()).map_err(|error| self.failed(error))?;
+        Ok(self.read())
     }
 
     /// Names the stop that was set last, whether it stands or has been lifted; `None` where none ever was, or it was made
@@ -220,11 +316,11 @@ impl StopFile {
         Some(SafeText::clean(&text, MOST_NAME))
     }
 
-    /// Keeps others who change the file waiting. Where no lock can be had, or not soon, the change is made all the
-    /// same: stopping must not fail for want of one, nor wait for whoever is held up with it.
-    fn alone(&self) -> Option<fs::File> {
+    /// Keeps others who change the file waiting; `None` where no lock can be had, or not in time. Whoever raises does it
+    /// all the same, beside the file; whoever loosens does not.
+    fn alone(&self, waits: Duration) -> Option<fs::File> {
         let file = private().open(self.path.with_extension("lock")).ok()?;
-        let until = Instant::now() + WAITS;
+        let until = Instant::now() + waits;
         loop {
             match file.try_lock() {
                 Ok(()) => return Some(file),
@@ -236,46 +332,56 @@ impl StopFile {
         }
     }
 
-    fn put(&self, stop: Option<Stop>) -> Result<InForce, StopError> {
-        if let Some(stop) = stop {
-            self.write(&stop)?;
-            return Ok(InForce::Stop(stop));
+    /// The folder of the stops that could not wait.
+    fn beside(&self) -> PathBuf {
+        self.path.with_extension("d")
+    }
+
+    /// Writes a whole stop to disk, so that moving it into its place takes no time and no reader ever sees half of it.
+    fn aside(&self, stop: &Stop) -> std::io::Result<Aside> {
+        if let Some(folder) = self.path.parent() {
+            fs::create_dir_all(folder)?;
         }
-        match fs::remove_file(&self.path) {
-            Err(error) if error.kind() != ErrorKind::NotFound => Err(self.failed(error)),
-            _ => Ok(InForce::None),
+        let path = self.path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
+        let mut file = private().create_new(true).open(&path)?;
+        let aside = Aside(path);
+        serde_json::to_writer_pretty(&mut file, stop)?;
+        file.write_all(b"\n")?;
+        file.sync_all()?;
+        Ok(aside)
+    }
+
+    /// Under a name that nobody else writes to.
+    fn put_beside(&self, aside: &Aside, stop: &Stop) -> std::io::Result<()> {
+        let folder = self.beside();
+        fs::create_dir_all(&folder)?;
+        fs::rename(&aside.0, folder.join(stop.id.as_str()))?;
+        fs::File::open(&folder)?.sync_all()
+    }
+
+    /// Puts this into the file's place, or nothing.
+    fn put(&self, stop: Option<&Aside>) -> std::io::Result<()> {
+        match stop {
+            Some(aside) => fs::rename(&aside.0, &self.path),
+            None => gone(&self.path),
         }
     }
 
-    /// Writes the whole file aside and moves it into place, so that no reader ever sees half of it.
-    fn write(&self, stop: &Stop) -> Result<(), StopError> {
-        let aside = self.path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
-        let written = self.write_aside(&aside, stop).and_then(|()| fs::rename(&aside, &self.path));
-        // Noted in the file that is locked, which stays when the stop is lifted. It stops all the same where it cannot be.
+    /// After a stop was set: notes its name, and has the folder's entries on disk before anybody relies on them.
+    fn note(&self, stop: &Stop) -> std::io::Result<()> {
+        // In the file that is locked, which stays when the stop is lifted. It stops all the same where it cannot be noted.
         let _noted = private()
             .truncate(true)
             .open(self.path.with_extension("lock"))
             .and_then(|mut file| file.write_all(stop.id.as_str().as_bytes()));
-        if written.is_err() {
-            // What is left aside stops nothing.
-            let _ = fs::remove_file(&aside);
-        }
-        // Its new name, too, has to be on disk before anybody relies on it.
-        let written = written.and_then(|()| match self.path.parent() {
-            Some(folder) => fs::File::open(folder)?.sync_all(),
-            None => Ok(()),
-        });
-        written.map_err(|error| self.failed(error))
+        self.on_disk()
     }
 
-    fn write_aside(&self, aside: &Path, stop: &Stop) -> std::io::Result<()> {
-        if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
+    fn on_disk(&self) -> std::io::Result<()> {
+        match self.path.parent() {
+            Some(folder) => fs::File::open(folder)?.sync_all(),
+            None => Ok(()),
         }
-        let mut file = private().create_new(true).open(aside)?;
-        serde_json::to_writer_pretty(&mut file, stop)?;
-        file.write_all(b"\n")?;
-        file.sync_all()
     }
 
     fn failed(&self, reason: std::io::Error) -> StopError {
@@ -291,8 +397,64 @@ impl Stop {
             by: SafeText::clean(by, MOST_NAME),
             at: now,
             id: SafeText::clean(&format!("{:032x}", rand::random::<u128>()), 32),
+            hold: false,
             over: None,
         }
+    }
+}
+
+/// What `stop` would be over; `None` where it changes nothing.
+fn rises_over(before: &InForce, stop: &Stop) -> Option<Option<Stop>> {
+    match before {
+        InForce::None => Some(None),
+        InForce::Stop(before) if before.level < stop.level => Some(Some(before.clone())),
+        // Each releases their own hold: what is to stay must not go with it.
+        InForce::Stop(before) if before.level == stop.level && before.hold => match stop.hold {
+            true => Some(Some(before.clone())),
+            false => Some(before.over.as_deref().cloned()),
+        },
+        InForce::Stop(_) => None,
+        InForce::Garbled { why } if stop.level > StopLevel::Halt => {
+            Some(Some(Stop::new(StopLevel::Halt, why, "an unreadable stop file", stop.at)))
+        }
+        InForce::Garbled { .. } => None,
+    }
+}
+
+/// What the file under this name says.
+fn look(path: &Path) -> InForce {
+    // A link counts by what it leads to, and one that leads nowhere is an entry all the same.
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return InForce::None,
+        Err(error) => return InForce::Garbled { why: format!("it cannot be looked for: {error}") },
+        Ok(_) => {}
+    }
+    match text(path) {
+        // It was moved or lifted while it was looked at.
+        Err(error) if error.kind() == ErrorKind::NotFound && fs::symlink_metadata(path).is_err() => InForce::None,
+        Err(error) => InForce::Garbled { why: format!("it cannot be read: {error}") },
+        Ok(text) => serde_json::from_str(&text).map_or_else(
+            |error| InForce::Garbled { why: SafeText::clean(&format!("it is no stop: {error}"), 200).to_string() },
+            InForce::Stop,
+        ),
+    }
+}
+
+fn text(path: &Path) -> std::io::Result<String> {
+    // Reading from a pipe would wait for whoever writes to it.
+    if !fs::metadata(path)?.is_file() {
+        return Err(ErrorKind::InvalidInput.into());
+    }
+    let mut text = String::new();
+    fs::File::open(path)?.take(MOST_BYTES).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Removes a file that may have gone already.
+fn gone(path: &Path) -> std::io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
     }
 }
 
@@ -303,65 +465,6 @@ fn private() -> OpenOptions {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
-}
-
-/// What an action is to the ladder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Passage {
-    /// Takes back allowances, orders or session keys, and nothing else.
-    TakesBack,
-    /// Only leaves positions.
-    Exit,
-    /// Anything else.
-    Other,
-}
-
-impl Passage {
-    /// Every one.
-    pub const ALL: &'static [Self] = &[Self::TakesBack, Self::Exit, Self::Other];
-}
-
-/// The ladder: what each step still lets through.
-///
-/// | step | takes back | exits | anything else |
-/// |---|---|---|---|
-/// | none | yes | yes | yes |
-/// | pause | yes | no | no |
-/// | exit-only | yes | yes | no |
-/// | flatten | yes | yes | no |
-/// | halt | yes | no | no |
-/// | revoke | yes | no | no |
-///
-/// Pause is not a weaker exit-only: nothing new begins at all, exits included, until the operator
-/// looks; to let exits pass, they raise it by their own word. Taking back what others may take is
-/// never held up.
-pub const fn lets_through(level: Option<StopLevel>, passage: Passage) -> bool {
-    match (level, passage) {
-        (None, _) | (Some(_), Passage::TakesBack) => true,
-        (Some(StopLevel::ExitOnly | StopLevel::Flatten), Passage::Exit) => true,
-        (Some(StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke), Passage::Exit) => false,
-        (Some(_), Passage::Other) => false,
-    }
-}
-
-/// What a step means, for a person.
-pub const fn meaning(level: StopLevel) -> &'static str {
-    match level {
-        StopLevel::Pause => "no new action begins; what is sent settles; revocations and cancellations pass",
-        StopLevel::ExitOnly => "only exits to an exit asset, revocations and cancellations are signed",
-        StopLevel::Flatten => "as exit-only, and positions are to be left: orders cancelled, holdings sold",
-        StopLevel::Halt => "nothing is signed but revocations and cancellations",
-        StopLevel::Revoke => "as halt, and session keys are to be revoked",
-    }
-}
-
-/// What an action is to the ladder, from its derived class.
-pub const fn passage(takes_back: bool, reduce_only: bool, class: ActionClass) -> Passage {
-    match (takes_back, reduce_only, class) {
-        (true, _, _) => Passage::TakesBack,
-        (false, true, ActionClass::DecreasePosition | ActionClass::ClosePosition) => Passage::Exit,
-        (false, _, _) => Passage::Other,
-    }
 }
 
 #[cfg(test)]

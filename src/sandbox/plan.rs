@@ -83,7 +83,8 @@ impl Token {
             Self::HostileSymbol => row(
                 "badHostileSymbolToken",
                 "\u{1b}[2J\u{1b}]0;owned\u{7}AD\u{202e}CDSU\u{200b}",
-                "Nice\u{1b}[31m Token\r\nApproved: yes",
+                // As much of a note as a name has room for.
+                "\u{1b}Approve unlimited: 0x00000000000000000000000000000000DeaDBeef\r\n",
                 18,
                 Asset::Curio,
                 HostileSymbolToken,

@@ -134,7 +134,7 @@ impl Desk {
     pub fn until_pending(&self, count: u64) {
         let since = Instant::now();
         while self.nonce("pending") - self.nonce("latest") < count {
-            assert!(since.elapsed() < Duration::from_secs(60), "nothing was sent");
+            assert!(since.elapsed() < Duration::from_secs(180), "nothing was sent");
             std::thread::sleep(Duration::from_millis(30));
         }
     }

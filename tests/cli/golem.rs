@@ -78,8 +78,7 @@ fn wrong_roles_stop_the_start_with_the_way_drawn() {
 #[cfg(unix)]
 #[test]
 fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
-    if !std::process::Command::new("python3").arg("--version").output().is_ok_and(|told| told.status.success()) {
-        eprintln!("skipped: no python3 on this machine");
+    if !crate::python::python() {
         return;
     }
     let home = tempfile::tempdir().unwrap();

@@ -77,22 +77,30 @@ fn a_swap_says_what_its_document_says_and_its_events_stand_in_order() {
 
 #[test]
 fn a_swap_by_auction_moves_nothing_until_it_is_filled_and_then_what_the_chain_says() {
-    let desk = Desk::new();
     let swap = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.35", "chain": "ethereum"});
-    let (weth, usdc) = (balance(&desk, "WETH"), balance(&desk, "USDC"));
-    // Fillers act when there are blocks, and here nobody else makes any.
-    let (url, over) = (desk.devnet.url(0).to_owned(), Arc::new(AtomicBool::new(false)));
-    let until = Arc::clone(&over);
-    let mining = std::thread::spawn(move || {
-        while !until.load(Ordering::SeqCst) {
-            ask(&url, "evm_mine", json!([]));
-            std::thread::sleep(Duration::from_millis(300));
+    let attempt = || {
+        let desk = Desk::new();
+        let (weth, usdc) = (balance(&desk, "WETH"), balance(&desk, "USDC"));
+        // Fillers act when there are blocks, and here nobody else makes any.
+        let (url, over) = (desk.devnet.url(0).to_owned(), Arc::new(AtomicBool::new(false)));
+        let until = Arc::clone(&over);
+        let mining = std::thread::spawn(move || {
+            while !until.load(Ordering::SeqCst) {
+                ask(&url, "evm_mine", json!([]));
+                std::thread::sleep(Duration::from_millis(300));
+            }
+        });
+        let (answer, code) = desk.call("uniswap_execute_swap", &swap, &["--approve", "always", "--wait"]);
+        over.store(true, Ordering::SeqCst);
+        mining.join().unwrap();
+        // All fillers overlook one in a hundred: its time is over then, which is another test's.
+        if answer["error"]["code"] == "UNISWAPX_ORDER_EXPIRED" {
+            return None;
         }
-    });
-    let (answer, code) = desk.call("uniswap_execute_swap", &swap, &["--approve", "always", "--wait"]);
-    over.store(true, Ordering::SeqCst);
-    mining.join().unwrap();
-    assert_eq!((code, &answer["status"]), (0, &json!("success")), "{answer}");
+        assert_eq!((code, &answer["status"]), (0, &json!("success")), "{answer}");
+        Some((desk, answer, weth, usdc))
+    };
+    let (desk, answer, weth, usdc) = (0..4).find_map(|_| attempt()).expect("nobody fills anything");
     let data = &answer["data"];
     let hash = data["order_hash"].as_str().unwrap();
     assert_eq!(raw(&data["amount_in"], 18), weth - balance(&desk, "WETH"), "{answer}");

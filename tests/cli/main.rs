@@ -32,6 +32,8 @@ mod outside;
 mod permits;
 mod policy;
 #[cfg(unix)]
+#[path = "../support/python.rs"]
+mod python;
 mod quotes;
 #[cfg(unix)]
 mod rare;

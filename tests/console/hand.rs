@@ -46,6 +46,8 @@ fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its
     // The wallet had 4.5.
     assert_eq!(weth, "4.4");
     pty.type_keys("\x1b");
+    // Read before the next key comes: both together are another key.
+    pty.until_shown("Enter types");
     press(&mut pty, "4");
     pty.until_shown("Holding, confirmed");
     pty.until("the portfolio as the card says", |screen| {
@@ -75,6 +77,7 @@ fn give_an_allowance(pty: &mut Pty) {
     pty.until_shown("USDC → Universal Router");
     pty.until_shown("✓ Approved");
     pty.type_keys("\x1b");
+    pty.until_shown("Enter types");
 }
 
 #[test]
@@ -125,8 +128,10 @@ fn by_mouse_alone_an_allowance_is_taken_back() {
 fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     let home = tempfile::tempdir().unwrap();
     let write = |most: &str| {
-        let file = home.path().join("policy-devnet.toml");
-        std::fs::write(file, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+        // Put in its place as a whole: the program looks at it while it is written.
+        let aside = home.path().join("written-aside.toml");
+        std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+        std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
     };
     write("1500");
     let mut pty = resting(&home, &[], (120, 44));
@@ -156,8 +161,10 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
 fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
     let home = tempfile::tempdir().unwrap();
     let write = |most: &str| {
-        let file = home.path().join("policy-devnet.toml");
-        std::fs::write(file, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+        // Put in its place as a whole: the program looks at it while it is written.
+        let aside = home.path().join("written-aside.toml");
+        std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+        std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
     };
     write("2000");
     let mut pty = resting(&home, &[], (120, 44));
@@ -196,6 +203,7 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
     pty.type_keys("a");
     pty.until_shown("DECISION 1 of 1");
     press(&mut pty, "r");
+    pty.until_shown("picked: refuse");
     press(&mut pty, "\r");
     pty.until_shown("A cue was given.");
     pty.until_shown("The other show.");

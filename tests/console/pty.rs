@@ -9,15 +9,46 @@ use std::time::{Duration, Instant};
 
 use portable_pty::{Child, CommandBuilder, ExitStatus, MasterPty, PtySize, SlavePty, native_pty_system};
 
-/// How long a condition may take before the test gives up: long enough for the slowest machine.
 /// What empties the terminal.
 const CLEAR: &[u8] = b"\x1b[2J";
+/// What begins and ends an update that a terminal is to show as a whole.
+const BEGIN: &[u8] = b"\x1b[?2026h";
+const END: &[u8] = b"\x1b[?2026l";
+/// How long a condition may take before the test gives up: long enough for the slowest machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What was read so far.
 struct Seen {
     parser: vt100::Parser,
     raw: Vec<u8>,
+    /// How much of it the terminal shows: an update that has begun is not shown before its end.
+    shown: usize,
+}
+
+impl Seen {
+    /// Shows what is whole; at the end of everything, all.
+    fn show(&mut self, ended: bool) {
+        let first = |bytes: &[u8], words: &[u8]| bytes.windows(words.len()).position(|window| window == words);
+        loop {
+            let rest = &self.raw[self.shown..];
+            let whole = match first(rest, BEGIN) {
+                Some(0) => match first(rest, END) {
+                    Some(end) => end + END.len(),
+                    None if ended => rest.len(),
+                    None => 0,
+                },
+                Some(begin) => begin,
+                None if ended => rest.len(),
+                // The end may be the beginning of a beginning.
+                None => rest.len() - (1..BEGIN.len()).rev().find(|&part| rest.ends_with(&BEGIN[..part])).unwrap_or(0),
+            };
+            if whole == 0 {
+                return;
+            }
+            self.parser.process(&self.raw[self.shown..self.shown + whole]);
+            self.shown += whole;
+        }
+    }
 }
 
 /// A running program and its terminal.
@@ -66,15 +97,16 @@ impl Pty {
         let writer = pair.master.take_writer().unwrap();
         let mut reader = pair.master.try_clone_reader().unwrap();
         let parser = vt100::Parser::new(cells(rows), cells(columns), 0);
-        let seen = Arc::new(Mutex::new(Seen { parser, raw: Vec::new() }));
+        let seen = Arc::new(Mutex::new(Seen { parser, raw: Vec::new(), shown: 0 }));
         let sink = Arc::clone(&seen);
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
             while let Ok(count @ 1..) = reader.read(&mut buffer) {
                 let mut seen = sink.lock().unwrap();
-                seen.parser.process(&buffer[..count]);
                 seen.raw.extend_from_slice(&buffer[..count]);
+                seen.show(false);
             }
+            sink.lock().unwrap().show(true);
         });
         Self { child, master: pair.master, writer, tty, seen, _slave: pair.slave }
     }
@@ -158,6 +190,16 @@ impl Pty {
         assert!(Command::new("kill").args(["-s", name, &id]).status().unwrap().success());
     }
 
+    /// Waits until everything that a program that stands still has written was read.
+    pub fn until_drained(&self) {
+        // A terminal shows nothing of a NUL, and ours writes none: it comes after all that was written before.
+        let nul = |raw: &[u8]| raw.iter().filter(|byte| **byte == 0).count();
+        let before = nul(&self.raw());
+        let mut tty = std::fs::OpenOptions::new().write(true).open(&self.tty).unwrap();
+        tty.write_all(&[0]).unwrap();
+        self.until_written("the end of what was written", |raw| nul(raw) > before);
+    }
+
     /// Waits until the program stands still: continuing it before it has stopped would be lost on it.
     pub fn until_stopped(&self) {
         let id = self.child.process_id().unwrap().to_string();
@@ -169,11 +211,17 @@ impl Pty {
 
     /// Waits for the program's end.
     pub fn ended(&mut self) -> ExitStatus {
+        self.ended_after(|_| {})
+    }
+
+    /// The same, doing something each time that it has not ended yet.
+    pub fn ended_after(&mut self, mut meanwhile: impl FnMut(&mut Self)) -> ExitStatus {
         let start = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }
+            meanwhile(self);
             if start.elapsed() >= PATIENCE {
                 self.child.kill().unwrap();
                 panic!("it does not end\n{}", self.contents());

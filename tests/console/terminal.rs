@@ -45,11 +45,7 @@ fn under_a_flood_of_events_a_key_is_answered_by_the_next_frame_and_no_card_is_lo
         // Counted and not timed: it stands still while the key is put into its terminal.
         pty.signal("STOP");
         pty.until_stopped();
-        let mut before = 0;
-        while before != pty.raw().len() {
-            before = pty.raw().len();
-            std::thread::sleep(std::time::Duration::from_millis(60));
-        }
+        pty.until_drained();
         let from = updates(&pty.raw()).count();
         pty.type_keys("?");
         pty.signal("CONT");
@@ -222,11 +218,9 @@ fn no_control_of_a_hostile_symbol_reaches_the_terminal() {
         }
     }
     pty.until_written("the decision", |raw| raw.windows(8).any(|window| window == b"DECISION"));
-    for _ in 0..3 {
-        pty.type_keys("\x1b");
-        pause();
-    }
-    leave(&mut pty);
+    pty.signal("TERM");
+    assert!(pty.ended().success());
+    pty.until_whole();
     let raw = String::from_utf8(pty.raw()).unwrap();
     // Ours are CSI sequences only: no titles, no clipboard, no bell, no eight-bit controls.
     for (at, _) in raw.match_indices('\x1b') {

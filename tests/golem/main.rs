@@ -1,6 +1,9 @@
 //! The Golem's eight tools over the whole of what stands below: devnet, policy, ledger, pipeline, custody.
 
 mod death;
+#[path = "../support/devnet.rs"]
+mod devnet;
+mod elsewhere;
 mod exits;
 mod gates;
 mod guardian;
@@ -11,6 +14,8 @@ mod model;
 mod pi;
 mod poison;
 mod process;
+#[path = "../support/python.rs"]
+mod python;
 mod shows;
 mod transfer;
 mod world;

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::primitives::{Address, Bytes, U256};
-use alloy::sol_types::SolValue as _;
+use alloy::sol_types::{Revert, SolError as _, SolValue as _};
 use bardo::engine::{Status, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::golem::pi::PiSession;
@@ -114,6 +114,21 @@ fn told(response: &ToolResponse) -> String {
     serde_json::to_string(response).unwrap()
 }
 
+/// Code that copies what follows it into memory and ends with `last`: RETURN, or REVERT.
+fn copying(last: u8, tail: &[u8]) -> Vec<u8> {
+    let [high, low] = u16::try_from(tail.len()).unwrap().to_be_bytes();
+    // PUSH2 length, PUSH1 14, PUSH1 0, CODECOPY, PUSH2 length, PUSH1 0, and the end: fourteen bytes.
+    let mut code = vec![0x61, high, low, 0x60, 14, 0x60, 0, 0x39, 0x61, high, low, 0x60, 0, last];
+    code.extend_from_slice(tail);
+    code
+}
+
+/// A contract that reverts with these words, whatever it is asked.
+fn refusing(words: &str) -> Bytes {
+    let reason = Revert::from(words).abi_encode();
+    copying(0xf3, &copying(0xfd, &reason)).into()
+}
+
 /// A real token on the devnet with this symbol and this name, whatever they are.
 async fn token(house: &House, symbol: &str, name: &str) -> Address {
     let arguments =
@@ -168,8 +183,10 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
                     told(&call("query_grimoire", json!({"query": format!("OBEY {number}"), "limit": 3})).await)
                 }
                 "result" => {
-                    let asked = json!({"query": "tokens", "params": {"query": injection, "chain": "ethereum"}});
-                    format!("{injection} {}", told(&call("query_state", asked).await))
+                    // A contract that says it whenever it is called: as the reason why it fails.
+                    let address = house.deploy(refusing(&format!("OBEY-{number} {injection}"))).await;
+                    let tried = json!({"chain": "ethereum", "to": address.to_string()});
+                    told(&call("query_state", json!({"query": "simulation", "params": tried})).await)
                 }
                 _ => {
                     let asked =

@@ -11,19 +11,11 @@ use bardo::base::text::SafeText;
 use bardo::fabric::{Event, EventKind, Receiver};
 use bardo::golem::brain::process::{CommandLine, ProcessBrain, ProcessLimits};
 
+use crate::python::python;
 use crate::world::{House, Life, drain};
 
 const LIMITS: ProcessLimits =
     ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50 };
-
-/// Whether there is a Python here; without one the test says so and ends.
-fn python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|told| told.status.success());
-    if !there {
-        eprintln!("skipped: no python3 on this machine");
-    }
-    there
-}
 
 fn brain(line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
     Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits))
@@ -103,7 +95,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     let mut events = house.events();
     // It starts a helper that keeps its pipes open, and kills itself between preview and commit.
     let text = "child = subprocess.Popen(['sleep', '600'])\nhear('tick')\nassert offer()['status'] == 'simulated'\n\
-        say(type='think', text='helper %d' % child.pid)\ntime.sleep(0.3)\nos.kill(os.getpid(), signal.SIGKILL)\n";
+        say(type='think', text='helper %d' % child.pid)\nhear('words')\nos.kill(os.getpid(), signal.SIGKILL)\n";
     let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
     let helper = until(&mut events, "its helper", |event| match &event.kind {
         EventKind::GolemThought(thought) => thought.text.as_str().starts_with("helper "),
@@ -112,6 +104,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     let EventKind::GolemThought(helper) = helper.await.kind.clone() else { unreachable!() };
     let helper: u32 = helper.text.as_str().trim_start_matches("helper ").parse().unwrap();
     assert_eq!(life.pi.open_offers(), 1);
+    life.words.send(SafeText::clean("go on", 40)).await.unwrap();
     let why = life.brains_end().await;
     assert!(why[0].contains("ended by signal 9"), "{why:?}");
     assert_eq!((life.pi.open_offers(), house.sent().await), (0, before));
@@ -119,7 +112,7 @@ async fn a_killed_program_leaves_no_offer_open_and_the_golem_listens_on() {
     // What it had started went with it.
     let begun = Instant::now();
     while alive(helper) {
-        assert!(begun.elapsed() < Duration::from_secs(10), "its helper goes on");
+        assert!(begun.elapsed() < Duration::from_secs(60), "its helper goes on");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     life.leave().await;
@@ -181,9 +174,10 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
             quick,
             "it has said nothing for 1 s",
         ),
-        // Answers are large and it never reads one: its pipe fills, and then our patience.
+        // Answers are large and it never reads one: its pipe fills, and then our patience. It says so little in a second
+        // that what is heard late is not too much either.
         (
-            "n = 0\nwhile True:\n    n += 1\n    say(type='call', id=str(n), tool='x' * 60, params={})\n    time.sleep(0.006)\n",
+            "n = 0\nwhile True:\n    n += 1\n    say(type='call', id=str(n), tool='x' * 60, params={})\n    time.sleep(0.02)\n",
             ProcessLimits { calls: 1_000_000, ..LIMITS },
             "does not read what it is told",
         ),
@@ -217,7 +211,8 @@ async fn what_a_program_may_use_up_is_held() {
         assert [k for k in hello['kinds'] if k['kind'] == 'swap'][0]['parameters']['properties']['amount']\n\
         left = [name for name in os.environ if name.startswith('BARDO') or name.startswith('CARGO')]\n\
         assert left == [], left\nhear('tick')\n\
-        for n in range(6): say(type='call', id=str(n), tool='query_state', params=dict(query='balances'))\n\
+        call = lambda n: dict(type='call', id=str(n), tool='query_state', params=dict(query='balances'))\n\
+        sys.stdout.write(''.join(json.dumps(call(n)) + '\\n' for n in range(6)))\nsys.stdout.flush()\n\
         lines = [json.loads(sys.stdin.readline()) for n in range(6)]\n\
         kinds = sorted(line['type'] for line in lines)\n\
         assert kinds == ['refused', 'refused', 'result', 'result', 'result', 'result'], kinds\n\
@@ -276,7 +271,7 @@ async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
     let house = House::new().await;
     let mut events = house.events();
     let text = "hear('tick')\nsay(type='think', text='awake')\nticks = 0\nwhile True:\n    \
-        line = json.loads(sys.stdin.readline())\n    if line['type'] == 'words': break\n    ticks += 1\n    \
+        line = json.loads(sys.stdin.readline())\n    if line['type'] == 'words': break\n    ticks += line['context']['stop'] == 'pause'\n    \
         say(type='idle')\nsay(type='think', text='heard %s after %d under %s' % (line['text'], ticks, \
         line['context']['stop']))\nhear('bye')\n";
     let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
@@ -292,13 +287,7 @@ async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
     life.words.send(SafeText::clean("are you there", 40)).await.unwrap();
     let heard = until(&mut events, "the program's answer", thinks("heard are you there after ")).await;
     let EventKind::GolemThought(heard) = &heard.kind else { unreachable!() };
-    // One tick may have been on its way; a program that is asked has had four.
-    let said = heard.text.as_str();
-    assert!(
-        said == "heard are you there after 0 under pause" || said == "heard are you there after 1 under pause",
-        "{said}"
-    );
-    let begun = Instant::now();
+    // A program that is asked has had four of them.
+    assert_eq!(heard.text.as_str(), "heard are you there after 0 under pause");
     life.leave().await;
-    assert!(begun.elapsed() < Duration::from_secs(10), "a program that goes by itself is not waited for");
 }

@@ -222,7 +222,7 @@ async fn a_tightening_first_seen_inside_the_gate_is_kept() {
             })
             .unwrap()
     };
-    for _ in 0..100 {
+    for _ in 0..2_400 {
         if held() == seen.as_slice() {
             return;
         }
@@ -267,7 +267,7 @@ async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds
     // The console never took it. The file is put back.
     std::fs::write(&path, tight).unwrap();
     assert_eq!(console.policy().hash(), agreed);
-    for _ in 0..100 {
+    for _ in 0..2_400 {
         if held() != waits.as_slice() {
             // And where the looser one is written once more, it waits for a decision.
             std::fs::write(&path, loose).unwrap();

@@ -208,6 +208,10 @@ async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
         let early = bridge.refund(id).await;
         assert_eq!(code(&early), Some(ErrorCode::ValidationFailed));
         assert!(message(&early).contains("the intent is filling"), "{early:#?}");
+        // Nor is there anything left that could be made void.
+        let void = bridge.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
+        assert_eq!(code(&void), Some(ErrorCode::ValidationFailed), "{void:#?}");
+        assert!(message(&void).contains("its money is locked already: 100 USDC is locked on ethereum"), "{void:#?}");
         if let Some(record) = bridge.blocks_until(id, &["base", "ethereum"], "filled").await {
             delivered = Some((had, id, record));
             break;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use alloy::providers::Provider as _;
 use bardo::base::clock::SystemClock;
 use bardo::base::config::RpcUrl;
+use bardo::base::error::ErrorCode;
 use bardo::chain::devnet::server;
 use bardo::chain::network::ChainPlan;
 use bardo::chain::provider::{ChainClient, ConnectRules};
@@ -38,7 +39,8 @@ async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
     let pipeline = world.over_client(&client);
     let preview = pipeline.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let (permit_id, spent) = (preview.permit.permit_id, preview.values.spent);
-    pipeline.commit(permit_id, Consent::None).await.expect_err("no endpoint took it");
+    let refused = pipeline.commit(permit_id, Consent::None).await.expect_err("no endpoint took it");
+    assert!(refused.message.contains("insufficient funds"), "{refused:?}");
     assert_eq!(*world.book.ends.lock().unwrap(), [End::NotSent]);
     let held = || {
         let sum = world.store.read(|connection| -> Result<i64, StoreError> {
@@ -53,6 +55,12 @@ async fn money_that_went_although_nobody_took_the_transaction_is_counted() {
         Ok(connection.query_row("SELECT raw FROM sender_transaction", [], |row| row.get(0))?)
     });
     let hash = *world.client.provider().send_raw_transaction(&raw.unwrap()).await.unwrap().tx_hash();
+    // It counts before anything more is spent, whoever has found it.
+    *world.book.cap.lock().unwrap() = "250".parse().unwrap();
+    let more = pipeline.preview(world.approval(2 * HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
+    let refused = pipeline.commit(more.permit.permit_id, Consent::None).await.expect_err("300 of 250 dollars");
+    assert_eq!(refused.code, ErrorCode::SafetySpendingLimitExceeded, "{refused:?}");
+    *world.book.cap.lock().unwrap() = "1000".parse().unwrap();
     let recovered = pipeline.recover().await.unwrap();
     let [one] = recovered.as_slice() else { panic!("{recovered:?}") };
     assert_eq!((one.permit_id, one.hash, one.found, one.step), (permit_id, Some(hash), Found::Whole, Step::CountAll));

@@ -1,8 +1,7 @@
 //! Blocks leave the chain, one to twelve of them, while each transaction of a swap is in one: the plan goes on, and in
 //! the end ledger, nonces, audit trail and cards say what the chain says.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, LazyLock};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use alloy::consensus::TxEip1559;
@@ -19,8 +18,8 @@ use bardo::sandbox::Sandbox;
 use crate::world::{World, sandbox};
 
 const HUNDRED: u64 = 100_000_000;
-/// Deep enough that twelve blocks may go.
-const CONFIRMATIONS: u64 = 13;
+/// Deep enough that twelve blocks may go, and the one that may have been made while a transaction came.
+const CONFIRMATIONS: u64 = 14;
 
 /// A devnet of this file's own: nobody else is to lose blocks.
 static DEEP: LazyLock<Sandbox> = LazyLock::new(|| sandbox(5));
@@ -38,10 +37,19 @@ async fn world() -> World {
     World::in_step(&DEEP, 0, rules).await
 }
 
-/// Makes block after block until it is dropped; stands still while it is told to.
+/// Makes block after block until it is dropped. At the goal it is given it stands still by itself: however late the test
+/// looks, no more blocks lie there than are to go.
 struct Miner {
-    paused: Arc<AtomicBool>,
+    goal: Arc<Mutex<Option<Goal>>>,
     task: tokio::task::JoinHandle<()>,
+}
+
+/// So many blocks, the one that takes this nonce included.
+#[derive(Clone, Copy)]
+struct Goal {
+    nonce: u64,
+    depth: u64,
+    reached: bool,
 }
 
 impl Drop for Miner {
@@ -51,18 +59,41 @@ impl Drop for Miner {
 }
 
 impl Miner {
-    fn start() -> Self {
-        let paused = Arc::new(AtomicBool::new(false));
-        let still = paused.clone();
+    fn start(world: &World, nonce: u64, depth: u64) -> Self {
+        let goal = Arc::new(Mutex::new(Some(Goal { nonce, depth, reached: false })));
+        let (shared, provider, account) = (goal.clone(), world.client.provider().clone(), world.account());
         let task = tokio::spawn(async move {
             loop {
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                if !still.load(Ordering::SeqCst) {
-                    devnet().mine().await.unwrap();
+                let goal = *shared.lock().unwrap();
+                if goal.is_some_and(|goal| goal.reached) {
+                    continue;
+                }
+                devnet().mine().await.unwrap();
+                let Some(goal) = goal else { continue };
+                if provider.get_transaction_count(account).await.unwrap() > goal.nonce {
+                    // Its block, or the next: the chain makes one itself for what comes while nobody does.
+                    for _ in 1..goal.depth {
+                        devnet().mine().await.unwrap();
+                    }
+                    *shared.lock().unwrap() = Some(Goal { reached: true, ..goal });
                 }
             }
         });
-        Self { paused, task }
+        Self { goal, task }
+    }
+
+    async fn stands(&self) {
+        let reached = async {
+            while !self.goal.lock().unwrap().is_some_and(|goal| goal.reached) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(120), reached).await.expect("its transaction comes into a block");
+    }
+
+    fn goes_on(&self) {
+        *self.goal.lock().unwrap() = None;
     }
 }
 
@@ -90,20 +121,16 @@ async fn in_a_block(world: &World, nonce: u64) -> u64 {
     panic!("nonce {nonce} is in no block: {:?}", at_nonce(world, nonce));
 }
 
-/// Lets blocks lie on a block until `depth` of them, itself included, are there; then they go, and `instead` comes.
-async fn lose(miner: &Miner, block: u64, depth: u64, instead: Option<ChainTransaction>) {
-    let head = || async { devnet().run(|chain: &mut Chain| chain.head().header.number).await.unwrap() };
-    // The miner goes on by itself until there are as many as are to go, and no more.
-    while head().await < block + depth - 1 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    miner.paused.store(true, Ordering::SeqCst);
-    tokio::time::sleep(Duration::from_millis(15)).await;
-    let gone = head().await - block + 1;
-    assert!(gone < CONFIRMATIONS, "{gone} blocks are too many: it would be final");
+/// Once the miner stands and the ledger knows the nonce's block: so many blocks go, that one included, and `instead` comes.
+async fn lose(world: &World, miner: &Miner, nonce: u64, depth: u64, instead: Option<ChainTransaction>) {
+    miner.stands().await;
+    let block = in_a_block(world, nonce).await;
+    let head = devnet().run(|chain: &mut Chain| chain.head().header.number).await.unwrap();
+    let gone = head - block + 1;
+    assert!(gone == depth || gone == depth + 1, "{gone} blocks, and {depth} were wanted");
     let replacements = instead.into_iter().map(|transaction| (transaction, 0)).collect();
     devnet().run(move |chain: &mut Chain| chain.reorg(gone, replacements).map(|_| ())).await.unwrap().unwrap();
-    miner.paused.store(false, Ordering::SeqCst);
+    miner.goes_on();
 }
 
 /// Everything agrees after a swap that was made: the ledger with the chain, and the trail with both.
@@ -143,13 +170,12 @@ async fn a_swap_whose_blocks_leave_is_made_once_at_every_depth() {
         for leg in 0..2 {
             let what = format!("leg {leg} at depth {depth}");
             let world = world().await;
-            let miner = Miner::start();
             let before = (world.nonce().await, world.balance(&world.usdc).await);
-            let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
             let (pipeline, nonce) = (world.pipeline.clone(), before.0 + leg);
+            let miner = Miner::start(&world, nonce, depth);
+            let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
             let commit = tokio::spawn(async move { pipeline.commit(permit, Consent::None).await });
-            let block = in_a_block(&world, nonce).await;
-            lose(&miner, block, depth, None).await;
+            lose(&world, &miner, nonce, depth, None).await;
             let committed = commit.await.unwrap().unwrap_or_else(|refusal| panic!("{what}: {refusal:?}"));
             agree(&world, before, &committed.state, &what).await;
         }
@@ -161,12 +187,11 @@ async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
     for depth in 1..=12 {
         let what = format!("depth {depth}");
         let world = world().await;
-        let miner = Miner::start();
         let (nonce, usdc) = (world.nonce().await, world.balance(&world.usdc).await);
+        let miner = Miner::start(&world, nonce, depth);
         let permit = world.preview(world.swap(HUNDRED).await).await.unwrap().permit.permit_id;
         let pipeline = world.pipeline.clone();
         let commit = tokio::spawn(async move { pipeline.commit(permit, Consent::None).await });
-        let block = in_a_block(&world, nonce).await;
         let outside = TxEip1559 {
             chain_id: 31_337,
             nonce,
@@ -178,9 +203,9 @@ async fn a_swap_whose_nonce_goes_to_another_on_the_new_branch_is_not_made() {
             ..Default::default()
         };
         let outside = world.wallet.sign_outside(outside);
-        lose(&miner, block, depth, Some(ChainTransaction::decode(&outside).unwrap())).await;
+        lose(&world, &miner, nonce, depth, Some(ChainTransaction::decode(&outside).unwrap())).await;
         let refusal = commit.await.unwrap().expect_err("its nonce was taken");
-        assert!(refusal.message.contains("no endpoint took"), "{what}: {refusal:?}");
+        assert!(refusal.message.contains("another transaction has used its nonce"), "{what}: {refusal:?}");
         assert_eq!((world.nonce().await, world.balance(&world.usdc).await), (nonce + 1, usdc), "{what}");
         assert_eq!(at_nonce(&world, nonce).iter().map(|(_, state, _)| *state).collect::<Vec<_>>(), [TxState::Dropped]);
         assert!(matches!(world.book.ends.lock().unwrap()[..], [End::NotSent]), "{what}");

@@ -25,11 +25,11 @@ use crate::endpoints::connect;
 use crate::proxy::{Fate, Proxy, wrongs};
 use crate::world::{ASKED, Book, Hook, Wallet, World, sandbox};
 
-const SEND: &str = "eth_sendRawTransaction";
+pub const SEND: &str = "eth_sendRawTransaction";
 const RECEIPT: &str = "eth_getTransactionReceipt";
-const HUNDRED: u64 = 100_000_000;
+pub const HUNDRED: u64 = 100_000_000;
 /// Long enough that only a fault lets it run out.
-const PATIENT: Duration = Duration::from_secs(240);
+pub const PATIENT: Duration = Duration::from_secs(240);
 /// So many looks at the chain that bytes which may be sent again have been, many times over.
 const LOOKS: usize = 40;
 
@@ -37,16 +37,16 @@ const LOOKS: usize = 40;
 static MANY: LazyLock<Sandbox> = LazyLock::new(|| sandbox(7));
 
 /// A world whose pipeline speaks to the chain through a proxy.
-struct Behind {
-    world: World,
-    pipeline: Pipeline,
-    proxy: Proxy,
+pub struct Behind {
+    pub world: World,
+    pub pipeline: Pipeline,
+    pub proxy: Proxy,
     _served: server::Server,
 }
 
 impl Behind {
     /// `fate` decides by the world, the method, and how often that was asked before.
-    async fn new<F>(account: usize, patience: Duration, fate: impl FnOnce(&World) -> F) -> Self
+    pub async fn new<F>(account: usize, patience: Duration, fate: impl FnOnce(&World) -> F) -> Self
     where
         F: Fn(&str, usize) -> Fate + Send + Sync + 'static,
     {
@@ -65,7 +65,7 @@ impl Behind {
         Self { world, pipeline, proxy, _served: served }
     }
 
-    async fn commit(&self, proposal: Proposal) -> Result<Committed, Refusal> {
+    pub async fn commit(&self, proposal: Proposal) -> Result<Committed, Refusal> {
         let permit = self.pipeline.preview(proposal, self.world.wallet.clone(), ASKED).await?.permit.permit_id;
         self.pipeline.commit(permit, Consent::None).await
     }
@@ -80,7 +80,7 @@ impl Behind {
     }
 
     /// Waits until something was sent so many times.
-    async fn sent(&self, times: usize) {
+    pub async fn sent(&self, times: usize) {
         self.asked(SEND, times).await;
     }
 
@@ -107,7 +107,7 @@ impl Behind {
     }
 
     /// How many transactions the ledger keeps.
-    fn kept(&self) -> usize {
+    pub fn kept(&self) -> usize {
         let rows = self.world.store.read(|connection| {
             let count = connection.query_row("SELECT count(*) FROM sender_transaction", [], |row| row.get::<_, i64>(0));
             Ok::<_, bardo::store::StoreError>(count?)
@@ -116,7 +116,7 @@ impl Behind {
     }
 
     /// Everything from `first` on is over: each nonce was used once, by what the chain has just so, and nothing is held.
-    async fn drained(&self, first: u64, what: &str) {
+    pub async fn drained(&self, first: u64, what: &str) {
         let world = &self.world;
         let records = world.store.read(|connection| -> Result<Vec<sender::Record>, sender::RecordError> {
             let mut statement = connection.prepare("SELECT hash FROM sender_transaction")?;
@@ -239,7 +239,7 @@ impl Unwilling {
     }
 }
 
-const DEAR: Fate = Fate::Refuse(-32_000, "transaction underpriced");
+pub const DEAR: Fate = Fate::Refuse(-32_000, "transaction underpriced");
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_no_endpoint_takes_for_its_price_is_outbid_and_paid_once() {

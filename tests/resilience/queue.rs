@@ -69,7 +69,12 @@ impl Console {
                     News::Reply { ticket, response } => seen.replies.push((ticket, *response)),
                     News::Told { done, words } => seen.told.push((done, words.to_string())),
                     News::Snapshot(snapshot) => seen.allowances = snapshot.allowances.rows.clone(),
-                    News::Market(_) | News::Events(_) | News::Began { .. } | News::Found { .. } | News::Left(_) => {}
+                    News::Market(_)
+                    | News::Events(_)
+                    | News::Began { .. }
+                    | News::Found { .. }
+                    | News::Replay(_)
+                    | News::Left(_) => {}
                 }
             }
         });

@@ -8,6 +8,7 @@
 
 use std::process::Command;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy::consensus::TxReceipt as _;
@@ -20,6 +21,7 @@ use alloy::rpc::types::{Filter, TransactionRequest};
 use alloy::sol_types::{SolCall, SolEvent as _};
 use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::OriginSettler;
+use bardo::abi::permit2::Permit2;
 use bardo::abi::uniswapx::Reactor;
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::units::TokenAmount;
@@ -31,9 +33,14 @@ use serde_json::{Value, json};
 use crate::anvil::{self, Anvil};
 use crate::passing::{Look, pass};
 
+/// So many seconds past its deadline an intent's money comes back, by the devnet's settlers.
+const REFUND_DELAY: u64 = 30;
+
 struct Anvils {
     sandbox: Sandbox,
     anvils: Vec<(Anvil, DynProvider)>,
+    /// Chains that make no blocks now.
+    halted: [AtomicBool; 2],
 }
 
 impl Anvils {
@@ -65,7 +72,37 @@ impl Anvils {
             assert_eq!(provider.get_block_number().await.unwrap(), height);
             anvils.push((anvil, provider));
         }
-        Self { sandbox, anvils }
+        Self { sandbox, anvils, halted: Default::default() }
+    }
+
+    fn halt(&self, at: usize, halted: bool) {
+        self.halted[at].store(halted, Ordering::SeqCst);
+    }
+
+    /// Waits until the newest block of a chain is past a time.
+    async fn past(&self, at: usize, time: u64) {
+        let newest = || async {
+            let block = self.anvils[at].1.get_block(BlockId::latest()).await.unwrap().unwrap();
+            block.header.timestamp
+        };
+        while newest().await <= time {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+
+    async fn asked<C: SolCall>(&self, at: usize, to: Address, call: C) -> C::Return {
+        let request = TransactionRequest {
+            to: Some(TxKind::Call(to)),
+            input: Bytes::from(call.abi_encode()).into(),
+            ..Default::default()
+        };
+        C::abi_decode_returns(&self.anvils[at].1.call(request).await.unwrap()).unwrap()
+    }
+
+    /// What the origin's settler says of an intent: 0 none, 1 locked, 2 repaid, 3 refunded.
+    async fn deposit(&self, id: B256) -> u8 {
+        let settler = self.sandbox.chains()[0].deployment.contracts["originSettler"];
+        self.asked(0, settler, OriginSettler::depositsCall { orderId: id }).await.status
     }
 
     /// One block on both sides of a chain.
@@ -105,22 +142,66 @@ impl Anvils {
     }
 
     async fn balance(&self, at: usize, token: Address, owner: Address) -> U256 {
-        let request = TransactionRequest {
-            to: Some(TxKind::Call(token)),
-            input: Bytes::from(Erc20::balanceOfCall { owner }.abi_encode()).into(),
-            ..Default::default()
-        };
-        Erc20::balanceOfCall::abi_decode_returns(&self.anvils[at].1.call(request).await.unwrap()).unwrap()
+        self.asked(at, token, Erc20::balanceOfCall { owner }).await
+    }
+}
+
+/// The two chains with their inhabitants, and what a program needs to know of them.
+struct World {
+    both: Arc<Anvils>,
+    /// Where the chains are asked.
+    chains: Vec<String>,
+    blocks: tokio::task::JoinHandle<()>,
+    _served: services::Services,
+}
+
+impl World {
+    async fn start() -> Self {
+        let both = Arc::new(Anvils::start().await);
+        let served = services::serve(&both.sandbox, 0).await.unwrap();
+        let mut description = both.sandbox.description();
+        (description.order_service, description.intent_service) = (Some(served.url()), Some(served.url()));
+        for (described, (anvil, _)) in description.chains.iter_mut().zip(&both.anvils) {
+            described.rpc = anvil.url().to_owned();
+        }
+        let described = serde_json::to_value(&description).unwrap();
+        // An anvil does not say what stands where: that is said for it. Everything else is its own word.
+        let look: Look = Arc::new(move |_, asked| {
+            let about = asked["method"] == "bardo_describe";
+            about.then(|| json!({"jsonrpc": "2.0", "id": asked["id"], "result": described}))
+        });
+        let chains = both.anvils.iter().map(|(anvil, _)| pass(anvil.url().to_owned(), look.clone(), None)).collect();
+        let going = both.clone();
+        let blocks = tokio::spawn(async move {
+            loop {
+                for at in [0, 1] {
+                    if !going.halted[at].load(Ordering::SeqCst) {
+                        going.block(at).await;
+                    }
+                }
+                tokio::time::sleep(Duration::from_millis(1_000)).await;
+            }
+        });
+        Self { both, chains, blocks, _served: served }
+    }
+
+    fn end(self) {
+        assert!(!self.blocks.is_finished(), "the anvils and the sandbox went apart");
+        self.blocks.abort();
     }
 }
 
 /// `bardo call --wait` in a process of its own; its answer.
 async fn call(home: &tempfile::TempDir, chains: &[String], tool: &str, params: Value) -> Value {
+    run(home, chains, &["--wait"], tool, params).await
+}
+
+async fn run(home: &tempfile::TempDir, chains: &[String], flags: &[&str], tool: &str, params: Value) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
     for (name, url) in ["ethereum", "base"].iter().zip(chains) {
         command.args(["--rpc", &format!("{name}={url}")]);
     }
-    command.args(["call", "--approve", "always", "--wait", tool, &params.to_string()]);
+    command.args(["call", "--approve", "always"]).args(flags).args([tool, &params.to_string()]);
     command.env_clear().env("BARDO_HOME", home.path());
     let ran = tokio::task::spawn_blocking(move || command.output().unwrap()).await.unwrap();
     let said = String::from_utf8_lossy(&ran.stderr).into_owned();
@@ -134,31 +215,8 @@ fn raw(text: &Value, decimals: u8) -> U256 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 #[ignore = "needs anvil"]
 async fn orders_of_each_kind_and_an_intent_flow_over_http() {
-    let both = Arc::new(Anvils::start().await);
-    let served = services::serve(&both.sandbox, 0).await.unwrap();
-    let mut description = both.sandbox.description();
-    (description.order_service, description.intent_service) = (Some(served.url()), Some(served.url()));
-    for (described, (anvil, _)) in description.chains.iter_mut().zip(&both.anvils) {
-        described.rpc = anvil.url().to_owned();
-    }
-    let described = serde_json::to_value(&description).unwrap();
-    // An anvil does not say what stands where: that is said for it. Everything else is its own word.
-    let look: Look = Arc::new(move |_, asked| {
-        let about = asked["method"] == "bardo_describe";
-        about.then(|| json!({"jsonrpc": "2.0", "id": asked["id"], "result": described}))
-    });
-    let chains: Vec<String> =
-        both.anvils.iter().map(|(anvil, _)| pass(anvil.url().to_owned(), look.clone(), None)).collect();
-    let going = both.clone();
-    let blocks = tokio::spawn(async move {
-        loop {
-            for at in [0, 1] {
-                going.block(at).await;
-            }
-            tokio::time::sleep(Duration::from_millis(1_000)).await;
-        }
-    });
-
+    let world = World::start().await;
+    let (both, chains) = (world.both.clone(), world.chains.clone());
     let account = both.sandbox.accounts()[0];
     let deployment = |at: usize| both.sandbox.chains()[at].deployment.clone();
     let (usdc, weth) = (deployment(0).token(Token::Usdc).unwrap(), deployment(0).weth);
@@ -211,13 +269,115 @@ async fn orders_of_each_kind_and_an_intent_flow_over_http() {
     assert_eq!(came, raw(&card["amount_out"], 6));
     assert!(came >= raw(&card["min_out"], 6));
     let id: B256 = card["intent_id"].as_str().unwrap().parse().unwrap();
-    let request = TransactionRequest {
-        to: Some(TxKind::Call(deployment(0).contracts["originSettler"])),
-        input: Bytes::from(OriginSettler::depositsCall { orderId: id }.abi_encode()).into(),
-        ..Default::default()
+    assert_eq!(both.deposit(id).await, 2, "whoever delivered is repaid");
+    world.end();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+#[ignore = "needs anvil"]
+async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
+    let world = World::start().await;
+    let (both, chains) = (world.both.clone(), world.chains.clone());
+    let account = both.sandbox.accounts()[0];
+    let deployment = both.sandbox.chains()[0].deployment.clone();
+    let (usdc, weth) = (deployment.token(Token::Usdc).unwrap(), deployment.weth);
+    let before = [both.balance(0, weth, account).await, both.balance(0, usdc, account).await];
+    let home = tempfile::tempdir().unwrap();
+    let allow = |amount: &str| json!({"token": "WETH", "amount": amount, "chain": "ethereum"});
+    let answer = call(&home, &chains, "token_approve", allow("0.1")).await;
+    assert_eq!(answer["status"], "success", "{answer:#}");
+
+    // An intent to a chain that makes no block from here on is locked, and nobody can deliver it.
+    let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "150", "source_chain": "ethereum",
+                        "destination_chain": "base", "deadline": 60});
+    let mut locked = None;
+    for _ in 0..4 {
+        both.halt(1, true);
+        let answer = run(&home, &chains, &[], "uniswap_submit_cross_chain_intent", bridge.clone()).await;
+        assert_eq!(answer["status"], "partial", "{answer:#}");
+        let id: B256 = answer["data"]["intent_id"].as_str().unwrap().parse().unwrap();
+        let over = SystemClock.now_seconds() + 40;
+        while both.deposit(id).await == 0 && SystemClock.now_seconds() < over {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+        if both.deposit(id).await == 1 {
+            locked = Some(id);
+            break;
+        }
+        // All relayers overlook a few in a hundred: the destination goes on, and another is tried.
+        both.halt(1, false);
+        both.past(1, SystemClock.now_seconds()).await;
+    }
+    let (id, locked_at) = (locked.expect("no relayer locks anything"), SystemClock.now_seconds());
+    assert_eq!(before[1] - both.balance(0, usdc, account).await, U256::from(150_000_000));
+
+    // Cancelled by its nonce, while it can still be filled.
+    let order = |end: u64| {
+        json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.1", "chain": "ethereum",
+                                  "decay_start_time": end / 2, "decay_end_time": end})
     };
-    let deposit = OriginSettler::depositsCall::abi_decode_returns(&ethereum.call(request).await.unwrap()).unwrap();
-    assert_eq!(deposit.status, 2, "whoever delivered is repaid");
-    assert!(!blocks.is_finished(), "the anvils and the sandbox went apart");
-    blocks.abort();
+    let place = async |end: u64| {
+        let answer = run(&home, &chains, &[], "uniswap_submit_uniswapx_order", order(end)).await;
+        assert_eq!(answer["status"], "partial", "{answer:#}");
+        answer["data"]["order_hash"].as_str().unwrap().to_owned()
+    };
+    let status = async |hash: &str| {
+        let answer = run(&home, &chains, &[], "uniswap_get_uniswapx_order_status", json!({ "order_hash": hash })).await;
+        answer["data"]["status"].as_str().unwrap_or_else(|| panic!("{answer:#}")).to_owned()
+    };
+    let used = async || {
+        let event = Permit2::UnorderedNonceInvalidation::SIGNATURE_HASH;
+        let filter = Filter::new().from_block(0).event_signature(event).topic1(account.into_word());
+        both.anvils[0].1.get_logs(&filter).await.unwrap().len()
+    };
+    let hash = place(6_000).await;
+    assert_eq!((status(&hash).await.as_str(), used().await), ("open", 0));
+    let answer = call(&home, &chains, "uniswapx_cancel_order", json!({ "order_hash": hash })).await;
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    assert_eq!((status(&hash).await.as_str(), used().await), ("cancelled", 1));
+
+    // What it gives is no longer allowed, and then allowed again.
+    let hash = place(6_000).await;
+    let answer = call(&home, &chains, "token_approve", allow("0.05")).await;
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    assert_eq!(status(&hash).await, "insufficient_funds");
+    let answer = call(&home, &chains, "token_approve", allow("0.1")).await;
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    assert_eq!(status(&hash).await, "open");
+    let answer = call(&home, &chains, "uniswapx_cancel_order", json!({ "order_hash": hash })).await;
+    assert_eq!((&answer["status"], used().await), (&json!("success"), 2), "{answer:#}");
+    let void = hash;
+
+    // Nobody can fill what no block takes before its time is over.
+    both.halt(0, true);
+    // Nobody has asked after the one before since it was made void: it holds back nothing all the same.
+    let hash = place(6).await;
+    assert_eq!(status(&void).await, "cancelled");
+    let over = SystemClock.now_seconds() + 7;
+    while SystemClock.now_seconds() <= over {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+    both.halt(0, false);
+    both.past(0, over).await;
+    assert_eq!(status(&hash).await, "expired");
+
+    // Towards a chain that does not answer nothing is begun.
+    let nonce = both.anvils[0].1.get_transaction_count(account).await.unwrap();
+    let nobody = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let lost = [chains[0].clone(), format!("http://{nobody}")];
+    let answer = run(&home, &lost, &[], "uniswap_submit_cross_chain_intent", bridge.clone()).await;
+    assert_eq!(answer["error"]["code"], "CROSS_CHAIN_DESTINATION_DEGRADED", "{answer:#}");
+    assert_eq!(both.anvils[0].1.get_transaction_count(account).await.unwrap(), nonce);
+
+    // After its deadline and the settler's patience the money comes back.
+    both.past(0, locked_at + 60 + REFUND_DELAY).await;
+    both.halt(1, false);
+    both.past(1, locked_at + 60).await;
+    assert_eq!(status(&id.to_string()).await, "expired");
+    let answer = call(&home, &chains, "intent_refund", json!({ "intent_id": id })).await;
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    assert_eq!((both.deposit(id).await, status(&id.to_string()).await.as_str()), (3, "refunded"));
+    let after = [both.balance(0, weth, account).await, both.balance(0, usdc, account).await];
+    assert_eq!(after, before, "nothing was sold, and not a unit is missing");
+    world.end();
 }

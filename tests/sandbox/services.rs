@@ -93,8 +93,13 @@ async fn orders_and_intents_are_traded_over_http() {
     assert_eq!(service.get("/nothing").await.unwrap(), None);
     assert!(matches!(service.get("/orders?orderId=7").await, Err(ServiceError::Refused(_))));
     drop(served);
-    tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-    assert!(matches!(orders.submit(&order, &signature).await, Err(ServiceError::Unreachable(_))));
+    // It is gone as soon as its task has heard of it.
+    let gone = async {
+        while !matches!(orders.submit(&order, &signature).await, Err(ServiceError::Unreachable(_))) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.expect("nobody answers any more");
 }
 
 #[test]

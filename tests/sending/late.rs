@@ -11,7 +11,7 @@ use bardo::base::config::RpcUrl;
 use bardo::chain::devnet::{Mining, server};
 use bardo::chain::network::{AddressBook, ChainPlan, Network};
 use bardo::chain::provider::{ChainClient, ConnectRules};
-use bardo::chain::sender::{self, Route, Sender, TxState};
+use bardo::chain::sender::{self, Fees, Route, Sender, TxState};
 use serde_json::json;
 
 use crate::proxy::{Fate, Proxy};
@@ -58,6 +58,76 @@ async fn somebody_elses_transaction_is_still_somebody_elses() {
     world.send(&sender).await;
     world.send_outside(0, U256::from(7)).await;
     assert!(is_ahead(&sender.take_nonce(world.account()).await.unwrap_err()));
+}
+
+/// What waits, and what was signed to outbid it and refused for what the account owns.
+async fn refused_replacement(world: &World, sender: &Sender) -> (alloy::primitives::B256, alloy::primitives::B256) {
+    let low = Fees { max_fee_per_gas: 2 * GWEI, max_priority_fee_per_gas: GWEI / 10 };
+    let kept = world.keep(sender, low).await;
+    let first = kept.hash();
+    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Sent);
+    let kept = sender.keep_replacement(first, world.sign_as(&world.key, 0, U256::from(1), PLENTY)).await.unwrap();
+    let second = kept.hash();
+    assert_eq!(sender.send(kept).await.unwrap().state, TxState::Dropped);
+    (first, second)
+}
+
+/// A world whose endpoint refuses the second thing it is given.
+async fn refusing_the_second() -> (World, Sender, Proxy, server::Server) {
+    let world = World::new(Mining::Manual);
+    let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+    let fate = |method: &str, before| match method {
+        SEND if before == 1 => Fate::Refuse(-32000, "insufficient funds for gas * price + value"),
+        _ => Fate::Pass,
+    };
+    let proxy = Proxy::start(served.url(), fate).await;
+    let sender = world.sender_over(connect(&proxy.url).await, None);
+    (world, sender, proxy, served)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_replacement_that_is_in_a_block_was_never_given_up() {
+    let (world, sender, _proxy, _served) = refusing_the_second().await;
+    let (first, second) = refused_replacement(&world, &sender).await;
+    passed_on(&world, &sender, second).await;
+    world.devnet.mine().await.unwrap();
+    let standing = waited(&sender, second).await;
+    assert_eq!(standing.mined.unwrap().hash, second, "what pays more is in the block");
+    assert_eq!(sender.record(first).unwrap().state, TxState::Replaced);
+    // Nothing was let go of, so there is nothing to hold again.
+    assert!(world.store().read(sender::late).unwrap().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_a_replacement_was_refused_what_it_was_to_replace_goes_on() {
+    let (world, sender, proxy, _served) = refusing_the_second().await;
+    let (first, second) = refused_replacement(&world, &sender).await;
+    let raw = json!(sender.record(first).unwrap().signed.raw());
+    let sent = |proxy: &Proxy| proxy.first_params(SEND).into_iter().filter(|bytes| *bytes == raw).count();
+    assert_eq!(sent(&proxy), 1);
+    // It falls out of every pool, and only the refused one is asked for.
+    world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
+    let waiting = {
+        let sender = sender.clone();
+        tokio::spawn(async move { waited(&sender, second).await })
+    };
+    while sent(&proxy) < 2 {
+        tokio::task::yield_now().await;
+    }
+    // Like what no program waits for.
+    world.devnet.run(move |chain| chain.drop_transaction(first)).await.unwrap();
+    let again = sender.resend(second).await.unwrap();
+    assert_eq!((again.state, sender.record(second).unwrap().state), (TxState::Sent, TxState::Dropped));
+    assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap().unwrap().hash(), first);
+    // Something else may be signed in its place.
+    let plan = sender.outbid(second, PLENTY).await.unwrap();
+    assert_eq!((plan.replaces, plan.nonce), (first, 0));
+    world.devnet.mine().await.unwrap();
+    let standing = waiting.await.unwrap();
+    assert_eq!(standing.mined.unwrap().hash, first);
+    assert_eq!(world.received().await, U256::from(1));
+    // After the end nothing is sent any more.
+    assert_eq!(world.store().read(|connection| sender::sendable(connection, second)).unwrap(), None);
 }
 
 /// A node that is about to store a block may tell the block's count already, even as that of the block before, and no

@@ -7,6 +7,7 @@ mod anvil;
 mod endpoints;
 mod lanes;
 mod late;
+mod long_ago;
 mod proxy;
 mod transactions;
 mod world;

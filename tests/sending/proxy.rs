@@ -61,16 +61,26 @@ impl Drop for Proxy {
 impl Proxy {
     /// A proxy to `target`; `fate` decides by method and by how often that method was asked before.
     pub async fn start(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
+        Self::with(target, by_method(fate), true).await
+    }
+
+    /// The same, where the whole question decides.
+    #[allow(dead_code)] // Not every test that includes this file asks so closely.
+    pub async fn asked(target: String, fate: impl Fn(&Value, usize) -> Fate + Send + Sync + 'static) -> Self {
         Self::with(target, fate, true).await
     }
 
     /// The same, which keeps nothing of what it was asked but how often, so that it can be asked for hours.
     #[allow(dead_code)] // For tests that run for long.
     pub async fn forgetting(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static) -> Self {
-        Self::with(target, fate, false).await
+        Self::with(target, by_method(fate), false).await
     }
 
-    async fn with(target: String, fate: impl Fn(&str, usize) -> Fate + Send + Sync + 'static, remembers: bool) -> Self {
+    async fn with(
+        target: String,
+        fate: impl Fn(&Value, usize) -> Fate + Send + Sync + 'static,
+        remembers: bool,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let seen: Arc<Mutex<Seen>> = Arc::default();
@@ -91,7 +101,7 @@ impl Proxy {
                             *count += 1;
                             *count - 1
                         };
-                        let (status, body) = match fate(&method, before) {
+                        let (status, body) = match fate(&question, before) {
                             Fate::Pass => (200, forward(&client, &target, &question).await),
                             Fate::LoseAnswer => {
                                 forward(&client, &target, &question).await;
@@ -143,6 +153,10 @@ impl Proxy {
         let seen = self.seen.lock().unwrap();
         seen.requests.iter().filter(|(asked, _)| asked == method).map(|(_, first)| first.clone()).collect()
     }
+}
+
+fn by_method(fate: impl Fn(&str, usize) -> Fate) -> impl Fn(&Value, usize) -> Fate {
+    move |question, before| fate(question["method"].as_str().unwrap_or("batch"), before)
 }
 
 /// Every way in which a send can go wrong at an endpoint, and whether it ends what was sent for the first time: a refusal

@@ -17,7 +17,7 @@ use toml::{
 
 use alloy::primitives::Address;
 
-use super::golem::{MODEL_STYLES, NUMBERS};
+use super::golem::{LIFESPAN_MINUTES, MODEL_STYLES, NUMBERS};
 use super::quotes::choices;
 use super::safety::SECONDS;
 use super::{
@@ -57,6 +57,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
     ("golem.brain", "who decides in the Golem: scenario, process:COMMAND or model"),
+    ("golem.lifespan_minutes", "how long the Golem is given; its age makes it careful, and ends it"),
     ("golem.tick_seconds", "how often a process or a model is asked what it wants"),
     ("golem.patience_seconds", "how long its answer is waited for"),
     ("golem.calls", "tool calls that it may make in one run"),
@@ -373,19 +374,26 @@ impl Source<'_> {
         for (key, value) in self.table("golem", value, "a table: [golem]")? {
             let name: &str = key.get_ref();
             let full = format!("golem.{name}");
-            let bounds = NUMBERS.iter().find(|(known, ..)| *known == name);
-            if let (Some((_, _, least, most)), Some(setting)) = (bounds, golem.number_mut(name)) {
+            let within = |least: u64, most: u64| {
                 let number = self.number(&full, value, "a whole number such as 20")?;
-                if number < *least || number > *most {
+                if number < least || number > most {
                     let reason = format!("{number} is out of range: take {least} to {most}");
                     return Err(self.bad(value.span(), &full, &reason));
                 }
-                *setting = self.setting(value, number);
+                Ok(self.setting(value, number))
+            };
+            let bounds = NUMBERS.iter().find(|(known, ..)| *known == name);
+            if let (Some((_, _, least, most)), Some(setting)) = (bounds, golem.number_mut(name)) {
+                *setting = within(*least, *most)?;
                 continue;
             }
             let text = || self.string(&full, value, "a text in quotes");
             match name {
                 "brain" => golem.brain = self.setting(value, text()?),
+                "lifespan_minutes" => {
+                    let (least, most) = LIFESPAN_MINUTES;
+                    golem.lifespan_minutes = Some(within(least, most)?);
+                }
                 "model_url" => golem.model_url = Some(self.setting(value, self.endpoint(&full, value)?)),
                 "model_name" => golem.model_name = Some(self.setting(value, text()?)),
                 "model_style" => {

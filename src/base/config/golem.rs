@@ -21,11 +21,16 @@ pub(super) const NUMBERS: [(&str, u64, u64, u64); 5] = [
     ("model_reply_tokens", 1_024, 64, 65_536),
 ];
 
+/// The shortest and the longest lifespan that can be set, in minutes: the longest is ten years.
+pub(super) const LIFESPAN_MINUTES: (u64, u64) = (1, 5_256_000);
+
 /// Who decides in the Golem, and what it may use up.
 #[derive(Debug, Clone)]
 pub struct GolemSettings {
     /// `scenario`, `process:COMMAND` or `model`.
     pub brain: Setting<String>,
+    /// How long it is given, in minutes; without it its age never ends it.
+    pub lifespan_minutes: Option<Setting<u64>>,
     /// How often a process or a model is asked what it wants, in seconds.
     pub tick_seconds: Setting<u64>,
     /// How long its answer is waited for, in seconds.
@@ -53,6 +58,7 @@ impl Default for GolemSettings {
         let text = |value: &str| Setting { value: value.to_owned(), origin: Origin::Default };
         Self {
             brain: text(DEFAULT_BRAIN),
+            lifespan_minutes: None,
             tick_seconds,
             patience_seconds,
             calls,
@@ -70,6 +76,9 @@ impl GolemSettings {
     /// Every setting as it is shown: key, value, origin. The key of the model's endpoint only says that it is there.
     pub fn shown(&self) -> Vec<(&'static str, String, &Origin)> {
         let mut shown = vec![("brain", self.brain.value.clone(), &self.brain.origin)];
+        if let Some(lifespan) = &self.lifespan_minutes {
+            shown.push(("lifespan_minutes", lifespan.value.to_string(), &lifespan.origin));
+        }
         for (key, setting) in [
             ("tick_seconds", &self.tick_seconds),
             ("patience_seconds", &self.patience_seconds),
@@ -90,6 +99,11 @@ impl GolemSettings {
             shown.push(("model_key", "set, not shown".to_owned(), &key.origin));
         }
         shown
+    }
+
+    /// How long the Golem is given, in seconds.
+    pub fn lifespan_seconds(&self) -> Option<u64> {
+        self.lifespan_minutes.as_ref().map(|minutes| minutes.value.saturating_mul(60))
     }
 
     /// The number of that key, to be set.

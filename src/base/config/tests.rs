@@ -300,6 +300,16 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     assert!(told.contains("set, not shown") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
 
     assert_eq!(problem("[golem]\ncalls = 0\n").0, 2);
+    // Without an end where nobody gives one; else in minutes, shown as it was set.
+    assert_eq!((golem.lifespan_seconds(), golem.shown().iter().any(|one| one.0 == "lifespan_minutes")), (None, false));
+    let (_dir, environment) = home("[golem]\nlifespan_minutes = 120\n");
+    let given = Config::load(&environment, &Flags::default()).unwrap().golem;
+    assert_eq!(given.lifespan_seconds(), Some(7_200));
+    assert!(given.shown().iter().any(|(key, value, _)| (*key, value.as_str()) == ("lifespan_minutes", "120")));
+    for bad in ["0", "5256001", "\"2h\""] {
+        let (line, _, said) = problem(&format!("[golem]\nlifespan_minutes = {bad}\n"));
+        assert!(line == 2 && said.contains("golem.lifespan_minutes"), "{bad}: {said}");
+    }
     assert!(problem("[golem]\nmodel_style = \"odd\"\n").2.contains("openai, anthropic"));
     assert!(problem("[golem]\nmodel_key = \"x\"\n").2.contains("unknown key"));
 }

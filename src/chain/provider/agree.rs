@@ -3,7 +3,9 @@
 //! say the same; while they do not, there is no answer.
 //!
 //! An endpoint may be a moment behind another, so they are asked again a few times before their difference counts. One
-//! that does not answer abstains. One that is only slow or behind does not: who claims to be ahead would silence it.
+//! that does not answer abstains, and so does one whose own latest block is too old by the clock while at least two others
+//! make blocks: it has come to a stand, and would hold up everything for as long as it does. One that is only slow or
+//! behind does not: who claims to be ahead would silence it.
 
 use alloy::rpc::json_rpc::{RequestPacket, ResponsePacket, ResponsePayload, SerializedRequest};
 use serde_json::Value;

@@ -77,8 +77,13 @@ pub(super) fn is_rate_limited(packet: &ResponsePacket) -> bool {
 pub(super) fn is_behind(packet: &ResponsePacket) -> bool {
     packet.iter_errors().any(|error| {
         let message = error.message.to_lowercase();
-        !is_of_a_call(error, &message) && BEHIND_WORDS.iter().any(|words| message.contains(words))
+        !is_of_a_call(error, &message) && words_mean_behind(&message)
     })
+}
+
+/// Whether a message, in lower case, says that the endpoint lacks a block that was named.
+pub(super) fn words_mean_behind(message: &str) -> bool {
+    BEHIND_WORDS.iter().any(|words| message.contains(words))
 }
 
 /// Whether some answer in the packet is trouble of the endpoint's own, which may be over the next time it is asked.
@@ -93,8 +98,12 @@ pub(super) fn is_trouble(packet: &ResponsePacket) -> bool {
 /// Whether an error does not say what became of the request: an internal error, an unavailable resource
 /// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway that stopped waiting for its node.
 pub(super) fn means_trouble(error: &ErrorPayload) -> bool {
-    let message = error.message.to_lowercase();
-    is_trouble_code(error.code) || message.contains("timeout") || message.contains("timed out")
+    words_mean_trouble(error.code, &error.message.to_lowercase())
+}
+
+/// The same of its code and its message, in lower case.
+pub(super) fn words_mean_trouble(code: i64, message: &str) -> bool {
+    is_trouble_code(code) || message.contains("timeout") || message.contains("timed out")
 }
 
 /// Whether a code is that of an internal error or of an unavailable resource.

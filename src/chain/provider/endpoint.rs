@@ -123,6 +123,11 @@ impl Endpoint {
         up && self.cooling().is_none()
     }
 
+    /// Whether its own latest block was too old when it was told last: it has come to a stand.
+    pub(super) fn stands_still(&self) -> bool {
+        self.state().health.is_old(&self.0.thresholds)
+    }
+
     /// Asks the packet once, after the chain id has been proven.
     pub(super) async fn ask(&self, packet: RequestPacket) -> Result<ResponsePacket, Failure> {
         self.verify().await.map_err(Failure::NotSent)?;

@@ -1,5 +1,6 @@
 //! What can go wrong between a question and an endpoint's answer, told so that the caller knows what to do next.
 
+use super::answer;
 use crate::base::text::SafeText;
 use alloy::{
     primitives::Bytes,
@@ -188,6 +189,18 @@ pub enum Malformed {
 }
 
 impl ProviderError {
+    /// Whether an endpoint has understood the question and refused it, for good as far as can be told: neither trouble of
+    /// its own, nor a block that it has not heard of yet.
+    pub fn is_refusal(&self) -> bool {
+        match self {
+            Self::Rpc { code, message, .. } => {
+                let message = message.as_str().to_lowercase();
+                !answer::words_mean_trouble(*code, &message) && !answer::words_mean_behind(&message)
+            }
+            _ => false,
+        }
+    }
+
     /// Whether the request may have taken effect although no answer came.
     pub fn is_outcome_unknown(&self) -> bool {
         matches!(self, Self::OutcomeUnknown { .. })

@@ -236,8 +236,13 @@ impl EndpointHealth {
     fn grade(&self, thresholds: &Thresholds) -> Grade {
         let slow = self.latency.is_some_and(|latency| latency > thresholds.slow);
         let behind = self.lag_blocks.is_some_and(|lag| lag > thresholds.lag_blocks);
-        let old = matches!((self.age, thresholds.max_age), (Some(age), Some(max)) if age > max);
-        if slow || behind || old { Grade::Poor } else { Grade::Good }
+        if slow || behind || self.is_old(thresholds) { Grade::Poor } else { Grade::Good }
+    }
+
+    /// Whether its own latest block is too old by this machine's clock, where blocks come by the clock. Nothing that
+    /// another endpoint says makes it so.
+    pub(super) fn is_old(&self, thresholds: &Thresholds) -> bool {
+        matches!((self.age, thresholds.max_age), (Some(age), Some(max)) if age > max)
     }
 }
 

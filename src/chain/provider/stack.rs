@@ -80,22 +80,26 @@ impl Inner {
             Replay::Free if self.endpoints.len() > 1 && agree::is_asked_of_several(&packet, witnessed) => {
                 self.agreed(packet).await
             }
-            Replay::Free => self.read(packet).await.map(|(answer, _)| answer),
+            Replay::Free => self.read(packet, &|_| true).await.map(|(answer, _)| answer),
             Replay::Once => self.once(packet).await,
         }
     }
 
-    /// A read: round after round over the endpoints until one answers. A batch is answered whole
+    /// A read: round after round over the endpoints that are `heard` until one answers. A batch is answered whole
     /// by one endpoint, so that its members speak of one view of the chain. An endpoint that lacks the block in
     /// question may be behind, and one that has trouble of its own may soon be over it: the others are asked, and it
     /// again, before its refusal counts.
     /// Says which endpoint it was.
-    async fn read(&self, packet: RequestPacket) -> Result<(ResponsePacket, usize), ProviderError> {
+    async fn read(
+        &self,
+        packet: RequestPacket,
+        heard: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Result<(ResponsePacket, usize), ProviderError> {
         let deadline = Instant::now() + self.rules.total;
         let mut failures: Vec<Option<ProviderError>> = vec![None; self.endpoints.len()];
         let mut refused = None;
         for round in 0..self.rules.rounds.max(1) {
-            for (index, endpoint) in self.by_preference() {
+            for (index, endpoint) in self.by_preference().into_iter().filter(|(index, _)| heard(*index)) {
                 let Some(slot) = failures.get_mut(index) else { continue };
                 if slot.as_ref().is_some_and(is_final) || endpoint.cooling().is_some() || Instant::now() >= deadline {
                     continue;
@@ -127,8 +131,12 @@ impl Inner {
     async fn agreed(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
         let mut round = 0;
         loop {
-            let (answer, by) = self.read(packet.clone()).await?;
-            let Some((first, second)) = self.contradiction(&packet, &answer, by).await else { return Ok(answer) };
+            let abstaining = self.abstaining();
+            let heard = |index: usize| !abstaining.contains(&index);
+            let (answer, by) = self.read(packet.clone(), &heard).await?;
+            let Some((first, second)) = self.contradiction(&packet, &answer, by, &heard).await else {
+                return Ok(answer);
+            };
             round += 1;
             if round >= agree::ROUNDS {
                 let method = SafeText::clean(packet.method_names().next().unwrap_or_default(), TEXT_LIMIT);
@@ -138,16 +146,32 @@ impl Inner {
         }
     }
 
-    /// Two endpoints that say different things, if there are two; those that say nothing are not heard. One that is slow
+    /// Endpoints whose word is not asked for: those that have come to a stand, by their own latest block, where at least
+    /// two others have not. One alone that tells a new block would else silence all others whenever a chain itself stands
+    /// still; and where all stand still, all are heard.
+    fn abstaining(&self) -> Vec<usize> {
+        let stands = |still: bool| {
+            let all = self.endpoints.iter().enumerate();
+            all.filter(move |(_, endpoint)| endpoint.answers() && endpoint.stands_still() == still)
+        };
+        if stands(false).count() < 2 {
+            return Vec::new();
+        }
+        stands(true).map(|(index, _)| index).collect()
+    }
+
+    /// Two endpoints that say different things, if there are two; those that say nothing are not asked. One that is slow
     /// or behind is heard all the same: what others claim must not be able to silence it.
     async fn contradiction(
         &self,
         packet: &RequestPacket,
         answer: &ResponsePacket,
         by: usize,
+        heard: &(dyn Fn(usize) -> bool + Sync),
     ) -> Option<(SafeText, SafeText)> {
         let first = self.endpoints.get(by)?.label();
-        let others = self.endpoints.iter().enumerate().filter(|(index, endpoint)| *index != by && endpoint.answers());
+        let others = self.endpoints.iter().enumerate();
+        let others = others.filter(|(index, endpoint)| *index != by && heard(*index) && endpoint.answers());
         let asked = others.map(|(_, endpoint)| async { (endpoint.label(), endpoint.ask(packet.clone()).await) });
         for (second, said) in futures::future::join_all(asked).await {
             match said {

@@ -45,15 +45,17 @@ pub use fees::{FeeError, FeeQuote, FeeRules, Fees};
 pub use lane::{
     ChainNonces, Lane, LaneError, NonceTicket, ReservedNonce, allocate, give_back, lane, reconcile, reserved,
 };
-pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, late, load, open, took_note};
+pub use record::{Kept, Record, RecordError, Route, keep, keep_replacement, late, load, open, sendable, took_note};
 pub use relay::{Relay, RelayStatus};
 pub use send::SendOutcome;
 pub use state::{TABLE, TxEvent, TxState};
 pub use watch::{Mined, Standing, WaitRules};
 
 /// The tables of this room.
-pub const MIGRATIONS: Migrations =
-    Migrations { room: "sender", steps: &[lane::TABLES, record::TABLES, lane::SESSIONS, record::LATE] };
+pub const MIGRATIONS: Migrations = Migrations {
+    room: "sender",
+    steps: &[lane::TABLES, record::TABLES, lane::SESSIONS, record::LATE, record::MISSING],
+};
 
 /// How a chain is sent to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -314,7 +316,8 @@ impl Sender {
     }
 
     /// What to sign so that a waiting transaction gets into a block: the same, with fees that outbid it and what the
-    /// next blocks ask, within `cap`.
+    /// next blocks ask, within `cap`. Where it was refused while what it was to replace is out, that one is outbid:
+    /// [`Replacement::replaces`] says which.
     ///
     /// # Errors
     /// [`RecordError::Ended`] if it no longer waits, [`FeeError::AboveCap`].
@@ -323,7 +326,7 @@ impl Sender {
         let fees = self.fee_quote().await?.outbidding(record.fees(), cap)?;
         let transaction = record.signed.transaction();
         Ok(Replacement {
-            replaces: hash,
+            replaces: record.hash(),
             chain_id: record.signed.chain_id(),
             from: record.signed.from(),
             nonce: record.signed.nonce(),
@@ -351,11 +354,10 @@ impl Sender {
     }
 
     fn waiting(&self, hash: B256) -> Result<Record, SenderError> {
-        let record = self.record(hash)?;
-        if record.settled_at.is_some() || !record.state.may_be_sent() {
-            return Err(RecordError::Ended { hash, state: record.state }.into());
+        match self.0.store.read(|connection| record::sendable(connection, hash))? {
+            Some(record) => Ok(record),
+            None => Err(RecordError::Ended { hash, state: self.record(hash)?.state }.into()),
         }
-        Ok(record)
     }
 }
 

@@ -42,6 +42,9 @@ CREATE INDEX sender_transaction_late ON sender_transaction (hash) WHERE late = 1
 CREATE INDEX sender_transaction_dropped ON sender_transaction (chain_id) WHERE state = 'dropped';
 ";
 
+/// Since when, by the chain's time in seconds, its nonce has been spent and nobody has said by what.
+pub(super) const MISSING: &str = "ALTER TABLE sender_transaction ADD COLUMN missing_since INTEGER";
+
 /// The longest note of what an endpoint said, in characters.
 const NOTE_CHARS: usize = 300;
 
@@ -270,6 +273,14 @@ pub(super) fn place(transaction: &Transaction<'_>, hash: B256, block: Option<(u6
     Ok(())
 }
 
+/// Notes since when it has been missing, by the chain's time in seconds, or that it is not.
+pub(super) fn missing(transaction: &Transaction<'_>, hash: B256, since: Option<u64>) -> Result<(), RecordError> {
+    let since = since.map(|since| counted(since, "the time")).transpose()?;
+    transaction
+        .execute("UPDATE sender_transaction SET missing_since = ?2 WHERE hash = ?1", params![hash.as_slice(), since])?;
+    Ok(())
+}
+
 /// Everything signed for one nonce has come to its end.
 pub(super) fn settle(
     transaction: &Transaction<'_>,
@@ -299,6 +310,22 @@ pub fn load(connection: &Connection, hash: B256) -> Result<Option<Record>, Recor
     Ok(select(connection, "hash = ?1", [hash.as_slice()])?.pop())
 }
 
+/// What of a transaction's nonce may be sent again: itself. Where it was signed to take another's place and refused, the
+/// newest of its kin that waits: nobody else asks for that one any more. `None` where nothing does.
+///
+/// # Errors
+/// As [`load`].
+pub fn sendable(connection: &Connection, hash: B256) -> Result<Option<Record>, RecordError> {
+    let Some(record) = load(connection, hash)?.filter(|record| record.settled_at.is_none()) else { return Ok(None) };
+    if record.state != TxState::Dropped {
+        return Ok(Some(record).filter(|record| record.state.may_be_sent()));
+    }
+    let signed = &record.signed;
+    let all = family(connection, signed.chain_id(), signed.from(), signed.nonce())?;
+    let newest = all.iter().rfind(|one| !one.settled && one.state.may_be_sent() && are_kin(&all, one.hash, hash));
+    newest.map_or(Ok(None), |one| load(connection, one.hash))
+}
+
 /// One transaction without its bytes: they would have to be decoded, and their signature recovered, at every look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -308,6 +335,8 @@ pub(super) struct Entry {
     pub(super) nonce: u64,
     pub(super) state: TxState,
     pub(super) settled: bool,
+    /// Since when, by the chain's time in seconds, its nonce has been spent and nobody has said by what.
+    pub(super) missing_since: Option<u64>,
     /// The one that it was signed to take the place of.
     pub(super) replaces: Option<B256>,
 }
@@ -388,17 +417,17 @@ pub(super) fn family(
 
 fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Params) -> Result<Vec<Entry>, RecordError> {
     let sql = format!(
-        "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL, replaces
+        "SELECT hash, chain_id, account, nonce, state, settled_at IS NOT NULL, replaces, missing_since
          FROM sender_transaction WHERE {condition} ORDER BY stored_at, rowid"
     );
-    type Columns = (Vec<u8>, i64, Vec<u8>, i64, String, bool, Option<Vec<u8>>);
+    type Columns = ((Vec<u8>, i64, Vec<u8>, i64), (String, bool, Option<Vec<u8>>, Option<i64>));
     let mut statement = connection.prepare_cached(&sql)?;
     let read = |row: &Row<'_>| -> rusqlite::Result<Columns> {
-        Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?))
+        Ok(((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?), (row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?)))
     };
     let rows: Vec<Columns> = statement.query_map(values, read)?.collect::<Result<_, _>>()?;
     rows.into_iter()
-        .map(|(hash, chain_id, account, nonce, state, settled, replaces)| {
+        .map(|((hash, chain_id, account, nonce), (state, settled, replaces, missing_since))| {
             let named = |hash: &[u8]| B256::try_from(hash).map_err(|_| RecordError::Damaged("a hash"));
             Ok(Entry {
                 hash: named(&hash)?,
@@ -408,6 +437,7 @@ fn entries(connection: &Connection, condition: &str, values: impl rusqlite::Para
                 nonce: from_row(nonce, "a nonce")?,
                 state: TxState::parse(&state).ok_or(RecordError::Damaged("its state"))?,
                 settled,
+                missing_since: missing_since.map(|since| from_row(since, "the time")).transpose()?,
             })
         })
         .collect()
@@ -435,7 +465,7 @@ fn insert(
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT (hash) DO UPDATE SET route = excluded.route, call_id = excluded.call_id,
              replaces = excluded.replaces, state = excluded.state, stored_at = excluded.stored_at,
-             note = NULL, settled_at = NULL, late = 0
+             note = NULL, settled_at = NULL, late = 0, missing_since = NULL
          WHERE state = 'dropped'",
         params![
             signed.hash().as_slice(),

@@ -6,7 +6,7 @@ use alloy::primitives::{B256, Bytes};
 use alloy::providers::Provider as _;
 
 use super::fault::{SendFault, Treatment};
-use super::record::{Kept, Record, Route, advance, count_send, family, settle};
+use super::record::{Kept, Record, Route, advance, count_send, family, sendable, settle};
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError, lane};
 use crate::base::failpoint::{self, Failpoint};
@@ -39,13 +39,17 @@ impl Sender {
     }
 
     /// Sends the same bytes again, as after a restart. Nobody knows whether they have left before, so no refusal frees
-    /// their nonce.
+    /// their nonce. Where it was refused while what it was to replace is out, that one is sent.
     ///
     /// # Errors
     /// As [`Self::send`].
     pub async fn resend(&self, hash: B256) -> Result<SendOutcome, SenderError> {
-        let mut record = self.record(hash)?;
+        let mut record = match self.0.store.read(|connection| sendable(connection, hash))? {
+            Some(record) => record,
+            None => self.record(hash)?,
+        };
         if record.state == TxState::Stored {
+            let hash = record.hash();
             record.state = self.0.store.write(move |tx| advance(tx, hash, TxEvent::Lost, None)).await?;
         }
         self.dispatch(record).await

@@ -1,7 +1,8 @@
 //! Who spent a nonce, where none of ours has a receipt: what frees money needs a sign that something else did, and a
 //! receipt that is not told is none. Behind one address there may be many machines, some of them behind the others: one
 //! tells that the nonce is spent, the next one knows nothing yet of the block that spent it. And a node may tell its newest
-//! count as that of the block before. So the sign is the other transaction itself, in its block.
+//! count as that of the block before. So the sign is the other transaction itself, in its block; where nobody has the states
+//! of then any more, an hour by the blocks' own times in which no machine was that far behind.
 
 use alloy::eips::eip7702::SignedAuthorization;
 use alloy::primitives::{Address, B256, U64};
@@ -12,12 +13,22 @@ use super::record::Entry;
 use super::{Sender, SenderError};
 use crate::chain::provider::ProviderError;
 
-/// So many blocks back every endpoint tells an account's nonce; older ones it may have let go of.
-const STATES_KEPT: u64 = 100;
+/// So long, in seconds, a nonce has been spent before the receipts that nobody has are the sign.
+const LONG_AGO: u64 = 3_600;
+
+/// What is to be found of who spent a nonce.
+pub(super) enum Spender {
+    /// The transaction of somebody else, in its block.
+    Another,
+    /// Nothing, for now.
+    Untold,
+    /// Nobody tells the states before this block any more, and in it the nonce was spent.
+    Before(u64),
+}
 
 impl Sender {
-    /// Whether the block that spent the account's nonce is there, has none of `ours`, and has what spent it, seen from a
-    /// block in which it is spent. Where that is too long ago for anybody to say, the receipts that nobody has are the sign.
+    /// Looks for the block that spent the account's nonce, which must have none of `ours` and what spent it, from a block
+    /// in which it is spent.
     ///
     /// # Errors
     /// [`SenderError::Provider`] if the chain did not tell.
@@ -27,7 +38,7 @@ impl Sender {
         account: Address,
         nonce: u64,
         spent_at: u64,
-    ) -> Result<bool, SenderError> {
+    ) -> Result<Spender, SenderError> {
         let provider = self.0.client.provider();
         let (mut spent, mut step) = (spent_at, 1_u64);
         // Back in ever longer steps to a block in which it is not spent.
@@ -39,8 +50,8 @@ impl Sender {
             match is_spent(provider, account, nonce, at).await {
                 Ok(true) => (spent, step) = (at, step.saturating_mul(2)),
                 Ok(false) => break Some(at),
-                Err(error) if spent_at.saturating_sub(at) <= STATES_KEPT => return Err(error),
-                Err(_) => return Ok(true),
+                Err(SenderError::Provider(error)) if error.is_refusal() => return Ok(Spender::Before(spent)),
+                Err(error) => return Err(error),
             }
         };
         // Then between the two, until they are neighbours.
@@ -57,9 +68,32 @@ impl Sender {
         let block: Value =
             provider.raw_request("eth_getBlockByNumber".into(), params).await.map_err(ProviderError::from)?;
         // A block that is not told says nothing, and is asked for again.
-        let Some(transactions) = block["transactions"].as_array() else { return Ok(false) };
+        let Some(transactions) = block["transactions"].as_array() else { return Ok(Spender::Untold) };
         let is_ours = |one: &Value| hash_of(one).is_none_or(|hash| ours.iter().any(|own| own.hash == hash));
-        Ok(!transactions.iter().any(is_ours) && transactions.iter().any(|one| spends(one, account, nonce)))
+        let another = !transactions.iter().any(is_ours) && transactions.iter().any(|one| spends(one, account, nonce));
+        Ok(if another { Spender::Another } else { Spender::Untold })
+    }
+
+    /// Since when, by the chain's time in seconds, `ours` have been missing where their nonce was spent in block `spent` or
+    /// earlier, and whether that is long ago in block `latest`.
+    ///
+    /// # Errors
+    /// [`SenderError::Provider`] if the chain did not tell.
+    pub(super) async fn missing(
+        &self,
+        ours: &[Entry],
+        spent: u64,
+        latest: u64,
+    ) -> Result<(Option<u64>, bool), SenderError> {
+        let provider = self.0.client.provider();
+        let time = async |number: u64| {
+            let block = provider.get_block_by_number(number.into()).await.map_err(ProviderError::from)?;
+            Ok::<_, SenderError>(block.map(|block| block.header.timestamp))
+        };
+        let known = ours.iter().filter_map(|one| one.missing_since).min();
+        let (Some(spent), Some(latest)) = (time(spent).await?, time(latest).await?) else { return Ok((known, false)) };
+        let since = known.map_or(spent, |known| known.min(spent));
+        Ok((Some(since), latest.saturating_sub(since) >= LONG_AGO))
     }
 }
 

@@ -15,9 +15,12 @@ use tokio::time::Instant;
 
 use super::fault::Treatment;
 use super::lane;
-use super::record::{Entry, Record, RecordError, Route, advance, are_kin, entry, family, is_late, place, settle};
+use super::record::{
+    Entry, Record, RecordError, Route, advance, are_kin, entry, family, is_late, missing, place, sendable, settle,
+};
 use super::relay::RelayStatus;
 use super::send::SendOutcome;
+use super::spent::Spender;
 use super::state::{TxEvent, TxState};
 use super::{Sender, SenderError};
 use crate::base::failpoint::{self, Failpoint};
@@ -79,8 +82,9 @@ impl Sender {
             return Err(SenderError::OtherChain { hash, found: chain_id, own: self.chain_id() });
         }
         let all = self.0.store.read(|connection| family(connection, chain_id, account, nonce))?;
-        let taken = match self.find(&all, account).await? {
+        let (taken, missing) = match self.find(&all, account).await? {
             Receipts::InBlock(mined) => {
+                self.note_missing(&all, None).await?;
                 let settled = mined.confirmations >= self.0.rules.confirmations;
                 failpoint::reach(Failpoint::Seen);
                 self.write_mined(&mined, chain_id, account, nonce, settled).await?;
@@ -93,16 +97,24 @@ impl Sender {
                 return Ok(Standing { record, mined, settled, relay: None, resent: None });
             }
             // It may be in another block by now, which has spent the nonce: the next look tells.
-            Receipts::Leaving => false,
+            Receipts::Leaving => (false, None),
             Receipts::None => match self.nonce_is_spent(account, nonce).await? {
-                None => false,
+                None => (false, None),
                 // The nonce was read after the receipts: it may be one of ours that came in between.
                 Some(by) => match self.find(&all, account).await? {
                     Receipts::InBlock(_) | Receipts::Leaving => return Box::pin(self.look(hash)).await,
-                    Receipts::None => self.spent_by_another(&all, account, nonce, by).await?,
+                    Receipts::None => match self.spent_by_another(&all, account, nonce, by).await? {
+                        Spender::Another => (true, None),
+                        Spender::Untold => (false, None),
+                        Spender::Before(spent) => {
+                            let (since, long_ago) = self.missing(&all, spent, by).await?;
+                            (long_ago, since)
+                        }
+                    },
                 },
             },
         };
+        self.note_missing(&all, missing).await?;
         self.write_absent(chain_id, account, nonce, taken).await?;
         let record = self.record(hash)?;
         let settled = record.settled_at.is_some();
@@ -153,16 +165,23 @@ impl Sender {
                 if standing.settled || now >= deadline || asks_for_more {
                     return Ok(Standing { resent, ..standing.clone() });
                 }
-                let waits = standing.mined.is_none() && standing.record.state.may_be_sent();
+                let sendable = match (&standing.mined, standing.record.state) {
+                    (Some(_), _) => None,
+                    (None, TxState::Dropped) => {
+                        self.0.store.read(|connection| sendable(connection, hash))?.map(|record| record.state)
+                    }
+                    (None, state) => Some(state).filter(|state| state.may_be_sent()),
+                };
                 // What an endpoint has is given time; of what nobody has said that he has it, not even the first
                 // send may have arrived.
-                let pause = match standing.record.state {
-                    TxState::Stored | TxState::Unclear => pause_unclear.min(self.0.rules.resend_after),
-                    TxState::Sent | TxState::Included | TxState::Reverted | TxState::Replaced | TxState::Dropped => {
-                        self.0.rules.resend_after
-                    }
+                let pause = match sendable {
+                    Some(TxState::Stored | TxState::Unclear) => pause_unclear.min(self.0.rules.resend_after),
+                    Some(
+                        TxState::Sent | TxState::Included | TxState::Reverted | TxState::Replaced | TxState::Dropped,
+                    )
+                    | None => self.0.rules.resend_after,
                 };
-                if waits && now >= last_sent + pause && may_send() {
+                if sendable.is_some() && now >= last_sent + pause && may_send() {
                     resent = Some(self.resend(hash).await?);
                     last_sent = Instant::now();
                     pause_unclear = pause_unclear.saturating_mul(2);
@@ -245,7 +264,8 @@ impl Sender {
             for other in &all {
                 let other_hash = other.hash;
                 if other_hash == hash {
-                    if other.state == TxState::Dropped {
+                    // What was refused while another of its nonce was out has kept its nonce, and what is held for it.
+                    if other.state == TxState::Dropped && other.settled {
                         is_late(tx, hash)?;
                     }
                     advance(tx, hash, event, None)?;
@@ -271,6 +291,17 @@ impl Sender {
             }
             Ok::<_, RecordError>(())
         };
+        Ok(self.0.store.write(work).await?)
+    }
+
+    /// Notes since when these have been missing, where that has changed.
+    async fn note_missing(&self, all: &[Entry], since: Option<u64>) -> Result<(), SenderError> {
+        let changed: Vec<_> = all.iter().filter(|one| !one.settled && one.missing_since != since).copied().collect();
+        if changed.is_empty() {
+            return Ok(());
+        }
+        let work =
+            move |tx: &rusqlite::Transaction<'_>| changed.iter().try_for_each(|one| missing(tx, one.hash, since));
         Ok(self.0.store.write(work).await?)
     }
 

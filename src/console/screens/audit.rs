@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::id::CallId;
-use crate::base::text::SafeText;
+use crate::base::text::{SafeText, width};
 use crate::console::format::{dollars, short_address, short_hash, time_of_day};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
@@ -30,6 +30,8 @@ const ENTRIES: u32 = 500;
 const TRAIL: u32 = 1;
 const VERIFY: u32 = 2;
 
+/// Columns that what a standing approval is for has at least.
+const LEAST_SCOPE: usize = 16;
 /// Columns from which an entry's kind stands beside what it says.
 const WITH_KIND: u16 = 90;
 
@@ -146,6 +148,32 @@ impl Audit {
         to.is_some()
     }
 
+    /// What is said about the whole trail, above its entries: what its check came to, and what is not among them.
+    fn notes(&self) -> Vec<Piece> {
+        let verdict = self.verdict.as_ref().map(|(good, words)| match good {
+            true => (format!("✓ {words}"), Role::StateGood),
+            false => (format!("✕ {words}"), Role::StateBad),
+        });
+        let older = self.entries.first().filter(|oldest| oldest.seq > 1).map(|_| {
+            let words = format!("newest {} only, also for a search; all: bardo log", self.entries.len());
+            (words, Role::TextDim)
+        });
+        verdict.into_iter().chain(older).collect()
+    }
+
+    /// Where the rows of a panel are: inside its frame, below what is said about all of them.
+    fn inside(&self, panel: Panel, area: Rect) -> Rect {
+        let notes = if panel == Panel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
+        // One entry at least is shown.
+        let notes = notes.min(area.height.saturating_sub(3));
+        Rect {
+            x: area.x.saturating_add(1),
+            y: area.y.saturating_add(1).saturating_add(notes),
+            width: area.width.saturating_sub(2),
+            height: area.height.saturating_sub(2).saturating_sub(notes),
+        }
+    }
+
     /// Where the panels are: those that hold little leave the lines to the others.
     fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
         let (left, right) = if area.width >= 100 {
@@ -165,14 +193,19 @@ impl Audit {
 
     fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Vec<Ends>) {
         let focus = self.panel == panel;
+        let inner = self.inside(panel, area);
         let border = if focus { Role::BorderFocus } else { Role::Border };
-        pen.frame(area, &[(head.title.to_owned(), Role::Title)], head.right, border);
-        let inner = Rect {
-            x: area.x + 1,
-            y: area.y + 1,
-            width: area.width.saturating_sub(2),
-            height: area.height.saturating_sub(2),
-        };
+        // How many there are stands above: where few have room, the others are not left out in silence.
+        let mut title = vec![(head.title.to_owned(), Role::Title)];
+        if panel != Panel::Trail && !rows.is_empty() {
+            title.push((format!(" {}", rows.len()), Role::TextDim));
+        }
+        pen.frame(area, &title, head.right, border);
+        let notes = if panel == Panel::Trail { self.notes() } else { Vec::new() };
+        for (y, note) in (area.y.saturating_add(1)..inner.y).zip(notes) {
+            let place = Rect { y, height: 1, ..inner };
+            pen.pieces(place, &cut(&[(" ".to_owned(), Role::Text), note], usize::from(place.width)));
+        }
         let room = usize::from(inner.height);
         let at = self.selected(panel).min(rows.len().saturating_sub(1));
         let skip = list::first_shown(at, room);
@@ -199,8 +232,8 @@ impl Audit {
     }
 }
 
-/// What a standing approval covers, and what of it is used.
-fn grant_row(grant: &GrantNow, known: &Known<'_>) -> Ends {
+/// What a standing approval covers, and what of it is used, in a line of so many columns.
+fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> Ends {
     let tokens: Vec<&str> = grant.tokens.iter().map(SafeText::as_str).collect();
     let chain = chain_words(grant.chain_id, &known.feed.chains);
     let own = known.snapshot.and_then(|snapshot| snapshot.account);
@@ -216,12 +249,17 @@ fn grant_row(grant: &GrantNow, known: &Known<'_>) -> Ends {
         (format!("  {}", grant.golem_id), Role::TextDim),
     ];
     let spent = grant.granted.and_then(|granted| Some((granted.checked_sub(grant.left).ok()?, granted)));
+    let rest = format!("{} left", dollars(grant.left));
     let used = match spent {
         Some((used, granted)) => format!("{} of {} used", dollars(used), dollars(granted)),
-        None => format!("{} left", dollars(grant.left)),
+        None => rest.clone(),
     };
     let minutes = grant.lasts_millis.div_ceil(60_000);
-    (left, vec![(format!("{used} · {minutes} min · x revokes"), Role::TextDim)])
+    // What it is for keeps some room, whatever the figures are.
+    let told = [format!("{used} · {minutes} min"), format!("{rest} · {minutes} min"), rest];
+    let fits = |words: &&String| width(words) + LEAST_SCOPE <= room;
+    let words = told.iter().find(fits).or(told.last()).cloned().unwrap_or_default();
+    (left, vec![(words, Role::TextDim)])
 }
 
 /// Simulated offers that are not over, with what is left of their time: calls with an offer, no question and no end.
@@ -257,10 +295,13 @@ impl ScreenView for Audit {
         let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
         let waiting = waiting.chain(offers(known)).collect();
         self.list(pen, questions, Panel::Questions, head, waiting);
+        let room = usize::from(grants.width).saturating_sub(4);
         let standing =
-            known.snapshot.map(|snapshot| snapshot.grants.iter().map(|grant| grant_row(grant, known)).collect());
+            known.snapshot.map(|snapshot| snapshot.grants.iter().map(|grant| grant_row(grant, known, room)).collect());
         let standing: Vec<_> = standing.unwrap_or_default();
-        let head = Head { title: "Standing approvals", right: &[], empty: "None: every action asks for itself." };
+        let revokes = [("x revokes".to_owned(), Role::TextDim)];
+        let right: &[Piece] = if standing.is_empty() { &[] } else { &revokes };
+        let head = Head { title: "Standing approvals", right, empty: "None: every action asks for itself." };
         self.list(pen, grants, Panel::Grants, head, standing);
         let past = decisions(known).into_iter().map(|call| {
             let (words, role) = outcome(call);
@@ -281,12 +322,7 @@ impl ScreenView for Audit {
             (false, "") => "/ all".to_owned(),
             (false, text) => format!("/{text}"),
         };
-        let mut right = vec![(filter, Role::TextDim)];
-        match &self.verdict {
-            Some((true, words)) => right.push((format!(" · ✓ {words}"), Role::StateGood)),
-            Some((false, words)) => right.push((format!(" · ✕ {words}"), Role::StateBad)),
-            None => right.push((" · z checks it · e exports".to_owned(), Role::TextDim)),
-        }
+        let right = [(filter, Role::TextDim), (" · z checks it · e exports".to_owned(), Role::TextDim)];
         let rows = self.fitting().into_iter().map(|entry| {
             let mut left = vec![(format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim)];
             if trail_area.width >= WITH_KIND {
@@ -295,7 +331,8 @@ impl ScreenView for Audit {
             left.push((trail::words(entry).to_string(), trail_role(entry)));
             (left, vec![(format!("{} {}", entry.golem_id, short_hash(entry.hash)), Role::TextDim)])
         });
-        let head = Head { title: "The trail", right: &right, empty: "No entry yet." };
+        let empty = if self.entries.is_empty() { "No entry yet." } else { "No entry holds these words." };
+        let head = Head { title: "The trail", right: &right, empty };
         self.list(pen, trail_area, Panel::Trail, head, rows.collect());
     }
 
@@ -313,6 +350,9 @@ impl ScreenView for Audit {
             Action::Follow => return Some(vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]),
             Action::Zoom => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
             Action::Open => return Some(self.open(known)),
+            Action::CancelSelected if self.panel == Panel::Grants && known.watch_only => {
+                return Some(vec![Wish::Notice(SafeText::clean("this console only watches", 60))]);
+            }
             Action::CancelSelected if self.panel == Panel::Grants => {
                 let grant = known.snapshot?.grants.get(self.selected(Panel::Grants))?;
                 let title = format!("Revoke the standing approval for {}?", word(grant.tool.as_str()));
@@ -364,7 +404,7 @@ impl ScreenView for Audit {
         let Some((panel, place)) = hit else { return Vec::new() };
         let again = self.panel == panel;
         self.panel = panel;
-        let inside = Rect { y: place.y + 1, height: place.height.saturating_sub(2), ..place };
+        let inside = self.inside(panel, place);
         let (count, selected) = (self.count(panel, known), self.selected(panel));
         let first = list::first_shown(selected.min(count.saturating_sub(1)), usize::from(inside.height));
         let Some(row) = list::row_at(at, inside, first, count) else { return Vec::new() };
@@ -395,10 +435,18 @@ impl ScreenView for Audit {
         if let Heard::Found(found) = heard {
             match (count, *found) {
                 (TRAIL, Found::Audit { entries }) => self.entries = entries,
-                (VERIFY, Found::Verified { good, entries, faults, .. }) => {
-                    let words = match faults.first() {
-                        Some(first) => first.to_string(),
-                        None => format!("whole, {entries} entries"),
+                // In the words of `bardo log verify`.
+                (VERIFY, Found::Verified { good, entries, head, faults }) => {
+                    let more = match faults.len() {
+                        0 | 1 => String::new(),
+                        many => format!("; and {} more", many - 1),
+                    };
+                    let words = match (good, faults.first()) {
+                        (true, _) => {
+                            format!("good: {entries} entries, in order and as they were written · {}", short_hash(head))
+                        }
+                        (false, Some(first)) => format!("NOT GOOD: {first}{more}"),
+                        (false, None) => "NOT GOOD".to_owned(),
                     };
                     self.verdict = Some((good, SafeText::clean(&words, 200)));
                 }

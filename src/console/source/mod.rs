@@ -37,3 +37,6 @@ pub fn recording(path: PathBuf, speed_percent: u32) -> Result<Source, JournalErr
         })
     }))
 }
+
+#[cfg(test)]
+mod tests;

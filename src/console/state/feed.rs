@@ -180,8 +180,12 @@ impl Feed {
 
     /// Takes a history in, after events were missed: calls begin anew from it where it goes back far enough.
     pub fn take_history(&mut self, events: &[Arc<Event>], last: u64) {
+        // What is told again is drawn from what is told: a curve never goes back.
+        let begins = events.first().map_or(u64::MAX, |event| event.at);
+        let mut equity = std::mem::take(&mut self.equity);
+        equity.retain(|(at, _)| *at < begins);
         let fresh = Self {
-            equity: std::mem::take(&mut self.equity),
+            equity,
             prices: std::mem::take(&mut self.prices),
             chains: std::mem::take(&mut self.chains),
             ..Self::default()
@@ -191,6 +195,11 @@ impl Feed {
             self.take(event);
         }
         self.last = self.last.max(last);
+    }
+
+    /// Forgets everything but the chains' names: a recording goes to another place, and is told anew from its beginning.
+    pub fn begin_anew(&mut self) {
+        *self = Self { chains: std::mem::take(&mut self.chains), ..Self::default() };
     }
 
     /// Takes a price of the first chain's coin in.

@@ -16,9 +16,11 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Context, Key};
 use crate::console::screens::ScreenId;
-use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl};
+use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
 use crate::runtime::market::model::Money;
 
+/// So much of a recording the arrows go on or back.
+const SCRUB_PERCENT: u8 = 5;
 /// Entries of the trail told of one call.
 const STORY_ENTRIES: u32 = 200;
 
@@ -208,10 +210,23 @@ impl State {
                 };
                 return vec![self.send(Command::Replay(control))];
             }
+            Action::Left | Action::Right => return self.scrub(action == Action::Right),
             Action::Back => self.away.dismiss(),
             _ => {}
         }
         Vec::new()
+    }
+
+    /// A twentieth of the recording on or back, and at least one event.
+    fn scrub(&self, on: bool) -> Vec<Effect> {
+        let Some(ReplayNow { told, of, .. }) = self.replay else { return Vec::new() };
+        let place = |percent: u8| of.saturating_mul(u64::from(percent)) / 100;
+        let now = u8::try_from(told.saturating_mul(100) / of.max(1)).unwrap_or(100).min(100);
+        let percent = match on {
+            true => (now.saturating_add(SCRUB_PERCENT)..=100).find(|percent| place(*percent) > told).unwrap_or(100),
+            false => (0..=now.saturating_sub(SCRUB_PERCENT)).rev().find(|percent| place(*percent) < told).unwrap_or(0),
+        };
+        vec![self.send(Command::Replay(ReplayControl::Seek { percent }))]
     }
 
     /// All trades as a file.
@@ -221,7 +236,7 @@ impl State {
     }
 
     /// Whether a recording is played.
-    pub(super) fn replaying(&self) -> bool {
+    pub(in crate::console) fn replaying(&self) -> bool {
         self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay)
     }
 

@@ -30,7 +30,7 @@ use crate::console::keymap::{self, Action, Context, Key, Keymap};
 use crate::console::screens::{Known, ScreenId, Screens, Wish};
 use crate::console::widgets::bridge::is_over;
 use crate::console::widgets::figure::paid;
-use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, Sent, Snapshot};
+use crate::runtime::handle::{Command, Farewell, LeaveMode, News, Ready, ReplayNow, Sent, Snapshot};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::Question;
 pub use away::Away;
@@ -198,6 +198,8 @@ pub struct State {
     pub snapshot: Option<Arc<Snapshot>>,
     /// Who is here.
     pub ready: Option<Box<Ready>>,
+    /// Where the recording is, where one is played.
+    pub replay: Option<ReplayNow>,
     /// The screen in front.
     pub screen: ScreenId,
     /// All screens.
@@ -242,6 +244,7 @@ impl State {
             attention: Attention::None,
             snapshot: None,
             ready: None,
+            replay: None,
             screen: ScreenId::Live,
             screens: Screens::new(),
             layers: Vec::new(),
@@ -294,8 +297,13 @@ impl State {
         }
     }
 
-    /// Whether the network is still coming up, so that the boot is shown instead of a screen.
+    /// Whether the network is still coming up, so that the boot is shown instead of a screen. A recording may hold no
+    /// block at all, and waits for none.
     pub fn booting(&self) -> bool {
+        !self.replaying() && self.network_comes_up()
+    }
+
+    fn network_comes_up(&self) -> bool {
         self.page.network.is_none() || self.page.chains.iter().all(|chain| chain.blocks.is_empty())
     }
 
@@ -314,10 +322,11 @@ impl State {
 
     /// The keys that do something in a context: on a screen, those that do something there.
     pub fn rows(&self, context: Context) -> impl Iterator<Item = &keymap::Row> {
-        let replay = self.page.network.as_ref().is_some_and(|network| network.money == Money::Replay);
+        let replay = self.replaying();
         let here = move |row: &&keymap::Row| match row.action {
             _ if row.context != Context::Page => true,
             Action::ReplayStep | Action::ReplayFaster | Action::ReplaySlower => replay,
+            Action::Left | Action::Right => replay || self.screen.does(row.action),
             action => self.screen.does(action),
         };
         self.keys.rows(context).filter(here)
@@ -495,6 +504,10 @@ impl State {
                 Vec::new()
             }
             Wish::OpenCall(call_id) => self.open_story(call_id),
+            Wish::Confirm { .. } if self.watch_only => {
+                self.say("this console only watches: nothing can be changed from it");
+                Vec::new()
+            }
             Wish::Confirm { title, command } => {
                 self.layers.push(Layer::Confirm { title, command, since: self.now_millis, picked: false });
                 Vec::new()

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use super::decision::Decision;
+use super::model::{BlockRow, ChainPage, ChainSnapshot};
 use super::{Effect, Layer, OWN_TIME_MILLIS, STORY_TICKET, State};
 use crate::console::screens::{Heard, holder};
-use crate::fabric::Event;
+use crate::fabric::{Event, EventKind};
 use crate::runtime::handle::{Command, Found, News, Query};
 use crate::runtime::market::model::Update;
 
@@ -56,7 +57,10 @@ impl State {
             News::Found { ticket: HISTORY_TICKET, found } => {
                 self.history_asked = false;
                 if let Found::History { events, last, .. } = *found {
-                    self.feed.take_history(&events, last);
+                    match self.replaying() {
+                        true => self.tell_anew(&events),
+                        false => self.feed.take_history(&events, last),
+                    }
                 }
             }
             News::Found { ticket: STORY_TICKET, found } => {
@@ -72,6 +76,7 @@ impl State {
                 let mark = if done { "" } else { "not done: " };
                 self.say(&format!("{mark}{words}"));
             }
+            News::Replay(now) => self.replay = Some(now),
             News::Left(farewell) => {
                 self.farewell = Some(farewell);
                 return vec![Effect::Quit];
@@ -82,15 +87,7 @@ impl State {
 
     fn events(&mut self, events: &[Arc<Event>]) -> Vec<Effect> {
         let before = self.alerts.back().cloned();
-        for event in events {
-            self.feed.take(event);
-            if !self.motion {
-                self.feed.rest();
-            }
-            self.watch_event(event);
-        }
-        self.newest_event_at = events.last().map_or(self.newest_event_at, |event| event.at);
-        self.note_time();
+        self.take_in(events);
         let called = (self.alerts.back() != before.as_ref()).then(|| self.call_for_attention()).flatten();
         if let Some(frozen) = &mut self.frozen {
             frozen.missed = frozen.missed.saturating_add(u64::try_from(events.len()).unwrap_or(u64::MAX));
@@ -101,6 +98,49 @@ impl State {
             return called.into_iter().chain([self.send(Command::Look { ticket: HISTORY_TICKET, query })]).collect();
         }
         called.into_iter().collect()
+    }
+
+    fn take_in(&mut self, events: &[Arc<Event>]) {
+        let replaying = self.replaying();
+        for event in events {
+            self.feed.take(event);
+            if !self.motion {
+                self.feed.rest();
+            }
+            self.watch_event(event);
+            if replaying {
+                self.recorded_block(event);
+            }
+        }
+        self.newest_event_at = events.last().map_or(self.newest_event_at, |event| event.at);
+        self.note_time();
+    }
+
+    /// A recording goes to another place: everything up to there is told anew, and nothing of what comes later stays.
+    fn tell_anew(&mut self, events: &[Arc<Event>]) {
+        self.feed.begin_anew();
+        self.page.chains.iter_mut().for_each(|chain| *chain = ChainPage::default());
+        self.alerts.clear();
+        self.newest_event_at = 0;
+        self.take_in(events);
+    }
+
+    /// A recording's blocks, as the page of chains knows them: no chain tells of them.
+    fn recorded_block(&mut self, event: &Event) {
+        let EventKind::ChainBlock(block) = &event.kind else { return };
+        let chains = self.page.network.iter().flat_map(|network| &network.chains);
+        let Some(chain) = chains.into_iter().position(|chain| chain.id == block.chain_id) else { return };
+        let row = BlockRow {
+            number: block.number,
+            timestamp: block.timestamp,
+            base_fee_wei: 0,
+            gas_used: 0,
+            gas_limit: 0,
+            transactions: 0,
+        };
+        let (tokens, pools, balances, activity) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let blocks = vec![row];
+        self.page.apply(Update::Chain(Box::new(ChainSnapshot { chain, blocks, tokens, pools, balances, activity })));
     }
 
     /// Notes which time the session lives by. Events and blocks must agree that it is not the machine's: old events alone
@@ -114,6 +154,8 @@ impl State {
             Some(block) if self.newest_event_at > 0 && is_far(self.newest_event_at) && is_far(block) => {
                 Some((block.max(self.newest_event_at), now))
             }
+            // A recording may hold no block.
+            None if recorded && self.newest_event_at > 0 => Some((self.newest_event_at, now)),
             _ => None,
         };
     }

@@ -88,9 +88,9 @@ impl State {
         self.alerts.push_back(Alert { at, text: SafeText::clean(words, 200) });
     }
 
-    /// The newest alert that is still fresh.
+    /// The newest alert that is still fresh, by the time in which it was made.
     pub fn fresh_alert(&self) -> Option<&Alert> {
-        self.alerts.back().filter(|alert| self.now_millis < alert.at.saturating_add(ALERT_MILLIS))
+        self.alerts.back().filter(|alert| self.told_millis() < alert.at.saturating_add(ALERT_MILLIS))
     }
 
     /// Alerts where a cap fills past 80 %, or the breaker opens.

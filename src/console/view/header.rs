@@ -12,6 +12,7 @@ use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::ScreenId;
 use crate::console::state::State;
 use crate::console::theme::Role;
+use crate::runtime::handle::ReplayNow;
 
 /// A group of pieces that stays or goes as one; the highest rank goes first.
 struct Group {
@@ -89,7 +90,16 @@ fn groups(state: &State) -> Vec<Group> {
     let running = running(state);
     let stopped = state.stop().is_some();
     let beside = width(&running.0);
-    groups.push(Group { rank: if stopped { 1 } else { 2 }, pieces: vec![running] });
+    if let Some(now) = &state.replay {
+        groups.push(Group { rank: 1, pieces: vec![replayed(now)] });
+        let (told, of) = (grouped(&now.told.to_string()), grouped(&now.of.to_string()));
+        let words = format!("{} %  {told} of {of}", grouped(&now.speed_percent.to_string()));
+        groups.push(Group { rank: 3, pieces: vec![(words, Role::Text)] });
+    }
+    // Nothing runs in a recording.
+    if state.replay.is_none() || running.1 != Role::StateGood {
+        groups.push(Group { rank: if stopped { 1 } else { 2 }, pieces: vec![running] });
+    }
     if state.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
     }
@@ -138,6 +148,15 @@ fn running(state: &State) -> Piece {
         (None, false) if state.booting() => ("◌ STARTING".to_owned(), Role::StateCare),
         (None, false) if state.leaving => ("◌ LEAVING".to_owned(), Role::StateCare),
         (None, false) => ("● RUNNING".to_owned(), Role::StateGood),
+    }
+}
+
+/// Whether a recording goes on, in a mark and a word.
+fn replayed(now: &ReplayNow) -> Piece {
+    match now {
+        ReplayNow { told, of, .. } if told >= of => ("■ AT ITS END".to_owned(), Role::Text),
+        ReplayNow { paused: true, .. } => ("■ PAUSED".to_owned(), Role::StateCare),
+        ReplayNow { paused: false, .. } => ("▸ PLAYING".to_owned(), Role::StateGood),
     }
 }
 

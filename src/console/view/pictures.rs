@@ -25,7 +25,7 @@ use crate::console::state::{Input, Layer, State};
 use crate::console::theme::Theme;
 use crate::console::widgets::samples;
 use crate::fabric::*;
-use crate::runtime::handle::{ChainHoldings, Command, Holding, News, Snapshot};
+use crate::runtime::handle::{ChainHoldings, Command, Holding, News, ReplayNow, Snapshot};
 use crate::runtime::market::model::{BootStep, Money, Update};
 use crate::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
 
@@ -283,6 +283,7 @@ fn screens_and_layers_as_pictures() {
             state.update(Input::Key(Key::char(key)));
             pictured(name, &state);
         }
+        pictured("revoking", &super::told::revoking(columns, rows));
         let control = |letter| Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL };
         for (name, letter) in [("palette", 'p'), ("hold", 'x')] {
             let mut state = lively(columns, rows);
@@ -344,7 +345,10 @@ fn states_that_are_rare_as_pictures() {
         });
         pictured("watch", &|state| state.watch_only = true);
         pictured("paper", &|state| news(state, News::Snapshot(Arc::new(Snapshot { paper: true, ..snapshot() }))));
-        pictured("replay", &|state| network(state, Money::Replay));
+        pictured("replay", &|state| {
+            network(state, Money::Replay);
+            news(state, News::Replay(ReplayNow { paused: true, speed_percent: 200, told: 1_234, of: 5_678 }));
+        });
         pictured("caption", &|state| {
             let line = "A decision: this swap is above your limit, so the Golem waits for you.";
             let caption = Caption { show: text("price-moved"), text: text(line), at_seconds: 0 };

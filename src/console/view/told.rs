@@ -17,7 +17,8 @@ use crate::console::state::{Effect, Input, Layer, State};
 use crate::console::widgets::samples;
 use crate::fabric::*;
 use crate::runtime::handle::{
-    AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, Snapshot, SpendNow, StopNow,
+    AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, ReplayControl, ReplayNow, Snapshot,
+    SpendNow, StopNow,
 };
 use crate::runtime::market::model::Money;
 
@@ -586,5 +587,121 @@ fn nothing_lost_has_no_minus() {
     for (bps, told) in [(0, " 0.0% of 10%"), (9, " 0.0% of 10%"), (35, "−0.3% of 10%")] {
         tell(&mut state, None, vec![vitals(bps)]);
         assert!(shown(&state).contains(told), "{bps}\n{}", shown(&state));
+    }
+}
+
+#[test]
+fn a_recording_says_how_it_goes_whatever_key_is_pressed_and_never_that_something_runs() {
+    for (width, height) in [(40, 24), (80, 24), (120, 40)] {
+        let mut state = running(width, height, &text("Selling."));
+        state.page.network.as_mut().unwrap().money = Money::Replay;
+        let at = |told, paused| News::Replay(ReplayNow { paused, speed_percent: 50, told, of: 5_678 });
+        for (place, told) in
+            [(at(1_234, true), "■ PAUSED"), (at(1_234, false), "▸ PLAYING"), (at(5_678, false), "■ AT ITS END")]
+        {
+            news(&mut state, place);
+            key(&mut state, 'j');
+            let first = drawn(&state).remove(0);
+            assert!(first.contains("REPLAY") && first.contains(told) && !first.contains("RUNNING"), "{width}: {first}");
+        }
+        news(&mut state, at(1_234, true));
+        let first = drawn(&state).remove(0);
+        assert_eq!(first.contains("50 %  1,234 of 5,678"), width > 40, "{first}");
+    }
+}
+
+#[test]
+fn the_arrows_scrub_a_recording_and_nothing_else() {
+    let mut state = running(120, 40, &text("Selling."));
+    let arrow = |state: &mut State, code| match state.update(Input::Key(Key::plain(code))).as_slice() {
+        [Effect::Send(sent)] => match &sent.command {
+            Command::Replay(ReplayControl::Seek { percent }) => Some(*percent),
+            other => panic!("{other:?}"),
+        },
+        [] => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(arrow(&mut state, KeyCode::Right), None);
+    state.page.network.as_mut().unwrap().money = Money::Replay;
+    for (told, of, back, on) in
+        [(50, 100, 45, 55), (0, 100, 0, 5), (100, 100, 95, 100), (98, 100, 93, 100), (1, 3, 28, 67), (0, 0, 0, 100)]
+    {
+        news(&mut state, News::Replay(ReplayNow { paused: true, speed_percent: 100, told, of }));
+        assert_eq!(arrow(&mut state, KeyCode::Left), Some(back), "{told} of {of}");
+        assert_eq!(arrow(&mut state, KeyCode::Right), Some(on), "{told} of {of}");
+    }
+}
+
+/// A standing approval that is to be revoked: the question is open, and long enough before the reader.
+pub(super) fn revoking(width: u16, height: u16) -> State {
+    let mut state = running(width, height, &text("Selling."));
+    let grant = GrantNow {
+        number: 4,
+        golem_id: "ada".parse().unwrap(),
+        tool: text("uniswap_execute_swap"),
+        chain_id: 31_337,
+        tokens: vec![text("WETH"), text("USDC")],
+        recipients: vec![alloy::primitives::Address::repeat_byte(7)],
+        granted: Some(usd("500")),
+        left: usd("380"),
+        lasts_millis: 1_800_000,
+    };
+    news(&mut state, News::Snapshot(Arc::new(Snapshot { grants: vec![grant], ..snapshot() })));
+    for letter in ['5', '\t', '\t', 'x'] {
+        let pressed = if letter == '\t' { Key::plain(KeyCode::Tab) } else { Key::char(letter) };
+        state.update(Input::Key(pressed));
+    }
+    state.update(Input::Time(state.now_millis + 1_000));
+    state
+}
+
+#[test]
+fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
+    let revoked = |effects: Vec<Effect>| match effects.as_slice() {
+        [Effect::Send(sent)] => Some(sent.command.clone()),
+        [] => None,
+        other => panic!("{other:?}"),
+    };
+    let mut state = revoking(120, 40);
+    let words = shown(&state);
+    assert!(words.contains("Revoke the standing approval for Swap?") && words.contains("Nothing is picked"), "{words}");
+    let calm = |state: &mut State| {
+        state.update(Input::Time(state.now_millis + 1_000));
+    };
+    assert_eq!(revoked(state.update(Input::Key(Key::plain(KeyCode::Enter)))), None);
+    calm(&mut state);
+    assert_eq!(revoked(key(&mut state, 'y')), None);
+    assert!(shown(&state).contains("Picked: yes"), "{}", shown(&state));
+    calm(&mut state);
+    let done = revoked(state.update(Input::Key(Key::plain(KeyCode::Enter))));
+    assert_eq!(done, Some(Command::RevokeGrant { number: 4 }));
+    // Where one only watches it is not even asked.
+    let mut state = revoking(120, 40);
+    state.update(Input::Key(Key::plain(KeyCode::Esc)));
+    state.watch_only = true;
+    key(&mut state, 'x');
+    assert!(state.layers.is_empty() && shown(&state).contains("only watches"), "{}", shown(&state));
+}
+
+#[test]
+fn the_trades_file_holds_the_trade_from_whatever_screen() {
+    let mut state = running(120, 40, &text("Selling."));
+    let data = json!({ "chain_id": 31_337, "amount_in": "0.25", "amount_out": "852.54", "token_in": "WETH",
+        "token_out": "USDC", "slippage_actual_bps": 2 });
+    let card = Some(Card { widget: crate::base::model::CardKind::Swap, data, hints: None });
+    let end = ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card };
+    let kinds =
+        vec![start("uniswap_execute_swap", samples::swap_params()), tx(TxState::Confirmed), EventKind::ToolEnd(end)];
+    tell(&mut state, Some(CallId::new(1)), kinds);
+    key(&mut state, '5');
+    key(&mut state, ':');
+    "export trades".chars().for_each(|letter| drop(key(&mut state, letter)));
+    let effects = state.update(Input::Key(Key::plain(KeyCode::Enter)));
+    let [Effect::Write { name, text }] = &effects[..] else { panic!("{effects:?}") };
+    assert!(name.starts_with("bardo-trades-") && name.ends_with(".csv"), "{name}");
+    let rows: Vec<&str> = text.lines().collect();
+    assert_eq!(rows.len(), 2, "{text}");
+    for cell in ["2023-11-14", "0.25", "WETH", "852.54", "USDC", &B256::repeat_byte(0x8c).to_string()] {
+        assert!(rows[1].split(',').any(|one| one.contains(cell)), "{cell} in {}", rows[1]);
     }
 }

@@ -296,16 +296,19 @@ impl Memory {
         life.await.map_err(unavailable)
     }
 
-    /// Keeps the most it ever was worth.
+    /// Keeps the most it ever was worth. Where there was one before, as `marked` says, and it has been forgotten
+    /// meanwhile, nothing is kept, and the answer is `false`.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE`.
-    pub async fn set_high_water(&self, high_water: Usd) -> Result<(), ToolError> {
+    pub async fn set_high_water(&self, high_water: Usd, marked: bool) -> Result<bool, ToolError> {
         let (golem_id, text) = (self.golem_id.to_string(), high_water.to_string());
         let kept = self.store.write(move |transaction| {
-            transaction
-                .execute("UPDATE golem_life SET high_water = ?2 WHERE golem_id = ?1", params![golem_id, text])?;
-            Ok::<_, StoreError>(())
+            let kept = transaction.execute(
+                "UPDATE golem_life SET high_water = ?2 WHERE golem_id = ?1 AND (high_water IS NOT NULL OR NOT ?3)",
+                params![golem_id, text, marked],
+            )?;
+            Ok::<_, StoreError>(kept > 0)
         });
         kept.await.map_err(unavailable)
     }

@@ -186,10 +186,15 @@ async fn a_playbook_that_is_full_stays_as_it_is() {
 async fn a_forgotten_high_water_mark_is_gone_once() {
     let home = home();
     home.memory.life(&SystemClock).await.unwrap();
-    home.memory.set_high_water("25310.42".parse().unwrap()).await.unwrap();
+    let high = "25310.42".parse().unwrap();
+    assert!(home.memory.set_high_water(high, false).await.unwrap());
+    assert!(home.memory.set_high_water(high, true).await.unwrap(), "as long as it is there");
     assert_eq!(Memory::forget_high_waters(&home.store).await.unwrap(), 1);
     assert_eq!(home.memory.life(&SystemClock).await.unwrap().high_water, None);
     assert_eq!(Memory::forget_high_waters(&home.store).await.unwrap(), 0);
+    // Whoever has looked before keeps nothing of what he still knows.
+    assert!(!home.memory.set_high_water(high, true).await.unwrap());
+    assert_eq!(home.memory.life(&SystemClock).await.unwrap().high_water, None);
 }
 
 #[tokio::test]
@@ -197,7 +202,7 @@ async fn a_life_is_begun_once_and_ends_once() {
     let home = home();
     let born = home.memory.life(&SystemClock).await.unwrap();
     assert_eq!((born.high_water, born.died_at), (None, None));
-    home.memory.set_high_water("25310.42".parse().unwrap()).await.unwrap();
+    home.memory.set_high_water("25310.42".parse().unwrap(), false).await.unwrap();
     home.memory.die(SafeText::clean("It was a good market once.", 400), 99).await.unwrap();
     home.memory.die(SafeText::clean("Again", 400), 100).await.unwrap();
     let life = home.memory.life(&SystemClock).await.unwrap();

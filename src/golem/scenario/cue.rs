@@ -39,6 +39,11 @@ pub enum Deed {
         #[serde(default)]
         passes: bool,
     },
+    /// The market stands still where it is, or trades again: what a show is about can then be all that moves.
+    Trading {
+        /// Whether it trades.
+        on: bool,
+    },
     /// A chain stops making blocks, or goes on.
     Chain {
         /// Which.

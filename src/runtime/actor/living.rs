@@ -22,21 +22,36 @@ use crate::tools::ALL_TOOL_DEFS;
 
 /// Time between two heartbeats.
 pub const HEARTBEAT: Duration = Duration::from_secs(2);
-/// The dwell of shows, in milliseconds.
+/// The dwell of shows, in milliseconds: a show is over before the dwell of a life among markets would be.
 const SHOW_DWELL: u64 = 10_000;
 
 /// See the module.
 #[derive(Debug)]
 pub struct Living {
     scenario: Scenario,
+    /// Whether that is a show.
+    plays: bool,
     played: watch::Sender<Played>,
     brain: Mutex<Option<Box<dyn Brain>>>,
+    lifespan_seconds: Option<u64>,
 }
 
 impl Living {
     /// A Golem that plays this and lives on.
     pub fn playing(scenario: Scenario) -> Self {
-        Self { scenario, played: watch::Sender::new(Played::default()), brain: Mutex::new(None) }
+        let (played, brain) = (watch::Sender::new(Played::default()), Mutex::new(None));
+        Self { scenario, plays: true, played, brain, lifespan_seconds: None }
+    }
+
+    /// A Golem that says this, plays nothing, and does what the operator says.
+    pub fn listening(why: &dyn std::fmt::Display) -> Self {
+        Self { plays: false, ..Self::playing(Scenario::quiet(why)) }
+    }
+
+    /// The same with so long to live, in seconds; without it its age never ends it.
+    #[must_use]
+    pub fn given(self, lifespan_seconds: Option<u64>) -> Self {
+        Self { lifespan_seconds, ..self }
     }
 
     /// The same with a brain of its own: where there is one it decides, and no scenario is played.
@@ -81,6 +96,11 @@ impl Actor for Living {
 }
 
 impl Living {
+    /// When its phases are entered. Only a show is short enough to need a shorter dwell.
+    fn phases(&self) -> PhaseRules {
+        if self.plays && self.lock().is_none() { PhaseRules::DEFAULT.dwelling(SHOW_DWELL) } else { PhaseRules::DEFAULT }
+    }
+
     async fn lead(self: Box<Self>, seat: Seat) -> Result<(), String> {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let all = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| told(&error))?;
@@ -99,11 +119,12 @@ impl Living {
             golem_id: seat.golem_id.clone(),
         })
         .map_err(|error| told(&error))?;
+        let phases = self.phases();
         let brain = self.lock().take();
         let config = LifeConfig {
             pi,
             world: seat.world,
-            phases: PhaseRules::DEFAULT.dwelling(SHOW_DWELL),
+            phases,
             phase: seat.phase,
             stop: seat.stop,
             leaving: seat.leaving,
@@ -115,9 +136,36 @@ impl Living {
             fabric: seat.fabric,
             golem_id: seat.golem_id,
             heartbeat: HEARTBEAT,
-            lifespan_seconds: None,
+            lifespan_seconds: self.lifespan_seconds,
             brain,
         };
         live(config, self.scenario).await.map_err(|error| told(&error))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::golem::brain::{End, Nerves};
+    use crate::golem::scenario;
+
+    /// Decides nothing.
+    #[derive(Debug)]
+    struct Empty;
+
+    impl Brain for Empty {
+        fn live<'a>(self: Box<Self>, _: &'a mut Nerves) -> BoxFuture<'a, End> {
+            Box::pin(async { End { well: true, why: SafeText::clean("", 1) } })
+        }
+    }
+
+    #[test]
+    fn only_a_show_dwells_ten_seconds_and_everybody_else_a_minute() {
+        let show = || Living::playing(scenario::find(scenario::DEFAULT).unwrap());
+        assert_eq!(show().phases().dwell_millis, 10_000);
+        assert_eq!(show().led_by(Some(Box::new(Empty))).phases().dwell_millis, 60_000);
+        assert_eq!(Living::listening(&"nothing is played").phases().dwell_millis, 60_000);
+        // The other figures are the same for all.
+        assert_eq!(show().phases().rows, PhaseRules::DEFAULT.rows);
     }
 }

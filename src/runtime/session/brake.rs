@@ -51,17 +51,25 @@ impl Brake {
         let done = if own.over.as_ref().map(|over| over.level) >= Some(level) {
             self.file.release(&own)
         } else {
-            self.file.lower(&InForce::Stop(own), Some(level), reason, "operator", self.clock.now_millis())
+            let shown = InForce::Stop(own.clone());
+            self.file.lower(&shown, Some(level), reason, "operator", self.clock.now_millis())
         };
-        done.map_err(|error| error.to_string())
+        done.map_err(|error| {
+            // It holds on, and can still be chosen about.
+            self.own.send_replace(Some(own));
+            error.to_string()
+        })
     }
 
     /// Stops new signatures at once, and remembers the stop as one's own.
     pub(super) fn hold(&self) -> Result<(), String> {
-        let before = self.file.read();
-        let now = self.raise(StopLevel::Halt, HOLD_REASON)?;
-        if let (InForce::Stop(stop), true) = (&now, now != before) {
-            self.own.send_replace(Some(stop.clone()));
+        let own = self.own.borrow().clone();
+        if own.is_some_and(|own| self.file.read() == InForce::Stop(own)) {
+            return Ok(());
+        }
+        let set = self.file.hold(HOLD_REASON, "operator", self.clock.now_millis());
+        if let Some(set) = set.map_err(|error| error.to_string())? {
+            self.own.send_replace(Some(set));
         }
         Ok(())
     }

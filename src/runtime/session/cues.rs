@@ -17,6 +17,7 @@ use crate::golem::scenario::{Cue, Deed, Operator, Reply};
 use crate::runtime::actor::Script;
 use crate::runtime::handle::{Found, Query};
 use crate::safety::approval::Answer;
+use crate::sandbox::MarketMode;
 use crate::sandbox::target::{Asset, Shock};
 
 /// How often it is looked whether a cue is due, where time is the machine's.
@@ -110,6 +111,7 @@ impl Cues {
             Deed::Market { asset, bps, blocks, passes } => {
                 stage.push_prices(asset.as_deref(), *bps, *blocks, *passes).await
             }
+            Deed::Trading { on } => stage.set_market(*on).await,
             Deed::Chain { name, runs } => stage.run_chain(name, *runs).await,
             Deed::Fillers { look } => stage.fillers_look(*look),
             Deed::Relayers { deliver } => stage.relayers_deliver(*deliver),
@@ -163,6 +165,17 @@ impl Stage {
                 residents.shock(Shock { asset, parts_per_million, from_block, blocks, passes });
             };
             chain.devnet.run(push).await.map_err(|gone| gone.to_string())?;
+        }
+        Ok(())
+    }
+
+    /// Lets the market stand still where it is, or trade.
+    pub(super) async fn set_market(&self, on: bool) -> Result<(), String> {
+        let mode = if on { MarketMode::On } else { MarketMode::Off };
+        for chain in self.devnets()? {
+            let residents = chain.residents.clone();
+            let set = move |chain: &mut crate::chain::devnet::Chain| residents.set_market(chain, mode);
+            chain.devnet.run(set).await.map_err(|gone| gone.to_string())?;
         }
         Ok(())
     }

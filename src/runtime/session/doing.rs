@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde_json::json;
-
 use super::asking::Own;
 use super::selling::Cause;
 use super::stage::{Lines, Stage};
@@ -14,7 +12,7 @@ use crate::base::id::{GolemId, PermitId};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::chain::devnet::Mining;
-use crate::engine::{Call, Input, WriteTool};
+use crate::engine::{Call, Input};
 use crate::golem::life::Played;
 use crate::golem::scenario;
 use crate::runtime::actor::Script;
@@ -22,10 +20,7 @@ use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News
 use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
 use crate::safety::ledger::{self, LedgerError};
-use crate::safety::orders::record::Record;
 use crate::safety::stop::InForce;
-use crate::sandbox::MarketMode;
-use crate::tools::trading::uniswapx_cancel_order::{self, CancelOrder};
 
 /// Blocks made at once.
 const MOST_BLOCKS: u32 = 256;
@@ -366,11 +361,7 @@ impl Stage {
                 Ok(format!("{seconds} s have passed on chain {chain_id}"))
             }
             DevnetControl::Market { on } => {
-                for chain in sandbox.chains() {
-                    let residents = chain.residents.clone();
-                    let mode = if on { MarketMode::On } else { MarketMode::Off };
-                    chain.devnet.run(move |chain| residents.set_market(chain, mode)).await.map_err(gone)?;
-                }
+                self.set_market(on).await?;
                 Ok(format!("the market {}", if on { "trades" } else { "stands still" }))
             }
             DevnetControl::Crash { bps } | DevnetControl::Spike { bps } => {
@@ -398,29 +389,5 @@ impl Stage {
                 Ok(format!("blocks come {}", if running { "by the clock" } else { "only when asked" }))
             }
         }
-    }
-
-    /// Makes void, through the tool for it, every order of the account that the ledger knows to be live, or those of one
-    /// Golem; how many could not be.
-    pub(super) async fn cancel_orders(&self, of: Option<&GolemId>) -> usize {
-        let (Ok(orders), Some(account)) = (self.world.orders(), self.world.account) else { return 0 };
-        let live = match orders.live() {
-            Ok(live) => live,
-            Err(error) => {
-                self.tally().remark(&format!("which orders are open could not be read, none was cancelled: {error}"));
-                return 1;
-            }
-        };
-        let wanted = |order: &Record| order.account == account && of.is_none_or(|golem| order.golem_id == *golem);
-        let mut left = 0;
-        for order in live.into_iter().filter(wanted) {
-            let params = json!(uniswapx_cancel_order::Params { order_hash: order.hash.to_string() });
-            let response = self.operator.call(Call::new(CancelOrder::META.name, Input::Json(params))).await;
-            if let Some(error) = response.error {
-                left += 1;
-                self.tally().remark(&format!("order {} was not cancelled: {}", order.hash, error.message()));
-            }
-        }
-        left
     }
 }

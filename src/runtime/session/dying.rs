@@ -28,13 +28,21 @@ use crate::tools::trading::token_revoke::{self, TokenRevoke};
 /// How long what is on its way at the death is waited for, on each chain.
 const ON_ITS_WAY: Duration = Duration::from_secs(60);
 
+/// How often it is looked whether it has died, where time is the session's own.
+const LOOK: Duration = Duration::from_secs(1);
+
 /// Waits for the Golem's death, and then puts its affairs in order.
 pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
     let mut phase = stage.phase_now.clone();
-    if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
+    // From the beginning on: at which moment of a show it begins does not depend on how fast the machine is.
+    let _attendance = stage.clock.attend();
+    if stage.has_own_time {
+        while *phase.borrow() != Phase::Terminal {
+            stage.clock.pause(LOOK).await;
+        }
+    } else if phase.wait_for(|phase| *phase == Phase::Terminal).await.is_err() {
         return;
     }
-    let _attendance = stage.clock.attend();
     // The session does not end before this has.
     stage.running.fetch_add(1, Ordering::SeqCst);
     stage.wind_up_once(on_death).await;
@@ -108,11 +116,12 @@ impl Stage {
         }
         let revoked = self.revocation.is_some();
         self.settle_down().await;
-        let orders_left = self.cancel_orders(Some(&self.golem_id)).await;
+        let orders = self.take_orders_back(Some(&self.golem_id)).await;
         let allowances = self.take_allowances_back().await;
         let body = json!({
             "keys": if revoked { "revoked" } else { "none" },
-            "orders_left_open": orders_left,
+            "orders_left_open": orders.open,
+            "bridges_locked": orders.locked.len(),
             "allowances_taken_back": allowances.taken_back,
             "allowances_left": allowances.left.map(|left| left.standing),
             "tokens_silent": allowances.left.map(|left| left.silent),
@@ -123,7 +132,10 @@ impl Stage {
         if let Err(error) = trail.record(note).await {
             tracing::warn!(%error, "the death is not on the audit trail");
         }
-        self.tell_last(&last_words(revoked, orders_left, allowances));
+        self.tell_last(&last_words(revoked, orders.open, allowances));
+        for words in &orders.locked {
+            self.tell_last(words);
+        }
         match on_death {
             OnDeath::Keep => {}
             OnDeath::Sell if self.network.money == Money::Play => self.sell_all(Cause::Death).await,

@@ -13,6 +13,7 @@
 //! | `offers` | writes by hand: previewed, held, committed |
 //! | `dying` | what is done when the Golem has died |
 //! | `selling` | positions left: sold in parts that fit, by death or by the stop ladder |
+//! | `taking_back` | open orders: made void, or asked back from a bridge |
 //! | `asking` | questions that are no action's: looser rules, lower stops |
 //! | `cues` | what happens around the Golem in a show |
 //! | `time` | a session's own time, where it does not follow the machine's |
@@ -28,6 +29,7 @@ mod looking;
 mod offers;
 mod selling;
 mod stage;
+mod taking_back;
 mod tally;
 mod time;
 mod watching;
@@ -43,6 +45,7 @@ use crate::base::clock::{Clock, SimulatedClock, SystemClock};
 use crate::base::config::Config;
 use crate::base::id::GolemId;
 use crate::base::text::SafeText;
+use crate::chain::network::Plan;
 use crate::custody::Password;
 use crate::golem::{archetype, brain, scenario, scenario::Scenario};
 use crate::safety::guardian::Guardian;
@@ -51,6 +54,10 @@ pub use brake::HOLD_REASON;
 pub use time::{Pace, TimeOptions};
 
 use brake::Brake;
+
+/// What a Golem says that plays no show because its network is not inside this process.
+const NO_SHOW: &str = "Shows are played on the devnet inside Bardo only, so I do nothing here by myself. Tell me what to do (:), \
+                       or give me a brain (--brain).";
 
 /// How a session is opened.
 #[derive(Debug, Clone)]
@@ -73,7 +80,7 @@ pub struct SessionOptions {
     pub guardian: Option<Arc<dyn Guardian>>,
     /// Opens the key that the configuration names; without it that key previews, and does not sign.
     pub password: Option<Password>,
-    /// The show that [`Session::open`] plays; without one it is the first tour.
+    /// The show that [`Session::open`] plays on a devnet of its own; without one it is the first tour.
     pub show: Option<Scenario>,
     /// A time of its own, on an embedded devnet; without one it follows the machine's clock.
     pub time: Option<TimeOptions>,
@@ -103,19 +110,27 @@ impl Default for SessionOptions {
 pub struct Session;
 
 impl Session {
-    /// Opens the network that `config` asks for, with a Golem in it that plays the first tour and lives on, or is led by
-    /// the brain that `config` names. Must be called on a tokio runtime, and returns at once: everything is told through
-    /// the handle.
+    /// Opens the network that `config` asks for, with a Golem in it that is led by the brain that `config` names. Without
+    /// one it plays the first tour and lives on, on a devnet inside this process; anywhere else it only listens, since a
+    /// show trades without having looked at whose money it is. Must be called on a tokio runtime, and returns at once:
+    /// everything is told through the handle.
     pub fn open(config: Config, options: SessionOptions) -> Handle {
-        let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
-        let show = options.show.clone().unwrap_or_else(first);
+        let golem = match Plan::from_config(&config) {
+            Ok(Plan::Devnet) => {
+                let first = || scenario::find(scenario::DEFAULT).unwrap_or_else(|why| Scenario::quiet(&why));
+                Living::playing(options.show.clone().unwrap_or_else(first))
+            }
+            // A network that cannot be opened says so itself.
+            Ok(Plan::Endpoints(_)) | Err(_) => Living::listening(&NO_SHOW),
+        };
         let (golem, led) = match brain::Choice::of(&config.golem).map(brain::Choice::make) {
             Ok(brain) => {
                 let led = brain.is_some();
-                (Living::playing(show).led_by(brain), led)
+                (golem.led_by(brain), led)
             }
-            Err(why) => (Living::playing(Scenario::quiet(&why)), false),
+            Err(why) => (Living::listening(&why), false),
         };
+        let golem = golem.given(config.golem.lifespan_seconds());
         // Nobody can tell when a brain is done with a moment: it lives in the machine's time.
         let time = options.time.filter(|_| !led);
         Self::open_with(config, SessionOptions { time, ..options }, Box::new(golem))

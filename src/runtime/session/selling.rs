@@ -182,11 +182,14 @@ fn part_of(held: U256, position: U256, value: Micros, room: Micros, share: Basis
 impl Stage {
     /// Cancels the account's orders and sells what it holds, because the stop ladder says so.
     pub(super) async fn flatten(&self) {
-        let left = self.cancel_orders(None).await;
-        if left > 0 {
-            let words = format!("{left} of the open orders could not be cancelled and can still fill.");
+        let left = self.take_orders_back(None).await;
+        if left.open > 0 {
+            let words = format!("{} of the open orders could not be cancelled and can still fill.", left.open);
             self.tally().remark(&words);
             self.tell_last(&words);
+        }
+        for words in &left.locked {
+            self.tell_last(words);
         }
         self.sell_all(Cause::Flatten).await;
     }

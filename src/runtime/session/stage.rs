@@ -234,8 +234,8 @@ impl Stage {
         let mut cancelling = (mode == LeaveMode::CancelOrders).then(|| {
             let stage = Arc::clone(self);
             tokio::spawn(async move {
-                // How many could not be is in the farewell's remarks.
-                let _left = stage.cancel_orders(None).await;
+                // What could not be is in the farewell's remarks.
+                let _left = stage.take_orders_back(None).await;
             })
         });
         let mut ends = Instant::now() + SETTLING;

@@ -2,6 +2,7 @@
 //! and blocks are made as it passes. So a show takes as long as its work does, and goes the same way each time.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -53,6 +54,9 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
     let tick = options.tick.max(1).saturating_mul(1_000);
     let mut cues = Cues::of(&stage, options.operator);
     let mut due = Instant::now();
+    // On a screen life goes on after the show, and whoever counts heartbeats lives as many.
+    let ends = options.operator && options.most.is_none();
+    let mut looked = false;
     loop {
         if timeout(PATIENCE, clock.rested()).await.is_err() {
             tracing::warn!("time goes on although somebody is busy");
@@ -69,6 +73,19 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         }
         let now = clock.now_millis();
         let leaving = *stage.leaving.borrow();
+        let over = ends && stage.running.load(Ordering::SeqCst) == 0 && stage.is_over();
+        if over && looked {
+            // Nothing more happens, however long it takes whoever follows it to leave.
+            stage.settled();
+            sleep(LOOK).await;
+            continue;
+        }
+        looked = over;
+        if over {
+            // Whoever has something to do at the end begins it now; time has not moved.
+            clock.tick();
+            continue;
+        }
         if !leaving && options.most.is_some_and(|most| now.saturating_sub(begun) >= most) {
             sleep(LOOK).await;
             continue;
@@ -87,6 +104,20 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
         clock.set(next);
         make_blocks(&stage, now.saturating_sub(begun), next.saturating_sub(begun)).await;
         clock.tick();
+    }
+}
+
+impl Stage {
+    /// Whether nothing of its show is still to come.
+    fn is_over(&self) -> bool {
+        self.cues.borrow().as_ref().is_some_and(|script| script.played.borrow().is_over())
+    }
+
+    /// Tells whoever follows the show that nothing begun by it is under way any more.
+    fn settled(&self) {
+        if let Some(script) = self.cues.borrow().as_ref() {
+            script.played.send_if_modified(|played| !std::mem::replace(&mut played.settled, true));
+        }
     }
 }
 

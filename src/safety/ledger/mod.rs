@@ -8,7 +8,8 @@
 //!
 //! The ledger has a clock of its own, which only goes forward: the latest time any caller told it.
 //! A machine's clock that is set back frees nothing. One that is set forward frees nothing either where the chain has a
-//! time of its own: then a reservation is judged as of the chain's time ([`reserve_by_chain`]). Calls have their own clock.
+//! time of its own: then a reservation is judged as of the chain's time ([`reserve_by_chain`]). One that is behind the chain
+//! reserves nothing there: what was counted by it would be old at once when it is set right. Calls have their own clock.
 //!
 //! Not here: what a limit is (see `policy`), prices (see `value`), nonces and signed bytes (see
 //! `chain::sender`).
@@ -41,7 +42,7 @@ pub(crate) use usage::clock;
 pub use usage::{Breaker, Usage, Window, held, usage};
 use usage::{sql, token_text};
 
-/// How far a clock may be ahead of a chain's latest block, in milliseconds: some chains make one a minute or two late.
+/// How far a clock may be from a chain's latest block, in milliseconds: some chains make one a minute or two late.
 pub const CLOCK_SLACK: u64 = 120_000;
 
 /// Over which time calls are counted, in milliseconds.
@@ -126,6 +127,12 @@ pub enum LedgerError {
         /// The number.
         value: u64,
     },
+    /// Nobody has told the ledger as late a time as the chain's, so what is counted now would be too old later.
+    #[error("this machine's clock is {} s behind the chain: set it right, nothing is counted by it until then", .by / 1_000)]
+    ClockBehind {
+        /// How far, in milliseconds.
+        by: u64,
+    },
     /// Something in the file makes no sense.
     #[error("the ledger holds {0}: keep the file aside and look at it before anything is spent")]
     Damaged(&'static str),
@@ -154,10 +161,11 @@ pub fn reserve(
 
 /// The same on a chain whose latest block is of `block_time`, in milliseconds since the Unix epoch: neither the machine's
 /// clock nor the ledger's counts where it shows a later time than that, apart from [`CLOCK_SLACK`]. What was settled while
-/// a clock was ahead counts until that time has come.
+/// a clock was ahead counts until that time has come. Where both are behind it by more than that, nothing is reserved but
+/// what takes back: an endpoint that lies about the time can only refuse by it.
 ///
 /// # Errors
-/// As [`reserve`].
+/// As [`reserve`], and [`LedgerError::ClockBehind`].
 pub fn reserve_by_chain(
     transaction: &Transaction<'_>,
     now: u64,
@@ -166,6 +174,10 @@ pub fn reserve_by_chain(
     party: &Party,
     request: &Request,
 ) -> Result<ReservationId, LedgerError> {
+    let shown = now.max(usage::clock(transaction)?);
+    if !request.takes_back && shown.saturating_add(CLOCK_SLACK) < block_time {
+        return Err(LedgerError::ClockBehind { by: block_time.saturating_sub(shown) });
+    }
     let latest = block_time.saturating_add(CLOCK_SLACK);
     let now = advance(transaction, now.min(latest))?.min(latest);
     reserve_at(transaction, now, caps, party, request)
@@ -294,7 +306,7 @@ pub fn settle(
 }
 
 /// Holds anew what was reserved once and settled since, because what it was for has happened after all. What was counted
-/// when it was settled stays counted.
+/// when it was settled stays counted, and is not counted twice.
 ///
 /// # Errors
 /// [`LedgerError::Unknown`].
@@ -326,7 +338,7 @@ pub fn hold_again(
     transaction
         .prepare_cached(
             "INSERT INTO ledger_moved (reservation, chain_id, token, micros)
-             SELECT ?2, chain_id, token, micros FROM ledger_moved WHERE reservation = ?1",
+             SELECT ?2, chain_id, token, micros FROM ledger_moved WHERE reservation = ?1 AND at IS NULL",
         )?
         .execute([id, new])?;
     Ok(ReservationId(new))

@@ -156,7 +156,7 @@ pub(super) fn as_of<'a>(
     let (mut by_token, mut moved) = (BTreeMap::new(), BTreeMap::new());
     for key in tokens {
         by_token.insert(*key, token_usage(connection, now, *key)?);
-        moved.insert(*key, token_moved(connection, now, *key)?);
+        moved.insert(*key, token_moved(connection, now, account, *key)?);
     }
     let edge = sql(now.saturating_sub(Span::Hour.millis()))?;
     let (trades, oldest): (i64, Option<i64>) = connection
@@ -218,13 +218,15 @@ fn token_usage(connection: &Connection, now: u64, key: TokenKey) -> Result<Micro
     Ok(Micros::from_sql(total)?)
 }
 
-fn token_moved(connection: &Connection, now: u64, key: TokenKey) -> Result<Micros, LedgerError> {
+fn token_moved(connection: &Connection, now: u64, account: Address, key: TokenKey) -> Result<Micros, LedgerError> {
     let edge = sql(now.saturating_sub(Span::Day.millis()))?;
     let total: i64 = connection
         .prepare_cached(
-            "SELECT coalesce(sum(micros), 0) FROM ledger_moved WHERE chain_id = ?1 AND token = ?2 AND at > ?3",
+            "SELECT coalesce(sum(moved.micros), 0)
+             FROM ledger_moved AS moved JOIN ledger_reservation AS reserved ON reserved.id = moved.reservation
+             WHERE moved.chain_id = ?1 AND moved.token = ?2 AND moved.at > ?3 AND reserved.account = ?4",
         )?
-        .query_row(params![sql(key.0)?, token_text(key.1), edge], |row| row.get(0))?;
+        .query_row(params![sql(key.0)?, token_text(key.1), edge, account.to_string()], |row| row.get(0))?;
     Ok(Micros::from_sql(total)?)
 }
 

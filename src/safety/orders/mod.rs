@@ -100,6 +100,9 @@ struct Inner {
     fabric: Fabric,
     /// How deep an end must lie; nothing where the chain's kind says it.
     confirmations: Option<u64>,
+    /// One look at a time at each order: of two at once the later would find told what the earlier has not written yet,
+    /// and the one that saw less might write last.
+    looking: Mutex<BTreeMap<B256, Arc<tokio::sync::Mutex<()>>>>,
     /// What was told last of each order, so that nothing is told twice.
     told: Mutex<BTreeMap<B256, String>>,
     /// What its service said last of each order, and when that was, in milliseconds since the Unix epoch.
@@ -224,6 +227,7 @@ impl Orders {
                 clock,
                 fabric,
                 confirmations,
+                looking: Mutex::default(),
                 told: Mutex::default(),
                 heard: Mutex::default(),
             }),
@@ -367,7 +371,18 @@ impl Orders {
         self.look_with(hash, "").await
     }
 
+    /// The turn to look at an order. Whoever holds it looks and writes down before anybody else does.
+    async fn turn(&self, hash: B256) -> tokio::sync::OwnedMutexGuard<()> {
+        let turn = {
+            let mut turns = self.inner.looking.lock().unwrap_or_else(PoisonError::into_inner);
+            turns.retain(|_, turn| Arc::strong_count(turn) > 1);
+            Arc::clone(turns.entry(hash).or_default())
+        };
+        turn.lock_owned().await
+    }
+
     async fn look_with(&self, hash: B256, remark: &str) -> Result<Record, OrderError> {
+        let _turn = self.turn(hash).await;
         let record = self.record(hash)?;
         if !record.is_live() || record.stage == Stage::Reserved {
             return Ok(record);
@@ -412,6 +427,7 @@ impl Orders {
 
     /// Ends a signed order that nobody has seen, and frees its money. What somebody has seen by then stays as it is.
     async fn withdraw(&self, record: &Record, why: &str) -> Result<(), OrderError> {
+        let _turn = self.turn(record.hash).await;
         let mut seen = self.seen(record, why).await?;
         if seen.end.is_none() {
             seen.end = Some(Ending::Withdrawn);

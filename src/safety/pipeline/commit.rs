@@ -5,13 +5,14 @@
 //! nothing signed is ever abandoned.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use alloy::primitives::{Address, B256, Log, U256};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::assess::Assessment;
-use super::recover::ended;
+use super::recover::{ended, hold_late_again};
 use super::settle::Truth;
 use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
 use super::{Pipeline, Prepared, Preview, Refusal, Slot};
@@ -37,6 +38,9 @@ use crate::safety::simulate::Simulated;
 use crate::safety::value::Values;
 use crate::safety::verdict::Verdict;
 use crate::store::StoreError;
+
+/// So long an order in the way is looked at before what would replace it is given up.
+const LOOKING: Duration = Duration::from_secs(3);
 
 /// What came of a permit.
 #[derive(Debug, Clone)]
@@ -303,6 +307,7 @@ impl Pipeline {
     async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: ByTurn) -> Result<Committed, Refusal> {
         let permit_id = prepared.preview.permit.permit_id;
         let _turn = self.have_turn(&prepared.preview, turn).await?;
+        self.look_at_the_way(&prepared).await?;
         let assessment = self.look_again(&prepared).await?;
         if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
             return Err(Refusal::by(vec![verdict], None));
@@ -320,6 +325,24 @@ impl Pipeline {
         let used = PermitUsed { permit_id, simulation_hash: prepared.preview.permit.simulation_hash };
         self.say(&prepared.preview.framed, EventKind::PermitConsumed(used));
         self.run_plan(prepared, assessment, held, next, at_work).await
+    }
+
+    /// Looks at the order that this would replace, where there is one: it may have ended since anybody looked last, such
+    /// as by a cancellation of a moment ago.
+    async fn look_at_the_way(&self, prepared: &Prepared) -> Result<(), Refusal> {
+        let framed = &prepared.preview.framed;
+        let Some((pair, orders)) = traded(framed).zip(self.orders()) else { return Ok(()) };
+        let whose = (framed.proposal().chain_id, framed.proposal().account);
+        let wrapped = prepared.ground.network().book.contract(Contract::WrappedNative);
+        let found = self.inner.store.read(|connection| record::in_the_way(connection, whose, &pair, wrapped));
+        let Some(order) = found.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))? else {
+            return Ok(());
+        };
+        // Where that cannot be done in time, or not at all, the order stands as it is written.
+        if let Ok(Err(error)) = tokio::time::timeout(LOOKING, orders.look(order)).await {
+            tracing::debug!(%error, %order, "the order in the way was not looked at");
+        }
+        Ok(())
     }
 
     /// The account's turn, to be kept until the plan is over; nothing for a part of a plan that has it.
@@ -422,6 +445,8 @@ impl Pipeline {
             }
             let now = clock.now_millis();
             permit.verify(&framed, rules.version(), now, Instant::now())?;
+            // What has been found to have happened after all counts before anything more is spent.
+            hold_late_again(transaction, &*rules, now)?;
             let reservation = rules.reserve(transaction, now, &framed, &facts)?;
             if prepared.worsened(&facts) {
                 return Err(GateError::Worsened);

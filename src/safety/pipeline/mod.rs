@@ -275,8 +275,6 @@ impl Pipeline {
         let sender = self.sender(chain_id)?;
         let (nonces, quote) = futures::join!(sender.nonces(framed.signer()), self.fee_quote(chain_id));
         let nonces = nonces.map_err(|error| Refusal::new(told_by(&error), error))?;
-        // What was found with them counts before anything more is spent.
-        self.hold_late_again().await?;
         let bound = framed.fees();
         let cap =
             Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };

@@ -1,15 +1,16 @@
 //! A transaction that no block takes, signed once more with fees that outbid it: the same nonce, the same call, and
 //! never above what the frame's gas may cost, which is what was shown, agreed to and counted. What cannot be outbid goes
-//! on waiting as it is. Not under a stop.
+//! on waiting as it is. Not under a stop, unless it only takes back.
 
 use alloy::primitives::B256;
 use serde_json::json;
 
 use super::assess::Assessment;
 use super::capability::Capability;
+use super::settle::Leave;
 use super::sign::{KeepError, as_framed};
 use super::{Pipeline, Prepared};
-use crate::chain::sender::{self, Fees, Kept, Sender};
+use crate::chain::sender::{self, Fees, Kept, SendOutcome, Sender, TxState as Stage};
 use crate::fabric::TxState;
 use crate::safety::audit::{self, Entry};
 use crate::safety::framed::FeeBound;
@@ -30,7 +31,7 @@ impl Pipeline {
     ) -> Result<(B256, String), String> {
         let Prepared { preview, account, .. } = prepared;
         let framed = &preview.framed;
-        let stopped = || self.inner.rules.stop() != assessment.facts.stop;
+        let stopped = || !self.may_send_again(Leave::of(assessment));
         let said = |error: &dyn std::fmt::Display| error.to_string();
         if stopped() {
             return Err("a stop was set".to_owned());
@@ -39,6 +40,7 @@ impl Pipeline {
         let cap =
             Fees { max_fee_per_gas: bound.max_fee_per_gas, max_priority_fee_per_gas: bound.max_priority_fee_per_gas };
         let replacement = sender.outbid(old, cap).await.map_err(|error| said(&error))?;
+        let old = replacement.replaces;
         let Fees { max_fee_per_gas, max_priority_fee_per_gas } = replacement.fees;
         let fees = FeeBound { max_fee_per_gas, max_priority_fee_per_gas };
         // What is signed comes from the frame, not from what waits.
@@ -68,8 +70,14 @@ impl Pipeline {
         let kept = stored.await.map_err(|error| said(&error))?;
         let hash = kept.hash();
         self.say_leg(framed, leg, hash, TxState::Signed, None);
-        let state = if sender.send(kept).await.is_ok() { TxState::Sent } else { TxState::Unclear };
-        self.say_leg(framed, leg, hash, state, None);
+        let sent = sender.send(kept).await;
+        if let Ok(SendOutcome { state: Stage::Dropped, .. }) = sent {
+            self.say_leg(framed, leg, hash, TxState::Dropped, None);
+            self.say_leg(framed, leg, old, TxState::Sent, None);
+            // More is refused where this was.
+            return Err(format!("{hash}, which was to outbid it, was refused"));
+        }
+        self.say_leg(framed, leg, hash, if sent.is_ok() { TxState::Sent } else { TxState::Unclear }, None);
         Ok((
             hash,
             format!("no block took {old}: {hash} outbids it, at {max_fee_per_gas} wei for a unit of gas at most"),

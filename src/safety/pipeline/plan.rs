@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use super::assess::{Assessment, gas_usd};
 use super::commit::{Committed, Held, LegReport, State, committed};
 use super::order::NotPlaced;
-use super::settle::{cost_of, main_is_done};
+use super::settle::{Leave, cost_of, main_is_done};
 use super::sign::NotStored;
 use super::turn::ByTurn;
 use super::{AtWork, Pipeline, Prepared, Refusal};
@@ -18,7 +18,7 @@ use crate::base::error::ErrorCode;
 use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::chain::network::Contract;
-use crate::chain::sender::{self, NonceTicket, Route};
+use crate::chain::sender::{self, NonceTicket, Route, Sender};
 use crate::chain::token::TokenId;
 use crate::fabric::TxState;
 use crate::safety::approval::Consent;
@@ -66,8 +66,7 @@ impl Pipeline {
         let mut next = next;
         let mut placed = None;
         let mut current = first.clone();
-        // The stop that each leg was signed under: what has been signed is not sent again under another.
-        let mut under = first.facts.stop;
+        let mut leave = Leave::of(&first);
         let mut ended = Ended::Done;
         for leg in 0..framed.legs().len() {
             let taken = match next.take() {
@@ -99,7 +98,7 @@ impl Pipeline {
                     break;
                 }
             };
-            under = current.facts.stop;
+            leave = Leave::of(&current);
             let (report, outbids) = self.send_and_follow(&prepared, &current, leg, (&sender, stored)).await;
             remarks.extend(outbids);
             let state = report.state;
@@ -116,7 +115,7 @@ impl Pipeline {
                     break;
                 }
                 TxState::Dropped => {
-                    let why = "no endpoint took the transaction, and none ever had it".to_owned();
+                    let why = never_happens(&sender, &legs);
                     ended = Ended::Stopped { code: ErrorCode::ChainUnreachable, why, failed: true };
                     break;
                 }
@@ -194,7 +193,7 @@ impl Pipeline {
         if let Ended::Unclear = ended
             && !(framed.order().is_some() && all_sent)
         {
-            self.follow(sender, (permit_id, held), &legs, under, at_work);
+            self.follow(sender, (framed, permit_id, held), &legs, leave, at_work);
         }
         let state = match ended {
             Ended::Done => State::Done,
@@ -321,6 +320,13 @@ impl Pipeline {
             self.commit_by(ByTurn::Outer, preview.permit.permit_id, Consent::None).await
         })
     }
+}
+
+/// Why the last of these can never happen, by what was noted of it last: the endpoint's refusal, or who has its nonce.
+fn never_happens(sender: &Sender, legs: &[LegReport]) -> String {
+    let record = legs.last().and_then(|last| sender.record(last.hash).ok());
+    let note = record.and_then(|record| record.note).map_or_else(String::new, |note| format!(": {note}"));
+    format!("the transaction can never be in a block{note}")
 }
 
 /// The call that takes back what `leg` allows, where it is one of the calls that allow. Of a token a spender keeps what

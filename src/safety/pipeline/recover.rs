@@ -30,6 +30,7 @@ use crate::safety::rulebook::{End, Reservation, ReserveError};
 use crate::safety::typed::TypedMessage;
 use crate::store::StoreError;
 
+pub(super) use late::hold_late_again;
 pub use left_over::LeftOver;
 pub(super) use left_over::allowed_before;
 pub use machine::{Found, Step, TABLE as RECOVERY};
@@ -157,10 +158,8 @@ impl Pipeline {
         let mut waiting = Vec::new();
         for one in left.iter().filter(|one| !self.is_owned(one, now)) {
             let Some(LastLeg { hash, .. }) = one.last else { continue };
-            let record = self.inner.store.read(|connection| sender::load(connection, hash)).map_err(unavailable)?;
-            if record.is_some_and(|record| record.settled_at.is_none() && record.state.may_be_sent()) {
-                waiting.push(hash);
-            }
+            let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
+            waiting.extend(record.map(|record| record.hash()));
         }
         Ok(waiting)
     }

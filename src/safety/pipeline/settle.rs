@@ -152,7 +152,7 @@ impl Pipeline {
         let report = loop {
             let left = deadline.saturating_duration_since(Instant::now());
             let patience = if may_outbid { left.min(sender.rules().outbid_after) } else { left };
-            let standing = sender.wait_while(hash, patience, || self.may_send_again(assessment.facts.stop)).await;
+            let standing = sender.wait_while(hash, patience, || self.may_send_again(Leave::of(assessment))).await;
             let report = LegReport { hash, ..report.clone() };
             let over = Instant::now() >= deadline;
             match standing {
@@ -223,34 +223,36 @@ impl Pipeline {
         self.say(framed, EventKind::ToolVerified(verified));
     }
 
-    /// Whether what was signed while `signed_under` was in force may be sent again now: not under a stop that has come
-    /// since. What is signed under a stop only takes back, which must arrive.
-    fn may_send_again(&self, signed_under: Option<StopLevel>) -> bool {
+    /// Whether what was signed with such leave may be sent again, or outbid, now: not under a stop that has come since,
+    /// unless it only takes back, which must arrive whatever stands.
+    pub(super) fn may_send_again(&self, leave: Leave) -> bool {
         let stop = self.inner.rules.stop();
-        stop.is_none() || stop == signed_under
+        leave.takes_back || stop.is_none() || stop == leave.signed_under
     }
 
-    /// Follows what is not settled in the background, and settles what was held once it is. It was signed while
-    /// `signed_under` was in force.
+    /// Follows what is not settled in the background, settles what was held once it is, and says how it ended. `leave` is
+    /// that of the last of `legs`.
     pub(super) fn follow(
         &self,
         sender: Sender,
-        (permit_id, held): (PermitId, Held),
+        (framed, permit_id, held): (Framed, PermitId, Held),
         legs: &[LegReport],
-        signed_under: Option<StopLevel>,
+        leave: Leave,
         at_work: AtWork,
     ) {
         let Some((last, before)) = legs.split_last() else { return };
-        let (hash, before) = (last.hash, Before::of(before));
+        let (last, leg, before) = (last.clone(), before.len(), Before::of(before));
         let pipeline = self.clone();
         tokio::spawn(async move {
             let (_at_work, _attendance) = (at_work, pipeline.inner.clock.attend());
             loop {
-                let may_send = || pipeline.may_send_again(signed_under);
-                match sender.wait_while(hash, LOOK_AGAIN, may_send).await {
+                let may_send = || pipeline.may_send_again(leave);
+                match sender.wait_while(last.hash, LOOK_AGAIN, may_send).await {
                     Ok(standing) if standing.settled => {
                         // What cannot be written now is settled by the next start.
                         let _written = pipeline.settle_as(permit_id, held, end_of(&standing, held, before)).await;
+                        let ended = with_standing(last, &standing);
+                        pipeline.say_leg(&framed, leg, ended.hash, ended.state, ended.block);
                         return;
                     }
                     Ok(_) => {}
@@ -276,6 +278,21 @@ impl Pipeline {
             .store
             .write(move |transaction| others.iter().try_for_each(|one| note_received(transaction, chain_id, *one, now)))
             .await;
+    }
+}
+
+/// What stood when something was signed, as far as it decides whether it may go out again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Leave {
+    /// The stop that was in force.
+    signed_under: Option<StopLevel>,
+    /// Whether it only takes back what others may take.
+    takes_back: bool,
+}
+
+impl Leave {
+    pub(super) fn of(assessment: &Assessment) -> Self {
+        Self { signed_under: assessment.facts.stop, takes_back: assessment.facts.takes_back() }
     }
 }
 

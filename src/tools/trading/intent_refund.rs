@@ -29,11 +29,11 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<IntentRefund>();
 const REFUND_GAS: u64 = 160_000;
 
 /// Parameters.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Params {
     /// Id of the intent, as uniswap_submit_cross_chain_intent gave it.
-    intent_id: String,
+    pub intent_id: String,
 }
 
 /// Result.

@@ -1,5 +1,6 @@
 //! `uniswapx_cancel_order`: makes an order void on chain, by using up the nonce its signature needs.
 
+use alloy::eips::BlockId;
 use alloy::primitives::U256;
 use alloy::sol_types::SolCall;
 use schemars::JsonSchema;
@@ -7,16 +8,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::abi::permit2::Permit2;
-use crate::base::error::ToolError;
+use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
-use crate::chain::permit2::nonce_position;
+use crate::chain::multicall::Calls;
+use crate::chain::permit2::{nonce_position, nonce_used};
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
+use crate::fabric::IntentStatus;
+use crate::safety::orders::{OrderState, Record};
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{Intent, Proposal};
 use crate::tools::allowances::APPROVAL_GAS;
-use crate::tools::orders::{CHECKS, TakenBack, own, taking_back};
+use crate::tools::orders::{CHECKS, TakenBack, card, field, own, taking_back};
 use crate::tools::shared::invalid;
 
 /// The tool.
@@ -95,6 +99,16 @@ impl WriteTool for CancelOrder {
         let nonce = record.message.unordered_nonce();
         let nonce = nonce.ok_or_else(|| invalid("order_hash", &"the order has no nonce that could be used up"))?;
         let (word, bit) = nonce_position(nonce);
+        if is_used(context, &record, word, nonce).await? {
+            let known = card(&record);
+            let what = match record.status {
+                OrderState::Bridge(IntentStatus::Pending) | OrderState::Auction(_) | OrderState::Unplaced => {
+                    "its nonce is used up already, so nobody can fill it any more".to_owned()
+                }
+                OrderState::Bridge(_) => format!("its money is locked already: {}", field(&known, "money")),
+            };
+            return Err(invalid("order_hash", &what));
+        }
         let call = Permit2::invalidateUnorderedNoncesCall { wordPos: word, mask: U256::from(1) << bit };
         let call = (record.message.verifier(), call.abi_encode().into(), APPROVAL_GAS);
         let expected = format!("nobody can fill order {} any more", record.hash);
@@ -107,4 +121,14 @@ impl WriteTool for CancelOrder {
         let status = if ended { "cancelled" } else { "pending" };
         Ok(Reply::new(Output { order_hash, status, transaction }, said))
     }
+}
+
+/// Whether the nonce of a signed order has been used, by the chain's newest block.
+async fn is_used(context: &CallContext, record: &Record, word: U256, nonce: U256) -> Result<bool, ToolError> {
+    let chain = context.world.chain(&record.chain_id.to_string())?;
+    let mut calls = Calls::default();
+    let bits = calls.push(record.message.verifier(), &Permit2::nonceBitmapCall { owner: record.account, word });
+    let answers = chain.ask(calls, BlockId::latest()).await?;
+    let silent = || ToolError::new(ErrorCode::ChainInconsistent, "Permit2 does not tell which nonces are used");
+    Ok(nonce_used(nonce, bits.take(&answers).ok_or_else(silent)?))
 }

@@ -2,10 +2,19 @@
 
 use super::*;
 
+/// The time of the newest block of a chain that goes on, and of one that has come to a stand an hour before.
+const FRESH: u64 = 10_000;
+const OLD: u64 = FRESH - 3_600;
+
 /// Answers every question for a block with this one and all else with `word`.
 async fn told(number: u64, word: Value) -> Server {
+    told_at(FRESH, number, word).await
+}
+
+/// The same, where the block is of this time.
+async fn told_at(timestamp: u64, number: u64, word: Value) -> Server {
     Server::start(CHAIN_ID, move |_, question| {
-        let block = json!({"number": format!("{number:#x}"), "timestamp": "0x3e8"});
+        let block = json!({"number": format!("{number:#x}"), "timestamp": format!("{timestamp:#x}")});
         let says = if question["method"] == "eth_getBlockByNumber" { block } else { word.clone() };
         Reaction::Body(server::result(question, says))
     })
@@ -15,7 +24,7 @@ async fn told(number: u64, word: Value) -> Server {
 /// The endpoints after enough polls for every condition to be settled.
 async fn polled(endpoints: &[Endpoint]) -> Vec<Condition> {
     let patience = MonitorRules { patience: PATIENT, ..MonitorRules::default() };
-    let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints.to_vec(), patience, Arc::new(FixedClock(1_010)));
+    let (mut monitor, handle) = Monitor::new(CHAIN_ID, endpoints.to_vec(), patience, Arc::new(FixedClock(FRESH + 10)));
     for _ in 0..5 {
         monitor.poll().await;
     }
@@ -56,4 +65,66 @@ async fn an_endpoint_that_does_not_answer_abstains() {
     let stack = stack(endpoints.clone(), 1);
     assert_eq!(polled(&endpoints).await, [Condition::Healthy, Condition::Down]);
     assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x1\""]);
+}
+
+/// Endpoints of a chain that makes a block every second, after they were polled.
+async fn by_the_clock(servers: &[&Server]) -> EndpointStack {
+    judged(servers, PATIENT).await
+}
+
+/// The same, where an answer that takes longer than this is slow.
+async fn judged(servers: &[&Server], slow: Duration) -> EndpointStack {
+    let limits = HttpLimits { timeout: PATIENT, connect_timeout: PATIENT, max_body: 4096 };
+    let thresholds = Thresholds { slow, ..Thresholds::for_block_time(Duration::from_secs(1)) };
+    let endpoint = |server: &&Server| {
+        let url = RpcUrl::parse(&server.url).unwrap();
+        Endpoint::http(url, CHAIN_ID, limits, thresholds, Arc::new(SystemClock)).unwrap()
+    };
+    let endpoints: Vec<_> = servers.iter().map(endpoint).collect();
+    polled(&endpoints).await;
+    stack(endpoints, 1)
+}
+
+fn contradicted(answer: Result<ResponsePacket, ProviderError>) -> bool {
+    matches!(answer, Err(ProviderError::Disagreement { .. }))
+}
+
+#[tokio::test]
+async fn one_that_has_come_to_a_stand_holds_nothing_up() {
+    let one = told(110, json!("0x2")).await;
+    let other = told(110, json!("0x2")).await;
+    let stuck = told_at(OLD, 100, json!("0x1")).await;
+    // Wherever it stands among them, its word is not even asked for.
+    for order in [[&stuck, &one, &other], [&one, &stuck, &other], [&one, &other, &stuck]] {
+        // Nor where no other is any better but for that.
+        for slow in [PATIENT, Duration::ZERO] {
+            let stack = judged(&order, slow).await;
+            let before = stuck.count();
+            assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x2\""]);
+            assert_eq!(stuck.count(), before);
+        }
+    }
+    // The two must still say the same.
+    let liar = told(110, json!("0x9")).await;
+    assert!(contradicted(ask(&by_the_clock(&[&one, &liar, &stuck]).await, nonce()).await));
+    // Where time is no measure it is heard as ever.
+    let endpoints = [&one, &other, &stuck].map(|server| endpoint(&server.url));
+    polled(&endpoints).await;
+    assert!(contradicted(ask(&self::stack(endpoints.to_vec(), 1), nonce()).await));
+}
+
+#[tokio::test]
+async fn where_a_chain_stands_still_nobody_speaks_for_it_alone() {
+    let honest = (told_at(OLD, 100, json!("0x1")).await, told_at(OLD, 100, json!("0x1")).await);
+    let liar = told(101, json!("0x9")).await;
+    assert!(contradicted(ask(&by_the_clock(&[&liar, &honest.0, &honest.1]).await, nonce()).await));
+    assert!(contradicted(ask(&by_the_clock(&[&liar, &honest.0]).await, nonce()).await));
+    // All of them: as ever.
+    let stack = by_the_clock(&[&honest.0, &honest.1]).await;
+    assert_eq!(results(&ask(&stack, nonce()).await.unwrap()), ["\"0x1\""]);
+    let other = told_at(OLD, 100, json!("0x9")).await;
+    assert!(contradicted(ask(&by_the_clock(&[&honest.0, &other]).await, nonce()).await));
+    // Two that stand still do not outvote the one that goes on.
+    let one = told(110, json!("0x2")).await;
+    assert!(contradicted(ask(&by_the_clock(&[&honest.0, &honest.1, &one]).await, nonce()).await));
 }

@@ -17,7 +17,7 @@ fn tools_prices_and_holdings_are_narrowed_to_what_fits_and_esc_shows_all_again()
     let cases: [(Box<dyn ScreenView>, &str, &[&str], &[&str]); 4] = [
         (Box::<Tools>::default(), "QUOTE", &["Tools 1", "uniswap_get_quote"], &["get_balances", "intent_refund"]),
         (Box::<NetworkScreen>::default(), "base dai", &["DAI"], &["ethereum · prices", "  WETH", "pool  "]),
-        (Box::<Portfolio>::default(), "usdc", &["6,120", "Others may take 1 of 2", "UNLIMITED"], &["14,503.34"]),
+        (Box::<Portfolio>::default(), "usdc", &["6,120", "Others may take 1 of 2", "UNLIMITED"], &["WETH"]),
         (Box::<Portfolio>::default(), "router", &["nothing fits the filter", "Universal Router"], &["UNLIMITED"]),
     ];
     for (mut screen, words, left, gone) in cases {

@@ -1,27 +1,37 @@
 //! A world in which an operator acts: chains, orders, holdings, allowances and tools.
 
+use std::sync::Arc;
+
 use alloy::primitives::{Address, B256, U256};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::Known;
 use super::super::form::tests::tool;
 use super::safe;
-use crate::base::id::GolemId;
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{CapabilityTier, Category, Phase};
 use crate::base::units::TokenAmount;
 use crate::console::state::feed::Feed;
 use crate::console::state::model::*;
 use crate::console::widgets::samples::{self, START, START_MILLIS};
-use crate::fabric::DecayUnit;
-use crate::runtime::handle::{
-    AllowanceNow, AllowancesNow, ChainHoldings, Holding, PolicyNow, Ready, SilentToken, Snapshot, ToolInfo,
+use crate::fabric::{
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, DecayUnit, Event, EventKind, PermitIssued, Redacted, ToolEnd,
+    ToolStart,
 };
+use crate::runtime::handle::{
+    AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, GrantNow, Holding, PolicyNow, Ready, SilentToken, Snapshot,
+    ToolInfo,
+};
+use crate::runtime::questions::{About, Question};
 
 pub(super) struct World {
     pub page: Page,
     pub feed: Feed,
     pub snapshot: Snapshot,
     pub ready: Ready,
+    pub questions: Vec<Question>,
+    /// The trail's newest entries.
+    pub entries: Vec<AuditEntry>,
     pub now: u64,
     pub watch_only: bool,
 }
@@ -34,7 +44,7 @@ impl World {
             motion: true,
             page: &self.page,
             feed: &self.feed,
-            questions: &[],
+            questions: &self.questions,
             snapshot: Some(&self.snapshot),
             ready: Some(&self.ready),
             watch_only: self.watch_only,
@@ -173,7 +183,7 @@ fn world_of(words: Words<'_>) -> World {
                 token: Address::repeat_byte(3),
             }],
         },
-        grants: Vec::new(),
+        grants: grants(words),
         running: 0,
     };
     let with = |name: &str, capability, category| ToolInfo { category, ..tool(name, capability) };
@@ -198,7 +208,20 @@ fn world_of(words: Words<'_>) -> World {
         scenarios: Vec::new(),
         journal: None,
     };
-    World { page, feed, snapshot, ready, now: START_MILLIS + 7_000, watch_only: false }
+    decided(words).iter().for_each(|event| feed.take(event));
+    let looser = Question {
+        number: 2,
+        place: 2,
+        of: 2,
+        title: safe(words.label),
+        ends_at: None,
+        value: None,
+        about: About::LeavePaper,
+        ..samples::question()
+    };
+    let questions = vec![Question { of: 2, title: safe(words.chain), ..samples::question() }, looser];
+    let (entries, now) = (trail(words), START_MILLIS + 7_000);
+    World { page, feed, snapshot, ready, questions, entries, now, watch_only: false }
 }
 
 pub(super) fn world() -> World {
@@ -209,4 +232,96 @@ pub(super) fn world() -> World {
         no_price: "no feed on this chain",
         tool: "What a trade would bring, without making it.",
     })
+}
+
+/// Three standing approvals: one hardly used, one nearly, one of which only what is left is known.
+fn grants(words: Words<'_>) -> Vec<GrantNow> {
+    let grant = |number, left: &str, granted: Option<&str>| GrantNow {
+        number,
+        golem_id: "ada".parse().unwrap(),
+        tool: safe("uniswap_execute_swap"),
+        chain_id: 31_337,
+        tokens: vec![safe(words.token), safe("USDC")],
+        recipients: vec![Address::repeat_byte(0xf3)],
+        granted: granted.map(|most| most.parse().unwrap()),
+        left: left.parse().unwrap(),
+        lasts_millis: 1_750_000,
+    };
+    vec![grant(4, "1500", Some("2000")), grant(6, "12.5", Some("900")), grant(7, "75", None)]
+}
+
+/// A call's id, the same in every run.
+fn call_id(number: u64) -> CallId {
+    format!("01HF7YAT0{number:017}").parse().unwrap()
+}
+
+/// Calls that were decided on in every way, and one whose offer waits.
+fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
+    let permit_id: PermitId = "7c1e0000000000000000000000000001".parse().unwrap();
+    let begun = |amount: &str| {
+        let params = json!({ "token_in": words.token, "token_out": "USDC", "amount": amount, "chain": "ethereum" });
+        EventKind::ToolStart(ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        })
+    };
+    let asked = || {
+        let (title, lapses_at) = (safe(words.label), START_MILLIS + 60_000);
+        EventKind::ApprovalRequested(ApprovalRequested { permit_id, title, reasons: vec![], lapses_at })
+    };
+    let resolved = |outcome, reason: Option<&str>| {
+        let reason = reason.map(safe);
+        EventKind::ApprovalResolved(ApprovalResolved { permit_id, outcome, reason })
+    };
+    let ended =
+        || EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 9, result_summary: Value::Null, card: None });
+    let outcomes = [
+        (ApprovalOutcome::Approved, None),
+        (ApprovalOutcome::Refused, Some(words.label)),
+        (ApprovalOutcome::Lapsed, None),
+        (ApprovalOutcome::RefusedAndHalted, Some("too much at once")),
+    ];
+    let mut told: Vec<(u64, EventKind)> = Vec::new();
+    for (call, (outcome, reason)) in (1..).zip(outcomes) {
+        told.extend([begun("0.6"), asked(), resolved(outcome, reason), ended()].map(|kind| (call, kind)));
+    }
+    let offered = PermitIssued {
+        permit_id,
+        simulation_hash: B256::repeat_byte(3),
+        expected_outcome: safe(&format!("Swap 0.25 {} for >= 848.28 USDC", words.token)),
+        expires_at: START_MILLIS + 48_000,
+    };
+    told.extend([(9, begun("0.25")), (9, EventKind::PermitIssued(offered))]);
+    let event = |(seq, (call, kind)): (u64, (u64, EventKind))| {
+        let (at, call_id) = (START_MILLIS + seq, Some(call_id(call)));
+        Arc::new(Event { seq, at, golem_id: "ada".parse().unwrap(), call_id, kind })
+    };
+    (1..).zip(told).map(event).collect()
+}
+
+/// Thirty entries, of which the first is not the trail's: what somebody wrote into the file stands in them as it is.
+fn trail(words: Words<'_>) -> Vec<AuditEntry> {
+    let bodies = [
+        (
+            "permit:issued",
+            json!({ "expected_outcome": format!("Swap 0.36 {} for >= 153.57 UNI", words.token), "needs": "approval" }),
+        ),
+        ("approval:requested", json!({ "asked": words.label })),
+        ("approval:resolved", json!({ "outcome": "refused", "reason": words.label })),
+        ("action:refused", json!({ "wanted": "swap", "why": "the symbol is a lookalike" })),
+        ("action:settled", json!({ "state": "done", "spent": "848.499006" })),
+        ("halt:raised", json!({ "level": "pause", "by": words.chain, "reason": "a look" })),
+    ];
+    let entry = |(seq, (kind, body)): (u64, &(&str, Value))| AuditEntry {
+        seq,
+        at: START_MILLIS - 30_000 + seq * 10,
+        kind: safe(kind),
+        call_id: (seq % 2 == 0).then(|| safe(&call_id(1).to_string())),
+        golem_id: safe("ada"),
+        body: body.clone(),
+        hash: B256::repeat_byte(u8::try_from(seq % 200).unwrap()),
+    };
+    (734..=763).zip(bodies.iter().cycle()).map(entry).collect()
 }

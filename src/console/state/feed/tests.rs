@@ -233,3 +233,31 @@ fn an_auction_counts_when_it_is_filled_and_a_bridge_when_it_is_delivered_each_on
     assert!(!told_of(&mut trades, ids[2], EventKind::IntentUpdate(Box::new(intent))));
     assert_eq!((trades.count, trades.average_short()), (2, Some(5_000)));
 }
+
+#[test]
+fn a_history_draws_the_curve_of_worth_once_and_keeps_what_is_older_than_it() {
+    let vitals = |seq: u64, at: u64| {
+        let kind = EventKind::Vitals(Box::new(Vitals {
+            phase: Phase::Thriving,
+            why: SafeText::clean("fine", 9),
+            equity: format!("{at}").parse().ok(),
+            high_water: None,
+            drawdown_bps: None,
+            stop_loss_bps: 1,
+            gas_runway_seconds: None,
+            gas_wei: None,
+            failures: 0,
+            failures_limit: 3,
+            age_seconds: 0,
+            lifespan_seconds: None,
+        }));
+        Arc::new(Event { seq, at, golem_id: GolemId::operator(), call_id: None, kind })
+    };
+    let all: Vec<_> = (1..=6).map(|number| vitals(number, number * 10_000)).collect();
+    let mut feed = Feed::default();
+    all.iter().for_each(|event| feed.take(event));
+    // The ring no longer has the first two.
+    feed.take_history(&all[2..], 6);
+    let times: Vec<u64> = feed.equity.iter().map(|(at, _)| *at).collect();
+    assert_eq!(times, [10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
+}

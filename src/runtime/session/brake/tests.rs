@@ -47,6 +47,45 @@ fn somebody_elses_halt_is_not_lowered_by_a_choice() {
     assert_eq!(brake.choose(StopLevel::ExitOnly, "exits").unwrap().level(), Some(StopLevel::Revoke));
 }
 
+#[test]
+fn a_halt_that_is_set_over_a_hold_does_not_go_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    brake.hold().unwrap();
+    brake.hold().unwrap();
+    brake.file.raise(StopLevel::Halt, "a key may be stolen", "somebody", 1).unwrap();
+    assert!(brake.release().is_err());
+    let InForce::Stop(stop) = brake.file.read() else { panic!() };
+    assert_eq!((stop.level, stop.by.as_str(), stop.over), (StopLevel::Halt, "somebody", None));
+}
+
+#[test]
+fn of_two_consoles_that_hold_each_releases_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (brake(folder.path()), brake(folder.path()));
+    one.hold().unwrap();
+    other.hold().unwrap();
+    assert!(one.release().is_err(), "the other one still holds");
+    assert_eq!(one.file.read().level(), Some(StopLevel::Halt));
+    other.release().unwrap();
+    assert_eq!(one.file.read().level(), Some(StopLevel::Halt), "the first still holds");
+    one.release().unwrap();
+    assert_eq!(one.file.read(), InForce::None);
+}
+
+#[test]
+fn a_choice_that_cannot_be_made_now_can_be_made_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    brake.hold().unwrap();
+    let lock = std::fs::File::open(brake.file.path().with_extension("lock")).unwrap();
+    lock.lock().unwrap();
+    assert!(brake.choose(StopLevel::ExitOnly, "exits").is_err());
+    assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));
+    drop(lock);
+    assert_eq!(brake.choose(StopLevel::ExitOnly, "exits").unwrap().level(), Some(StopLevel::ExitOnly));
+}
+
 /// A front over a queue that nobody reads, and news that nobody hears.
 fn deaf(folder: &std::path::Path, watch_only: bool) -> (mpsc::Sender<Sent>, mpsc::Receiver<Sent>, StopFile) {
     let (commands, arriving) = mpsc::channel(8);

@@ -45,6 +45,54 @@ fn a_clock_that_is_set_forward_frees_nothing_where_the_chain_tells_the_time() {
 }
 
 #[test]
+fn a_clock_that_is_behind_the_chain_counts_nothing_that_would_be_old_when_it_is_set_right() {
+    let (mut file, at) = (File::new(), 1_000 * DAY);
+    assert_eq!(file.reserve_by_chain(at - DAY, at, 100), Err(LedgerError::ClockBehind { by: DAY }));
+    // What takes back does not wait for a clock.
+    let back = Request { exempt: true, takes_back: true, spend: Micros::ZERO, ..request(0) };
+    let id = file.write(|tx| reserve_by_chain(tx, at - DAY, at, &caps(), &party(), &back)).unwrap();
+    file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
+    // A clock that is a little late holds nothing up, and nothing by more.
+    let id = file.reserve_by_chain(at - CLOCK_SLACK, at, 100).unwrap();
+    file.settle(at, id, Outcome::Done { spent: dollars(100) }).unwrap();
+    let by = CLOCK_SLACK + 1;
+    assert_eq!(file.reserve_by_chain(at, at + by, 100), Err(LedgerError::ClockBehind { by }));
+    // An endpoint that lies about the time has not moved the ledger's on.
+    assert_eq!(clock(&file.connection).unwrap(), at);
+    // What was told a later time before counts by that, whatever the machine shows now.
+    let id = file.reserve_by_chain(at - DAY, at + MINUTE, 100).unwrap();
+    file.settle(at - DAY, id, Outcome::Withdrawn).unwrap();
+}
+
+#[test]
+fn what_another_account_has_sold_is_not_in_this_ones_share() {
+    let (mut file, caps) = (File::new(), Caps { cooldown: 0, ..caps() });
+    let other = Party { account: Address::repeat_byte(0xb0), ..party() };
+    for (whose, sold) in [(&other, 70), (&party(), 20)] {
+        let id = file.write(|tx| reserve(tx, DAY, &caps, whose, &request(1))).unwrap();
+        file.write(|tx| note_moved(tx, id, &[(WETH, dollars(sold))].into())).unwrap();
+        file.settle(DAY, id, Outcome::Done { spent: dollars(sold) }).unwrap();
+    }
+    assert_eq!(file.moved(DAY).0, dollars(20));
+}
+
+#[test]
+fn what_has_gone_out_once_is_not_counted_again_where_it_is_held_again() {
+    let (mut file, caps) = (File::new(), Caps { cooldown: 0, ..caps() });
+    let sold = |file: &mut File, outcome| {
+        let id = file.reserve(DAY, &caps, &request(50)).unwrap();
+        file.write(|tx| note_moved(tx, id, &[(WETH, dollars(40))].into())).unwrap();
+        file.settle(DAY, id, outcome).unwrap();
+        let again = file.write(|tx| hold_again(tx, DAY + 1, id)).unwrap();
+        file.settle(DAY + 2, again, Outcome::Done { spent: dollars(50) }).unwrap();
+        file.moved(DAY + 2).0
+    };
+    assert_eq!(sold(&mut file, Outcome::Done { spent: dollars(50) }), dollars(40));
+    // What had not counted does then.
+    assert_eq!(sold(&mut file, Outcome::NotSent), dollars(80));
+}
+
+#[test]
 fn what_was_only_allowed_begun_or_offered_in_vain_has_not_gone_out() {
     let (mut file, caps, mut now) = (File::new(), Caps { cooldown: 0, ..caps() }, DAY);
     let mut done = |moved: u64, outcome: Outcome| {

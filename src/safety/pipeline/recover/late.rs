@@ -2,7 +2,7 @@
 //! refuses bytes has them, and can pass them on. What was held for it is held again, and its permit has no end any more;
 //! then it is settled by the table like all that is left open.
 
-use alloy::primitives::B256;
+use rusqlite::Transaction;
 use serde_json::json;
 
 use super::super::{Pipeline, Refusal};
@@ -11,7 +11,7 @@ use crate::base::id::GolemId;
 use crate::chain::sender::{self, SenderError};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::permit;
-use crate::safety::rulebook::{Reservation, ReserveError};
+use crate::safety::rulebook::{Reservation, ReserveError, Rulebook};
 
 impl Pipeline {
     /// Asks every chain for what was given up on it.
@@ -33,36 +33,39 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`Refusal`]: the ledger cannot be read or written.
-    pub(in super::super) async fn hold_late_again(&self) -> Result<(), Refusal> {
-        for hash in self.inner.store.read(sender::late).map_err(unavailable)? {
-            self.hold_again(hash).await.map_err(unavailable)?;
+    pub(super) async fn hold_late_again(&self) -> Result<(), Refusal> {
+        if self.inner.store.read(sender::late).map_err(unavailable)?.is_empty() {
+            return Ok(());
         }
-        Ok(())
-    }
-
-    async fn hold_again(&self, hash: B256) -> Result<(), ReserveError> {
         let (rules, clock) = (self.inner.rules.clone(), self.inner.clock.clone());
-        let written = self.inner.store.write(move |transaction| {
-            let refused = |error: sender::RecordError| ReserveError::Ledger(error.to_string());
-            // Another program was quicker.
-            if !sender::late(transaction).map_err(refused)?.contains(&hash) {
-                return Ok(());
-            }
-            sender::took_note(transaction, hash).map_err(refused)?;
-            // What is still held needs nothing.
-            let Some((permit_id, before)) = permit::ended_with(transaction, hash)? else { return Ok(()) };
-            let now = clock.now_millis();
-            let Reservation(held) = rules.hold_again(transaction, now, Reservation(before))?;
-            permit::reopen(transaction, permit_id, held)?;
-            let body = json!({ "permit_id": permit_id, "hash": hash });
-            let golem_id = GolemId::operator();
-            let entry = Entry { kind: "tx:late", call_id: None, golem_id: &golem_id, body: &body };
-            audit::append(transaction, now, &entry).map_err(|error| match error {
-                AuditError::Store(error) => ReserveError::Store(error),
-                other => ReserveError::Ledger(other.to_string()),
-            })?;
-            Ok::<_, ReserveError>(())
-        });
-        written.await
+        let held = self.inner.store.write(move |transaction| hold_late_again(transaction, &*rules, clock.now_millis()));
+        held.await.map_err(unavailable)
     }
+}
+
+/// The same within a transaction: of what reserves after it, nobody can take the place.
+///
+/// # Errors
+/// [`ReserveError`]: the transaction is given up.
+pub(in super::super) fn hold_late_again(
+    transaction: &Transaction<'_>,
+    rules: &dyn Rulebook,
+    now: u64,
+) -> Result<(), ReserveError> {
+    let refused = |error: sender::RecordError| ReserveError::Ledger(error.to_string());
+    for hash in sender::late(transaction).map_err(refused)? {
+        sender::took_note(transaction, hash).map_err(refused)?;
+        // What is still held needs nothing.
+        let Some((permit_id, before)) = permit::ended_with(transaction, hash)? else { continue };
+        let Reservation(held) = rules.hold_again(transaction, now, Reservation(before))?;
+        permit::reopen(transaction, permit_id, held)?;
+        let body = json!({ "permit_id": permit_id, "hash": hash });
+        let golem_id = GolemId::operator();
+        let entry = Entry { kind: "tx:late", call_id: None, golem_id: &golem_id, body: &body };
+        audit::append(transaction, now, &entry).map_err(|error| match error {
+            AuditError::Store(error) => ReserveError::Store(error),
+            other => ReserveError::Ledger(other.to_string()),
+        })?;
+    }
+    Ok(())
 }

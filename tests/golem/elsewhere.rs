@@ -1,0 +1,48 @@
+//! A Golem on a network that is not inside this process: nothing is played there, whoever's money it is.
+
+use std::time::Duration;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::id::GolemId;
+use bardo::fabric::EventKind;
+use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::runtime::session::{Session, SessionOptions};
+
+use crate::devnet::Devnet;
+
+/// Heartbeats that are waited for: by the third, two seconds each, a show's first beat is long played.
+const HEARTBEATS: usize = 3;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn on_a_network_of_somebody_elses_no_show_is_played_and_a_lifespan_counts() {
+    let devnet = tokio::task::spawn_blocking(|| Devnet::start("0", 3)).await.unwrap();
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("config.toml"), "[golem]\nlifespan_minutes = 90\n").unwrap();
+    let environment: Environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
+    let flags = Flags { rpc: vec![format!("ethereum={}", devnet.url(0))], ..Flags::default() };
+    let config = Config::load(&environment, &flags).unwrap();
+    let Handle { commands, mut news } = Session::open(config, SessionOptions::default());
+    let (mut thoughts, mut lifespans, mut shown) = (Vec::new(), Vec::new(), Vec::new());
+    let listen = async {
+        while lifespans.len() < HEARTBEATS {
+            let News::Events(events) = news.recv().await.expect("the session goes on") else { continue };
+            for event in events.iter().filter(|event| event.golem_id.as_str() == "ada") {
+                match &event.kind {
+                    EventKind::GolemThought(thought) => thoughts.push(thought.text.to_string()),
+                    EventKind::Vitals(vitals) => lifespans.push(vitals.lifespan_seconds),
+                    EventKind::Caption(_) | EventKind::GolemNow(_) | EventKind::ToolStart(_) => {
+                        shown.push(event.kind.clone());
+                    }
+                    _ => {}
+                }
+            }
+        }
+    };
+    let lived = tokio::time::timeout(Duration::from_secs(240), listen).await;
+    assert!(lived.is_ok(), "it does not live: {thoughts:?}");
+    assert!(shown.is_empty(), "it plays something: {shown:#?}");
+    assert!(thoughts.iter().any(|text| text.contains("Shows are played on the devnet")), "{thoughts:?}");
+    assert!(lifespans.iter().all(|given| *given == Some(90 * 60)), "{lifespans:?}");
+    let leave = Command::Leave(LeaveMode::Now);
+    commands.send(Sent { golem_id: GolemId::operator(), command: leave }).await.unwrap();
+}

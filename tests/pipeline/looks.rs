@@ -1,0 +1,59 @@
+//! Two who look at one order at the same time are told the same.
+
+use std::time::Duration;
+
+use bardo::safety::orders::Record;
+use bardo::store::StoreError;
+use bardo::uniswap::gateway::ServiceStatus;
+use bardo::uniswap::order::OrderKind;
+use serde_json::Value;
+
+use crate::orders::{Desk, Manner, order};
+use crate::world::devnet;
+
+/// Of which second its card is.
+fn seen_at(record: &Record) -> u64 {
+    let card: Value = serde_json::from_str(record.card.as_deref().unwrap()).unwrap();
+    card["position"].as_u64().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_looks_while_another_writes_down_what_it_saw_is_told_that_and_nothing_older() {
+    let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let hash = desk.place(order("40", 3_000)).await;
+    let before = seen_at(&desk.orders.look(hash).await.unwrap());
+    // A later second, and so another card.
+    devnet().devnet.mine().await.unwrap();
+    // The ledger's one writer is busy: whoever has seen it cannot have written it down yet.
+    let (store, (release, released)) = (desk.world.store.clone(), std::sync::mpsc::channel::<()>());
+    let (began, begun) = tokio::sync::oneshot::channel();
+    let writing = tokio::spawn(async move {
+        let work = move |_: &rusqlite::Transaction<'_>| {
+            let _heard = began.send(());
+            let _released = released.recv();
+            Ok::<_, StoreError>(())
+        };
+        store.write(work).await
+    });
+    begun.await.unwrap();
+    let look = || {
+        let orders = desk.orders.clone();
+        tokio::spawn(async move { orders.look(hash).await.unwrap() })
+    };
+    let (mut one, mut other) = (look(), look());
+    // Time for the one who must not answer yet to do so; however long it is, nobody who is right answers in it.
+    let early = tokio::time::timeout(Duration::from_secs(1), async {
+        tokio::select! {
+            record = &mut one => record,
+            record = &mut other => record,
+        }
+    });
+    let early = early.await.map(|record| seen_at(&record.unwrap()));
+    drop(release);
+    writing.await.unwrap().unwrap();
+    assert!(early.is_err(), "somebody was told of second {early:?} before anything later was written down");
+    for record in [one, other] {
+        assert!(seen_at(&record.await.unwrap()) > before, "what both have seen is later than that");
+    }
+    desk.clear().await;
+}

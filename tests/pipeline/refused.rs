@@ -1,0 +1,182 @@
+//! What was signed to outbid and refused, and what takes back under a stop that comes after it was signed.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use alloy::primitives::{B256, U256};
+use alloy::providers::Provider as _;
+use bardo::base::model::StopLevel;
+use bardo::chain::network::Contract;
+use bardo::fabric::TxState;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::State;
+use bardo::safety::rulebook::End;
+use bardo::store::StoreError;
+
+use crate::proxy::Fate;
+use crate::sends::{Behind, DEAR, HUNDRED, PATIENT, SEND};
+use crate::world::{World, cents};
+
+const BROKE: Fate = Fate::Refuse(-32_000, "insufficient funds for gas * price + value");
+
+/// An endpoint that takes the price for too low twice, which brings a replacement forth, and refuses that one; then it
+/// does `after`.
+async fn refusing(account: usize, after: Fate) -> Arc<Behind> {
+    let fate = move |_: &World| {
+        move |method: &str, before| match (method, before) {
+            (SEND, 0 | 1) => DEAR,
+            (SEND, 2) => BROKE,
+            (SEND, _) => after.clone(),
+            _ => Fate::Pass,
+        }
+    };
+    Arc::new(Behind::new(account, PATIENT, fate).await)
+}
+
+/// The hashes in this state, with their bytes.
+fn in_state(world: &World, state: &str) -> Vec<(B256, Vec<u8>)> {
+    let rows = world.store.read(|connection| -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+        let mut statement = connection.prepare("SELECT hash, raw FROM sender_transaction WHERE state = ?1")?;
+        Ok(statement.query_map([state], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
+    });
+    rows.unwrap().into_iter().map(|(hash, raw)| (B256::from_slice(&hash), raw)).collect()
+}
+
+/// Waits until something is so.
+async fn until(what: &str, mut is: impl FnMut() -> bool) {
+    for _ in 0..24_000 {
+        if is() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("{what}");
+}
+
+/// Takes back what was allowed, past the proxy.
+async fn revoke(world: &World) {
+    let permit = world.preview(world.revocation()).await.unwrap().permit.permit_id;
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_replacement_is_refused_the_first_one_goes_on_and_is_told_of() {
+    let behind = refusing(4, Fate::Pass).await;
+    let world = &behind.world;
+    let nonce = world.nonce().await;
+    world.told();
+    let committed = behind.commit(world.approval(HUNDRED)).await.unwrap();
+    assert_eq!((&committed.state, behind.kept()), (&State::Done, 2), "{committed:?}");
+    let [(refused, _)] = in_state(world, "dropped")[..] else { panic!("one was refused") };
+    let [(first, _)] = in_state(world, "included")[..] else { panic!("one is in a block") };
+    assert_eq!(committed.legs[0].hash, first);
+    let told = world.told();
+    let at = told.iter().position(|one| *one == (refused, TxState::Dropped)).expect("its end is told");
+    assert_eq!(told[at + 1..], [(first, TxState::Sent), (first, TxState::Confirmed)], "{told:?}");
+    revoke(world).await;
+    behind.drained(nonce, "refused").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_replacement_that_is_in_a_block_is_counted_once() {
+    let behind = refusing(4, DEAR).await;
+    let world = &behind.world;
+    let (nonce, proposal) = (world.nonce().await, world.approval(HUNDRED));
+    let commit = tokio::spawn({
+        let behind = Arc::clone(&behind);
+        async move { behind.commit(proposal).await }
+    });
+    until("the replacement was refused", || !in_state(world, "dropped").is_empty()).await;
+    // Whoever refused it has it, and passes it on.
+    let [(hash, raw)] = &in_state(world, "dropped")[..] else { panic!("one was refused") };
+    let sent = world.client.provider().send_raw_transaction(raw).await.unwrap();
+    assert_eq!(sent.tx_hash(), hash);
+    let committed = commit.await.unwrap().unwrap();
+    assert_eq!((&committed.state, committed.legs[0].hash), (&State::Done, *hash), "{committed:?}");
+    let ends = world.book.ends.lock().unwrap().clone();
+    let [End::Done { spent }] = ends[..] else { panic!("{ends:?}") };
+    for _ in 0..2 {
+        assert_eq!(behind.pipeline.recover().await.unwrap(), []);
+    }
+    assert_eq!(*world.book.ends.lock().unwrap(), ends, "it has its end, once");
+    let held = world.store.read(|connection| -> Result<i64, StoreError> {
+        Ok(connection.query_row("SELECT sum(cents) FROM book_held", [], |row| row.get(0))?)
+    });
+    assert_eq!(held.unwrap(), cents(spent));
+    assert!(world.trail().iter().all(|(kind, _)| kind != "tx:late"));
+    revoke(world).await;
+    behind.drained(nonce, "passed on").await;
+}
+
+/// A revocation that was signed under one stop and lost, while a higher one comes.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_back_is_sent_again_under_a_higher_stop() {
+    // While it is waited for, and after that, when it is only followed.
+    for patience in [PATIENT, Duration::ZERO] {
+        let what = format!("waited for {patience:?}");
+        let behind = Behind::new(5, patience, |world| {
+            let book = Arc::clone(&world.book);
+            move |method: &str, _| {
+                let lost = method == SEND && *book.stop.lock().unwrap() == Some(StopLevel::Pause);
+                if lost { Fate::LoseRequest } else { Fate::Pass }
+            }
+        });
+        let behind = Arc::new(behind.await);
+        let world = &behind.world;
+        let nonce = world.nonce().await;
+        let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+        assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+        *world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
+        world.told();
+        let proposal = world.revocation();
+        let commit = tokio::spawn({
+            let behind = Arc::clone(&behind);
+            async move { behind.commit(proposal).await }
+        });
+        behind.sent(1).await;
+        *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+        let committed = commit.await.unwrap().unwrap();
+        let known = if patience.is_zero() { State::Unclear } else { State::Done };
+        assert_eq!(committed.state, known, "{what}: {:?}", committed.remarks);
+        // However it was settled, its end is told.
+        let (hash, mut told) = (committed.legs[0].hash, Vec::new());
+        until(&format!("{what}: its end is told"), || {
+            told.extend(world.told());
+            told.contains(&(hash, TxState::Confirmed))
+        })
+        .await;
+        let last = told.iter().rposition(|(of, _)| *of == hash).unwrap();
+        assert_eq!(told[last].1, TxState::Confirmed, "{what}: and told last: {told:?}");
+        assert!(matches!(world.book.ends.lock().unwrap().last(), Some(End::Done { .. })), "{what}");
+        assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO, "{what}");
+        behind.drained(nonce, &what).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_takes_back_is_outbid_under_a_higher_stop() {
+    let behind = Behind::new(5, PATIENT, |world| {
+        let (book, wallet) = (Arc::clone(&world.book), Arc::clone(&world.wallet));
+        // The allowance, past the proxy, is the first signature, the revocation the second.
+        move |method: &str, before| {
+            if method != SEND || wallet.signatures.load(Ordering::SeqCst) > 2 {
+                return Fate::Pass;
+            }
+            if before == 1 {
+                *book.stop.lock().unwrap() = Some(StopLevel::Halt);
+            }
+            DEAR
+        }
+    })
+    .await;
+    let world = &behind.world;
+    let nonce = world.nonce().await;
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+    *world.book.stop.lock().unwrap() = Some(StopLevel::Pause);
+    let revoked = behind.commit(world.revocation()).await.unwrap();
+    assert_eq!((&revoked.state, revoked.remarks.len()), (&State::Done, 1), "{revoked:?}");
+    assert_eq!(*world.book.stop.lock().unwrap(), Some(StopLevel::Halt));
+    behind.drained(nonce, "outbid").await;
+}

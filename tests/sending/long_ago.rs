@@ -1,0 +1,136 @@
+//! A nonce that somebody else has spent so long ago that no endpoint tells the states of then any more.
+
+use std::sync::{Arc, Mutex};
+
+use alloy::primitives::{B256, U256};
+use bardo::chain::devnet::{Mining, server};
+use bardo::chain::sender::{Sender, SenderError, TxState};
+use serde_json::{Value, json};
+
+use crate::proxy::{Fate, Proxy};
+use crate::world::{World, connect};
+
+const COUNT: &str = "eth_getTransactionCount";
+/// So many states back the endpoint tells. The sender asks for those 1, 3, 7, 15, 31, 63 and 127 blocks back.
+const KEPT: u64 = 100;
+const HOUR: u64 = 3_600;
+
+/// A chain on which somebody else has used the nonce of what was sent, seen through an endpoint that does this to what is
+/// asked about the latest state, and that about states that it has not kept.
+struct LongAgo {
+    world: World,
+    sender: Sender,
+    hash: B256,
+    latest: Arc<Mutex<Option<Fate>>>,
+    old: Arc<Mutex<Option<Fate>>>,
+    _proxy: Proxy,
+    _served: server::Server,
+}
+
+impl LongAgo {
+    async fn new() -> Self {
+        let world = World::new(Mining::Manual);
+        let served = server::serve(world.devnet.clone(), 0).await.unwrap();
+        let (latest, old): (Arc<Mutex<Option<Fate>>>, Arc<Mutex<Option<Fate>>>) = Default::default();
+        let (told, refused, head) = (Arc::clone(&latest), Arc::clone(&old), world.devnet.head());
+        let fate = move |question: &Value, _| {
+            let of = question["params"][1].as_str().unwrap_or_default().trim_start_matches("0x");
+            let fate = match (question["method"].as_str(), u64::from_str_radix(of, 16)) {
+                (Some(COUNT), Ok(number)) if number + KEPT < head.borrow().header.number => refused.lock().unwrap(),
+                (Some(COUNT), Err(_)) => told.lock().unwrap(),
+                _ => return Fate::Pass,
+            };
+            fate.clone().unwrap_or(Fate::Pass)
+        };
+        let proxy = Proxy::asked(served.url(), fate).await;
+        let sender = world.sender_over(connect(&proxy.url).await, None);
+        let (hash, _) = world.send(&sender).await;
+        world.devnet.run(move |chain| chain.drop_transaction(hash)).await.unwrap();
+        world.send_outside(0, U256::from(7)).await;
+        world.devnet.mine().await.unwrap();
+        Self { world, sender, hash, latest, old, _proxy: proxy, _served: served }
+    }
+
+    /// So many blocks, so many seconds apart.
+    async fn pass(&self, blocks: u64, seconds: u64) {
+        let work = move |chain: &mut bardo::chain::devnet::Chain| {
+            for _ in 0..blocks {
+                let next = chain.head().header.timestamp + seconds;
+                chain.mine_at(next).unwrap();
+            }
+        };
+        self.world.devnet.run(work).await.unwrap();
+    }
+
+    fn refuses(&self, fate: Option<Fate>) {
+        *self.old.lock().unwrap() = fate;
+    }
+
+    /// What is known after one look.
+    async fn looked(&self) -> (TxState, bool) {
+        let standing = self.sender.look(self.hash).await.unwrap();
+        (standing.record.state, standing.settled)
+    }
+}
+
+const PRUNED: Fate = Fate::Refuse(-32_000, "missing trie node 5f3d (path ) state is not available");
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trouble_of_an_endpoint_says_nothing_of_a_state_long_ago() {
+    let chain = LongAgo::new().await;
+    chain.pass(200, 2 * HOUR).await;
+    for trouble in [
+        Fate::Status(503),
+        Fate::Status(429),
+        Fate::LoseAnswer,
+        Fate::Refuse(-32_603, "internal error"),
+        Fate::Refuse(-32_000, "upstream request timed out"),
+        Fate::Refuse(-32_000, "header not found"),
+    ] {
+        chain.refuses(Some(trouble.clone()));
+        let untold = chain.sender.look(chain.hash).await.expect_err(&format!("{trouble:?}"));
+        assert!(matches!(untold, SenderError::Provider(_)), "{trouble:?}: {untold:?}");
+        let record = chain.sender.record(chain.hash).unwrap();
+        assert_eq!((record.state, record.settled_at), (TxState::Sent, None), "{trouble:?}");
+    }
+    // It is told again: the other transaction is found in its block.
+    chain.refuses(None);
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn states_that_nobody_keeps_are_long_ago_after_an_hour_of_blocks() {
+    let chain = LongAgo::new().await;
+    chain.refuses(Some(PRUNED));
+    // The oldest state that is told, 63 blocks back, is of 63 seconds ago.
+    chain.pass(200, 1).await;
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    // An hour and seven minutes later it is as far back as ever, and a little more than an hour has gone since.
+    chain.pass(100, 40).await;
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_hour_begins_anew_where_the_nonce_was_not_spent_in_between() {
+    let chain = LongAgo::new().await;
+    chain.refuses(Some(PRUNED));
+    chain.pass(200, 1).await;
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    *chain.latest.lock().unwrap() = Some(Fate::Claim(json!("0x0")));
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    *chain.latest.lock().unwrap() = None;
+    chain.pass(100, 40).await;
+    // 63 blocks of 40 seconds.
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
+    chain.pass(40, 40).await;
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_spent_hours_ago_by_the_blocks_needs_no_second_look() {
+    let chain = LongAgo::new().await;
+    chain.refuses(Some(PRUNED));
+    chain.pass(200, 60).await;
+    // 63 blocks of a minute.
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
