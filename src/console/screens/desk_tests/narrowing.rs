@@ -18,7 +18,7 @@ fn tools_prices_and_holdings_are_narrowed_to_what_fits_and_esc_shows_all_again()
         (Box::<Tools>::default(), "QUOTE", &["Tools 1", "uniswap_get_quote"], &["get_balances", "intent_refund"]),
         (Box::<NetworkScreen>::default(), "base dai", &["DAI"], &["ethereum · prices", "  WETH", "pool  "]),
         (Box::<Portfolio>::default(), "usdc", &["6,120", "Others may take 1 of 2", "UNLIMITED"], &["WETH"]),
-        (Box::<Portfolio>::default(), "router", &["nothing fits the filter", "Universal Router"], &["UNLIMITED"]),
+        (Box::<Portfolio>::default(), "router", &["nothing fits the filter", "Others may take 1 of 2"], &["UNLIMITED"]),
     ];
     for (mut screen, words, left, gone) in cases {
         let before = drawn(screen.as_ref(), &world, AREA);
