@@ -16,18 +16,20 @@ use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::service::ServiceError;
 use bardo::base::units::{TokenAmount, Usd};
+use bardo::chain::fork::Gap;
 use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::permit2::{nonce_position, nonce_used};
 use bardo::chain::provider::ChainClient;
 use bardo::custody::RevocableAccount;
 use bardo::engine::{Acting, ApprovalMode, Call, Catalog, Executor, Input, Offered, Status, ToolResponse};
 use bardo::fabric::Fabric;
-use bardo::runtime::questions::{About, Part, Told, mirror};
+use bardo::runtime::questions::{About, Listed, Part, Place, Question, Told, mirror};
 use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
 use bardo::safety::approval::{ApprovalRequest, Scope};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;
+use bardo::safety::policy::{self, Rules, Spender};
 use bardo::safety::proposal::Purpose;
 use bardo::safety::rulebook::End;
 use bardo::safety::typed::TypedMessage;
@@ -298,11 +300,34 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert_eq!(field("most input"), "40000000");
     assert_eq!(field("recipient"), desk.world.account().to_string());
     assert_eq!(U256::from(told.usable_until), order.info().deadline);
-    // The reactor is among those who may take, and a standing yes is to it alone.
+    // What the policy lists by its address is told apart from what is only known anyway.
     let reactor = order.info().reactor;
+    let permit2 = desk.world.contract(Contract::Permit2);
+    let mut rules = policy::parse("preset = \"demo\"\n", std::path::Path::new("policy.toml")).unwrap().rules().clone();
+    let listed = |rules: &Rules, address: Address| {
+        let told = Told { listed: Listed::of(rules), ..Told::default() };
+        let question = mirror(&request, Some(desk.world.client.network()), 1, false, told);
+        let About::Action(asked) = question.about else { panic!("{question:?}") };
+        let spender = |place: &&Place| place.part == Part::Spender && place.address == address;
+        asked.places.iter().find(spender).map(|place| place.listed)
+    };
+    assert_eq!((listed(&rules, reactor), listed(&rules, permit2)), (Some(false), Some(false)));
+    rules.allowed_spenders = policy::Scope::only([Spender(permit2)]);
+    assert_eq!((listed(&rules, reactor), listed(&rules, permit2)), (Some(false), Some(true)));
+    // A simulation that could not see everything is said to, and that must be read before a yes.
+    assert!(!question_of(&request, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
+    let mut blind = (*preview).clone();
+    blind.simulated.simulation.changes.gaps.push(Gap::Preimages);
+    let blind = ApprovalRequest { preview: Arc::new(blind), ..request.clone() };
+    assert!(question_of(&blind, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
+    // The reactor is among those who may take, and a standing yes is to it alone.
     assert!(asked.places.iter().any(|place| place.part == Part::Spender && place.address == reactor));
     assert!(Scope::of(&preview).takers.contains(&reactor));
     offer.take_back().await;
+}
+
+fn question_of(request: &ApprovalRequest, desk: &Desk) -> Question {
+    mirror(request, Some(desk.world.client.network()), 1, false, Told::default())
 }
 
 pub fn order(amount: &str, seconds: u64) -> Value {

@@ -26,6 +26,7 @@ use crate::fabric::{DecayUnit, IntentStatus};
 use crate::runtime::handle::{Command, DevnetControl, Found};
 
 mod audit;
+mod narrowing;
 mod trading;
 mod world;
 
