@@ -926,7 +926,7 @@ async fn revoked_hands_sign_no_order() {
     let executor = executor(catalog, around, world.fabric(), None, Some(acting));
     // Once the allowance for it is signed.
     *world.wallet.on_sign.lock().unwrap() =
-        Hook::new(move || drop(revocation.revoke(Revoked::Death))).into_inner().unwrap();
+        Hook::new(move || _ = revocation.revoke(Revoked::Death)).into_inner().unwrap();
     let call = Call::new("uniswap_submit_uniswapx_order", Input::Json(order("40", 60)));
     let response = executor.call(call).await;
     let said = serde_json::to_string(&response).unwrap();
