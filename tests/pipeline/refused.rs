@@ -34,9 +34,12 @@ async fn refusing(account: usize, after: Fate) -> Arc<Behind> {
     Arc::new(Behind::new(account, PATIENT, fate).await)
 }
 
+/// A hash and bytes, as the ledger has them.
+type Row = (Vec<u8>, Vec<u8>);
+
 /// The hashes in this state, with their bytes.
 fn in_state(world: &World, state: &str) -> Vec<(B256, Vec<u8>)> {
-    let rows = world.store.read(|connection| -> Result<Vec<(Vec<u8>, Vec<u8>)>, StoreError> {
+    let rows = world.store.read(|connection| -> Result<Vec<Row>, StoreError> {
         let mut statement = connection.prepare("SELECT hash, raw FROM sender_transaction WHERE state = ?1")?;
         Ok(statement.query_map([state], |row| Ok((row.get(0)?, row.get(1)?)))?.collect::<Result<_, _>>()?)
     });

@@ -15,14 +15,17 @@ const COUNT: &str = "eth_getTransactionCount";
 const KEPT: u64 = 100;
 const HOUR: u64 = 3_600;
 
+/// What is answered, where it is not the truth.
+type Said = Arc<Mutex<Option<Fate>>>;
+
 /// A chain on which somebody else has used the nonce of what was sent, seen through an endpoint that does this to what is
 /// asked about the latest state, and that about states that it has not kept.
 struct LongAgo {
     world: World,
     sender: Sender,
     hash: B256,
-    latest: Arc<Mutex<Option<Fate>>>,
-    old: Arc<Mutex<Option<Fate>>>,
+    latest: Said,
+    old: Said,
     _proxy: Proxy,
     _served: server::Server,
 }
@@ -31,7 +34,7 @@ impl LongAgo {
     async fn new() -> Self {
         let world = World::new(Mining::Manual);
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
-        let (latest, old): (Arc<Mutex<Option<Fate>>>, Arc<Mutex<Option<Fate>>>) = Default::default();
+        let (latest, old): (Said, Said) = Default::default();
         let (told, refused, head) = (Arc::clone(&latest), Arc::clone(&old), world.devnet.head());
         let fate = move |question: &Value, _| {
             let of = question["params"][1].as_str().unwrap_or_default().trim_start_matches("0x");

@@ -177,7 +177,7 @@ async fn sought_to_any_place_back_or_forth_all_is_as_if_played_straight_to_it() 
             assert_eq!(sought.state.alerts, straight.state.alerts, "{percent} %");
             assert_eq!(sought.state.told_millis(), straight.state.told_millis(), "{percent} %");
             // What the journal says of that place: so much worth was told, so many blocks had come.
-            let rounds = (told + 11) / 12;
+            let rounds = told.div_ceil(12);
             assert_eq!(sought.state.feed.blocks.get(&31_337).map(|(number, _)| *number).unwrap_or(0), rounds as u64);
             assert_eq!(sought.state.page.chains[0].blocks.len(), rounds);
         }

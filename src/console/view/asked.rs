@@ -78,8 +78,8 @@ fn asked(sizes: &Sizes) -> (Question, Vec<String>, Vec<String>) {
     let place = |at: usize| Place {
         part: parts[at % parts.len()],
         address: seed(0x10, at),
-        label: (at % 2 == 0).then(|| text(&name("label", at, sizes.long))),
-        listed: at % 3 == 0,
+        label: at.is_multiple_of(2).then(|| text(&name("label", at, sizes.long))),
+        listed: at.is_multiple_of(3),
         is_from: false,
         first_seen: at % 4 == 3,
     };

@@ -11,10 +11,13 @@ fn narrowed(screen: &mut dyn ScreenView, world: &World, words: &str) -> String {
     drawn(screen, world, AREA)
 }
 
+/// A screen, what is typed, what stays of it and what goes.
+type Case = (Box<dyn ScreenView>, &'static str, &'static [&'static str], &'static [&'static str]);
+
 #[test]
 fn tools_prices_and_holdings_are_narrowed_to_what_fits_and_esc_shows_all_again() {
     let world = world();
-    let cases: [(Box<dyn ScreenView>, &str, &[&str], &[&str]); 4] = [
+    let cases: [Case; 4] = [
         (Box::<Tools>::default(), "QUOTE", &["Tools 1", "uniswap_get_quote"], &["get_balances", "intent_refund"]),
         (Box::<NetworkScreen>::default(), "base dai", &["DAI"], &["ethereum · prices", "  WETH", "pool  "]),
         (Box::<Portfolio>::default(), "usdc", &["6,120", "Others may take 1 of 2", "UNLIMITED"], &["WETH"]),
