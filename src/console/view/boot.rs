@@ -6,6 +6,7 @@ use crate::console::pen::{Pen, line};
 use crate::console::state::State;
 use crate::console::theme::Role;
 use crate::console::widgets::paint::{Row, rows, wrapped};
+use crate::runtime::market::model::Money;
 
 const SPINNER: [&str; 8] = ["⣷", "⣯", "⣟", "⡿", "⢿", "⣻", "⣽", "⣾"];
 
@@ -14,13 +15,20 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
     let margin = if body.width >= 80 { 4 } else { 1 };
     let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
     let page = &state.page;
-    let told = wrapped(
-        vec![
-            Row::new("Starting the devnet: two chains inside this process.", Role::TextStrong),
-            Row::new("Nothing here leaves this machine, and nothing here costs anything.", Role::TextDim),
-        ],
-        usize::from(body.width),
-    );
+    // Only the devnet inside this process has steps to tell of; before one is told nothing is claimed of money.
+    let (begins, costs) = match page.network.as_ref().map(|network| network.money) {
+        _ if !page.boot.is_empty() => (
+            "Starting the devnet: two chains inside this process.",
+            "Nothing here leaves this machine, and nothing here costs anything.",
+        ),
+        None => ("Starting.", ""),
+        Some(Money::Play) => ("Connecting to the devnet.", "Nothing here costs anything."),
+        Some(Money::Test) => ("Connecting to the test network.", "Test coins only."),
+        Some(Money::Real | Money::Paper) => ("Connecting to the network.", "It moves real money."),
+        Some(Money::Replay) => ("Opening the recording.", "Nothing here is live."),
+    };
+    let told = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];
+    let told = wrapped(told, usize::from(body.width));
     let lines = u16::try_from(told.len()).unwrap_or(2);
     let words = Rect { y: body.y + 1.min(body.height), height: body.height.saturating_sub(1).min(lines), ..body };
     rows(pen, words, &told);

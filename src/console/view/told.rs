@@ -20,7 +20,7 @@ use crate::runtime::handle::{
     AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, ReplayControl, ReplayNow, Snapshot,
     SpendNow, StopNow,
 };
-use crate::runtime::market::model::Money;
+use crate::runtime::market::model::{BootStep, Money, Network, Update};
 
 fn shown(state: &State) -> String {
     drawn(state).join("\n")
@@ -653,6 +653,26 @@ pub(super) fn revoking(width: u16, height: u16) -> State {
     }
     state.update(Input::Time(state.now_millis + 1_000));
     state
+}
+
+#[test]
+fn before_there_is_a_block_nothing_is_said_of_money_that_is_not_known() {
+    let starting = || State::new(ratatui::layout::Size { width: 80, height: 24 }, samples::START_MILLIS, false);
+    let mut state = starting();
+    assert!(!shown(&state).contains("costs"), "{}", shown(&state));
+    let step = BootStep { chain: text("base"), step: text("moving the market"), detail: text(""), done: false };
+    news(&mut state, News::Market(Update::Boot(step)));
+    assert!(shown(&state).contains("nothing here costs anything"), "{}", shown(&state));
+    for (money, words) in
+        [(Money::Real, "real money"), (Money::Test, "Test coins only"), (Money::Play, "Nothing here costs")]
+    {
+        let mut state = starting();
+        let wallet = alloy::primitives::Address::ZERO;
+        let network = Network { name: text("base"), money, chains: Vec::new(), wallet };
+        news(&mut state, News::Market(Update::Started(network)));
+        let shown = shown(&state);
+        assert!(shown.contains(words) && !shown.contains("Starting the devnet"), "{shown}");
+    }
 }
 
 #[test]
