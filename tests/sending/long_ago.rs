@@ -76,29 +76,47 @@ impl LongAgo {
     }
 }
 
+/// How nodes tell of trouble that may pass, and some of states that they do not keep.
+const TROUBLE: [Fate; 4] = [
+    Fate::Refuse(-32_603, "internal error"),
+    Fate::Refuse(-32_002, "No state available for block 0x5f3d"),
+    Fate::Refuse(-32_000, "upstream request timed out"),
+    Fate::Refuse(-32_000, "header not found"),
+];
 const PRUNED: Fate = Fate::Refuse(-32_000, "missing trie node 5f3d (path ) state is not available");
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trouble_of_an_endpoint_says_nothing_of_a_state_long_ago() {
     let chain = LongAgo::new().await;
     chain.pass(200, 2 * HOUR).await;
-    for trouble in [
-        Fate::Status(503),
-        Fate::Status(429),
-        Fate::LoseAnswer,
-        Fate::Refuse(-32_603, "internal error"),
-        Fate::Refuse(-32_000, "upstream request timed out"),
-        Fate::Refuse(-32_000, "header not found"),
-    ] {
+    for trouble in [Fate::Status(503), Fate::Status(429), Fate::LoseAnswer] {
         chain.refuses(Some(trouble.clone()));
         let untold = chain.sender.look(chain.hash).await.expect_err(&format!("{trouble:?}"));
         assert!(matches!(untold, SenderError::Provider(_)), "{trouble:?}: {untold:?}");
         let record = chain.sender.record(chain.hash).unwrap();
         assert_eq!((record.state, record.settled_at), (TxState::Sent, None), "{trouble:?}");
     }
+    for words in TROUBLE {
+        chain.refuses(Some(words.clone()));
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+    }
     // It is told again: the other transaction is found in its block.
     chain.refuses(None);
     assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_keeps() {
+    for words in TROUBLE {
+        let chain = LongAgo::new().await;
+        chain.refuses(Some(words.clone()));
+        chain.pass(200, 60).await;
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+        chain.pass(58, 60).await;
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{words:?}");
+        chain.pass(4, 60).await;
+        assert_eq!(chain.looked().await, (TxState::Dropped, true), "{words:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -338,8 +338,11 @@ impl Pipeline {
         let Some(order) = found.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))? else {
             return Ok(());
         };
-        // Where that cannot be done in time, or not at all, the order stands as it is written.
-        if let Ok(Err(error)) = tokio::time::timeout(LOOKING, orders.look(order)).await {
+        // Where that cannot be done in time, or not at all, the order stands as it is written. On a task of its own: what
+        // a look finds is told to its end.
+        let orders = orders.clone();
+        let looking = tokio::spawn(async move { orders.look(order).await });
+        if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
             tracing::debug!(%error, %order, "the order in the way was not looked at");
         }
         Ok(())
