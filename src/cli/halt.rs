@@ -49,7 +49,7 @@ pub(super) fn halt(
         print(KEYS)?;
     }
     if in_force != before {
-        record(&folder, "halt:raised", &in_force);
+        record(&folder, "halt:raised", &in_force, &in_force);
     }
     Ok(exit)
 }
@@ -94,25 +94,30 @@ pub(super) fn resume(
         lowered => lowered?,
     };
     let exit = tell(&file, &in_force, json)?;
-    record(&folder, "halt:lowered", &in_force);
+    record(&folder, "halt:lowered", &in_force, &before);
     Ok(exit)
 }
 
-/// Puts a change of the stop on every ledger's trail. The stop holds whether or not that works.
-fn record(folder: &std::path::Path, kind: &'static str, in_force: &InForce) {
+/// Puts a change of the stop on every ledger's trail, where no running program has put it there already; `of` is the stop
+/// that was raised, or lowered. The stop holds whether or not that works.
+fn record(folder: &std::path::Path, kind: &'static str, in_force: &InForce, of: &InForce) {
     let (level, reason, by) = match in_force {
         InForce::None => (None, "lowered by hand".to_owned(), format!("process {}", std::process::id())),
         InForce::Stop(stop) => (Some(stop.level), stop.reason.to_string(), stop.by.to_string()),
         InForce::Garbled { why } => (in_force.level(), why.clone(), "a stop file that cannot be relied on".to_owned()),
     };
-    let body = serde_json::json!({ "level": level, "reason": reason, "by": by });
+    let stop = match of {
+        InForce::Stop(stop) => stop.id.as_str(),
+        InForce::None | InForce::Garbled { .. } => "",
+    };
+    let body = serde_json::json!({ "level": level, "reason": reason, "by": by, "stop": stop });
     let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
     let recorded = || -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         for path in DataFolder::at(folder).ledgers()? {
             let config = StoreConfig { path, patience: PATIENCE };
             let trail = Trail::new(Store::open(config, ROOMS)?, std::sync::Arc::new(SystemClock));
-            runtime.block_on(trail.record(note.clone()))?;
+            runtime.block_on(trail.record_stop(note.clone()))?;
         }
         Ok(())
     };

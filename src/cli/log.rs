@@ -112,7 +112,7 @@ fn whole(entry: &Recorded) -> serde_json::Value {
 }
 
 /// What of an entry is worth a line, by its kind: fields of the body, in this order.
-const TOLD: [(&str, &[&str]); 19] = [
+const TOLD: [(&str, &[&str]); 20] = [
     ("permit:issued", &["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
     ("permit:refused", &["code", "why", "permit_id"]),
     ("permit:consumed", &["consent", "nonce", "reservation", "permit_id"]),
@@ -129,6 +129,7 @@ const TOLD: [(&str, &[&str]); 19] = [
     ("tx:signed", &["hash", "leg", "of", "to", "nonce", "by", "route"]),
     ("halt:raised", &["level", "reason", "by"]),
     ("halt:lowered", &["level", "reason", "by"]),
+    ("keys:revoked", &["by", "reason", "account", "delegation"]),
     ("policy:tightened", &["name", "changes"]),
     ("policy:accepted", &["name", "changes", "by"]),
     ("policy:adopted", &["name", "policy"]),

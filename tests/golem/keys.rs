@@ -161,14 +161,13 @@ impl House {
         assert!(suggestion.contains("started the program anew") && !suggestion.contains("bardo resume"), "{error}");
     }
 
-    async fn trail(&mut self) -> Vec<AuditEntry> {
+    /// Entries of one kind.
+    async fn trail(&mut self, kind: &str) -> Vec<AuditEntry> {
         self.found = None;
         self.send(Command::Look { ticket: 9, query: Query::AuditTail { most: 1_000 } }).await;
         self.until("the trail", |house| house.found.is_some()).await;
         match self.found.take() {
-            Some(Found::Audit { entries }) => {
-                entries.into_iter().filter(|entry| entry.kind.as_str() == "keys:revoked").collect()
-            }
+            Some(Found::Audit { entries }) => entries.into_iter().filter(|entry| entry.kind.as_str() == kind).collect(),
             other => panic!("{other:?}"),
         }
     }
@@ -225,7 +224,14 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let shown = |house: &House| house.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
     house.until("it stays on the screen", shown).await;
 
-    let trail = house.trail().await;
+    // Who stopped what and who lifted it, once each.
+    let raised = house.trail("halt:raised").await;
+    let [entry] = raised.as_slice() else { panic!("once, and no more: {raised:?}") };
+    assert_eq!((&entry.body["level"], &entry.body["by"]), (&json!("revoke"), &json!("operator")), "{entry:?}");
+    let lowered = house.trail("halt:lowered").await;
+    let [entry] = lowered.as_slice() else { panic!("once, and no more: {lowered:?}") };
+    assert_eq!((&entry.body["level"], &entry.body["stop"]), (&Value::Null, &raised[0].body["stop"]), "{entry:?}");
+    let trail = house.trail("keys:revoked").await;
     let [entry] = trail.as_slice() else { panic!("once, and no more: {trail:?}") };
     assert_eq!((entry.golem_id.as_str(), &entry.body["reason"]), ("ada", &json!("the host may be lost")));
     house.leave().await;
@@ -247,7 +253,9 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
     house.keys_go().await;
     lift();
     house.has_no_keys().await;
-    assert_eq!(house.trail().await.len(), 1);
+    assert_eq!(house.trail("keys:revoked").await.len(), 1);
+    // It is seen by both programs, and stands there once.
+    assert_eq!(house.trail("halt:raised").await.len(), 1);
     house.leave().await;
 
     // In force when it starts.

@@ -59,6 +59,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         }
         "halt:raised" => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
         "halt:lowered" => format!("stop ladder down to {} by {}", none_or(&text("level")), text("by")),
+        "keys:revoked" => format!("the Golem's keys were taken away by {}{}", text("by"), said("reason")),
         "policy:adopted" => format!("policy {} in force", text("name")),
         "policy:tightened" | "policy:accepted" => format!("policy {} changed{}", text("name"), said("changes")),
         "policy:refused" => format!("a looser policy was refused by {}", text("by")),

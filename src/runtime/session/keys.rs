@@ -3,8 +3,6 @@
 //!
 //! A delegation on a chain ends by its owner's own transaction. That key is never here, so it is said and not done.
 
-use std::sync::atomic::Ordering;
-
 use serde_json::json;
 
 use super::stage::Stage;
@@ -47,15 +45,7 @@ impl Stage {
         });
         let note = Note { kind: "keys:revoked", call_id: None, golem_id: self.golem_id.clone(), body };
         let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
-        let running = std::sync::Arc::clone(&self.running);
-        // The session does not end before this has; the keys are gone whether or not it can be written down.
-        running.fetch_add(1, Ordering::SeqCst);
-        tokio::spawn(async move {
-            if let Err(error) = trail.record(note).await {
-                tracing::warn!(%error, "that the keys are revoked is not on the audit trail");
-            }
-            running.fetch_sub(1, Ordering::SeqCst);
-        });
+        self.record_to_the_end(async move { trail.record(note).await });
     }
 
     /// Says what a lower stop does not give back.

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use alloy::primitives::Address;
+use serde_json::json;
 use tokio::sync::{oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -12,7 +14,7 @@ use tokio::time::{MissedTickBehavior, interval, sleep};
 use super::asking::policy_question;
 use super::stage::Stage;
 use super::tell;
-use crate::base::id::CallId;
+use crate::base::id::{CallId, GolemId};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::chain::network::Network;
@@ -25,6 +27,7 @@ use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::answering::asked_at;
 use crate::runtime::questions::{Listed, Question, Told};
+use crate::safety::audit::{AuditError, Note, Trail};
 use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
 use crate::sandbox::SandboxChain;
@@ -285,7 +288,7 @@ impl Stage {
         // Somebody stopped in earnest where there was a hold.
         let firmer =
             matches!((&known, &found), (Some(InForce::Stop(held)), InForce::Stop(stop)) if held.hold && !stop.hold);
-        self.in_force.send_replace(Some(found));
+        self.in_force.send_replace(Some(found.clone()));
         if let Some(desk) = &self.desk {
             if level.is_some() {
                 desk.drop_grants();
@@ -296,11 +299,43 @@ impl Stage {
         }
         let changed = HaltChanged { level, by, reason };
         if level > before || firmer && level == before {
+            self.note_stop("halt:raised", &changed, &found);
             self.emit(None, EventKind::HaltRaised(changed));
         } else if !first && level < before {
+            if let Some(known) = &known {
+                self.note_stop("halt:lowered", &changed, known);
+            }
             self.emit(None, EventKind::HaltLowered(changed));
             self.tell_keys_stay();
         }
+    }
+
+    /// Puts a change of the stop on the trail, once among all who see it; `of` is the stop that was raised, or lowered.
+    fn note_stop(&self, kind: &'static str, changed: &HaltChanged, of: &InForce) {
+        if self.watch_only {
+            return;
+        }
+        let stop = match of {
+            InForce::Stop(stop) => stop.id.as_str(),
+            InForce::None | InForce::Garbled { .. } => "",
+        };
+        let by = if changed.by.is_empty() { "operator" } else { changed.by.as_str() };
+        let body = json!({ "level": changed.level, "reason": changed.reason, "by": by, "stop": stop });
+        let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
+        let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
+        self.record_to_the_end(async move { trail.record_stop(note).await });
+    }
+
+    /// Writes down what holds whether or not it can be; the session does not end before that is over.
+    pub(super) fn record_to_the_end(&self, writing: impl Future<Output = Result<(), AuditError>> + Send + 'static) {
+        let running = Arc::clone(&self.running);
+        running.fetch_add(1, Ordering::SeqCst);
+        tokio::spawn(async move {
+            if let Err(error) = writing.await {
+                tracing::warn!(%error, "a change of the stop, or of the keys, is not on the audit trail");
+            }
+            running.fetch_sub(1, Ordering::SeqCst);
+        });
     }
 
     fn look_at_policy(&self, watched: &mut Watched) {

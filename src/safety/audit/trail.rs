@@ -4,6 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use rusqlite::params;
 use serde_json::Value;
 
 use super::{AuditError, Entry, append};
@@ -48,6 +49,25 @@ impl Trail {
             append(transaction, now, &Entry { kind, call_id: *call_id, golem_id, body })
         });
         written.await.map(drop)
+    }
+
+    /// Records `note` unless an entry of its kind names the same `stop`: several programs on a ledger see the same change.
+    ///
+    /// # Errors
+    /// As [`Self::record`].
+    pub async fn record_stop(&self, note: Note) -> Result<(), AuditError> {
+        let now = self.clock.now_millis();
+        let written = self.store.write(move |transaction| {
+            let Note { kind, call_id, golem_id, body } = &note;
+            let known = "SELECT EXISTS (SELECT 1 FROM audit_entry WHERE kind = ?1 AND body ->> '$.stop' = ?2)";
+            // A file that nobody can read names none.
+            let stop = body["stop"].as_str().filter(|stop| !stop.is_empty());
+            if stop.is_some() && transaction.query_row(known, params![kind, stop], |row| row.get(0))? {
+                return Ok(());
+            }
+            append(transaction, now, &Entry { kind, call_id: *call_id, golem_id, body }).map(drop)
+        });
+        written.await
     }
 
     /// Records `note` when there is time, for whoever cannot wait. What could not be recorded is for the log.
