@@ -102,6 +102,11 @@ pub const MIGRATIONS: Migrations = Migrations {
         PRIMARY KEY (chain_id, account, token)
     ) STRICT, WITHOUT ROWID;
 ",
+        // Whether it only takes back what others may take, and so goes out again under any stop. What was there before
+        // waits for the end of one, as it did.
+        "
+    ALTER TABLE safety_leg ADD COLUMN takes_back INTEGER NOT NULL DEFAULT 0;
+",
     ],
 };
 
@@ -260,21 +265,31 @@ pub(super) fn consume(
     Ok(rows == 1)
 }
 
-/// Notes a transaction that was signed under a permit, and whether it does what the permit is for or only helps.
+/// Which of a permit's transactions one is, and what recovery has to know of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct NotedLeg {
+    pub leg: usize,
+    pub of: usize,
+    /// Whether it does what the permit is for, or only helps.
+    pub main: bool,
+    /// Whether it only takes back what others may take.
+    pub takes_back: bool,
+}
+
+/// Notes a transaction that was signed under a permit.
 pub(super) fn note_leg(
     transaction: &Transaction<'_>,
     permit_id: PermitId,
-    leg: usize,
-    of: usize,
-    main: bool,
+    noted: NotedLeg,
     hash: B256,
 ) -> Result<(), StoreError> {
+    let NotedLeg { leg, of, main, takes_back } = noted;
     transaction.execute(
         // The same bytes are signed again where nobody took them under an earlier permit, and its nonce was given back.
-        "INSERT INTO safety_leg (permit_id, leg, of, hash, main) VALUES (?1, ?2, ?3, ?4, ?5)
+        "INSERT INTO safety_leg (permit_id, leg, of, hash, main, takes_back) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
          ON CONFLICT (hash) DO UPDATE SET permit_id = excluded.permit_id, leg = excluded.leg, of = excluded.of,
-             main = excluded.main",
-        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main],
+             main = excluded.main, takes_back = excluded.takes_back",
+        params![permit_id.to_string(), number(leg as u64)?, number(of as u64)?, hash.as_slice(), main, takes_back],
     )?;
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! What was signed to outbid and refused, and what takes back under a stop that comes after it was signed.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use alloy::primitives::{B256, U256};
@@ -10,7 +10,7 @@ use bardo::base::model::StopLevel;
 use bardo::chain::network::Contract;
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
-use bardo::safety::pipeline::State;
+use bardo::safety::pipeline::{Found, State, Step};
 use bardo::safety::rulebook::End;
 use bardo::store::StoreError;
 
@@ -182,4 +182,42 @@ async fn what_takes_back_is_outbid_under_a_higher_stop() {
     assert_eq!((&revoked.state, revoked.remarks.len()), (&State::Done, 1), "{revoked:?}");
     assert_eq!(*world.book.stop.lock().unwrap(), Some(StopLevel::Halt));
     behind.drained(nonce, "outbid").await;
+}
+
+/// A revocation that an ended program has signed under a stop, and nobody has: the next one sends it while the stop
+/// stands. What does not only take back is `sends::under_a_stop_what_an_ended_program_has_left_is_watched`.
+#[tokio::test(flavor = "multi_thread")]
+async fn under_a_stop_what_an_ended_program_has_left_to_take_back_is_sent() {
+    let willing = Arc::new(AtomicBool::new(false));
+    let behind = Behind::new(8, PATIENT, |_| {
+        let willing = Arc::clone(&willing);
+        move |method: &str, _| {
+            if method == SEND && !willing.load(Ordering::SeqCst) { Fate::LoseRequest } else { Fate::Pass }
+        }
+    });
+    let behind = Arc::new(behind.await);
+    let world = &behind.world;
+    let nonce = world.nonce().await;
+    // The allowance, past the proxy.
+    let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
+    assert_eq!(world.pipeline.commit(permit, Consent::None).await.unwrap().state, State::Done);
+    *world.book.stop.lock().unwrap() = Some(StopLevel::Halt);
+    behind.left(world.revocation(), 1).await;
+    until("the system lets go of what it held", || !behind.pipeline.to_send_again().unwrap().is_empty()).await;
+    // Whoever only looks sends nothing.
+    let sends = behind.proxy.count(SEND);
+    let looked = behind.pipeline.recover_unsent().await.unwrap();
+    let looked: Vec<_> = looked.into_iter().map(|one| (one.found, one.step)).collect();
+    assert_eq!((looked, behind.proxy.count(SEND)), (vec![(Found::Waiting, Step::Watch)], sends));
+    willing.store(true, Ordering::SeqCst);
+    let mut recovered = behind.pipeline.recover().await.unwrap();
+    assert_eq!(behind.proxy.count(SEND), sends + 1, "{recovered:?}");
+    // A block takes it, however long that takes, while the stop stands.
+    while recovered[0].step == Step::Watch {
+        recovered = behind.pipeline.recover().await.unwrap();
+    }
+    assert_eq!((recovered[0].found, recovered[0].step), (Found::Whole, Step::CountAll));
+    assert_eq!(*world.book.stop.lock().unwrap(), Some(StopLevel::Halt));
+    assert_eq!(world.allowance(world.contract(Contract::Permit2)).await, U256::ZERO);
+    behind.drained(nonce, "left to take back").await;
 }

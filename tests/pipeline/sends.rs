@@ -94,6 +94,24 @@ impl Behind {
         panic!("{method} was asked {} times, and not {times}", self.proxy.count(method));
     }
 
+    /// Does what is proposed in a program of its own, which ends once something was sent for the `sends`th time in all.
+    pub async fn left(self: &Arc<Self>, proposal: Proposal, sends: usize) {
+        // It has a runtime of its own, with which everything of it ends.
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        runtime.spawn({
+            let behind = Arc::clone(self);
+            async move {
+                let client = connect(behind.world.client.network(), std::slice::from_ref(&behind.proxy.url)).await;
+                let program = behind.world.program(&client);
+                let preview = program.preview(proposal, behind.world.wallet.clone(), ASKED).await.unwrap();
+                let _never = program.commit(preview.permit.permit_id, Consent::None).await;
+            }
+        });
+        self.sent(sends).await;
+        assert_eq!(self.pipeline.recover().await.unwrap(), [], "as long as it lives it is its own");
+        tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENT)).await.unwrap();
+    }
+
     /// What is recovered, once the system has let go of what an ended program held.
     async fn recovered(&self) -> Vec<Recovered> {
         for _ in 0..24_000 {
@@ -362,20 +380,7 @@ async fn under_a_stop_what_an_ended_program_has_left_is_watched() {
     let behind = Arc::new(Behind::new(8, PATIENT, |world| endpoint.fate(world, Fate::LoseRequest)).await);
     let world = &behind.world;
     let (nonce, proposal) = (world.nonce().await, world.approval(HUNDRED));
-    // The program has a runtime of its own, with which everything of it ends.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    runtime.spawn({
-        let behind = Arc::clone(&behind);
-        async move {
-            let client = connect(behind.world.client.network(), std::slice::from_ref(&behind.proxy.url)).await;
-            let program = behind.world.program(&client);
-            let preview = program.preview(proposal, behind.world.wallet.clone(), ASKED).await.unwrap();
-            let _never = program.commit(preview.permit.permit_id, Consent::None).await;
-        }
-    });
-    behind.sent(1).await;
-    assert_eq!(behind.pipeline.recover().await.unwrap(), [], "as long as it lives it is its own");
-    tokio::task::spawn_blocking(move || runtime.shutdown_timeout(PATIENT)).await.unwrap();
+    behind.left(proposal, 1).await;
     let (sends, halt) = (behind.proxy.count(SEND), Some(StopLevel::Halt));
     *world.book.stop.lock().unwrap() = halt;
     endpoint.willing.store(true, Ordering::SeqCst);

@@ -1,6 +1,6 @@
 //! What was begun and has no end: found at the start and while running, and brought to the end that the chain says,
-//! by the table in [`machine`]. Bytes that were stored are sent again where no stop is in force; what was never stored
-//! was never sent. Nothing is ever signed anew.
+//! by the table in [`machine`]. Bytes that were stored are sent again where no stop is in force, and under any where they
+//! only take back what others may take; what was never stored was never sent. Nothing is ever signed anew.
 //!
 //! Every step is one transaction that looks first whether it is still to be done, so that recovery can break off
 //! anywhere, run twice at once, and run in several programs on one ledger.
@@ -16,6 +16,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use super::commit::Held;
+use super::settle::Leave;
 use super::{Pipeline, Refusal};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
@@ -104,6 +105,8 @@ struct LastLeg {
     main: bool,
     /// Whether it was signed in an earlier one. Then it succeeded, or this one would not have been signed.
     done: bool,
+    /// Whether it only takes back what others may take.
+    takes_back: bool,
 }
 
 impl Pipeline {
@@ -116,8 +119,8 @@ impl Pipeline {
         self.recover_as(true).await
     }
 
-    /// The same for whoever only wants to know: what the chain says is written down, and nothing is sent again, as under
-    /// a stop.
+    /// The same for whoever only wants to know: what the chain says is written down, and nothing is sent again,
+    /// whatever it does.
     ///
     /// # Errors
     /// As [`Self::recover`].
@@ -228,9 +231,12 @@ impl Pipeline {
     /// One thing left open, one step of the table after the other, until a step has to wait or there is an end.
     async fn bring_on(&self, one: Left, sends: bool, deadline: Instant) -> Result<Recovered, ReserveError> {
         let hash = one.last.map(|leg| leg.hash);
+        let leave = Leave::of_left(one.last.is_some_and(|leg| leg.takes_back));
+        // Asked each time: a stop may be set meanwhile.
+        let held_back = || !sends || !self.may_send_again(leave);
         let mut found = self.find(&one).await?;
         failpoint::reach(Failpoint::RecoveryFound);
-        let mut step = found.step(!sends || self.inner.rules.stop().is_some());
+        let mut step = found.step(held_back());
         if let (Step::SendAgain, Some(hash), Ok(sender)) = (step, hash, self.sender(one.chain_id)) {
             self.note_found(&one, found, step).await?;
             failpoint::reach(Failpoint::RecoveryResending);
@@ -242,7 +248,7 @@ impl Pipeline {
                 Ok(standing) => of_standing(&standing, one.last),
                 Err(error) => untold(error)?,
             };
-            step = match found.step(!sends || self.inner.rules.stop().is_some()) {
+            step = match found.step(held_back()) {
                 // Sent a moment ago: the next round sends it again.
                 Step::SendAgain => Step::Watch,
                 step => step,
@@ -394,7 +400,7 @@ fn unavailable(error: impl std::fmt::Display) -> Refusal {
 fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError> {
     let mut statement = connection.prepare(
         "SELECT used.permit_id, chain_id, reservation, spent_usd, gas_usd, consumed_at, call_id, golem_id, session,
-                hash, leg, of,
+                hash, leg, of, takes_back,
                 (SELECT max(main) FROM safety_leg WHERE safety_leg.permit_id = used.permit_id),
                 (SELECT max(earlier.main) FROM safety_leg AS earlier
                  WHERE earlier.permit_id = used.permit_id AND earlier.leg < signed.leg)
@@ -407,24 +413,27 @@ fn left_open(connection: &rusqlite::Connection) -> Result<Vec<Left>, StoreError>
     )?;
     let read = |row: &rusqlite::Row<'_>| -> rusqlite::Result<Columns> {
         let held = (row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?);
-        let leg = (row.get(9)?, row.get(10)?, row.get(11)?, row.get(12)?, row.get(13)?);
-        Ok((held, (row.get(6)?, row.get(7)?, row.get(8)?), leg))
+        let leg = (row.get(9)?, row.get(10)?, row.get(11)?);
+        let flags = (row.get(12)?, row.get(13)?, row.get(14)?);
+        Ok((held, (row.get(6)?, row.get(7)?, row.get(8)?), leg, flags))
     };
     let rows: Vec<Columns> = statement.query_map([], read)?.collect::<Result<_, _>>()?;
     rows.into_iter().map(left).collect::<Result<_, _>>()
 }
 
-/// A used permit's row: the permit and what is held, whose it is, and its last leg where there is one.
+/// A used permit's row: the permit and what is held, whose it is, and its last leg where there is one, with whether it
+/// takes back, whether the purpose was signed, and whether it was before.
 type Columns = (
     (String, i64, i64, String, String, i64),
     (String, Option<String>, Option<String>),
-    (Option<Vec<u8>>, Option<i64>, Option<i64>, Option<bool>, Option<bool>),
+    (Option<Vec<u8>>, Option<i64>, Option<i64>),
+    (Option<bool>, Option<bool>, Option<bool>),
 );
 
-fn left((used, owner, last): Columns) -> Result<Left, StoreError> {
+fn left((used, owner, last, flags): Columns) -> Result<Left, StoreError> {
     let (permit_id, chain_id, reservation, spent, gas, consumed_at) = used;
     let (call_id, golem_id, session) = owner;
-    let (hash, leg, of, main, done) = last;
+    let ((hash, leg, of), (takes_back, main, done)) = (last, flags);
     let garbled = |what: &str| StoreError::Corrupt(format!("a used permit has no readable {what}"));
     let usd = |text: String, what| text.parse::<Usd>().map_err(|_| garbled(what));
     let last = match (hash, leg, of) {
@@ -434,6 +443,7 @@ fn left((used, owner, last): Columns) -> Result<Left, StoreError> {
             of: u32::try_from(of).map_err(|_| garbled("leg"))?,
             main: main.unwrap_or(true),
             done: done.unwrap_or(false),
+            takes_back: takes_back.unwrap_or(false),
         }),
         _ => None,
     };

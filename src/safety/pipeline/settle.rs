@@ -294,6 +294,12 @@ impl Leave {
     pub(super) fn of(assessment: &Assessment) -> Self {
         Self { signed_under: assessment.facts.stop, takes_back: assessment.facts.takes_back() }
     }
+
+    /// Of what an ended program has left. Under which stop it was signed is not kept, so any holds it back that it does
+    /// not pass.
+    pub(super) const fn of_left(takes_back: bool) -> Self {
+        Self { signed_under: None, takes_back }
+    }
 }
 
 /// What of a plan is in blocks before its last transaction.

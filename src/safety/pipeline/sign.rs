@@ -20,7 +20,7 @@ use crate::fabric::TxState;
 use crate::safety::account::{Revoked, SignError};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::{FeeBound, Framed, FramedLeg};
-use crate::safety::permit;
+use crate::safety::permit::{self, NotedLeg};
 use crate::safety::proposal::{Purpose, SIGNATURE_BYTES};
 use crate::store::StoreError;
 
@@ -113,11 +113,16 @@ impl Pipeline {
         if stopped() {
             return Err(NotStored::before(ticket, ErrorCode::Halted, "a stop was set before it was sent"));
         }
-        let main = framed.legs().get(leg).is_none_or(|leg| leg.purpose == Purpose::Main);
-        let (permit_id, of, call_id) = (preview.permit.permit_id, framed.legs().len(), framed.proposal().call_id);
+        let noted = NotedLeg {
+            leg,
+            of: framed.legs().len(),
+            main: framed.legs().get(leg).is_none_or(|leg| leg.purpose == Purpose::Main),
+            takes_back: assessment.facts.takes_back(),
+        };
+        let (permit_id, call_id) = (preview.permit.permit_id, framed.proposal().call_id);
         let golem_id = framed.proposal().golem_id.clone();
         let body = json!({
-            "permit_id": permit_id, "leg": leg + 1, "of": of, "hash": signed.hash(), "chain_id": signed.chain_id(),
+            "permit_id": permit_id, "leg": leg + 1, "of": noted.of, "hash": signed.hash(), "chain_id": signed.chain_id(),
             "from": signed.from(), "to": signed.transaction().to(), "nonce": signed.nonce(),
             "by": account.kind().as_str(), "route": match route { Route::Public => "public", Route::Private => "private" },
         });
@@ -127,7 +132,7 @@ impl Pipeline {
         let stored = self.inner.store.write(move |transaction| -> Result<Kept, KeepError> {
             let now = clock.now_millis();
             let kept = sender::keep(transaction, &held, &bytes, route, Some(call_id), now)?;
-            permit::note_leg(transaction, permit_id, leg, of, main, bytes.hash())?;
+            permit::note_leg(transaction, permit_id, noted, bytes.hash())?;
             if let Some(token) = allows {
                 permit::note_allowed(transaction, chain_id, owner, token)?;
             }

@@ -219,7 +219,8 @@ mod tests {
                     let seen = ChainNonces { latest: 0, pending: 0 };
                     let ticket = sender::allocate(transaction, 31_337, own.address(), seen, 1).unwrap();
                     let kept = sender::keep(transaction, &ticket, &signed, Route::Public, None, 1).unwrap();
-                    permit::note_leg(transaction, permit_id, leg, transactions.len(), main, kept.hash())?;
+                    let noted = permit::NotedLeg { leg, of: transactions.len(), main, takes_back: false };
+                    permit::note_leg(transaction, permit_id, noted, kept.hash())?;
                     let hash = kept.hash();
                     transaction.execute(
                         "UPDATE sender_transaction SET state = ?1 WHERE hash = ?2",

@@ -94,7 +94,7 @@ impl Found {
         }
     }
 
-    /// What is done about it, while a stop is in force or not.
+    /// What is done about it, where a stop holds it back or not.
     pub fn step(self, stopped: bool) -> Step {
         let row = TABLE.iter().find(|(found, _, _)| *found == self);
         // The table has a row for everything that can be found; a test counts them.
@@ -157,7 +157,7 @@ impl fmt::Display for Step {
 }
 
 /// The machine: what was found, what follows, and what follows while a stop is in force. Under a stop nothing leaves
-/// this program; what the chain says is written down all the same.
+/// this program but what only takes back, which no stop holds back; what the chain says is written down all the same.
 ///
 /// Permits that were not used, questions to the operator and waiting times live in memory only: they end with the
 /// program, and nothing of them is left to find.

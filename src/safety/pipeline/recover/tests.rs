@@ -22,7 +22,7 @@ use crate::safety::approval::ApprovalDesk;
 use crate::safety::ledger;
 use crate::safety::operator::OperatorRules;
 use crate::safety::orders::{OrderState, Stage};
-use crate::safety::permit::Use;
+use crate::safety::permit::{NotedLeg, Use};
 use crate::safety::pipeline::PipelineConfig;
 use crate::safety::policy::{Keeper, parse};
 use crate::safety::stop::StopFile;
@@ -31,6 +31,8 @@ use crate::store::{Store, StoreConfig};
 
 const ACCOUNT: Address = Address::repeat_byte(7);
 const CHAIN: u64 = 31_337;
+/// A permit's only transaction.
+const ONLY: NotedLeg = NotedLeg { leg: 0, of: 1, main: true, takes_back: false };
 
 #[derive(Debug)]
 struct Hands(AtomicU64);
@@ -250,8 +252,9 @@ async fn where_nobody_says_whose_it_is_it_is_left_alone_for_a_while() {
     house.clock.pass(LEAVE_ALONE - 1);
     assert_eq!((house.pipeline.recover().await.unwrap(), house.reserved()), (vec![], 1));
     // With something signed there is nothing to wait for: the bytes are there, and whoever sends them does no harm.
-    let signed =
-        house.store.write(move |transaction| permit::note_leg(transaction, permit_id, 0, 2, false, B256::ZERO));
+    let signed = house.store.write(move |transaction| {
+        permit::note_leg(transaction, permit_id, NotedLeg { of: 2, main: false, ..ONLY }, B256::ZERO)
+    });
     signed.await.unwrap();
     let found: Vec<_> = house.pipeline.recover().await.unwrap().into_iter().map(|one| one.found).collect();
     assert_eq!(found, [Found::Untold], "there is no chain to ask");
@@ -289,7 +292,7 @@ async fn two_that_recover_at_once_write_each_end_once() {
 async fn what_cannot_be_told_is_put_on_record_once() {
     let house = house();
     let permit_id = begun(&house.store, house.now()).await;
-    let signed = house.store.write(move |transaction| permit::note_leg(transaction, permit_id, 0, 1, true, B256::ZERO));
+    let signed = house.store.write(move |transaction| permit::note_leg(transaction, permit_id, ONLY, B256::ZERO));
     signed.await.unwrap();
     for _ in 0..3 {
         let recovered = house.pipeline.recover().await.unwrap();
@@ -406,7 +409,7 @@ pub(in super::super) fn standing(state: TxState, mined: Option<bool>, settled: b
 #[test]
 fn what_is_found_follows_from_the_chain_and_from_how_far_the_plan_was_signed() {
     use Found::{Begun, Failed, Gone, GoneHalfway, Half, Shallow, Waiting, Whole};
-    let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done });
+    let leg = |leg, of, main, done| Some(LastLeg { hash: B256::ZERO, leg, of, main, done, takes_back: false });
     // An allowance, then the swap; or a swap, then what tidies up after it.
     let (allowance, swap) = (leg(0, 2, false, false), leg(1, 2, true, false));
     let (first, tidying) = (leg(0, 2, true, false), leg(1, 2, true, true));
@@ -457,7 +460,7 @@ async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
         for (number, ended) in (1..).zip(ends.iter().copied()) {
             let permit_id = begun(&house.store, house.now() + u64::from(number)).await;
             let written = house.store.write(move |transaction| {
-                permit::note_leg(transaction, permit_id, 0, 1, true, B256::repeat_byte(number))?;
+                permit::note_leg(transaction, permit_id, ONLY, B256::repeat_byte(number))?;
                 transaction.execute(
                     "UPDATE safety_permit SET call_id = ?1, ended = ?2 WHERE permit_id = ?3",
                     params![call.to_string(), ended, permit_id.to_string()],
@@ -475,12 +478,13 @@ async fn what_became_of_a_call_is_told_by_all_that_was_signed_for_it() {
 async fn bytes_that_are_signed_again_are_the_later_permits() {
     let house = house();
     let (first, second) = (begun(&house.store, house.now()).await, begun(&house.store, house.now() + 1).await);
-    for permit_id in [first, second] {
-        let noted =
-            house.store.write(move |transaction| permit::note_leg(transaction, permit_id, 0, 1, true, B256::ZERO));
+    for (permit_id, takes_back) in [(first, false), (second, true)] {
+        let leg = NotedLeg { takes_back, ..ONLY };
+        let noted = house.store.write(move |transaction| permit::note_leg(transaction, permit_id, leg, B256::ZERO));
         noted.await.unwrap();
     }
     assert_eq!(house.told::<String>("SELECT permit_id FROM safety_leg"), second.to_string());
-    let hashes: Vec<_> = house.left().into_iter().map(|left| (left.permit_id, left.last.map(|leg| leg.hash))).collect();
-    assert_eq!(hashes, [(first, None), (second, Some(B256::ZERO))]);
+    let last = |left: Left| (left.permit_id, left.last.map(|leg| (leg.hash, leg.takes_back)));
+    let found: Vec<_> = house.left().into_iter().map(last).collect();
+    assert_eq!(found, [(first, None), (second, Some((B256::ZERO, true)))]);
 }
