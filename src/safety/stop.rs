@@ -174,6 +174,14 @@ pub enum StopError {
     /// Whoever decided had another stop before them.
     #[error("another stop was set meanwhile: look at it and decide anew")]
     Changed,
+    /// Nobody can be kept from changing the stop meanwhile, since the file for that cannot be used.
+    #[error("cannot lock {path}: {reason}; nothing was loosened: see that it is a file that you can write")]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: std::io::Error,
+    },
     /// Somebody else is about to change the stop, and may be about to raise it.
     #[error("another program is just changing the stop: nothing was loosened, try again")]
     Busy,
@@ -281,7 +289,7 @@ impl StopFile {
                     return self.put_beside(&aside, &stop).map(|()| true);
                 }
                 // It is on disk already: whoever is alone with the file does nothing that takes long.
-                let alone = self.alone(URGENT);
+                let alone = self.alone(URGENT).ok().flatten();
                 let now = self.standing();
                 match alone {
                     Some(_alone) if now.in_force() == before && now.may_be_written_over() => {
@@ -315,7 +323,8 @@ impl StopFile {
     /// what was shown and to nothing set since.
     ///
     /// # Errors
-    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::File`].
+    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::Lock`];
+    /// [`StopError::File`].
     pub fn lower(
         &self,
         shown: &InForce,
@@ -326,7 +335,7 @@ impl StopFile {
     ) -> Result<InForce, StopError> {
         let stop = level.map(|level| Stop::new(level, reason, by, now));
         let lower = stop.as_ref().map(|stop| self.aside(stop)).transpose().map_err(|error| self.failed(error))?;
-        let alone = self.alone(PATIENT).ok_or(StopError::Busy)?;
+        let alone = self.alone_to_loosen()?;
         let standing = self.standing();
         let before = standing.in_force();
         if before != shown {
@@ -354,11 +363,12 @@ impl StopFile {
     /// Needs no decision, because nothing is let through that was not before.
     ///
     /// # Errors
-    /// [`StopError::NotYours`] where another stop is in force; [`StopError::Busy`]; [`StopError::File`].
+    /// [`StopError::NotYours`] where another stop is in force; [`StopError::Busy`]; [`StopError::Lock`];
+    /// [`StopError::File`].
     pub fn release(&self, own: &Stop) -> Result<InForce, StopError> {
         let over = own.over.as_deref().map(|over| self.aside(over)).transpose();
         let over = over.map_err(|error| self.failed(error))?;
-        let alone = self.alone(PATIENT).ok_or(StopError::Busy)?;
+        let alone = self.alone_to_loosen()?;
         let standing = self.standing();
         match standing.in_force() {
             InForce::None => return Ok(InForce::None),
@@ -382,25 +392,37 @@ impl StopFile {
     /// by hand. What was allowed before it ends with it, however short it was.
     pub fn last(&self) -> Option<SafeText> {
         let mut text = String::new();
-        let file = fs::File::open(self.path.with_extension("lock")).ok()?;
+        let file = fs::File::open(self.lock()).ok()?;
         file.take(MOST_NAME as u64).read_to_string(&mut text).ok()?;
         Some(SafeText::clean(&text, MOST_NAME))
     }
 
-    /// Keeps others who change the file waiting; `None` where no lock can be had, or not in time. Whoever raises does it
-    /// all the same, beside the file; whoever loosens does not.
-    fn alone(&self, waits: Duration) -> Option<fs::File> {
-        let file = private().open(self.path.with_extension("lock")).ok()?;
+    /// Keeps others who change the file waiting; `None` where the lock cannot be had in time. Whoever raises does it all
+    /// the same, beside the file.
+    fn alone(&self, waits: Duration) -> std::io::Result<Option<fs::File>> {
+        let file = private().open(self.lock())?;
         let until = Instant::now() + waits;
         loop {
             match file.try_lock() {
-                Ok(()) => return Some(file),
+                Ok(()) => return Ok(Some(file)),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return None,
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
             }
         }
+    }
+
+    /// The same for whoever loosens, and does nothing without it.
+    fn alone_to_loosen(&self) -> Result<fs::File, StopError> {
+        let alone = self.alone(PATIENT).map_err(|reason| StopError::Lock { path: self.lock(), reason })?;
+        alone.ok_or(StopError::Busy)
+    }
+
+    /// The file that is locked, which stays when the stop is lifted.
+    fn lock(&self) -> PathBuf {
+        self.path.with_extension("lock")
     }
 
     /// The folder of the stops that could not wait.
@@ -440,11 +462,9 @@ impl StopFile {
 
     /// After a stop was set: notes its name, and has the folder's entries on disk before anybody relies on them.
     fn note(&self, stop: &Stop) -> std::io::Result<()> {
-        // In the file that is locked, which stays when the stop is lifted. It stops all the same where it cannot be noted.
-        let _noted = private()
-            .truncate(true)
-            .open(self.path.with_extension("lock"))
-            .and_then(|mut file| file.write_all(stop.id.as_str().as_bytes()));
+        // It stops all the same where it cannot be noted.
+        let _noted =
+            private().truncate(true).open(self.lock()).and_then(|mut file| file.write_all(stop.id.as_str().as_bytes()));
         self.on_disk()
     }
 

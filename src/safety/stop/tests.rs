@@ -185,6 +185,19 @@ fn nothing_is_loosened_while_somebody_else_changes_it() {
 }
 
 #[test]
+fn a_lock_that_cannot_be_had_at_all_is_no_other_program() {
+    let (_folder, file) = file();
+    fs::create_dir(file.lock()).unwrap();
+    // It stops all the same.
+    let hold = file.hold("choose", "console", 1).unwrap().unwrap();
+    assert_eq!(file.read(), InForce::Stop(hold.clone()));
+    for refused in [file.lower(&file.read(), None, "", "operator", 2), file.release(&hold)] {
+        assert!(matches!(&refused, Err(StopError::Lock { path, .. }) if *path == file.lock()), "{refused:?}");
+    }
+    assert_eq!(file.read(), InForce::Stop(hold));
+}
+
+#[test]
 fn a_lower_stop_that_was_under_way_does_not_write_over_a_higher_one() {
     let (folder, file) = file();
     // One is about to put this into place, after it has read that nothing stands.
