@@ -29,7 +29,7 @@ use crate::chain::token::Token;
 use crate::engine::{Call, Input, ToolResponse, WorldChain, WriteTool};
 use crate::runtime::market::model::Money;
 use crate::safety::ledger::{self, LedgerError, Micros, Span};
-use crate::safety::stop::InForce;
+use crate::safety::stop::{InForce, StopError};
 use crate::store::HoldError;
 use crate::tools::trading::uniswap_execute_swap::ExecuteSwap;
 
@@ -223,12 +223,12 @@ impl Stage {
     }
 
     /// Lowers the Golem's own halt to flatten by the operator's yes; holdings are sold under it.
-    pub(super) fn sell_under_halt(&self, halt: &InForce) -> Result<String, String> {
+    pub(super) fn sell_under_halt(&self, halt: &InForce) -> Result<String, StopError> {
         // Held over both, so that nobody finds the lower stop before it is known to be decided.
         let mut decided = self.decided();
         let (reason, now) = ("the operator has what is held sold", self.clock.now_millis());
         let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now);
-        if let InForce::Stop(stop) = lowered.map_err(|error| error.to_string())? {
+        if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
         Ok("open orders are cancelled, and what is held is sold as far as the policy lets it; nothing else passes"
