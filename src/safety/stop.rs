@@ -36,7 +36,7 @@ const MOST_BYTES: u64 = 64 << 10;
 /// The longest reason that is kept, in characters.
 const MOST_REASON: usize = 400;
 /// The longest name that is kept, in characters.
-const MOST_NAME: usize = 80;
+pub const MOST_NAME: usize = 80;
 
 /// A stop, as it stands in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -192,7 +192,7 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
     let mut watched = Watched::open(home.path(), "keep", STOPS);
     watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
     let question = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().clone();
-    assert!(question.title.as_str().contains("ada stopped everything"), "{question:?}");
+    assert!(question.title.as_str().contains("ada on devnet stopped everything"), "{question:?}");
     assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt), "and it stays so until the answer");
     assert!(sales(home.path()).is_empty(), "nothing is sold before the answer");
     // Somebody else has the lock, and does not go on: the yes cannot be carried out, and is not lost.
