@@ -43,13 +43,18 @@ pub(super) fn halt(
     let reason = reason.unwrap_or("stopped by hand");
     let by = format!("bardo halt, process {}", std::process::id());
     let before = file.read();
-    let in_force = file.raise(level, reason, &by, SystemClock.now_millis())?;
+    let (in_force, set) = file.raise_own(level, reason, &by, SystemClock.now_millis())?;
     let exit = tell(&file, &in_force, json)?;
+    let beneath = set.map(InForce::Stop).filter(|set| *set != in_force);
+    if beneath.is_some() && !json {
+        print(&format!("{level} is set beneath it, and stays when it is released\n"))?;
+    }
     if in_force.level() == Some(StopLevel::Revoke) && !json {
         print(KEYS)?;
     }
-    if in_force != before {
-        record(&folder, "halt:raised", &in_force, &in_force);
+    if beneath.is_some() || in_force != before {
+        let raised = beneath.as_ref().unwrap_or(&in_force);
+        record(&folder, "halt:raised", raised, raised);
     }
     Ok(exit)
 }

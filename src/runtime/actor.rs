@@ -63,6 +63,8 @@ pub struct Seat {
     pub store: Store,
     /// The stop file, which it can set like everybody else; its papers are in the folder beside it.
     pub stop_file: StopFile,
+    /// The name it puts into that file.
+    pub halts_as: SafeText,
     /// Set when the session ends: begin nothing new, and return once all calls are answered.
     pub leaving: watch::Receiver<bool>,
     /// Holds the time, where somebody moves it, until the actor takes part in it by itself.

@@ -36,7 +36,7 @@ const MOST_BYTES: u64 = 64 << 10;
 /// The longest reason that is kept, in characters.
 const MOST_REASON: usize = 400;
 /// The longest name that is kept, in characters.
-const MOST_NAME: usize = 80;
+pub const MOST_NAME: usize = 80;
 
 /// A stop, as it stands in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -85,8 +85,17 @@ impl InForce {
     }
 
     /// Whether it only holds until a choice is made.
-    fn is_hold(&self) -> bool {
+    pub fn is_hold(&self) -> bool {
         matches!(self, Self::Stop(stop) if stop.hold)
+    }
+
+    /// What it rose above, one after the other.
+    fn beneath(&self) -> impl Iterator<Item = &Stop> {
+        let over = match self {
+            Self::Stop(stop) => stop.over.as_deref(),
+            Self::None | Self::Garbled { .. } => None,
+        };
+        std::iter::successors(over, |stop| stop.over.as_deref())
     }
 }
 
@@ -97,10 +106,34 @@ struct Standing {
 }
 
 impl Standing {
-    /// The highest of all; of two as high the one that is no hold, and of those the file's own.
+    /// The highest of all; of two as high the one that is no hold, then the one that rose above more, then the file's own.
     fn in_force(&self) -> &InForce {
         let beside = self.beside.iter().map(|(_, found)| found);
-        beside.chain([&self.file]).max_by_key(|found| (found.level(), !found.is_hold())).unwrap_or(&self.file)
+        let rank = |found: &&InForce| (found.level(), !found.is_hold(), found.beneath().count());
+        beside.chain([&self.file]).max_by_key(rank).unwrap_or(&self.file)
+    }
+
+    /// The level that stays where every hold is released. What lies beside the file leaves nothing when it is.
+    fn lasts(&self) -> Option<StopLevel> {
+        let beside = self.beside.iter().filter(|(_, found)| !found.is_hold()).filter_map(|(_, found)| found.level());
+        let file = match &self.file {
+            InForce::Stop(stop) if stop.hold => {
+                self.file.beneath().find(|stop| !stop.hold).map(|earnest| earnest.level)
+            }
+            found => found.level(),
+        };
+        beside.chain(file).max()
+    }
+
+    /// Whether this would be swallowed by somebody's hold, and gone with it.
+    fn would_swallow(&self, stop: &Stop) -> bool {
+        let in_force = self.in_force();
+        !stop.hold && in_force.is_hold() && in_force.level() > Some(stop.level) && self.lasts() < Some(stop.level)
+    }
+
+    /// Whether nothing is lost where the file is written over by what keeps in mind what is in force.
+    fn may_be_written_over(&self) -> bool {
+        self.file == InForce::None || self.file == *self.in_force()
     }
 }
 
@@ -141,6 +174,14 @@ pub enum StopError {
     /// Whoever decided had another stop before them.
     #[error("another stop was set meanwhile: look at it and decide anew")]
     Changed,
+    /// Nobody can be kept from changing the stop meanwhile, since the file for that cannot be used.
+    #[error("cannot lock {path}: {reason}; nothing was loosened: see that it is a file that you can write")]
+    Lock {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: std::io::Error,
+    },
     /// Somebody else is about to change the stop, and may be about to raise it.
     #[error("another program is just changing the stop: nothing was loosened, try again")]
     Busy,
@@ -196,13 +237,28 @@ impl StopFile {
     }
 
     /// Raises the ladder to `level`. A stop as high or higher stays, except that a hold gives way to whoever stops in
-    /// earnest; and so does a garbled file unless this goes higher than the halt it counts as. Answers what is in force
-    /// afterwards. Where it cannot be written, as on a full disk, an empty file is put in its place, which is a halt.
+    /// earnest, and one that is higher leaves this in force when it is released; and so does a garbled file unless this
+    /// goes higher than the halt it counts as. Answers what is in force afterwards. Where it cannot be written, as on a
+    /// full disk, an empty file is put in its place, which is a halt.
     ///
     /// # Errors
     /// [`StopError::File`]: then nothing has changed, unless it was to go higher than the halt that could be put there.
     pub fn raise(&self, level: StopLevel, reason: &str, by: &str, now: u64) -> Result<InForce, StopError> {
-        self.set(Stop::new(level, reason, by, now)).map(|(in_force, _)| in_force)
+        self.raise_own(level, reason, by, now).map(|(in_force, _)| in_force)
+    }
+
+    /// The same, and the stop where one was set. That is not the one in force where it lies beneath somebody's hold.
+    ///
+    /// # Errors
+    /// As for [`StopFile::raise`].
+    pub fn raise_own(
+        &self,
+        level: StopLevel,
+        reason: &str,
+        by: &str,
+        now: u64,
+    ) -> Result<(InForce, Option<Stop>), StopError> {
+        self.set(Stop::new(level, reason, by, now))
     }
 
     /// Raises it to a halt that lasts until a choice is made; the hold, to be released by whoever has it. `None` where a
@@ -218,14 +274,28 @@ impl StopFile {
     fn set(&self, stop: Stop) -> Result<(InForce, Option<Stop>), StopError> {
         let mut tries = TRIES;
         loop {
-            let before = self.read();
-            let Some(over) = rises_over(&before, &stop) else { return Ok((before, None)) };
+            let standing = self.standing();
+            let before = standing.in_force();
+            let beneath = standing.would_swallow(&stop);
+            let over = match rises_over(before, &stop) {
+                Some(over) => over,
+                None if beneath => None,
+                None => return Ok((before.clone(), None)),
+            };
             let stop = Stop { over: over.map(Box::new), ..stop.clone() };
             let placed = self.aside(&stop).and_then(|aside| {
+                // A release leaves what lies beside the file, whenever it was put there.
+                if beneath {
+                    return self.put_beside(&aside, &stop).map(|()| true);
+                }
                 // It is on disk already: whoever is alone with the file does nothing that takes long.
-                match self.alone(URGENT) {
-                    Some(_alone) if self.read() == before => fs::rename(&aside.0, &self.path).map(|()| true),
-                    Some(_alone) if tries > 0 => Ok(false),
+                let alone = self.alone(URGENT).ok().flatten();
+                let now = self.standing();
+                match alone {
+                    Some(_alone) if now.in_force() == before && now.may_be_written_over() => {
+                        fs::rename(&aside.0, &self.path).map(|()| true)
+                    }
+                    Some(_alone) if now.in_force() != before && tries > 0 => Ok(false),
                     // Nobody who looked before this and writes after it can write over it there.
                     Some(_) | None => self.put_beside(&aside, &stop).map(|()| true),
                 }
@@ -233,6 +303,8 @@ impl StopFile {
             match placed.and_then(|placed| if placed { self.note(&stop).map(|()| true) } else { Ok(false) }) {
                 Ok(true) => return Ok((self.read(), Some(stop))),
                 Ok(false) => tries = tries.saturating_sub(1),
+                // The hold would hide that nothing of this stays after it.
+                Err(error) if beneath => return Err(self.failed(error)),
                 Err(error) => return self.make_do(stop.level, error).map(|in_force| (in_force, None)),
             }
         }
@@ -251,7 +323,8 @@ impl StopFile {
     /// what was shown and to nothing set since.
     ///
     /// # Errors
-    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::File`].
+    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::Lock`];
+    /// [`StopError::File`].
     pub fn lower(
         &self,
         shown: &InForce,
@@ -260,9 +333,9 @@ impl StopFile {
         by: &str,
         now: u64,
     ) -> Result<InForce, StopError> {
-        let lower = level.map(|level| self.aside(&Stop::new(level, reason, by, now))).transpose();
-        let lower = lower.map_err(|error| self.failed(error))?;
-        let alone = self.alone(PATIENT).ok_or(StopError::Busy)?;
+        let stop = level.map(|level| Stop::new(level, reason, by, now));
+        let lower = stop.as_ref().map(|stop| self.aside(stop)).transpose().map_err(|error| self.failed(error))?;
+        let alone = self.alone_to_loosen()?;
         let standing = self.standing();
         let before = standing.in_force();
         if before != shown {
@@ -271,23 +344,31 @@ impl StopFile {
         if level.is_some_and(|level| before.level().is_none_or(|before| before <= level)) {
             return Ok(before.clone());
         }
+        // Who was shown a hold was not shown what somebody has set in earnest beneath it.
+        let unseen = |found: &InForce| before.is_hold() && matches!(found, InForce::Stop(stop) if !stop.hold);
+        let placed = match (&stop, &lower) {
+            (Some(stop), Some(aside)) if unseen(&standing.file) => self.put_beside(aside, stop),
+            _ if unseen(&standing.file) => Ok(()),
+            (_, lower) => self.put(lower.as_ref()),
+        };
         // Only what was there when it was looked at: what has been put beside it since was decided about by nobody.
-        let loosened =
-            self.put(lower.as_ref()).and_then(|()| standing.beside.iter().try_for_each(|(path, _)| gone(path)));
+        let mut seen = standing.beside.iter().filter(|(_, found)| !unseen(found));
+        let loosened = placed.and_then(|()| seen.try_for_each(|(path, _)| gone(path)));
         drop(alone);
         loosened.and_then(|()| self.on_disk()).map_err(|error| self.failed(error))?;
         Ok(self.read())
     }
 
-    /// Takes back one's own hold: what was in force before it is in force again. Needs no decision,
-    /// because nothing is let through that was not before.
+    /// Takes back one's own hold: what was in force before it is in force again, or what was set in earnest beneath it.
+    /// Needs no decision, because nothing is let through that was not before.
     ///
     /// # Errors
-    /// [`StopError::NotYours`] where another stop is in force; [`StopError::Busy`]; [`StopError::File`].
+    /// [`StopError::NotYours`] where another stop is in force; [`StopError::Busy`]; [`StopError::Lock`];
+    /// [`StopError::File`].
     pub fn release(&self, own: &Stop) -> Result<InForce, StopError> {
         let over = own.over.as_deref().map(|over| self.aside(over)).transpose();
         let over = over.map_err(|error| self.failed(error))?;
-        let alone = self.alone(PATIENT).ok_or(StopError::Busy)?;
+        let alone = self.alone_to_loosen()?;
         let standing = self.standing();
         match standing.in_force() {
             InForce::None => return Ok(InForce::None),
@@ -311,25 +392,37 @@ impl StopFile {
     /// by hand. What was allowed before it ends with it, however short it was.
     pub fn last(&self) -> Option<SafeText> {
         let mut text = String::new();
-        let file = fs::File::open(self.path.with_extension("lock")).ok()?;
+        let file = fs::File::open(self.lock()).ok()?;
         file.take(MOST_NAME as u64).read_to_string(&mut text).ok()?;
         Some(SafeText::clean(&text, MOST_NAME))
     }
 
-    /// Keeps others who change the file waiting; `None` where no lock can be had, or not in time. Whoever raises does it
-    /// all the same, beside the file; whoever loosens does not.
-    fn alone(&self, waits: Duration) -> Option<fs::File> {
-        let file = private().open(self.path.with_extension("lock")).ok()?;
+    /// Keeps others who change the file waiting; `None` where the lock cannot be had in time. Whoever raises does it all
+    /// the same, beside the file.
+    fn alone(&self, waits: Duration) -> std::io::Result<Option<fs::File>> {
+        let file = private().open(self.lock())?;
         let until = Instant::now() + waits;
         loop {
             match file.try_lock() {
-                Ok(()) => return Some(file),
+                Ok(()) => return Ok(Some(file)),
                 Err(TryLockError::WouldBlock) if Instant::now() < until => {
                     std::thread::sleep(Duration::from_millis(5));
                 }
-                Err(TryLockError::WouldBlock | TryLockError::Error(_)) => return None,
+                Err(TryLockError::WouldBlock) => return Ok(None),
+                Err(TryLockError::Error(error)) => return Err(error),
             }
         }
+    }
+
+    /// The same for whoever loosens, and does nothing without it.
+    fn alone_to_loosen(&self) -> Result<fs::File, StopError> {
+        let alone = self.alone(PATIENT).map_err(|reason| StopError::Lock { path: self.lock(), reason })?;
+        alone.ok_or(StopError::Busy)
+    }
+
+    /// The file that is locked, which stays when the stop is lifted.
+    fn lock(&self) -> PathBuf {
+        self.path.with_extension("lock")
     }
 
     /// The folder of the stops that could not wait.
@@ -369,11 +462,9 @@ impl StopFile {
 
     /// After a stop was set: notes its name, and has the folder's entries on disk before anybody relies on them.
     fn note(&self, stop: &Stop) -> std::io::Result<()> {
-        // In the file that is locked, which stays when the stop is lifted. It stops all the same where it cannot be noted.
-        let _noted = private()
-            .truncate(true)
-            .open(self.path.with_extension("lock"))
-            .and_then(|mut file| file.write_all(stop.id.as_str().as_bytes()));
+        // It stops all the same where it cannot be noted.
+        let _noted =
+            private().truncate(true).open(self.lock()).and_then(|mut file| file.write_all(stop.id.as_str().as_bytes()));
         self.on_disk()
     }
 

@@ -93,6 +93,22 @@ fn a_halt_over_somebodys_hold_is_a_stop_of_its_own_and_on_the_trail() {
 }
 
 #[test]
+fn a_lower_stop_beneath_somebodys_hold_is_told_and_on_the_trail() {
+    let desk = Desk::new();
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!(exit, 0, "{answer}");
+    let file = StopFile::in_folder(&desk.home.path().join("data"));
+    let hold = file.hold("held", "operator", 1).unwrap().unwrap();
+    let halt = ["halt", "--level", "exit-only", "--reason", "odd prices"];
+    let (out, err, code) = run(bardo(desk.home.path()).args(halt));
+    assert_eq!((err.as_str(), code), ("", 0));
+    assert!(out.contains("halt is in force") && out.contains("exit-only is set beneath it"), "{out}");
+    let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--json"]));
+    assert!(out.contains("halt:raised") && out.contains("odd prices"), "{out}");
+    assert_eq!(file.release(&hold).unwrap().level(), Some(StopLevel::ExitOnly));
+}
+
+#[test]
 fn where_the_keys_are_revoked_a_call_takes_back_and_does_nothing_else() {
     let desk = Desk::new();
     let (allowed, exit) = desk.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);

@@ -10,7 +10,7 @@ use bardo::engine::Status;
 use bardo::fabric::{EventKind, OrderStatus};
 use bardo::runtime::data::DataFolder;
 use bardo::runtime::handle::Command;
-use bardo::runtime::questions::{About, OperatorAnswer};
+use bardo::runtime::questions::{About, OperatorAnswer, Question};
 use bardo::safety::stop::StopFile;
 use serde_json::json;
 
@@ -192,10 +192,19 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
     let mut watched = Watched::open(home.path(), "keep", STOPS);
     watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
     let question = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().clone();
-    assert!(question.title.as_str().contains("ada stopped everything"), "{question:?}");
+    assert!(question.title.as_str().contains("ada on devnet stopped everything"), "{question:?}");
     assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt), "and it stays so until the answer");
     assert!(sales(home.path()).is_empty(), "nothing is sold before the answer");
+    // Somebody else has the lock, and does not go on: the yes cannot be carried out, and is not lost.
+    let lock = std::fs::File::open(stop_file(home.path()).path().with_extension("lock")).unwrap();
+    lock.lock().unwrap();
     watched.send(Command::Answer { key: question.key, answer: OperatorAnswer::Once }).await;
+    let anew = |one: &Question| one.about == About::SellHoldings && one.key != question.key;
+    watched.until("it is asked again", |told| told.questions.iter().any(anew)).await;
+    assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt));
+    drop(lock);
+    let key = watched.told.questions.iter().find(|one| anew(one)).unwrap().key;
+    watched.send(Command::Answer { key, answer: OperatorAnswer::Once }).await;
     watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
     assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");
     watched.end().await;

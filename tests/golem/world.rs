@@ -156,6 +156,7 @@ impl House {
             memory: Memory::new(self.ledger.store.clone(), golem_id.clone()),
             papers: self.papers(name),
             stop: self.stop.clone(),
+            halts_as: bardo::base::text::SafeText::clean(name, 40),
             phase: self.acting.phase.clone(),
             clock: self.clock.clone(),
             fabric: self.fabric.clone(),

@@ -50,6 +50,8 @@ pub struct PiConfig {
     pub papers: Papers,
     /// The stop file.
     pub stop: StopFile,
+    /// The name it puts into that file, which tells it from the Golems of other networks.
+    pub halts_as: SafeText,
     /// Its phase.
     pub phase: watch::Receiver<Phase>,
     /// What time it is.
@@ -377,7 +379,7 @@ impl PiSession {
     async fn emergency_halt(&self, call_id: CallId, asked: &EmergencyHalt) -> Result<ToolResponse, ToolError> {
         let config = &self.inner.config;
         let reason = SafeText::clean(&asked.reason, 300);
-        let by = SafeText::clean(config.golem_id.as_str(), 40);
+        let by = config.halts_as.clone();
         let now = config.clock.now_millis();
         let raised = config.stop.raise(StopLevel::Halt, reason.as_str(), by.as_str(), now);
         let level = raised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?.level();

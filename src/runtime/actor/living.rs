@@ -113,6 +113,7 @@ impl Living {
             memory: Memory::new(seat.store, seat.golem_id.clone()),
             papers: Papers::in_folder(home.papers(&seat.golem_id)),
             stop: seat.stop_file,
+            halts_as: seat.halts_as,
             phase: seat.phase.subscribe(),
             clock: seat.clock.clone(),
             fabric: seat.fabric.clone(),

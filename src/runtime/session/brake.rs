@@ -43,22 +43,20 @@ impl Brake {
         self.file.raise(level, reason, "operator", self.clock.now_millis()).map_err(|error| error.to_string())
     }
 
-    /// Makes a choice of one's own hold, or raises the ladder where there is none. From a hold down to a lower level in
-    /// one write: between the two nothing is let through. What was in force before the hold stays where it is higher.
+    /// Makes a choice of one's own hold, or raises the ladder where there is none. Where the choice is lower it is set
+    /// beneath the hold first, so that between the two nothing is let through. What was higher beneath it stays.
     pub(super) fn choose(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
-        let held = self.own.send_replace(None).filter(|own| self.file.read() == InForce::Stop(own.clone()));
-        let Some(own) = held.filter(|own| level < own.level) else { return self.raise(level, reason) };
-        let done = if own.over.as_ref().map(|over| over.level) >= Some(level) {
-            self.file.release(&own)
-        } else {
-            let shown = InForce::Stop(own.clone());
-            self.file.lower(&shown, Some(level), reason, "operator", self.clock.now_millis())
+        let in_force = self.raise(level, reason)?;
+        let own = self.own.borrow().clone();
+        let in_force = match own.filter(|own| in_force == InForce::Stop(own.clone())) {
+            // Where it fails it holds on, and can still be chosen about.
+            Some(own) if level < own.level => self.file.release(&own).map_err(|error| error.to_string())?,
+            // Somebody else's: one's own may lie beneath it, and is then still to be released.
+            _ if in_force.is_hold() => return Ok(in_force),
+            _ => in_force,
         };
-        done.map_err(|error| {
-            // It holds on, and can still be chosen about.
-            self.own.send_replace(Some(own));
-            error.to_string()
-        })
+        self.own.send_replace(None);
+        Ok(in_force)
     }
 
     /// Stops new signatures at once, and remembers the stop as one's own.
@@ -82,7 +80,7 @@ impl Brake {
         Ok(match now {
             InForce::None => "the hold is released".to_owned(),
             InForce::Stop(stop) => {
-                format!("the hold is released; the stop before it, {}, is in force again", stop.level)
+                format!("the hold is released; the stop beneath it, {}, is in force", stop.level)
             }
             InForce::Garbled { why } => why,
         })

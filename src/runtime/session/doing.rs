@@ -21,7 +21,7 @@ use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News
 use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
 use crate::safety::ledger::{self, LedgerError};
-use crate::safety::stop::InForce;
+use crate::safety::stop::{InForce, StopError};
 
 /// Blocks made at once.
 const MOST_BLOCKS: u32 = 256;
@@ -295,7 +295,13 @@ impl Stage {
                 });
                 Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
-            Own::SellUnderHalt { from } => self.sell_under_halt(&from),
+            Own::SellUnderHalt { from } => self.sell_under_halt(&from).map_err(|error| {
+                // It is asked once for each halt: what could not be done now must still be there to be tried again.
+                if !matches!(error, StopError::Changed) {
+                    self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
+                }
+                error.to_string()
+            }),
             Own::ResetBreaker { .. } => {
                 let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
                 let reset = rules.reset_breaker("operator", self.clock.now_millis()).await;

@@ -27,9 +27,9 @@ use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
 use crate::chain::token::Token;
 use crate::engine::{Call, Input, ToolResponse, WorldChain, WriteTool};
-use crate::runtime::market::model::Money;
+use crate::runtime::market::model::{Money, Network};
 use crate::safety::ledger::{self, LedgerError, Micros, Span};
-use crate::safety::stop::InForce;
+use crate::safety::stop::{InForce, MOST_NAME, StopError};
 use crate::store::HoldError;
 use crate::tools::trading::uniswap_execute_swap::ExecuteSwap;
 
@@ -124,12 +124,13 @@ pub(super) async fn follow(stage: Arc<Stage>) {
     }
     // From the beginning on: at which moment of a show it begins does not depend on how fast the machine is.
     let _attendance = stage.clock.attend();
+    let halts_as = halts_as(&stage.golem_id, &stage.network);
     let mut known = None;
     loop {
         let (found, wanted) = {
             let decided = stage.decided();
             let found = stage.brake.file.read();
-            let wanted = wanted(&found, &stage.golem_id, decided.as_ref(), stage.money());
+            let wanted = wanted(&found, &halts_as, decided.as_ref(), stage.money());
             (found, wanted)
         };
         if let InForce::Stop(stop) = found
@@ -150,6 +151,17 @@ pub(super) async fn follow(stage: Arc<Stage>) {
     }
 }
 
+/// The name under which this session's Golem halts. All networks of a data folder share the stop file, and on each may
+/// live a Golem of the same name; whether to sell is asked only where the one lives that has halted.
+pub(super) fn halts_as(golem_id: &GolemId, network: &Network) -> SafeText {
+    let chains: Vec<_> = network.chains.iter().map(|chain| chain.name.as_str()).collect();
+    let place = match network.money {
+        Money::Play => "devnet".to_owned(),
+        Money::Test | Money::Real | Money::Paper | Money::Replay => chains.join(", "),
+    };
+    SafeText::clean(&format!("{golem_id} on {place}"), MOST_NAME)
+}
+
 /// What is done about holdings under a stop.
 #[derive(Debug, PartialEq, Eq)]
 enum Wanted {
@@ -162,7 +174,7 @@ enum Wanted {
 }
 
 /// What a stop asks for. `decided`: the one that the operator has laid down by a yes to selling.
-fn wanted(found: &InForce, golem_id: &GolemId, decided: Option<&SafeText>, money: Money) -> Wanted {
+fn wanted(found: &InForce, halts_as: &SafeText, decided: Option<&SafeText>, money: Money) -> Wanted {
     let InForce::Stop(stop) = found else { return Wanted::Nothing };
     match stop.level {
         StopLevel::Flatten if decided == Some(&stop.id) => Wanted::Sell,
@@ -171,9 +183,7 @@ fn wanted(found: &InForce, golem_id: &GolemId, decided: Option<&SafeText>, money
         StopLevel::Flatten if stop.by.as_str() == "operator" && money == Money::Play => Wanted::Sell,
         StopLevel::Flatten => Wanted::Ask(Own::SellUnderFlatten { from: found.clone() }),
         // Its emergency halt: under it nothing can be sold, and whether to sell is not the Golem's to say.
-        StopLevel::Halt if stop.by.as_str() == golem_id.as_str() => {
-            Wanted::Ask(Own::SellUnderHalt { from: found.clone() })
-        }
+        StopLevel::Halt if stop.by == *halts_as => Wanted::Ask(Own::SellUnderHalt { from: found.clone() }),
         StopLevel::Pause | StopLevel::ExitOnly | StopLevel::Halt | StopLevel::Revoke => Wanted::Nothing,
     }
 }
@@ -223,12 +233,12 @@ impl Stage {
     }
 
     /// Lowers the Golem's own halt to flatten by the operator's yes; holdings are sold under it.
-    pub(super) fn sell_under_halt(&self, halt: &InForce) -> Result<String, String> {
+    pub(super) fn sell_under_halt(&self, halt: &InForce) -> Result<String, StopError> {
         // Held over both, so that nobody finds the lower stop before it is known to be decided.
         let mut decided = self.decided();
         let (reason, now) = ("the operator has what is held sold", self.clock.now_millis());
         let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now);
-        if let InForce::Stop(stop) = lowered.map_err(|error| error.to_string())? {
+        if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
         Ok("open orders are cancelled, and what is held is sold as far as the policy lets it; nothing else passes"
@@ -518,6 +528,7 @@ impl Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::runtime::market::model::ChainIdentity;
 
     fn micros(dollars: u64) -> Micros {
         Micros::new(dollars * 1_000_000).unwrap()
@@ -575,7 +586,7 @@ mod tests {
     fn only_the_operators_yes_sells_what_is_held_under_a_golems_own_halt() {
         let folder = tempfile::tempdir().unwrap();
         let file = crate::safety::stop::StopFile::in_folder(folder.path());
-        let golem: GolemId = "ada".parse().unwrap();
+        let golem = SafeText::clean("ada", 20);
         let none = Wanted::Nothing;
         assert_eq!(wanted(&InForce::None, &golem, None, Money::Play), none);
         let halt = file.raise(StopLevel::Halt, "the feed looks wrong", "ada", 1).unwrap();
@@ -593,5 +604,32 @@ mod tests {
         assert_eq!(wanted(&lowered, &golem, Some(&SafeText::clean("another", 20)), Money::Real), asked);
         assert_eq!(wanted(&lowered, &golem, Some(&stop.id), Money::Real), Wanted::Sell, "a yes to this stop is one");
         assert_eq!(wanted(&lowered, &golem, None, Money::Play), Wanted::Sell);
+    }
+
+    #[test]
+    fn a_halt_is_asked_about_only_on_the_network_of_the_golem_that_set_it() {
+        let golem: GolemId = "ada".parse().unwrap();
+        let on = |money, names: &[&str]| {
+            let chain = |name: &&str| ChainIdentity { name: SafeText::clean(name, 20), id: 1, interval_millis: None };
+            let chains = names.iter().map(chain).collect();
+            let network = Network { name: SafeText::clean("a network", 20), money, chains, wallet: Address::ZERO };
+            (halts_as(&golem, &network), money)
+        };
+        let all = [
+            on(Money::Play, &["ethereum", "base"]),
+            on(Money::Real, &["ethereum"]),
+            on(Money::Real, &["ethereum", "base"]),
+            on(Money::Real, &["arbitrum"]),
+            on(Money::Test, &["sepolia"]),
+        ];
+        for (setter, (by, _)) in all.iter().enumerate() {
+            let folder = tempfile::tempdir().unwrap();
+            let file = crate::safety::stop::StopFile::in_folder(folder.path());
+            let halt = file.raise(StopLevel::Halt, "the feed looks wrong", by.as_str(), 1).unwrap();
+            for (asked, (own, money)) in all.iter().enumerate() {
+                let wanted = wanted(&halt, own, None, *money);
+                assert_eq!(wanted != Wanted::Nothing, asked == setter, "{own} under a halt by {by}");
+            }
+        }
     }
 }

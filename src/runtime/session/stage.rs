@@ -153,6 +153,7 @@ impl Stage {
             world: Arc::clone(&stage.world),
             store: stage.ledger.store.clone(),
             stop_file: stage.brake.file.clone(),
+            halts_as: super::selling::halts_as(&stage.golem_id, &stage.network),
             leaving: stage.leaving.subscribe(),
             attendance: stage.clock.attend(),
         };

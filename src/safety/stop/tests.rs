@@ -185,6 +185,19 @@ fn nothing_is_loosened_while_somebody_else_changes_it() {
 }
 
 #[test]
+fn a_lock_that_cannot_be_had_at_all_is_no_other_program() {
+    let (_folder, file) = file();
+    fs::create_dir(file.lock()).unwrap();
+    // It stops all the same.
+    let hold = file.hold("choose", "console", 1).unwrap().unwrap();
+    assert_eq!(file.read(), InForce::Stop(hold.clone()));
+    for refused in [file.lower(&file.read(), None, "", "operator", 2), file.release(&hold)] {
+        assert!(matches!(&refused, Err(StopError::Lock { path, .. }) if *path == file.lock()), "{refused:?}");
+    }
+    assert_eq!(file.read(), InForce::Stop(hold));
+}
+
+#[test]
 fn a_lower_stop_that_was_under_way_does_not_write_over_a_higher_one() {
     let (folder, file) = file();
     // One is about to put this into place, after it has read that nothing stands.
@@ -240,6 +253,76 @@ fn a_stop_in_earnest_stays_where_a_hold_is_released() {
         assert_eq!(file.read(), InForce::Stop(halt.clone()));
         // The other way round nothing is held: the halt would not go with it.
         assert_eq!(file.hold("choose", "console", 4).unwrap(), None);
+    }
+}
+
+#[test]
+fn a_lower_stop_in_earnest_stays_where_a_hold_is_released() {
+    for late in [false, true] {
+        let (_folder, file) = file();
+        let hold = file.hold("choose", "console", 1).unwrap().unwrap();
+        let lock = late.then(|| stalled(&file));
+        let (in_force, set) = file.raise_own(StopLevel::ExitOnly, "odd prices", "bardo halt", 2).unwrap();
+        drop(lock);
+        let set = set.unwrap();
+        assert_eq!(
+            (in_force, set.level, set.by.as_str()),
+            (InForce::Stop(hold.clone()), StopLevel::ExitOnly, "bardo halt")
+        );
+        // What stays anyway is not set once more.
+        for level in [StopLevel::Pause, StopLevel::ExitOnly] {
+            assert_eq!(file.raise_own(level, "", "bardo halt", 3).unwrap(), (InForce::Stop(hold.clone()), None));
+        }
+        assert_eq!(file.release(&hold).unwrap(), InForce::Stop(set.clone()));
+        assert_eq!(file.lower(&InForce::Stop(set), None, "", "operator", 4).unwrap(), InForce::None);
+    }
+}
+
+#[test]
+fn what_a_hold_rose_above_is_not_set_once_more() {
+    let (_folder, file) = file();
+    let flatten = file.raise(StopLevel::Flatten, "", "operator", 1).unwrap();
+    file.hold("choose", "one console", 2).unwrap().unwrap();
+    let hold = file.hold("choose", "another", 3).unwrap().unwrap();
+    let (in_force, set) = file.raise_own(StopLevel::ExitOnly, "", "somebody", 4).unwrap();
+    assert_eq!((in_force, set), (InForce::Stop(hold.clone()), None));
+    let before = stop(file.release(&hold).unwrap());
+    assert_eq!(file.release(&before).unwrap(), flatten);
+}
+
+#[test]
+fn a_hold_does_not_write_over_a_stop_in_earnest_that_is_not_in_force() {
+    let (_folder, file) = file();
+    // Somebody's pause comes into its place late, beneath a hold that could not wait.
+    let lock = stalled(&file);
+    let pause = Stop::new(StopLevel::Pause, "lunch", "somebody", 1);
+    let aside = file.aside(&pause).unwrap();
+    let one = file.hold("choose", "one console", 2).unwrap().unwrap();
+    fs::rename(&aside.0, file.path()).unwrap();
+    drop(lock);
+    let other = file.hold("choose", "another", 3).unwrap().unwrap();
+    assert_eq!(file.read(), InForce::Stop(other.clone()), "the one that rose above the other");
+    assert_eq!(file.release(&other).unwrap(), InForce::Stop(one.clone()));
+    assert_eq!(file.release(&one).unwrap(), InForce::Stop(pause));
+}
+
+#[test]
+fn a_yes_to_the_end_of_a_hold_is_none_to_the_end_of_what_lies_beneath() {
+    for level in [None, Some(StopLevel::Pause)] {
+        let (_folder, file) = file();
+        let shown = InForce::Stop(file.hold("choose", "console", 1).unwrap().unwrap());
+        let (_, set) = file.raise_own(StopLevel::ExitOnly, "odd prices", "bardo halt", 2).unwrap();
+        let set = InForce::Stop(set.unwrap());
+        assert_eq!(file.lower(&shown, level, "", "operator", 3).unwrap(), set);
+        assert_eq!(file.lower(&set, None, "", "operator", 4).unwrap(), InForce::None);
+        // The same where it is the file that lies beneath.
+        let lock = stalled(&file);
+        let late = Stop::new(StopLevel::ExitOnly, "odd prices", "somebody", 5);
+        let aside = file.aside(&late).unwrap();
+        let shown = InForce::Stop(file.hold("choose", "console", 6).unwrap().unwrap());
+        fs::rename(&aside.0, file.path()).unwrap();
+        drop(lock);
+        assert_eq!(file.lower(&shown, level, "", "operator", 7).unwrap(), InForce::Stop(late));
     }
 }
 

@@ -74,6 +74,45 @@ fn of_two_consoles_that_hold_each_releases_its_own() {
 }
 
 #[test]
+fn a_choice_beneath_another_consoles_hold_stays_when_that_is_released() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (brake(folder.path()), brake(folder.path()));
+    one.hold().unwrap();
+    assert_eq!(other.choose(StopLevel::ExitOnly, "odd prices").unwrap().level(), Some(StopLevel::Halt));
+    one.release().unwrap();
+    assert_eq!(one.file.read().level(), Some(StopLevel::ExitOnly));
+    // By a console that itself holds, over the other's hold.
+    one.file.lower(&one.file.read(), None, "", "operator", 1).unwrap();
+    one.hold().unwrap();
+    other.hold().unwrap();
+    assert_eq!(other.choose(StopLevel::ExitOnly, "odd prices").unwrap().level(), Some(StopLevel::Halt));
+    one.release().unwrap();
+    assert_eq!(one.file.read().level(), Some(StopLevel::ExitOnly));
+}
+
+#[test]
+fn a_hold_beneath_another_is_still_ones_own_after_a_choice() {
+    let folder = tempfile::tempdir().unwrap();
+    let (one, other) = (brake(folder.path()), brake(folder.path()));
+    one.hold().unwrap();
+    other.hold().unwrap();
+    assert_eq!(one.choose(StopLevel::ExitOnly, "odd prices").unwrap().level(), Some(StopLevel::Halt));
+    other.release().unwrap();
+    one.release().unwrap();
+    assert_eq!(one.file.read().level(), Some(StopLevel::ExitOnly));
+}
+
+#[test]
+fn a_choice_is_not_lower_than_what_somebody_set_beneath_the_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    brake.hold().unwrap();
+    brake.file.raise(StopLevel::ExitOnly, "odd prices", "somebody", 1).unwrap();
+    let chosen = brake.choose(StopLevel::Pause, "lunch").unwrap();
+    assert_eq!((chosen.level(), brake.own.borrow().is_none()), (Some(StopLevel::ExitOnly), true));
+}
+
+#[test]
 fn a_choice_that_cannot_be_made_now_can_be_made_later() {
     let folder = tempfile::tempdir().unwrap();
     let brake = brake(folder.path());
