@@ -145,6 +145,42 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
 }
 
 #[test]
+fn the_first_tour_shows_every_card_by_itself_while_each_screen_works_and_then_it_lives_on() {
+    let home = tempfile::tempdir().unwrap();
+    let mut pty = bardo(&home, &[]);
+    // Not a key is pressed until all five kinds of cards and the question are there.
+    for words in ["✓ Quote", " Allowance", "✓ Swap", " Auction", " Bridge", "‼ 1 WAITS FOR YOU"] {
+        pty.until_shown(words);
+    }
+    for (screen, words) in [
+        ("2", "token in*"),
+        ("3", "Orders  "),
+        ("4", "Others may take"),
+        ("5", "Standing approvals"),
+        ("6", "uniswap_get_quote"),
+        ("7", "Chains of devnet"),
+        ("8", "Buying UNI for 0.36 WETH"),
+        ("1", "Ada thinks"),
+    ] {
+        press(&mut pty, screen);
+        pty.until(screen, |screen_now| {
+            let shown = screen_now.contents();
+            shown.contains(words) && shown.contains(&format!("[{screen} ")) && shown.contains("‼ 1 WAITS FOR YOU")
+        });
+    }
+    press(&mut pty, "a");
+    pty.until_shown("DECISION 1 of 1");
+    press(&mut pty, "r");
+    pty.until_shown("picked: refuse");
+    press(&mut pty, "\r");
+    pty.until_gone("WAITS FOR YOU");
+    // The tour is over, and it goes on by itself.
+    pty.until_shown("Watching what 0.1 WETH would bring in LINK");
+    pty.until_shown("0.1 WETH → ");
+    leave(&mut pty);
+}
+
+#[test]
 fn an_approved_trade_is_done_and_changes_what_is_held() {
     let home = tempfile::tempdir().unwrap();
     let mut pty = asking(&home, (120, 44));
