@@ -292,18 +292,21 @@ fn what_a_hold_rose_above_is_not_set_once_more() {
 
 #[test]
 fn a_hold_does_not_write_over_a_stop_in_earnest_that_is_not_in_force() {
-    let (_folder, file) = file();
-    // Somebody's pause comes into its place late, beneath a hold that could not wait.
-    let lock = stalled(&file);
-    let pause = Stop::new(StopLevel::Pause, "lunch", "somebody", 1);
-    let aside = file.aside(&pause).unwrap();
-    let one = file.hold("choose", "one console", 2).unwrap().unwrap();
-    fs::rename(&aside.0, file.path()).unwrap();
-    drop(lock);
-    let other = file.hold("choose", "another", 3).unwrap().unwrap();
-    assert_eq!(file.read(), InForce::Stop(other.clone()), "the one that rose above the other");
-    assert_eq!(file.release(&other).unwrap(), InForce::Stop(one.clone()));
-    assert_eq!(file.release(&one).unwrap(), InForce::Stop(pause));
+    // Names are drawn: which of the two holds comes first in the folder must not matter.
+    for _ in 0..16 {
+        let (_folder, file) = file();
+        // Somebody's pause comes into its place late, beneath a hold that could not wait.
+        let lock = stalled(&file);
+        let pause = Stop::new(StopLevel::Pause, "lunch", "somebody", 1);
+        let aside = file.aside(&pause).unwrap();
+        let one = file.hold("choose", "one console", 2).unwrap().unwrap();
+        fs::rename(&aside.0, file.path()).unwrap();
+        drop(lock);
+        let other = file.hold("choose", "another", 3).unwrap().unwrap();
+        assert_eq!(file.read(), InForce::Stop(other.clone()), "the one that rose above the other");
+        assert_eq!(file.release(&other).unwrap(), InForce::Stop(one.clone()));
+        assert_eq!(file.release(&one).unwrap(), InForce::Stop(pause));
+    }
 }
 
 #[test]
