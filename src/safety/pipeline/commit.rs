@@ -5,9 +5,8 @@
 //! nothing signed is ever abandoned.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use alloy::primitives::{Address, B256, Log, U256};
+use alloy::primitives::{B256, Log, U256};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -15,6 +14,7 @@ use super::assess::Assessment;
 use super::recover::{ended, hold_late_again};
 use super::settle::Truth;
 use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
+use super::way::traded;
 use super::{Pipeline, Prepared, Preview, Refusal, Slot};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
@@ -24,13 +24,12 @@ use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::chain::network::{Contract, NetworkKind};
 use crate::chain::sender::{self, ChainNonces, LaneError, NonceTicket, Route};
-use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
 use crate::safety::approval::{ApprovalNeed, Consent, Reason, Said};
 use crate::safety::audit::{self, AuditError, Entry};
 use crate::safety::framed::Framed;
 use crate::safety::orders::OrderState;
-use crate::safety::orders::record::{self, Figures, Pair, Record};
+use crate::safety::orders::record::{self, Figures, Record};
 use crate::safety::permit::{self, PermitFault, Use};
 use crate::safety::proposal::Purpose;
 use crate::safety::rulebook::{End, Reservation, ReserveError};
@@ -38,9 +37,6 @@ use crate::safety::simulate::Simulated;
 use crate::safety::value::Values;
 use crate::safety::verdict::Verdict;
 use crate::store::StoreError;
-
-/// So long an order in the way is looked at before what would replace it is given up.
-const LOOKING: Duration = Duration::from_secs(3);
 
 /// What came of a permit.
 #[derive(Debug, Clone)]
@@ -327,27 +323,6 @@ impl Pipeline {
         self.run_plan(prepared, assessment, held, next, at_work).await
     }
 
-    /// Looks at the order that this would replace, where there is one: it may have ended since anybody looked last, such
-    /// as by a cancellation of a moment ago.
-    async fn look_at_the_way(&self, prepared: &Prepared) -> Result<(), Refusal> {
-        let framed = &prepared.preview.framed;
-        let Some((pair, orders)) = traded(framed).zip(self.orders()) else { return Ok(()) };
-        let whose = (framed.proposal().chain_id, framed.proposal().account);
-        let wrapped = prepared.ground.network().book.contract(Contract::WrappedNative);
-        let found = self.inner.store.read(|connection| record::in_the_way(connection, whose, &pair, wrapped));
-        let Some(order) = found.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))? else {
-            return Ok(());
-        };
-        // Where that cannot be done in time, or not at all, the order stands as it is written. On a task of its own: what
-        // a look finds is told to its end.
-        let orders = orders.clone();
-        let looking = tokio::spawn(async move { orders.look(order).await });
-        if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
-            tracing::debug!(%error, %order, "the order in the way was not looked at");
-        }
-        Ok(())
-    }
-
     /// The account's turn, to be kept until the plan is over; nothing for a part of a plan that has it.
     async fn have_turn(&self, preview: &Preview, turn: ByTurn) -> Result<Option<Turn>, Refusal> {
         let (chain_id, account) = (preview.framed.proposal().chain_id, preview.framed.account());
@@ -550,18 +525,4 @@ pub(super) fn committed(preview: &Preview, assessment: Assessment, state: State)
         }),
         _ => Err(Refusal::by(verdicts, None)),
     }
-}
-
-/// What a trade, or an order, gives and wants: while an order for the same can still be filled, nothing replaces it.
-fn traded(framed: &Framed) -> Option<Pair> {
-    let proposal = framed.proposal();
-    if let Some(pair) = proposal.order.as_ref().and_then(|order| Pair::of(&order.message)) {
-        return Some(pair);
-    }
-    let contract = |token: &Token| match token.id {
-        TokenId::Native => Address::ZERO,
-        TokenId::Erc20(address) => address,
-    };
-    let trade = proposal.trade.as_ref()?;
-    Some(Pair { given: contract(&trade.token_in), wanted: vec![contract(&trade.token_out)], destination: None })
 }
