@@ -333,7 +333,10 @@ impl StopFile {
         by: &str,
         now: u64,
     ) -> Result<InForce, StopError> {
-        let stop = level.map(|level| Stop::new(level, reason, by, now));
+        // Nor was who is shown a hold shown what it rose above: where that is higher, it stays.
+        let above = shown.is_hold().then(|| shown.beneath().find(|stop| !stop.hold)).flatten();
+        let kept = above.filter(|above| level.is_none_or(|level| above.level > level)).cloned();
+        let stop = kept.or_else(|| level.map(|level| Stop::new(level, reason, by, now)));
         let lower = stop.as_ref().map(|stop| self.aside(stop)).transpose().map_err(|error| self.failed(error))?;
         let alone = self.alone_to_loosen()?;
         let standing = self.standing();

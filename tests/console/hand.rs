@@ -214,8 +214,9 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
 fn first_come_is_first_served_whoever_asks() {
     let home = tempfile::tempdir().unwrap();
     let write = |most: &str| {
-        let file = home.path().join("policy-devnet.toml");
-        std::fs::write(file, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+        let aside = home.path().join("written-aside.toml");
+        std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+        std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
     };
     write("2400");
     let mut pty = resting(&home, &[], (120, 44));

@@ -148,6 +148,9 @@ fn it_boots_lives_is_resized_stopped_and_leaves_the_terminal_whole() {
 #[test]
 fn the_first_tour_shows_every_card_by_itself_while_each_screen_works_and_then_it_lives_on() {
     let home = tempfile::tempdir().unwrap();
+    // However long it takes to look at eight screens, the question stays as it was shown.
+    let patient = "[safety]\npermit_seconds = 600\napproval_timeout_seconds = 1800\n";
+    std::fs::write(home.path().join("config.toml"), patient).unwrap();
     let mut pty = bardo(&home, &[]);
     // Not a key is pressed until all five kinds of cards and the question are there.
     for words in ["✓ Quote", " Allowance", "✓ Swap", " Auction", " Bridge", "‼ 1 WAITS FOR YOU"] {
@@ -161,7 +164,7 @@ fn the_first_tour_shows_every_card_by_itself_while_each_screen_works_and_then_it
         ("6", "uniswap_get_quote"),
         ("7", "Chains of devnet"),
         ("8", "Buying UNI for 0.36 WETH"),
-        ("1", "Ada thinks"),
+        ("1", "Activity"),
     ] {
         press(&mut pty, screen);
         pty.until(screen, |screen_now| {

@@ -198,7 +198,8 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     let reason = SafeText::clean("the host may be lost", 60);
     house.send(Command::Raise { level: StopLevel::Revoke, reason }).await;
     house.keys_go().await;
-    assert!(house.told.iter().any(|told| told.contains("the Golem's keys are taken away")), "{:?}", house.told);
+    let is_told = |house: &House| house.told.iter().any(|told| told.contains("the Golem's keys are taken away"));
+    house.until("it is told", is_told).await;
     house.has_no_keys().await;
     // Taking back is the operator's at any time; anything else waits.
     let back = house.by_hand("token_revoke", json!({"token": "DAI", "chain": "ethereum"})).await;

@@ -85,9 +85,12 @@ impl Anvils {
             let block = self.anvils[at].1.get_block(BlockId::latest()).await.unwrap().unwrap();
             block.header.timestamp
         };
-        while newest().await <= time {
-            tokio::time::sleep(Duration::from_millis(200)).await;
-        }
+        let reached = async {
+            while newest().await <= time {
+                tokio::time::sleep(Duration::from_millis(200)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(400), reached).await.expect("blocks are made");
     }
 
     async fn asked<C: SolCall>(&self, at: usize, to: Address, call: C) -> C::Return {
@@ -351,9 +354,9 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     // Nobody can fill what no block takes before its time is over.
     both.halt(0, true);
     // Nobody has asked after the one before since it was made void: it holds back nothing all the same.
-    let hash = place(6).await;
+    let hash = place(20).await;
     assert_eq!(status(&void).await, "cancelled");
-    let over = SystemClock.now_seconds() + 7;
+    let over = SystemClock.now_seconds() + 21;
     while SystemClock.now_seconds() <= over {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

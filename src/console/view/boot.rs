@@ -16,7 +16,7 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
     let body = Rect { x: body.x + margin, width: body.width.saturating_sub(2 * margin), ..body };
     let page = &state.page;
     // Only the devnet inside this process has steps to tell of; before one is told nothing is claimed of money.
-    let (begins, costs) = match page.network.as_ref().map(|network| network.money) {
+    let (begins, costs) = match state.money() {
         _ if !page.boot.is_empty() => (
             "Starting the devnet: two chains inside this process.",
             "Nothing here leaves this machine, and nothing here costs anything.",
@@ -24,7 +24,8 @@ pub(super) fn draw(pen: &mut Pen<'_>, state: &State, body: Rect) {
         None => ("Starting.", ""),
         Some(Money::Play) => ("Connecting to the devnet.", "Nothing here costs anything."),
         Some(Money::Test) => ("Connecting to the test network.", "Test coins only."),
-        Some(Money::Real | Money::Paper) => ("Connecting to the network.", "It moves real money."),
+        Some(Money::Real) => ("Connecting to the network.", "It moves real money."),
+        Some(Money::Paper) => ("Connecting to the network.", "On paper: nothing is signed."),
         Some(Money::Replay) => ("Opening the recording.", "Nothing here is live."),
     };
     let told = vec![Row::new(begins, Role::TextStrong), Row::new(costs, Role::TextDim)];

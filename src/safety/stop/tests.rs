@@ -14,6 +14,19 @@ fn stop(in_force: InForce) -> Stop {
 }
 
 #[test]
+fn a_yes_to_a_hold_leaves_what_it_rose_above() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = StopFile::in_folder(folder.path());
+    file.raise(StopLevel::ExitOnly, "carefully", "somebody", 1).unwrap();
+    file.hold("a look", "operator", 2).unwrap();
+    let shown = file.read();
+    assert!(shown.is_hold());
+    // Whoever held is gone, and another says yes to what he is shown.
+    assert_eq!(file.lower(&shown, None, "over", "operator", 3).unwrap().level(), Some(StopLevel::ExitOnly));
+    assert_eq!(file.lower(&file.read(), None, "over", "operator", 4).unwrap(), InForce::None);
+}
+
+#[test]
 fn what_cannot_be_understood_is_a_halt() {
     let (_folder, file) = file();
     assert_eq!(file.read(), InForce::None);

@@ -143,6 +143,10 @@ fn a_delivery_that_is_cut_short_is_counted_once() {
             break;
         }
         desk.pass(150);
+        if deposit(&desk, &id) == 2 {
+            delivered = Some(id);
+            break;
+        }
         let again = run(&mut desk.call("intent_refund", &json!({ "intent_id": format!("0x{id}") }), "", false));
         eprintln!("overlooked: {again:?}");
     }
