@@ -537,7 +537,19 @@ impl Orders {
     }
 
     async fn look_at_all(&self) -> Result<usize, OrderError> {
-        let live = self.live()?;
+        self.look_at_live(|_| true).await
+    }
+
+    /// Looks at the live orders of an account that were made on a chain, and hands nothing in.
+    ///
+    /// # Errors
+    /// The database's failure.
+    pub(crate) async fn look_at_those_of(&self, chain_id: u64, account: Address) -> Result<usize, OrderError> {
+        self.look_at_live(|record| record.chain_id == chain_id && record.account == account).await
+    }
+
+    async fn look_at_live(&self, wanted: impl Fn(&Record) -> bool) -> Result<usize, OrderError> {
+        let live: Vec<_> = self.live()?.into_iter().filter(|record| wanted(record)).collect();
         for record in &live {
             if let Err(error) = self.look(record.hash).await {
                 tracing::warn!(order = %record.hash, %error, "an order could not be looked at");

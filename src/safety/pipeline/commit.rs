@@ -303,7 +303,6 @@ impl Pipeline {
     async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: ByTurn) -> Result<Committed, Refusal> {
         let permit_id = prepared.preview.permit.permit_id;
         let _turn = self.have_turn(&prepared.preview, turn).await?;
-        self.look_at_the_way(&prepared).await?;
         let assessment = self.look_again(&prepared).await?;
         if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
             return Err(Refusal::by(vec![verdict], None));

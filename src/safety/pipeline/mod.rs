@@ -10,7 +10,7 @@
 //! | `turn` | one commit of an account at a time, among all programs on a ledger |
 //! | `plan` | the legs of a plan one after the other, and what is taken back if it stops half-way |
 //! | `order` | a message that others settle, signed and handed on |
-//! | `way` | an order for the same, looked at before anything would replace it |
+//! | `way` | what is on its way already for the same |
 //! | `outbid` | a transaction that no block takes, signed once more within the frame's gas |
 //! | `settle` | receipts, what the chain says became of it, the ledger's last word |
 //! | `recover` | what a crash left behind |

@@ -186,6 +186,7 @@ impl Pipeline {
             self.say_truth(&framed, truth, &legs).await;
         }
         if let Ended::Done = ended {
+            self.look_after(&framed).await;
             self.note_recipients(&framed).await;
         }
         // An order that is unclear is followed with the orders: its transactions say nothing of it.

@@ -5,36 +5,28 @@ use std::time::Duration;
 
 use alloy::primitives::Address;
 
-use super::{Pipeline, Prepared, Refusal};
-use crate::base::error::ErrorCode;
-use crate::chain::network::Contract;
+use super::Pipeline;
 use crate::chain::token::{Token, TokenId};
 use crate::safety::framed::Framed;
-use crate::safety::orders::record::{self, Pair};
+use crate::safety::orders::record::Pair;
+use crate::safety::proposal::Intent;
 
-/// So long an order in the way is looked at before what would replace it is given up.
+/// So long orders are looked at after one was made void.
 const LOOKING: Duration = Duration::from_secs(3);
 
 impl Pipeline {
-    /// Looks at the order that this would replace, where there is one: it may have ended since anybody looked last, such
-    /// as by a cancellation of a moment ago.
-    pub(super) async fn look_at_the_way(&self, prepared: &Prepared) -> Result<(), Refusal> {
-        let framed = &prepared.preview.framed;
-        let Some((pair, orders)) = traded(framed).zip(self.orders()) else { return Ok(()) };
-        let whose = (framed.proposal().chain_id, framed.proposal().account);
-        let wrapped = prepared.ground.network().book.contract(Contract::WrappedNative);
-        let found = self.inner.store.read(|connection| record::in_the_way(connection, whose, &pair, wrapped));
-        let Some(order) = found.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))? else {
-            return Ok(());
+    /// After an order was made void, has the ledger know it: until then it would stand in the way of the next one.
+    pub(super) async fn look_after(&self, framed: &Framed) {
+        let Some(orders) = self.orders().cloned().filter(|_| framed.proposal().intent == Intent::CancelOrder) else {
+            return;
         };
-        // Where that cannot be done in time, or not at all, the order stands as it is written. On a task of its own: what
-        // a look finds is told to its end.
-        let orders = orders.clone();
-        let looking = tokio::spawn(async move { orders.look(order).await });
+        // On a task of its own: what a look finds is told to its end. Where that cannot be done in time, or not at all,
+        // the order stands as it is written until somebody looks.
+        let (chain_id, account) = (framed.proposal().chain_id, framed.account());
+        let looking = tokio::spawn(async move { orders.look_at_those_of(chain_id, account).await });
         if let Ok(Ok(Err(error))) = tokio::time::timeout(LOOKING, looking).await {
-            tracing::debug!(%error, %order, "the order in the way was not looked at");
+            tracing::debug!(%error, "the orders were not looked at after one was made void");
         }
-        Ok(())
     }
 }
 
