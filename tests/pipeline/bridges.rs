@@ -137,10 +137,26 @@ impl Bridge {
         panic!("no relayer locks anything");
     }
 
-    /// Both chains' time goes on by so many seconds, with one block each.
+    /// The time of the block that a chain makes next.
+    async fn next_time(&self, chain: &SandboxChain) -> u64 {
+        chain.devnet.run(|chain: &mut Chain| chain.next_context().timestamp).await.unwrap()
+    }
+
+    /// Both chains make a block that is so many seconds after whichever of them is ahead: of blocks that are made within
+    /// a second each is a second later than its parent, so that the one which makes more of them runs away.
     async fn pass(&self, seconds: u64) {
+        let mut latest = 0;
         for chain in self.sandbox.chains() {
-            chain.devnet.run(move |chain: &mut Chain| chain.increase_time(seconds)).await.unwrap();
+            latest = latest.max(self.next_time(chain).await);
+        }
+        self.pass_to(latest + seconds).await;
+    }
+
+    /// Both chains make a block of this time.
+    async fn pass_to(&self, time: u64) {
+        for chain in self.sandbox.chains() {
+            let made = chain.devnet.run(move |chain: &mut Chain| chain.set_next_timestamp(time)).await.unwrap();
+            made.unwrap();
             chain.devnet.mine().await.unwrap();
         }
     }
@@ -242,8 +258,10 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
     let bridge = Bridge::open().await;
     let had = bridge.purses().await;
     // The destination makes no block before the time is over: nobody can deliver.
-    let (id, _) = bridge.locked(60).await;
-    bridge.pass(70).await;
+    let (id, record) = bridge.locked(60).await;
+    let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
+    let last = u64::from(intent.fill_deadline);
+    bridge.pass_to(last + 10).await;
     let record = bridge.orders.look(id).await.unwrap();
     assert_eq!((record.status.as_str(), record.stage), ("expired", Stage::Submitted));
     assert!(card(&record)["money"].as_str().unwrap().contains("intent_refund"), "{record:#?}");
@@ -253,7 +271,7 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
     assert!(message(&early).contains("the settler gives it back from"), "{early:#?}");
     assert_eq!(bridge.purses().await[2], U256::from(AMOUNT));
 
-    bridge.pass(REFUND_DELAY).await;
+    bridge.pass_to(last + 10 + REFUND_DELAY).await;
     let back = bridge.refund(id).await;
     assert_eq!(back.status, Status::Success, "{back:#?}");
     let data = back.data.unwrap();

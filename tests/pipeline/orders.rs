@@ -726,7 +726,7 @@ async fn a_used_nonce_that_no_event_explains_frees_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_used_nonce_that_no_event_explains_counts_in_full_past_the_deadline() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 8)).await;
+    let hash = desk.place(order("100", 30)).await;
     let held = desk.orders.record(hash).unwrap().spent;
     desk.use_nonce(hash).await;
     let record = desk.end(hash).await;
@@ -792,7 +792,7 @@ async fn an_order_gives_the_wrapped_coin_and_holds_back_a_swap_of_the_coin() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_order_ends_by_a_block_that_stays() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
-    let hash = desk.place(order("100", 6)).await;
+    let hash = desk.place(order("100", 30)).await;
     let deadline: u64 = signed(&desk.orders.record(hash).unwrap()).info().deadline.to();
     // The same chain, as one that is not our own: its last block may be replaced.
     let mut network = desk.world.client.network().clone();

@@ -183,8 +183,8 @@ fn an_order_killed_anywhere_comes_to_the_end_that_the_chain_says() {
     let before = desk.devnet.balance("WETH");
     for (place, stage, signed) in PLACES {
         let key = place.name();
-        // What is signed is handed in by the program after: there must be time left for it. One that nobody has ends soon.
-        let seconds = if place == Failpoint::OrderSubmitting { 8 } else { 24 };
+        // What is signed is handed in by the program after: there must be time left for it.
+        let seconds = 24;
         desk.killed(desk.order(key, seconds, false), key);
         let (hash, found, _, has_signature) = desk.last();
         assert_eq!((found.as_str(), has_signature), (stage, signed), "{key}");

@@ -141,14 +141,14 @@ async fn many_swaps_leave_nothing_behind() {
     println!("{made} made, refused {refused:?}, in {:?}", began.elapsed());
     println!("here {memory} → {memory_now} kB, {files} → {files_now} files; devnet {other} → {other_now} kB");
     assert!(made > wanted * 3 / 4, "{made} of {wanted}, refused {refused:?}");
-    // A short run still warms up.
+    // A short run still warms up, and shares its process with other tests.
     if wanted >= 300 {
         assert!(memory_now < memory + 10_000, "{memory} → {memory_now} kB");
         // The devnet keeps its newest 8,192 blocks, of two or three for each swap; then it is flat as well.
         let blocks = (wanted * 3 / 4 * 3).min(8_192);
         assert!(other_now < other + 20_000 + blocks * 20, "{other} → {other_now} kB in the devnet");
+        assert!(files_now <= files + 8, "{files} → {files_now} files");
     }
-    assert!(files_now <= files + 8, "{files} → {files_now} files");
     drop(idle);
     // The next start ends what is still open.
     let bench = Bench::open(home.path(), Some(devnet.url())).await;

@@ -15,10 +15,10 @@ const LEAD_BLOCKS: u64 = 3;
 /// What anybody else pays more while one filler has an order, in hundredths of a percent.
 const EXCLUSIVITY_BPS: u64 = 100;
 
-/// The order with the cosigner's additions and signature.
-pub(super) fn cosign(mut order: Order, chain: &Chain, cast: &Cast) -> Result<Order, KeyError> {
+/// The order, which is the `number`th from nought, with the cosigner's additions and signature.
+pub(super) fn cosign(mut order: Order, number: u64, chain: &Chain, cast: &Cast) -> Result<Order, KeyError> {
     let next = chain.next_context();
-    let exclusive = fillers::quickest(cast, order.hash());
+    let exclusive = fillers::quickest(cast, number);
     match &mut order {
         Order::Dutch(_) => {}
         Order::DutchV2(order) => {

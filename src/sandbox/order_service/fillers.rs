@@ -1,7 +1,8 @@
 //! The fillers: each with a key, a purse, a margin and a pace of its own, and each with something that goes wrong.
 //! They fill from their own pockets through the reactor, when what the order takes is worth what it pays.
 //!
-//! Which order a filler overlooks depends on the seed and the order alone.
+//! Which order a filler overlooks depends on the seed and on how many came before it alone, not on the order's hash:
+//! salts and times are in that, and the same seed would tell another story every time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -66,9 +67,9 @@ pub(super) struct Attempts {
 }
 
 /// The filler to whom the cosigner gives an order first.
-pub(super) fn quickest(cast: &Cast, order: B256) -> Address {
-    // Either of the two that are quick enough for it to matter.
-    let role = if order.0[0].is_multiple_of(2) { Role::FirstFiller } else { Role::SecondFiller };
+pub(super) fn quickest(cast: &Cast, number: u64) -> Address {
+    // In turn the two that are quick enough for it to matter.
+    let role = if number.is_multiple_of(2) { Role::FirstFiller } else { Role::SecondFiller };
     cast.address(role)
 }
 
@@ -82,7 +83,8 @@ pub(super) fn decide<'a>(
     open: impl Iterator<Item = (&'a B256, &'a Entry)>,
     attempts: &mut Attempts,
 ) -> Vec<cast::Order> {
-    let open: Vec<_> = open.collect();
+    let mut open: Vec<_> = open.collect();
+    open.sort_by_key(|(_, entry)| entry.number);
     let mut orders = Vec::new();
     if open.is_empty() {
         return orders;
@@ -137,15 +139,15 @@ pub(super) fn decide<'a>(
 impl Filler {
     /// Whether the order is among those it sees, and it is not waiting for an attempt of its own.
     fn looks_at(&self, seed: u64, hash: B256, entry: &Entry, chain: &Chain, attempts: &Attempts) -> bool {
-        let overlooked = self.overlooks_it(seed, hash);
+        let overlooked = self.overlooks_it(seed, chain.rules().chain_id, entry.number);
         let next = chain.next_context().number;
         let noticed = next > entry.posted_at + self.latency;
         let waits = attempts.sent.get(&(self.role, hash)).is_some_and(|sent| next < sent + PATIENCE_BLOCKS);
         !overlooked && noticed && !waits
     }
 
-    fn overlooks_it(&self, seed: u64, hash: B256) -> bool {
-        let draw = keccak256((U256::from(seed), U256::from(self.purse_dollars), hash).abi_encode());
+    fn overlooks_it(&self, seed: u64, chain_id: u64, number: u64) -> bool {
+        let draw = keccak256([seed, self.purse_dollars, chain_id, number].map(U256::from).abi_encode());
         u64::from(draw.0[0]) * 100 / 256 < self.overlooks
     }
 }
@@ -157,12 +159,12 @@ pub(super) fn best_bid(
     deployment: &Deployment,
     cast: &Cast,
     prices: &Prices,
-    hash: B256,
-    order: &Order,
+    entry: &Entry,
 ) -> Option<BestBid> {
+    let order = &entry.order;
     let market = Market { chain, deployment, cast, prices };
     let token = order.bounds().least_out.first()?.token;
-    let looking = FILLERS.iter().filter(|filler| !filler.overlooks_it(seed, hash));
+    let looking = FILLERS.iter().filter(|filler| !filler.overlooks_it(seed, chain.rules().chain_id, entry.number));
     let bids =
         looking.filter_map(|filler| Some((filler, market.most(filler, order.token_in(), order.most_in(), token)?)));
     let (filler, output) = bids.max_by_key(|(_, output)| *output)?;

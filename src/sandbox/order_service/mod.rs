@@ -72,6 +72,8 @@ pub struct Entry {
     pub signature: Bytes,
     /// What has become of it.
     pub status: Status,
+    /// How many orders the service had before it.
+    pub number: u64,
     /// The chain's height when it was taken in.
     pub posted_at: u64,
 }
@@ -197,8 +199,10 @@ impl OrderService {
         if book.entries.values().filter(|entry| entry.can_fill()).count() >= MOST_OPEN {
             return Err(SubmitError::Full);
         }
-        let order = cosigner::cosign(order, chain, &self.cast)?;
-        let entry = Entry { order, signature: signature.clone(), status: Status::Open, posted_at: chain.number() };
+        let number = u64::try_from(book.entries.len()).unwrap_or(u64::MAX);
+        let order = cosigner::cosign(order, number, chain, &self.cast)?;
+        let (signature, posted_at) = (signature.clone(), chain.number());
+        let entry = Entry { order, signature, status: Status::Open, number, posted_at };
         book.entries.insert(hash, entry);
         Ok(hash)
     }
@@ -267,7 +271,7 @@ impl OrderService {
     /// The best that a filler who looks at the order would deliver for it in the next block.
     pub(super) fn best_bid(&self, chain: &Chain, prices: &Prices, hash: B256) -> Option<BestBid> {
         let entry = self.entry(hash).filter(Entry::can_fill)?;
-        fillers::best_bid(self.seed, chain, &self.deployment, &self.cast, prices, hash, &entry.order)
+        fillers::best_bid(self.seed, chain, &self.deployment, &self.cast, prices, &entry)
     }
 
     /// Nothing panics while it holds this lock, and what it guards is sound at every moment.

@@ -1,7 +1,8 @@
 //! The devnet's relayers: outside parties with keys and purses on both chains. They bid for intents, the best bidder
 //! locks the user's money on the origin with the user's signature, somebody delivers on the destination, and the
 //! messenger tells the origin, which pays whoever delivered. Each has its margin, its pace and what goes wrong with
-//! it; which intent it ignores, drops after winning or leaves undelivered follows from the seed and the intent alone.
+//! it; which intent it ignores, drops after winning or leaves undelivered follows from the seed and from how many came
+//! before it alone: an id would be another one every time.
 //!
 //! Not here: HTTP, and anything that acts for a user.
 
@@ -105,13 +106,13 @@ enum Slip {
 }
 
 impl Relayer {
-    fn slips(&self, seed: u64, id: B256, slip: Slip) -> bool {
+    fn slips(&self, seed: u64, number: u64, slip: Slip) -> bool {
         let (part, salt) = match slip {
             Slip::Ignores => (self.ignores, 1u64),
             Slip::Drops => (self.drops, 2),
             Slip::Forgets => (self.forgets, 3),
         };
-        let draw = keccak256((U256::from(seed), U256::from(self.margin_bps), U256::from(salt), id).abi_encode());
+        let draw = keccak256([seed, self.margin_bps, salt, number].map(U256::from).abi_encode());
         u64::from(draw.0[0]) * 100 / 256 < part
     }
 }
@@ -143,6 +144,8 @@ pub enum RelayError {
 #[derive(Debug, Clone)]
 struct Posted {
     intent: Intent,
+    /// How many intents were known before it.
+    number: u64,
     signature: Bytes,
     bids: Vec<(Relayer, RelayerBid)>,
     posted_at: u64,
@@ -215,7 +218,7 @@ impl Relayers {
         chain: &Chain,
         prices: &Prices,
         wish: &Wish,
-        id: Option<B256>,
+        number: Option<u64>,
     ) -> Result<Vec<(Relayer, RelayerBid)>, RelayError> {
         let (origin, destination) =
             (self.deployment(wish.origin_chain_id)?, self.deployment(wish.destination_chain_id)?);
@@ -231,7 +234,7 @@ impl Relayers {
         let one = dollars(U256::from(1), wanted).max(U512::from(1));
         let mut bids = Vec::new();
         for relayer in RELAYERS {
-            if id.is_some_and(|id| relayer.slips(self.seed, id, Slip::Ignores)) {
+            if number.is_some_and(|number| relayer.slips(self.seed, number, Slip::Ignores)) {
                 continue;
             }
             let kept = U512::from(10_000_u64.saturating_sub(relayer.margin_bps));
@@ -295,7 +298,12 @@ impl Relayers {
             amount_in: intent.data.inputAmount,
             token_out: intent.data.outputToken,
         };
-        let mut bids = self.bids(chain, prices, &wish, Some(id))?;
+        let mut board = self.lock();
+        if board.posted.contains_key(&id) {
+            return Ok(id);
+        }
+        let number = u64::try_from(board.posted.len()).unwrap_or(u64::MAX);
+        let mut bids = self.bids(chain, prices, &wish, Some(number))?;
         bids.retain(|(_, bid)| bid.output >= intent.data.outputAmount);
         if bids.is_empty() && self.bids(chain, prices, &wish, None)?.is_empty() {
             return Err(RelayError::NoBid);
@@ -303,15 +311,12 @@ impl Relayers {
         if let Some((_, first)) = bids.first_mut() {
             first.chosen = true;
         }
-        let mut board = self.lock();
-        if board.posted.contains_key(&id) {
-            return Ok(id);
-        }
         if board.posted.values().filter(|posted| !posted.over).count() >= MOST_OPEN {
             return Err(RelayError::Full);
         }
         let posted = Posted {
             intent: intent.clone(),
+            number,
             signature: signature.clone(),
             bids,
             posted_at: chain.number(),
@@ -336,7 +341,9 @@ impl Relayers {
         let mut orders = Vec::new();
         let mut board = self.lock();
         let Board { posted, sent, stocked, approved } = &mut *board;
-        for (id, posted) in posted.iter_mut().filter(|(_, posted)| !posted.over) {
+        let mut open: Vec<_> = posted.iter_mut().filter(|(_, posted)| !posted.over).collect();
+        open.sort_by_key(|(_, posted)| posted.number);
+        for (id, posted) in open {
             if posted.intent.origin_chain_id == here {
                 self.on_origin(chain, *id, posted, sent, &mut orders);
             } else if posted.intent.data.destinationChainId == U256::from(here) {
@@ -378,7 +385,7 @@ impl Relayers {
             // The best bidder first; whoever drops it leaves it to the next after a while.
             for (place, (relayer, _)) in posted.bids.iter().enumerate() {
                 let turn = posted.posted_at + relayer.latency + PATIENCE_BLOCKS * (place as u64);
-                if next.number > turn && !relayer.slips(self.seed, id, Slip::Drops) && may(relayer.role) {
+                if next.number > turn && !relayer.slips(self.seed, posted.number, Slip::Drops) && may(relayer.role) {
                     let data = posted.intent.open_for(posted.signature.clone(), Bytes::new());
                     orders.push(cast::Order::call(relayer.role, settler, data.to_vec(), OPEN_GAS, "locking an intent"));
                     return;
@@ -421,7 +428,7 @@ impl Relayers {
         let (token, amount) = (posted.intent.data.outputToken, posted.intent.data.outputAmount);
         for (place, (relayer, _)) in posted.bids.iter().enumerate() {
             let turn = first_seen + relayer.latency + PATIENCE_BLOCKS * (place as u64);
-            if next.number < turn || relayer.slips(self.seed, id, Slip::Forgets) {
+            if next.number < turn || relayer.slips(self.seed, posted.number, Slip::Forgets) {
                 continue;
             }
             let address = self.cast.address(relayer.role);

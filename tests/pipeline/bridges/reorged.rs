@@ -52,18 +52,6 @@ impl Bridge {
         Patient { orders: Orders::at_depth(config, DEEP), store, _folder: folder }
     }
 
-    /// Both chains' time goes on by so many seconds at least, however far they are ahead of the clock already.
-    async fn beyond(&self, seconds: u64) {
-        for chain in self.sandbox.chains() {
-            let time = || chain.devnet.head().borrow().header.timestamp;
-            let until = time() + seconds;
-            while time() < until {
-                chain.devnet.run(move |chain: &mut Chain| chain.increase_time(seconds)).await.unwrap();
-                chain.devnet.mine().await.unwrap();
-            }
-        }
-    }
-
     async fn mine(&self, name: &str, blocks: u64) {
         for _ in 0..blocks {
             self.chain(name).devnet.mine().await.unwrap();
@@ -194,7 +182,7 @@ async fn a_fill_that_leaves_the_chain_was_none() {
         assert_eq!(patient.live(id, &what).await, ("open".to_owned(), 1), "{what}");
         if !again {
             assert_eq!(bridge.usdc("ethereum", bridge.account).await, before, "{what}: it is back");
-            bridge.beyond(70).await;
+            bridge.pass(70).await;
         }
         bridge.mine("ethereum", DEEP).await;
         let record = patient.ended(id, &what).await;
@@ -228,7 +216,7 @@ async fn a_lock_that_leaves_the_chain_was_none() {
             bridge.mine("ethereum", DEEP).await;
             assert_eq!(patient.live(id, &what).await, ("filling".to_owned(), 1), "{what}");
         }
-        bridge.beyond(70 + REFUND_DELAY).await;
+        bridge.pass(70 + REFUND_DELAY).await;
         bridge.mine("ethereum", DEEP).await;
         bridge.mine("base", DEEP).await;
         if again {
@@ -277,7 +265,7 @@ async fn a_delivery_that_leaves_its_chain_was_none() {
             bridge.mine("base", DEEP).await;
             assert_eq!(patient.live(id, &what).await, ("filled".to_owned(), 1), "{what}");
         } else {
-            bridge.beyond(70 + REFUND_DELAY).await;
+            bridge.pass(70 + REFUND_DELAY).await;
             bridge.mine("base", DEEP).await;
             bridge.mine("ethereum", DEEP).await;
         }
@@ -318,7 +306,7 @@ async fn a_refund_that_leaves_the_chain_and_comes_again_is_one() {
         let (id, _) = bridge.locked(60).await;
         let patient = bridge.patient().await;
         bridge.mine("ethereum", DEEP).await;
-        bridge.beyond(70 + REFUND_DELAY).await;
+        bridge.pass(70 + REFUND_DELAY).await;
         bridge.mine("base", DEEP).await;
         bridge.mine("ethereum", 1).await;
         assert_eq!(patient.live(id, &what).await, ("expired".to_owned(), 1), "{what}");
