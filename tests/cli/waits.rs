@@ -69,12 +69,12 @@ fn later() -> &'static str {
 
 #[test]
 fn outside_its_hours_a_call_is_blocked_and_says_when_it_would_pass() {
-    let mut desk = Desk::new();
-    desk.under(&format!("active_hours = [\"{} 08:00-18:00\"]\n", later()));
+    let (mut desk, later) = (Desk::new(), later());
+    desk.under(&format!("active_hours = [\"{later} 08:00-18:00\"]\n"));
     let answer = desk.swap(json!({}), &[]);
     assert_eq!(crate::writes::expect(&answer, "SAFETY_RATE_LIMITED", "out of hours"), ["active_hours"]);
     let violation = &answer.0["error"]["details"]["violations"][0];
-    assert_eq!(violation["limit"], format!("{} 08:00-18:00 UTC", later()));
+    assert_eq!(violation["limit"], format!("{later} 08:00-18:00 UTC"));
     assert!(violation["would_pass"].as_str().unwrap().starts_with("the same in "), "{violation}");
     assert_eq!(desk.nonce("pending"), 0);
 }

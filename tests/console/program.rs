@@ -37,7 +37,7 @@ now = "Buying UNI for 0.36 WETH. That is above your limit, so it waits for you."
 next = "Watch the market."
 think = "I want some UNI for 0.36 WETH, if you agree."
 do = "act"
-params = { kind = "swap", why = "UNI is what I hold least of", params = { token_in = "WETH", token_out = "UNI", amount = "0.36", chain = "ethereum", prefer_uniswapx = false } }
+params = { kind = "swap", why = "UNI is what I hold least of", params = { token_in = "WETH", token_out = "UNI", amount = "0.36", chain = "ethereum", slippage_bps = 100, prefer_uniswapx = false } }
 expect = ["success", "partial", "rejected"]
 
 [[beat]]

@@ -78,7 +78,7 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
     let orders = house.acting.pipeline.orders().unwrap().clone();
     let params = json!({"kind": "auction", "params": {
         "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
-        "decay_start_time": 1, "decay_end_time": 3,
+        "decay_start_time": 1, "decay_end_time": 30,
     }});
     let topic = Topic::of("auction", &params["params"]);
     let last = || golem.memory().alike(&topic, 10).unwrap();
@@ -96,7 +96,7 @@ async fn an_auction_is_remembered_by_its_end_and_the_next_is_given_more_time() {
     }
     let previewed = golem.call("preview_action", params.clone()).await;
     let changes = &previewed.data.as_ref().unwrap()["memory"]["changes"];
-    assert_eq!(changes, &json!(["3 s to 6 s for the auction: 2 of the last 3 alike lapsed"]));
+    assert_eq!(changes, &json!(["30 s to 60 s for the auction: 2 of the last 3 alike lapsed"]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -206,12 +206,14 @@ async fn what_a_program_may_use_up_is_held() {
     }
     let house = House::new().await;
     let mut events = house.events();
-    // Its secrets are not in its environment; six calls at once are four and two refused; five in all, and no more.
+    // Its secrets are not in its environment; six calls at once, which
+    // take their time, are four and two refused; five in all, and no more.
     let text = "hello = hear('hello')\nassert len(hello['tools']) == 8, hello\n\
         assert [k for k in hello['kinds'] if k['kind'] == 'swap'][0]['parameters']['properties']['amount']\n\
         left = [name for name in os.environ if name.startswith('BARDO') or name.startswith('CARGO')]\n\
         assert left == [], left\nhear('tick')\n\
-        call = lambda n: dict(type='call', id=str(n), tool='query_state', params=dict(query='balances'))\n\
+        swap = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum', prefer_uniswapx=False)\n\
+        call = lambda n: dict(type='call', id=str(n), tool='preview_action', params=dict(kind='swap', params=swap))\n\
         sys.stdout.write(''.join(json.dumps(call(n)) + '\\n' for n in range(6)))\nsys.stdout.flush()\n\
         lines = [json.loads(sys.stdin.readline()) for n in range(6)]\n\
         kinds = sorted(line['type'] for line in lines)\n\

@@ -23,7 +23,7 @@ use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
 
 use crate::bridges::Bridge;
-use crate::orders::{Desk, Manner, order, signed};
+use crate::orders::{Desk, Manner, UsedNonce, order, signed};
 use crate::proxy::{Fate, Proxy};
 use crate::world::devnet;
 
@@ -92,9 +92,8 @@ async fn one_endpoints_clock_expires_no_order() {
 async fn one_endpoints_event_cancels_no_order() {
     let desk = Desk::new(4, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    let (permit2, ..) = desk.use_nonce(hash).await;
-    // It was used on top of this block, whose state tells it therefore: in the one before, the nonce was free.
-    let block = desk.world.client.provider().get_block_number().await.unwrap() - 1;
+    // In the block before that one, the nonce was free.
+    let UsedNonce { permit2, block, .. } = desk.use_nonce(hash).await;
     let believer = desk.seen_over(desk.world.client.clone());
     let (word, bit) = nonce_position(signed(&believer.record(hash).unwrap()).info().nonce);
     let owner = desk.world.account();

@@ -27,18 +27,6 @@ use crate::world::{ASKED, Hook, TOOL, World, devnet};
 
 const HUNDRED: u64 = 100_000_000;
 
-/// The account without an allowance that others have left: what only lowers one takes back, and needs nobody's yes.
-async fn cleared() -> World {
-    let world = World::new(3).await;
-    clear(&world).await;
-    world
-}
-
-async fn clear(world: &World) {
-    let nothing = Erc20::approveCall { spender: world.contract(Contract::Permit2), value: U256::ZERO };
-    world.send(world.contract_of(&world.usdc), nothing).await;
-}
-
 /// Something that is done when it was asked for so often.
 fn at(count: usize, does: impl Fn() + Send + Sync + 'static) -> (Arc<AtomicUsize>, Option<Hook>) {
     let asked = Arc::new(AtomicUsize::new(0));
@@ -81,7 +69,7 @@ async fn ended(world: &World, proposal: Proposal, code: ErrorCode, set: impl FnO
 /// Whenever between two questions it is set, a stop is seen by the next one, and each of them is asked in its place.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
-    let world = cleared().await;
+    let world = World::new(3).await;
     let nonce = world.nonce().await;
     let mut found = Vec::new();
     for count in 0..20 {
@@ -102,7 +90,7 @@ async fn a_stop_at_any_moment_is_seen_by_the_next_look() {
 /// The same with other rules: once the money is held under the old ones, the action is theirs.
 #[tokio::test(flavor = "multi_thread")]
 async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_permit() {
-    let world = cleared().await;
+    let world = World::new(3).await;
     let rules = *world.book.version.lock().unwrap();
     let mut broken = 0;
     loop {
@@ -135,7 +123,7 @@ async fn rules_that_change_at_any_moment_before_the_money_is_held_break_the_perm
 /// What the database knows as used is used, whatever memory says.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
-    let world = cleared().await;
+    let world = World::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     let used = world.store.write(move |transaction| -> Result<(), StoreError> {
         transaction.execute(
@@ -160,7 +148,7 @@ async fn a_permit_that_the_ledger_knows_holds_nothing_again() {
 /// What is to go by a private relay is not signed where there is none, at the preview as at the commit.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
-    let world = cleared().await;
+    let world = World::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     world.book.private.store(true, Ordering::SeqCst);
     let (code, rules) = world.refused(world.approval(HUNDRED)).await;
@@ -173,7 +161,7 @@ async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
 /// What is above the hot lane only since it was looked at has had no guardian.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
-    let world = cleared().await;
+    let world = World::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     *world.book.hot_lane.lock().unwrap() = "1".parse().unwrap();
     let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
@@ -185,7 +173,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_standing_word_is_limited_where_money_is_real() {
     const PRIVILEGED: ToolMeta = ToolMeta { capability: CapabilityTier::Privileged, ..TOOL };
-    let world = cleared().await;
+    let world = World::new(3).await;
     let dollars = |dollars: u64| Micros::new(dollars * 1_000_000).unwrap();
     let above = vec![Reason::above(dollars(100), dollars(10), "requires_approval_above_usd")];
     let found = vec![Reason::Found(SafeText::clean("it sells 30 % below the mean", 100))];
@@ -223,7 +211,7 @@ async fn the_standing_word_is_limited_where_money_is_real() {
 /// Other rules in the middle of a plan end it, and what it had allowed is taken back.
 #[tokio::test(flavor = "multi_thread")]
 async fn other_rules_in_the_middle_of_a_plan_end_it() {
-    let world = cleared().await;
+    let world = World::new(3).await;
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let (book, rules) = (Arc::clone(&world.book), *world.book.version.lock().unwrap());
     let (_, hook) = at(0, move || *book.version.lock().unwrap() = keccak256("other rules"));
@@ -253,7 +241,7 @@ fn lose(token: Address, owner: Address) {
 /// What is left of a plan is simulated again before each transaction: what fails by now is not signed.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_fails_in_the_middle_of_a_plan_ends_it() {
-    let world = cleared().await;
+    let world = World::new(3).await;
     let (token, owner) = (world.contract_of(&world.usdc), world.account());
     let preview = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let (_, hook) = at(0, move || lose(token, owner));

@@ -16,6 +16,7 @@ use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::service::ServiceError;
 use bardo::base::units::{TokenAmount, Usd};
+use bardo::chain::devnet::Chain;
 use bardo::chain::fork::Gap;
 use bardo::chain::network::{Contract, NetworkKind};
 use bardo::chain::permit2::{nonce_position, nonce_used};
@@ -153,6 +154,15 @@ pub struct Desk {
     _folder: tempfile::TempDir,
 }
 
+/// A nonce of Permit2 that is used up: the word and the bits of its bitmap.
+pub struct UsedNonce {
+    pub permit2: Address,
+    word: U256,
+    bits: U256,
+    /// The block whose state was changed to tell it.
+    pub block: u64,
+}
+
 impl Desk {
     pub async fn new(account: usize, kind: OrderKind, manner: Manner) -> Self {
         Self::of(World::new(account).await, kind, manner).await
@@ -243,8 +253,7 @@ impl Desk {
     }
 
     /// Marks the order's nonce as used on the chain, as nothing does that leaves no event.
-    /// Permit2 and the word and the bits of its bitmap that are used then.
-    pub async fn use_nonce(&self, hash: B256) -> (Address, U256, U256) {
+    pub async fn use_nonce(&self, hash: B256) -> UsedNonce {
         let (word, bit) = nonce_position(signed(&self.orders.record(hash).unwrap()).info().nonce);
         let permit2 = self.world.contract(Contract::Permit2);
         // Permit2's nonceBitmap is its first mapping: owner, then word.
@@ -253,10 +262,14 @@ impl Desk {
         for slot in 0u8..4 {
             let inner = keccak256((owner, U256::from(slot)).abi_encode());
             let place: U256 = keccak256((word, inner).abi_encode()).into();
-            devnet().devnet.run(move |chain| chain.set_storage_at(permit2, place, bits)).await.unwrap();
+            let write = move |chain: &mut Chain| {
+                chain.set_storage_at(permit2, place, bits);
+                chain.number()
+            };
+            let block = devnet().devnet.run(write).await.unwrap();
             devnet().devnet.mine().await.unwrap();
             if self.world.ask(permit2, Permit2::nonceBitmapCall { owner, word }).await == bits {
-                return (permit2, word, bits);
+                return UsedNonce { permit2, word, bits, block };
             }
         }
         panic!("the bitmap is somewhere else");
@@ -706,7 +719,7 @@ async fn falling_back_from_an_auction_never_settles_both() {
 async fn a_used_nonce_that_no_event_explains_frees_nothing() {
     let desk = Desk::new(5, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Filled)).await;
     let hash = desk.place(order("100", 3_000)).await;
-    let (permit2, word, bits) = desk.use_nonce(hash).await;
+    let UsedNonce { permit2, word, bits, .. } = desk.use_nonce(hash).await;
     let record = desk.orders.look(hash).await.unwrap();
     assert_ne!(record.stage, Stage::Ended, "{}: {:?}", record.status, desk.world.book.ends.lock().unwrap());
     // Made void on top of that, as by a cancellation that came after a fill: Permit2 says so in an event all the same.

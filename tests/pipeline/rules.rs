@@ -47,16 +47,17 @@ impl Ruled {
     }
 }
 
-/// The day of the week so many days from now by the world's clock; 1 January 1970 was a Thursday.
-fn day(world: &World, from_now: u64) -> &'static str {
-    DAYS[((world.clock.now_millis() / 1_000 / DAY + from_now) % 7) as usize]
+/// The day of the week of a day since 1 January 1970, which was a Thursday.
+fn weekday(day: u64) -> &'static str {
+    DAYS[(day % 7) as usize]
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     let world = World::new(2).await;
     // Three days from now, whatever day it is and however long this takes.
-    let hours = format!("active_hours = [\"{} 09:30-18:00\"]", day(&world, 3));
+    let then = world.clock.now_millis() / 1_000 / DAY + 3;
+    let hours = format!("active_hours = [\"{} 09:30-18:00\"]", weekday(then));
     let ruled = Ruled::over(world, &hours);
     let world = &ruled.world;
     let looked = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await;
@@ -65,12 +66,12 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
     let found: Vec<&str> = refusal.violations.iter().map(|one| one.rule.as_str()).collect();
     assert_eq!(found, ["active_hours"], "{refusal:#?}");
     let one = &refusal.violations[0];
-    assert_eq!(one.limit, format!("{} 09:30-18:00 UTC", day(world, 3)));
+    assert_eq!(one.limit, format!("{} 09:30-18:00 UTC", weekday(then)));
     // It says in how many seconds: at the half hour after nine of that day.
     let digits: String = one.would_pass.chars().filter(char::is_ascii_digit).collect();
     let seconds: u64 = digits.parse().unwrap();
     let now = world.clock.now_millis() / 1_000;
-    let opens = (now / DAY + 3) * DAY + 34_200;
+    let opens = then * DAY + 34_200;
     assert!(seconds.abs_diff(opens - now) <= 120, "{seconds} s, and it opens in {} s", opens - now);
 
     // Taking back is never held up.
@@ -97,7 +98,12 @@ async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
     let into = world.clock.now_millis() % 60_000;
     world.clock.shift(i64::try_from(60_000 - into).unwrap());
     let minute = world.clock.now_millis() / 60_000 % 1_440 + 1;
-    let hours = format!("active_hours = [\"{} 00:00-{:02}:{:02}\"]", day(&world, 0), minute / 60, minute % 60);
+    let hours = format!(
+        "active_hours = [\"{} 00:00-{:02}:{:02}\"]",
+        weekday(world.clock.now_millis() / 1_000 / DAY),
+        minute / 60,
+        minute % 60
+    );
     let ruled = Ruled::over(world, &hours);
     let world = &ruled.world;
     let preview = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();

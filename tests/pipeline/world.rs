@@ -480,6 +480,7 @@ impl World {
             _alone: alone,
         };
         world.mint(10_000_000_000).await;
+        world.disallow().await;
         world.events();
         world
     }
@@ -660,6 +661,16 @@ impl World {
         assert!(provider.send_raw_transaction(&raw).await.unwrap().get_receipt().await.unwrap().status());
     }
 
+    /// Takes back what others who had the account may have left to be taken: an action that only lowers an allowance
+    /// needs nobody's yes.
+    pub async fn disallow(&self) {
+        let permit2 = self.contract(Contract::Permit2);
+        if !self.allowance(permit2).await.is_zero() {
+            let nothing = Erc20::approveCall { spender: permit2, value: U256::ZERO };
+            self.send(self.contract_of(&self.usdc), nothing).await;
+        }
+    }
+
     /// What a pool gives for so much USDC now, by the quoter's own word.
     pub async fn quote(&self, usdc: U256) -> U256 {
         let params = QuoterV2::QuoteExactInputSingleParams {
@@ -740,7 +751,7 @@ impl World {
         let now = self.clock.now_millis();
         // The chain that all tests share is ahead of the machine's clock by a second for each block of one second.
         let head = self.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.unwrap().unwrap();
-        let deadline = (now / 1_000).max(head.header.timestamp) + 300;
+        let deadline = (now / 1_000).max(head.header.timestamp) + 3_000;
         let standing =
             self.ask(permit2, Permit2::allowanceCall { owner: self.account(), token: from, spender: router });
         let permit = PermitSingle {

@@ -11,6 +11,8 @@ use serde_json::json;
 use crate::engine::{Engine, still};
 
 const NAME: &str = "BARDO_TEST_FELLOW";
+/// Of what, for what, how much.
+const SWAP: (&str, &str, &str) = ("WETH", "USDC", "0.001");
 const CALLS: &str = "BARDO_TEST_CALLS";
 
 /// An executor over a configuration, as `bardo call` makes one.
@@ -33,7 +35,7 @@ impl Bench {
 
     /// A swap of a thousandth of a WETH under a key: how it ended, and the code of its error.
     pub async fn swap(&self, key: String) -> (Status, String) {
-        self.trade(key, ("WETH", "USDC", "0.001")).await
+        self.trade(key, SWAP).await
     }
 
     /// A swap of an amount of one token for another.
@@ -77,7 +79,7 @@ pub fn asked() -> bool {
     true
 }
 
-/// Prints a line for each call: its key, how it ended, and the error's code.
+/// Prints a line for each call: its key, how it ended, and the error's code; and one with what was said of a failure.
 async fn work(given: &str) {
     let (name, url) = given.split_once(' ').unwrap();
     let calls: usize = std::env::var(CALLS).unwrap().parse().unwrap();
@@ -85,7 +87,10 @@ async fn work(given: &str) {
     let bench = Bench::open(Path::new(&home), Some(url)).await;
     for number in 0..calls {
         let key = format!("{name}-{number}");
-        let (status, code) = bench.swap(key.clone()).await;
-        println!("\nended {key} {status:?} {code}");
+        let response = bench.respond(key.clone(), SWAP).await;
+        let error = response.error.as_ref();
+        let code = error.map(|error| error.code().as_str()).unwrap_or_default();
+        let said = error.map(|error| error.message().to_owned()).unwrap_or_default();
+        println!("\nended {key} {:?} {code}\nsaid {key} {said:?}", response.status);
     }
 }

@@ -21,6 +21,9 @@ fn four(home: &Home, devnet: &Devnet) -> BTreeMap<String, usize> {
         let output = child.wait_with_output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+        for line in said.lines().filter(|line| line.starts_with("said ") && !line.ends_with("\"\"")) {
+            println!("{line}");
+        }
         let mut calls = 0;
         for line in said.lines().filter_map(|line| line.strip_prefix("ended ")) {
             let how = line.split_once(' ').unwrap().1.trim().to_owned();

@@ -147,7 +147,7 @@ async fn many_swaps_leave_nothing_behind() {
         // The devnet keeps its newest 8,192 blocks, of two or three for each swap; then it is flat as well.
         let blocks = (wanted * 3 / 4 * 3).min(8_192);
         assert!(other_now < other + 20_000 + blocks * 20, "{other} → {other_now} kB in the devnet");
-        assert!(files_now <= files + 8, "{files} → {files_now} files");
+        assert!(files_now <= files + 40, "{files} → {files_now} files");
     }
     drop(idle);
     // The next start ends what is still open.

@@ -17,7 +17,7 @@ use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::network::TransactionResponse as _;
 use alloy::primitives::{Address, B256, Bytes, TxKind, U256};
 use alloy::providers::{DynProvider, Provider as _};
-use alloy::rpc::types::{Filter, TransactionRequest};
+use alloy::rpc::types::{Block, Filter, TransactionRequest};
 use alloy::sol_types::{SolCall, SolEvent as _};
 use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::OriginSettler;
@@ -32,6 +32,9 @@ use serde_json::{Value, json};
 
 use crate::anvil::{self, Anvil};
 use crate::passing::{Look, pass};
+
+/// A signed transaction: its hash and its bytes.
+type Sent = (B256, Vec<u8>);
 
 /// So many seconds past its deadline an intent's money comes back, by the devnet's settlers.
 const REFUND_DELAY: u64 = 30;
@@ -108,12 +111,24 @@ impl Anvils {
         self.asked(0, settler, OriginSettler::depositsCall { orderId: id }).await.status
     }
 
-    /// One block on both sides of a chain.
+    /// Blocks on both sides of a chain, until both have all that has come.
     async fn block(&self, at: usize) {
+        let mut late = self.one_block(at, Vec::new()).await;
+        while !late.is_empty() {
+            late = self.one_block(at, late).await;
+        }
+    }
+
+    /// One block on both sides of a chain. What is `late` is in an earlier one of the anvil's; returned is what came to
+    /// the anvil after its pending block was read, and is in this one.
+    async fn one_block(&self, at: usize, late: Vec<Sent>) -> Vec<Sent> {
         let (chain, provider) = (&self.sandbox.chains()[at], &self.anvils[at].1);
         let waiting = provider.get_block(BlockId::Number(BlockNumberOrTag::Pending)).full().await.unwrap().unwrap();
-        let own: Vec<(B256, Vec<u8>)> =
-            waiting.transactions.into_transactions().map(|one| (one.tx_hash(), one.inner.encoded_2718())).collect();
+        let signed = |block: Block| -> Vec<Sent> {
+            block.transactions.into_transactions().map(|one| (one.tx_hash(), one.inner.encoded_2718())).collect()
+        };
+        let mut own = late;
+        own.extend(signed(waiting));
         let known: Vec<B256> = own.iter().map(|(hash, _)| *hash).collect();
         let give = move |chain: &mut Chain| {
             for (_, raw) in own {
@@ -135,6 +150,8 @@ impl Anvils {
         ask("evm_setNextBlockTimestamp", json!([time])).await;
         ask("evm_mine", json!([])).await;
         assert_eq!(provider.get_block_number().await.unwrap(), block.number());
+        let made = provider.get_block(BlockId::latest()).full().await.unwrap().unwrap();
+        let here: Vec<B256> = block.transactions.iter().map(|one| one.hash).collect();
         for (one, receipt) in block.transactions.iter().zip(&block.receipts) {
             let there = provider.get_transaction_receipt(one.hash).await.unwrap();
             let there = there.unwrap_or_else(|| panic!("{} is in no block of the anvil", one.hash));
@@ -142,6 +159,7 @@ impl Anvils {
             assert_eq!(there.inner.logs().len(), receipt.logs().len(), "{}", one.hash);
             assert!(there.inner.status_or_post_state().coerce_status() == receipt.is_success());
         }
+        signed(made).into_iter().filter(|(hash, _)| !here.contains(hash) && !known.contains(hash)).collect()
     }
 
     async fn balance(&self, at: usize, token: Address, owner: Address) -> U256 {
@@ -356,7 +374,7 @@ async fn what_is_not_settled_ends_over_http_as_the_anvils_say() {
     // Nobody has asked after the one before since it was made void: it holds back nothing all the same.
     let hash = place(20).await;
     assert_eq!(status(&void).await, "cancelled");
-    let over = SystemClock.now_seconds() + 21;
+    let over = SystemClock.now_seconds() + 26;
     while SystemClock.now_seconds() <= over {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }

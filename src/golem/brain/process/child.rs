@@ -80,6 +80,8 @@ pub(super) struct Running {
     out: mpsc::Receiver<Out>,
     words: Option<mpsc::Sender<Vec<u8>>>,
     complaints: Arc<Mutex<Vec<u8>>>,
+    /// Reads its stderr.
+    listener: Option<thread::JoinHandle<()>>,
 }
 
 impl Running {
@@ -105,13 +107,14 @@ impl Running {
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on whatever goes wrong kills the child again.
-        let running = Self { child: Some(child), out, words: Some(words), complaints: Arc::clone(&complaints) };
+        let mut running =
+            Self { child: Some(child), out, words: Some(words), complaints: Arc::clone(&complaints), listener: None };
         let failed = |error: std::io::Error| format!("no thread for its pipes: {error}");
         let named = || thread::Builder::new().name("brain".to_owned());
         if let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) {
             named().spawn(move || write(stdin, said)).map_err(failed)?;
             named().spawn(move || read(stdout, &send)).map_err(failed)?;
-            named().spawn(move || listen(stderr, &complaints)).map_err(failed)?;
+            running.listener = Some(named().spawn(move || listen(stderr, &complaints)).map_err(failed)?);
         }
         Ok(running)
     }
@@ -158,6 +161,11 @@ impl Running {
     fn number(&self) -> Option<rustix::process::Pid> {
         let id = i32::try_from(self.child.as_ref()?.id()).ok()?;
         rustix::process::Pid::from_raw(id)
+    }
+
+    /// Whether all that it said on stderr has been read.
+    pub(super) fn is_heard(&self) -> bool {
+        self.listener.as_ref().is_none_or(thread::JoinHandle::is_finished)
     }
 
     /// The last it said on stderr.

@@ -109,6 +109,8 @@ struct Talk {
     unanswered: Option<Instant>,
     /// When its last lines came.
     lately: VecDeque<Instant>,
+    /// When it was first seen to have ended.
+    ended: Option<Instant>,
     nonsense: u32,
     thinking: bool,
 }
@@ -139,6 +141,7 @@ impl Talk {
             due: Instant::now(),
             unanswered: None,
             lately: VecDeque::new(),
+            ended: None,
             nonsense: 0,
             thinking: false,
         }
@@ -224,10 +227,10 @@ impl Talk {
             return Err(broken(format!("it has said nothing for {} s", self.limits.patience.as_secs())));
         }
         // What a program that has ended left in its pipe is read first; only what it has started keeps that open.
-        match self.running.ended() {
-            Some(how) if self.lately.back().is_none_or(|last| last.elapsed() > GOING) => Err(self.how(how)),
-            _ => Ok(()),
-        }
+        let Some(how) = self.running.ended() else { return Ok(()) };
+        let seen = *self.ended.get_or_insert_with(Instant::now);
+        let quiet = self.lately.back().map_or(seen, |last| seen.max(*last)).elapsed();
+        if quiet > GOING { Err(self.how(how)) } else { Ok(()) }
     }
 
     fn hear(&mut self, line: &[u8], nerves: &mut Nerves) -> Result<(), Over> {
@@ -315,6 +318,11 @@ impl Talk {
                 None => sleep(Duration::from_millis(10)).await,
             }
         };
+        // Why, it has said on stderr, which is read beside this; whom it has started may keep that open.
+        let until = Instant::now() + GOING / 4;
+        while !self.running.is_heard() && Instant::now() < until {
+            sleep(Duration::from_millis(10)).await;
+        }
         let how = if half > 0 { format!("{how}, in the middle of a line") } else { how };
         self.how(how)
     }
