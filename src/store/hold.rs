@@ -62,12 +62,18 @@ impl Holds {
         Self { folder: PathBuf::from(folder), lines: Mutex::default() }
     }
 
-    /// How often a name has been held.
-    pub(super) fn count(&self, name: &str) -> Result<u64, StoreError> {
-        match File::open(self.path(name)?) {
-            Ok(mut file) => Ok(counted(&mut file)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(0),
-            Err(error) => Err(self.broken(&error)),
+    /// How often a name has been held; nothing while somebody holds it.
+    pub(super) fn count(&self, name: &str) -> Result<Option<u64>, StoreError> {
+        let mut file = match File::open(self.path(name)?) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Some(0)),
+            Err(error) => return Err(self.broken(&error)),
+        };
+        // Let go of with the file; whoever comes for the name meanwhile looks again in a moment.
+        match file.try_lock_shared() {
+            Ok(()) => Ok(Some(counted(&mut file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(self.broken(&error)),
         }
     }
 

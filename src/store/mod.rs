@@ -159,11 +159,11 @@ impl Store {
         self.inner.holds.hold(name, patience).await
     }
 
-    /// How often `name` has been held.
+    /// How often `name` has been held; nothing while somebody holds it.
     ///
     /// # Errors
     /// Where that cannot be read.
-    pub fn held_before(&self, name: &str) -> Result<u64, StoreError> {
+    pub fn held_before(&self, name: &str) -> Result<Option<u64>, StoreError> {
         self.inner.holds.count(name)
     }
 

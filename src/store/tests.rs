@@ -223,8 +223,8 @@ async fn a_name_has_one_holder_at_a_time() {
     let (most, counts) = most.lock().unwrap().clone();
     assert_eq!(most, 1, "never two at once");
     assert_eq!(counts, (0..60).collect::<Vec<u64>>(), "each was told how many came before");
-    assert_eq!(stores[0].held_before("one"), Ok(60));
-    assert_eq!(stores[0].held_before("another"), Ok(0));
+    assert_eq!(stores[0].held_before("one"), Ok(Some(60)));
+    assert_eq!(stores[0].held_before("another"), Ok(Some(0)));
 }
 
 #[tokio::test]
@@ -237,8 +237,13 @@ async fn a_name_that_is_held_is_waited_for_and_no_longer_than_was_said() {
         assert_eq!(store.hold("one", short).await.unwrap_err(), HoldError::Busy("one".to_owned()));
         // Another name is another matter.
         drop(store.hold("two", short).await.unwrap());
+        assert_eq!(
+            (store.held_before("one"), store.held_before("two").map(|count| count > Some(0))),
+            (Ok(None), Ok(true))
+        );
     }
     drop(held);
+    assert_eq!(stores[1].held_before("one"), Ok(Some(1)));
     drop(stores[1].hold("one", short).await.unwrap());
     // A name must not lead out of the folder.
     for bad in ["", "..", "a/b", "a.b"] {

@@ -7,12 +7,16 @@ use alloy::primitives::{Address, U256};
 use bardo::base::error::ErrorCode;
 use bardo::base::model::ActionClass;
 use bardo::chain::network::Contract;
+use bardo::engine::{ApprovalMode, Call, Input, Status};
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
 use bardo::safety::proposal::{Intent, Proposal};
 use bardo::safety::rulebook::End;
+use bardo::uniswap::order::OrderKind;
+use serde_json::json;
 
+use crate::orders::{Desk, Manner};
 use crate::world::{ASKED, World, cents};
 
 /// 100 USDC.
@@ -124,6 +128,34 @@ async fn a_rehearsal_changes_nothing() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
     let again = world.pipeline.commit(permit, Consent::None).await;
     assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
+}
+
+/// What another program does to the balances, the allowances and Permit2's nonce while a call is prepared is no reason to
+/// refuse the call: it is prepared anew on top of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_prepared_while_another_action_was_being_done_is_prepared_anew() {
+    let desk = Desk::new(7, OrderKind::DutchV2, Manner::Away).await;
+    let world = &desk.world;
+    let first = world.preview(world.swap(70_000_000).await).await.unwrap().permit.permit_id;
+    let chain_id = world.client.network().chain_id;
+    let turn = world.pipeline.turn(chain_id, world.account(), Duration::from_secs(5)).await.unwrap();
+    // The turn has begun, and nothing of it is on the chain: that is what the call finds and prepares upon.
+    let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    let call = Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(params)) };
+    world.events();
+    let (usdc, executor) = (world.balance(&world.usdc).await, desk.executor.clone());
+    let calling = tokio::spawn(async move { executor.call(call).await });
+    while !world.events().iter().any(|kind| kind == "permit:issued") {
+        assert!(!calling.is_finished(), "{:?}", calling.await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let done = world.pipeline.commit_in(turn, first, Consent::None).await.unwrap();
+    assert_eq!(done.state, State::Done, "{:?}", done.remarks);
+    let response = calling.await.unwrap();
+    assert_eq!(response.status, Status::Success, "{response:#?}");
+    assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(120_000_000));
+    desk.clear().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

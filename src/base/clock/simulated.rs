@@ -1,12 +1,15 @@
 //! A clock that somebody moves, tick by tick, for shows and tests that do not wait. Whoever attends is waited for: time
-//! stands while one of them is busy, so that what happens at which moment does not depend on how fast the machine is.
+//! stands while one of them is busy, so that what happens at which moment does not depend on how fast the machine is. And
+//! they are woken one after the other, each as soon as those before it rest again: who of two that wake at a moment sees
+//! what the other does there does not depend on it either.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use super::Clock;
 
@@ -20,16 +23,35 @@ pub struct SimulatedClock {
 struct Shared {
     millis: AtomicU64,
     hall: Mutex<Hall>,
-    tick: watch::Sender<u64>,
     /// Whether everybody rests in the present tick.
     rested: watch::Sender<bool>,
 }
 
-/// Who takes part, and how many of them have nothing more to do in this tick.
+/// Who takes part, and who has nothing more to do in this tick.
 #[derive(Debug, Default)]
 struct Hall {
     attending: usize,
-    resting: usize,
+    /// Those that rest until the next tick, in the order in which they began to.
+    resting: VecDeque<Sleeper>,
+    /// Those that the present tick is still to wake, in their order.
+    waking: VecDeque<Sleeper>,
+    /// The number of the next one to rest.
+    number: u64,
+}
+
+#[derive(Debug)]
+struct Sleeper {
+    number: u64,
+    wake: oneshot::Sender<()>,
+}
+
+impl Hall {
+    fn wake_all(&mut self) {
+        for sleeper in self.waking.drain(..) {
+            // Whoever does not wait any more is not in the line any more.
+            let _awake = sleeper.wake.send(());
+        }
+    }
 }
 
 impl Shared {
@@ -37,8 +59,14 @@ impl Shared {
         self.hall.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn tell(&self, hall: &Hall) {
-        let rested = hall.resting >= hall.attending;
+    /// Wakes who is next, where nobody is busy, and says whether everybody rests.
+    fn tell(&self, hall: &mut Hall) {
+        while hall.resting.len() + hall.waking.len() >= hall.attending
+            && let Some(next) = hall.waking.pop_front()
+        {
+            let _awake = next.wake.send(());
+        }
+        let rested = hall.waking.is_empty() && hall.resting.len() >= hall.attending;
         self.rested.send_if_modified(|known| std::mem::replace(known, rested) != rested);
     }
 }
@@ -52,7 +80,7 @@ impl Drop for Attendance {
         if let Some(shared) = &self.0 {
             let mut hall = shared.hall();
             hall.attending = hall.attending.saturating_sub(1);
-            shared.tell(&hall);
+            shared.tell(&mut hall);
         }
     }
 }
@@ -60,41 +88,38 @@ impl Drop for Attendance {
 /// Somebody who rests until the next tick.
 struct Rest {
     shared: Arc<Shared>,
-    since: u64,
+    number: u64,
+    woken: oneshot::Receiver<()>,
 }
 
 impl Rest {
     fn begin(shared: &Arc<Shared>) -> Self {
         let mut hall = shared.hall();
-        // Under the lock that ticks are made under: it cannot be another one by now.
-        let since = *shared.tick.borrow();
-        hall.resting += 1;
-        shared.tell(&hall);
+        let (wake, woken) = oneshot::channel();
+        let number = hall.number;
+        hall.number += 1;
+        hall.resting.push_back(Sleeper { number, wake });
+        shared.tell(&mut hall);
         drop(hall);
-        Self { shared: Arc::clone(shared), since }
+        Self { shared: Arc::clone(shared), number, woken }
     }
 }
 
 impl Drop for Rest {
+    /// Whoever stops resting before it is woken is busy again.
     fn drop(&mut self) {
         let mut hall = self.shared.hall();
-        // With a new tick the count has begun anew, without this one.
-        if *self.shared.tick.borrow() == self.since {
-            hall.resting = hall.resting.saturating_sub(1);
-            self.shared.tell(&hall);
-        }
+        hall.resting.retain(|sleeper| sleeper.number != self.number);
+        hall.waking.retain(|sleeper| sleeper.number != self.number);
+        self.shared.tell(&mut hall);
     }
 }
 
 impl SimulatedClock {
     /// A clock that stands at `millis` since the Unix epoch.
     pub fn at(millis: u64) -> Self {
-        let shared = Shared {
-            millis: AtomicU64::new(millis),
-            hall: Mutex::default(),
-            tick: watch::Sender::new(0),
-            rested: watch::Sender::new(true),
-        };
+        let shared =
+            Shared { millis: AtomicU64::new(millis), hall: Mutex::default(), rested: watch::Sender::new(true) };
         Self { shared: Arc::new(shared) }
     }
 
@@ -103,12 +128,21 @@ impl SimulatedClock {
         self.shared.millis.fetch_max(millis, Ordering::SeqCst);
     }
 
-    /// Wakes everybody who pauses, to look at the time and the world again.
+    /// Wakes everybody who pauses, one after the other, to look at the time and the world again.
     pub fn tick(&self) {
         let mut hall = self.shared.hall();
-        hall.resting = 0;
-        self.shared.tick.send_modify(|tick| *tick += 1);
-        self.shared.tell(&hall);
+        hall.wake_all();
+        let resting = std::mem::take(&mut hall.resting);
+        hall.waking.extend(resting);
+        self.shared.rested.send_replace(false);
+        self.shared.tell(&mut hall);
+    }
+
+    /// Wakes all at once that the present tick is still to wake: whoever is busy may be waiting for one of them.
+    pub fn wake_all(&self) {
+        let mut hall = self.shared.hall();
+        hall.wake_all();
+        self.shared.tell(&mut hall);
     }
 
     /// Waits until nobody who attends is busy. Whoever attends and waits for something else than the time is
@@ -132,18 +166,16 @@ impl Clock for SimulatedClock {
     fn pause(&self, _: Duration) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
         Box::pin(async move {
-            let rest = Rest::begin(&shared);
-            let mut ticks = shared.tick.subscribe();
-            let since = rest.since;
-            // As above: the other side is held by `shared`.
-            let _there = ticks.wait_for(|tick| *tick != since).await;
+            let mut rest = Rest::begin(&shared);
+            // The other side is in the hall until it is used.
+            let _woken = (&mut rest.woken).await;
         })
     }
 
     fn attend(&self) -> Attendance {
         let mut hall = self.shared.hall();
         hall.attending += 1;
-        self.shared.tell(&hall);
+        self.shared.tell(&mut hall);
         Attendance(Some(Arc::clone(&self.shared)))
     }
 }
@@ -194,6 +226,31 @@ mod tests {
         let mut fourth = clock.pause(Duration::ZERO);
         assert!(futures::poll!(&mut fourth).is_pending());
         assert!(is_rested(&clock).await);
+    }
+
+    #[tokio::test]
+    async fn those_who_wake_at_a_moment_do_so_one_after_the_other() {
+        let clock = SimulatedClock::at(0);
+        let (_one, _two) = (clock.attend(), clock.attend());
+        let (mut first, mut second) = (clock.pause(Duration::ZERO), clock.pause(Duration::ZERO));
+        // As they began to rest, not as they were made.
+        assert!(futures::poll!(&mut second).is_pending() && futures::poll!(&mut first).is_pending());
+        clock.tick();
+        assert!(futures::poll!(&mut first).is_pending(), "the second is not done");
+        assert!(futures::poll!(&mut second).is_ready());
+        assert!(futures::poll!(&mut first).is_pending(), "the second is at work");
+        let mut again = clock.pause(Duration::ZERO);
+        assert!(futures::poll!(&mut again).is_pending());
+        assert!(futures::poll!(&mut first).is_ready());
+        assert!(!is_rested(&clock).await, "the first is at work");
+        // Whoever waits for somebody that is still to be woken is helped.
+        let mut first = clock.pause(Duration::ZERO);
+        assert!(futures::poll!(&mut first).is_pending());
+        assert!(is_rested(&clock).await);
+        clock.tick();
+        assert!(futures::poll!(&mut again).is_ready() && futures::poll!(&mut first).is_pending());
+        clock.wake_all();
+        assert!(futures::poll!(&mut first).is_ready());
     }
 
     #[test]

@@ -221,9 +221,12 @@ impl Drop for Act {
 struct Previewed {
     preview: Arc<Preview>,
     deliver: Deliver,
-    /// How many turns of the account there had been before it was prepared.
-    turns: u64,
+    /// How many turns of the account there had been before it was prepared; nothing where one was going on.
+    turns: Option<u64>,
 }
+
+/// How often a preview is made anew because another action of the account came between its parts.
+const OVERTAKEN: usize = 3;
 
 impl Act {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
@@ -247,7 +250,7 @@ impl Act {
                 ToolError::new(ErrorCode::WalletNotConfigured, "nothing can be signed here: no account is set up");
             return Err(error.into());
         };
-        let mut previewed = self.preview(acting, job).await?;
+        let mut previewed = self.preview_undisturbed(acting, job, &params).await?;
         // What somebody has looked at and committed by its permit is done as it is, or not at all.
         let as_it_is = self.hold.is_some();
         if let Some(hold) = self.hold.take() {
@@ -266,7 +269,7 @@ impl Act {
             match self.consent(acting, &mut previewed, &params).await? {
                 Answered::Consent(consent) => {
                     let turn = self.turn(acting, &previewed.preview).await?;
-                    let stale = turn.as_ref().is_some_and(|turn| turn.count() != previewed.turns);
+                    let stale = turn.as_ref().is_some_and(|turn| previewed.turns != Some(turn.count()));
                     if !stale || as_it_is || matches!(consent, Consent::Yes(_)) {
                         break (consent, turn);
                     }
@@ -328,15 +331,43 @@ impl Act {
         }
     }
 
+    /// How many turns of the account there have been on each chain, as the pipeline counts them.
+    fn turns(&self, acting: &Acting) -> Result<Vec<(u64, Option<u64>)>, Refusal> {
+        let chains = self.shared.world.chains().iter().map(WorldChain::network);
+        let turns = chains.map(|network| {
+            let turns = acting.pipeline.turns(network.chain_id, acting.account.address());
+            Ok((network.chain_id, turns.map_err(|refusal| refused(refusal.error()))?))
+        });
+        turns.collect()
+    }
+
+    /// The first preview of a call. One that fails while another action of the account is being done is made anew: the
+    /// tool proposed on top of a state that was over when the pipeline looked.
+    async fn preview_undisturbed(
+        &self,
+        acting: &Acting,
+        mut job: WriteJob,
+        params: &Value,
+    ) -> Result<Previewed, Refusal> {
+        let mut left = OVERTAKEN;
+        loop {
+            let before = self.turns(acting)?;
+            let refusal = match self.preview(acting, job).await {
+                Ok(previewed) => return Ok(previewed),
+                Err(refusal) => refusal,
+            };
+            let undisturbed = before == self.turns(acting)? && before.iter().all(|(_, turns)| turns.is_some());
+            left -= 1;
+            if undisturbed || left == 0 || refusal.error.code() != ErrorCode::SafetySimulationFailed {
+                return Err(refusal);
+            }
+            job = self.bind(params)?;
+        }
+    }
+
     /// Lets the tool propose and the pipeline look.
     async fn preview(&self, acting: &Acting, job: WriteJob) -> Result<Previewed, Refusal> {
-        let chains = self.shared.world.chains().iter().map(WorldChain::network);
-        let turns: Vec<(u64, u64)> = chains
-            .map(|network| {
-                let turns = acting.pipeline.turns(network.chain_id, acting.account.address());
-                Ok((network.chain_id, turns.map_err(|refusal| refused(refusal.error()))?))
-            })
-            .collect::<Result<_, Refusal>>()?;
+        let turns = self.turns(acting)?;
         let prepared = job(self.context.clone()).await?;
         let mut proposal = prepared.proposal;
         // Who asks is not the tool's to say.
@@ -345,7 +376,7 @@ impl Act {
         proposal.golem_id = self.shared.golem_id.clone();
         let own = *acting.phase.borrow();
         let phase = self.wishes.phase.map_or(own, |asked| asked.max(own));
-        let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).map_or(0, |(_, turns)| *turns);
+        let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).and_then(|(_, turns)| *turns);
         let asked = Asked { phase, own: Some(acting.phase.clone()) };
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
         let preview = preview.map_err(|refusal| refused(refusal.error()))?;

@@ -21,6 +21,10 @@ pub(super) const UNHURRIED: Duration = Duration::from_secs(365 * 86_400);
 /// How long somebody may be busy, by the machine's clock, before time passes in spite of it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// How long somebody may be busy, by the machine's clock, while others wait in line to be woken: it may be one of them for
+/// whom it waits.
+const IN_LINE: Duration = Duration::from_secs(10);
+
 /// How often it is looked whether time may go on.
 const LOOK: Duration = Duration::from_millis(20);
 
@@ -58,8 +62,11 @@ pub(super) async fn conduct(stage: Arc<Stage>, clock: SimulatedClock, options: T
     let ends = options.operator && options.most.is_none();
     let mut looked = false;
     loop {
-        if timeout(PATIENCE, clock.rested()).await.is_err() {
-            tracing::warn!("time goes on although somebody is busy");
+        if timeout(IN_LINE, clock.rested()).await.is_err() {
+            clock.wake_all();
+            if timeout(PATIENCE, clock.rested()).await.is_err() {
+                tracing::warn!("time goes on although somebody is busy");
+            }
         }
         // What the stop file says is known to everybody before the next second.
         stage.stop.send_if_modified(|known| {

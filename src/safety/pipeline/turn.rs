@@ -70,11 +70,12 @@ impl Pipeline {
         }
     }
 
-    /// How many turns of the account there have been: what was looked at before one is looked at again after it.
+    /// How many turns of the account there have been, nothing while one is going on: what was looked at before or
+    /// during one is looked at again after it.
     ///
     /// # Errors
     /// `STORE_UNAVAILABLE`.
-    pub fn turns(&self, chain_id: u64, account: Address) -> Result<u64, Refusal> {
+    pub fn turns(&self, chain_id: u64, account: Address) -> Result<Option<u64>, Refusal> {
         let count = self.inner.store.held_before(&name(chain_id, account));
         count.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
