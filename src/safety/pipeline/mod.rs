@@ -19,6 +19,7 @@
 mod assess;
 mod capability;
 mod commit;
+pub(in crate::safety) mod consent;
 mod order;
 mod outbid;
 mod plan;
