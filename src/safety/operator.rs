@@ -13,7 +13,7 @@ use serde_json::json;
 use tokio::runtime::Handle;
 
 use super::approval::ApprovalNeed;
-use super::audit::{self, Anchor, AuditError, Entry, Head};
+use super::audit::{self, Anchor, AuditError, Entry, Head, Kind};
 use super::checks::operators;
 use super::checks::slippage::SlippageLimits;
 use super::checks::standing::{Standing, moved, request};
@@ -116,7 +116,7 @@ impl OperatorRules {
     /// [`AcceptError`]: it stays as it was.
     pub async fn reset_breaker(&self, by: &str, now: u64) -> Result<(), AcceptError> {
         let body = json!({ "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded("breaker:reset", body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
+        self.recorded(Kind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
     }
 
     /// Forgets an account's highest marks, by the operator's word: what it is worth at its next action is its mark then.
@@ -126,7 +126,7 @@ impl OperatorRules {
     /// [`AcceptError`]: they stay as they were.
     pub async fn forget_high_water(&self, account: Address, by: &str, now: u64) -> Result<usize, AcceptError> {
         let body = json!({ "account": account, "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded("high_water:reset", body, now, move |transaction| {
+        self.recorded(Kind::HighWaterReset, body, now, move |transaction| {
             Ok(ledger::forget_high_water(transaction, account)?)
         })
         .await
@@ -134,7 +134,7 @@ impl OperatorRules {
 
     async fn recorded<T: Send + 'static>(
         &self,
-        kind: &'static str,
+        kind: Kind,
         body: serde_json::Value,
         now: u64,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, AcceptError> + Send + 'static,
@@ -303,7 +303,7 @@ impl Rulebook for OperatorRules {
                     "phase": facts.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
                 });
                 let entry = Entry {
-                    kind: "action:reserved",
+                    kind: Kind::ActionReserved,
                     call_id: Some(proposal.call_id),
                     golem_id: &proposal.golem_id,
                     body: &body,
@@ -356,7 +356,7 @@ impl Rulebook for OperatorRules {
             Outcome::Unclear => ("unclear", None),
         };
         let body = json!({ "reservation": id.get(), "state": state, "spent": spent.map(Micros::dollars) });
-        let entry = Entry { kind: "action:settled", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        let entry = Entry { kind: Kind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(())
     }
@@ -371,7 +371,7 @@ impl Rulebook for OperatorRules {
         let id = ledger::hold_again(transaction, now, before).map_err(failed)?;
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let body = json!({ "reservation": id.get(), "before": before.get() });
-        let entry = Entry { kind: "action:held_again", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        let entry = Entry { kind: Kind::ActionHeldAgain, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(Reservation(id.get()))
     }

@@ -9,7 +9,7 @@ use tokio::runtime::Handle;
 use super::{AcceptError, MAX_CHANGE, OperatorRules};
 use crate::base::id::GolemId;
 use crate::base::text::SafeText;
-use crate::safety::audit::{self, Entry};
+use crate::safety::audit::{self, Entry, Kind};
 use crate::safety::ledger;
 use crate::safety::policy::{self, Adopted, Change, Followed, Pending, Policy, Preset};
 
@@ -52,7 +52,7 @@ impl OperatorRules {
         }
         let written = self.keeper.current().policy;
         let Some((hash, sources)) = self.store.read(policy::held)? else {
-            return self.keep(written, "policy:adopted", Vec::new(), None, now).await;
+            return self.keep(written, Kind::PolicyAdopted, Vec::new(), None, now).await;
         };
         if hash == written.hash() {
             return Ok(());
@@ -71,7 +71,7 @@ impl OperatorRules {
             return Ok(());
         }
         let changes = before.changes(&holds);
-        self.keep(holds, "policy:tightened", changes, None, now).await
+        self.keep(holds, Kind::PolicyTightened, changes, None, now).await
     }
 
     /// The looser policy that waits for a decision, if one does and it has not been refused.
@@ -87,7 +87,7 @@ impl OperatorRules {
     /// [`AcceptError`]: it could not be put on record, and what held goes on holding.
     pub async fn accept(&self, hash: B256, by: &str, now: u64) -> Result<Option<Adopted>, AcceptError> {
         let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
-        self.keep(pending.policy, "policy:accepted", pending.changes, Some(by), now).await?;
+        self.keep(pending.policy, Kind::PolicyAccepted, pending.changes, Some(by), now).await?;
         Ok(self.keeper.accept(hash))
     }
 
@@ -104,7 +104,7 @@ impl OperatorRules {
                 .write(move |transaction| {
                     let body = json!({ "policy": hash, "by": by });
                     let golem_id = GolemId::operator();
-                    let entry = Entry { kind: "policy:refused", call_id: None, golem_id: &golem_id, body: &body };
+                    let entry = Entry { kind: Kind::PolicyRefused, call_id: None, golem_id: &golem_id, body: &body };
                     audit::append(transaction, now, &entry).map(drop)
                 })
                 .await?;
@@ -116,7 +116,7 @@ impl OperatorRules {
     async fn keep(
         &self,
         policy: Arc<Policy>,
-        kind: &'static str,
+        kind: Kind,
         changes: Vec<Change>,
         by: Option<&str>,
         now: u64,
@@ -145,7 +145,7 @@ impl OperatorRules {
                 policy::hold(transaction, &policy, now)?;
                 let body = json!({ "policy": policy.hash(), "name": policy.name(), "changes": changes });
                 let golem_id = GolemId::operator();
-                let entry = Entry { kind: "policy:tightened", call_id: None, golem_id: &golem_id, body: &body };
+                let entry = Entry { kind: Kind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
                 audit::append(transaction, now, &entry)?;
                 Ok(())
             });
@@ -176,7 +176,7 @@ impl OperatorRules {
                 let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
                 let body = json!({ "policy": both.hash(), "name": both.name(), "changes": changes });
                 let golem_id = GolemId::operator();
-                let entry = Entry { kind: "policy:tightened", call_id: None, golem_id: &golem_id, body: &body };
+                let entry = Entry { kind: Kind::PolicyTightened, call_id: None, golem_id: &golem_id, body: &body };
                 audit::append(transaction, ledger::clock(transaction)?, &entry)?;
                 Ok(())
             });

@@ -26,7 +26,7 @@ use crate::chain::network::Contract;
 use crate::chain::sender::{self, ChainNonces, LaneError, NonceTicket, Route};
 use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
 use crate::safety::approval::Consent;
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::framed::Framed;
 use crate::safety::orders::OrderState;
 use crate::safety::orders::record::{self, Figures, Record};
@@ -429,7 +429,7 @@ impl Pipeline {
                 "consent": consent.word(), "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
                 "order": order.map(|record| record.hash),
             });
-            let (proposal, kind) = (framed.proposal(), "permit:consumed");
+            let (proposal, kind) = (framed.proposal(), Kind::PermitConsumed);
             let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideGate);

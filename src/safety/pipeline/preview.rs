@@ -17,6 +17,7 @@ use crate::chain::network::NetworkKind;
 use crate::fabric::{EventKind, PermitIssued};
 use crate::safety::account::{Account, FrameContext, Revoked};
 use crate::safety::approval::ApprovalNeed;
+use crate::safety::audit::Kind;
 use crate::safety::checks::halt;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
@@ -153,7 +154,7 @@ impl Pipeline {
             "needs": preview.needs.word(), "reasons": preview.needs.reasons(),
         });
         // A permit that left no record could be used without one.
-        let recorded = self.inner.trail.record(self.note(&framed, "permit:issued", body)).await;
+        let recorded = self.inner.trail.record(self.note(&framed, Kind::PermitIssued, body)).await;
         recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
         self.say(
             &framed,
