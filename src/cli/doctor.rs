@@ -24,7 +24,7 @@ use crate::{
     },
     chain::{
         network::{ChainPlan, Network, Plan},
-        provider::{ChainClient, ConnectRules},
+        provider::{Backing, ChainClient, ConnectRules, Thresholds},
     },
     runtime,
     safety::stop::{StopFile, meaning},
@@ -345,13 +345,46 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
             .get_block_number()
             .await
             .map_err(|error| crate::chain::provider::ProviderError::from(error).to_string())?;
-        Ok::<_, String>((client.network().clone(), block))
+        Ok::<_, String>((client.network().clone(), block, heads(&client).await))
     };
     match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok((network, block))) => Finding::ok(CHECK, format!("{network} at block {block}: {}", standing(&network))),
+        Ok(Ok((network, block, heads))) => {
+            let detail = format!("{network} at block {block}: {}", standing(&network));
+            match behind(&heads) {
+                faults if faults.is_empty() => Finding::ok(CHECK, detail),
+                faults => Finding::note(CHECK, format!("{detail}; {}", faults.join("; ")), FIX),
+            }
+        }
         Ok(Err(error)) => Finding::fail(CHECK, error, FIX),
         Err(_) => Finding::fail(CHECK, format!("{}: no answer within {} s", plan.name, PATIENCE.as_secs()), FIX),
     }
+}
+
+/// The latest block of each endpoint, where there are several; `None` for one that does not tell.
+async fn heads(client: &ChainClient) -> Vec<(SafeText, Option<u64>)> {
+    let Backing::Endpoints(stack) = client.backing() else { return Vec::new() };
+    if stack.endpoints().len() < 2 {
+        return Vec::new();
+    }
+    let asked = stack
+        .endpoints()
+        .iter()
+        .map(|endpoint| async { (endpoint.label().clone(), endpoint.head().await.ok().map(|head| head.number)) });
+    futures::future::join_all(asked).await
+}
+
+/// Which endpoints say nothing, or are further behind another one than a healthy one is. Who is right is not told: where
+/// two differ, one may stand still, or the other may be on a chain of its own.
+fn behind(heads: &[(SafeText, Option<u64>)]) -> Vec<String> {
+    let told = heads.iter().filter_map(|(label, head)| Some((label, (*head)?)));
+    let Some((furthest, most)) = told.max_by_key(|(_, head)| *head) else { return Vec::new() };
+    let fault = |(label, head): &(SafeText, Option<u64>)| {
+        let Some(head) = head else { return Some(format!("{label} does not answer")) };
+        let behind = most.saturating_sub(*head);
+        let stands = behind > Thresholds::default().lag_blocks;
+        stands.then(|| format!("{label} is at block {head}, {behind} behind {furthest}: it may stand still"))
+    };
+    heads.iter().filter_map(fault).collect()
 }
 
 /// What can be done on a network, by its address book.
@@ -361,5 +394,23 @@ fn standing(network: &Network) -> String {
         "no Uniswap in its address book (give one with --book)".into()
     } else {
         format!("Uniswap {}, {} tokens", versions.join(" "), network.book.tokens().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_that_stands_still_or_is_silent_is_named() {
+        let heads = |all: &[(&str, Option<u64>)]| {
+            all.iter().map(|(label, head)| (SafeText::clean(label, 40), *head)).collect::<Vec<_>>()
+        };
+        assert_eq!(behind(&heads(&[("one", Some(303)), ("two", Some(300))])), [""; 0], "three blocks are a moment");
+        assert_eq!(
+            behind(&heads(&[("one", Some(304)), ("two", Some(300)), ("three", None)])),
+            ["two is at block 300, 4 behind one: it may stand still", "three does not answer"]
+        );
+        assert_eq!(behind(&[]), [""; 0]);
     }
 }

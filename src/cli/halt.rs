@@ -10,7 +10,7 @@ use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::runtime::data::{DataFolder, ROOMS};
-use crate::safety::audit::{Note, Trail};
+use crate::safety::audit::{Kind, Note, Trail};
 use crate::safety::stop::{InForce, StopError, StopFile, meaning};
 use crate::store::{Store, StoreConfig};
 
@@ -45,16 +45,18 @@ pub(super) fn halt(
     let before = file.read();
     let (in_force, set) = file.raise_own(level, reason, &by, SystemClock.now_millis())?;
     let exit = tell(&file, &in_force, json)?;
-    let beneath = set.map(InForce::Stop).filter(|set| *set != in_force);
-    if beneath.is_some() && !json {
+    let set = set.map(InForce::Stop);
+    // Where somebody has stopped higher at the same moment, it lies beneath that for good.
+    let beneath = in_force.is_hold() && set.as_ref().is_some_and(|set| *set != in_force);
+    if beneath && !json {
         print(&format!("{level} is set beneath it, and stays when it is released\n"))?;
     }
     if in_force.level() == Some(StopLevel::Revoke) && !json {
         print(KEYS)?;
     }
-    if beneath.is_some() || in_force != before {
-        let raised = beneath.as_ref().unwrap_or(&in_force);
-        record(&folder, "halt:raised", raised, raised);
+    if set.is_some() || in_force != before {
+        let raised = set.as_ref().unwrap_or(&in_force);
+        record(&folder, Kind::HaltRaised, raised, raised);
     }
     Ok(exit)
 }
@@ -99,13 +101,13 @@ pub(super) fn resume(
         lowered => lowered?,
     };
     let exit = tell(&file, &in_force, json)?;
-    record(&folder, "halt:lowered", &in_force, &before);
+    record(&folder, Kind::HaltLowered, &in_force, &before);
     Ok(exit)
 }
 
 /// Puts a change of the stop on every ledger's trail, where no running program has put it there already; `of` is the stop
 /// that was raised, or lowered. The stop holds whether or not that works.
-fn record(folder: &std::path::Path, kind: &'static str, in_force: &InForce, of: &InForce) {
+fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce) {
     let (level, reason, by) = match in_force {
         InForce::None => (None, "lowered by hand".to_owned(), format!("process {}", std::process::id())),
         InForce::Stop(stop) => (Some(stop.level), stop.reason.to_string(), stop.by.to_string()),

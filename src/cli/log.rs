@@ -13,7 +13,7 @@ use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::fabric::{Event, read_journal};
 use crate::runtime::data::DataFolder;
-use crate::safety::audit::{Anchor, Recorded, entries, verify};
+use crate::safety::audit::{Anchor, Kind, Recorded, entries, verify};
 
 /// Entries read in one go.
 const BATCH: u32 = 500;
@@ -111,33 +111,45 @@ fn whole(entry: &Recorded) -> serde_json::Value {
     value
 }
 
-/// What of an entry is worth a line, by its kind: fields of the body, in this order.
-const TOLD: [(&str, &[&str]); 20] = [
-    ("permit:issued", &["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
-    ("permit:refused", &["code", "why", "permit_id"]),
-    ("permit:consumed", &["consent", "nonce", "reservation", "permit_id"]),
-    ("approval:requested", &["asked", "reasons", "permit_id"]),
-    ("approval:resolved", &["outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"]),
-    ("action:refused", &["code", "why", "wanted"]),
-    ("action:reserved", &["expected_outcome", "spend", "class", "phase", "reservation"]),
-    ("action:settled", &["state", "spent", "reservation"]),
-    ("action:verified", &["matched", "mismatches", "actual_outcome", "moves"]),
-    ("order:signed", &["expected_outcome", "order", "by", "permit_id"]),
-    ("order:ended", &["actual_outcome", "matched", "amount_in", "amount_out", "tx"]),
-    ("tx:outbid", &["hash", "replaces", "nonce", "route"]),
-    ("recovery:step", &["step", "found", "transaction", "permit"]),
-    ("tx:signed", &["hash", "leg", "of", "to", "nonce", "by", "route"]),
-    ("halt:raised", &["level", "reason", "by"]),
-    ("halt:lowered", &["level", "reason", "by"]),
-    ("keys:revoked", &["by", "reason", "account", "delegation"]),
-    ("policy:tightened", &["name", "changes"]),
-    ("policy:accepted", &["name", "changes", "by"]),
-    ("policy:adopted", &["name", "policy"]),
-];
+/// What of an entry is worth a line: fields of the body, in this order; `None` for the whole of it.
+const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
+    match kind {
+        Kind::PermitIssued => Some(&["expected_outcome", "spent_usd", "needs", "reasons", "permit_id"]),
+        Kind::PermitRefused => Some(&["code", "why", "permit_id"]),
+        Kind::PermitConsumed => Some(&["consent", "nonce", "reservation", "permit_id"]),
+        Kind::ApprovalRequested => Some(&["asked", "reasons", "permit_id"]),
+        Kind::ApprovalResolved => Some(&["outcome", "by", "reason", "amount", "stands_up_to_usd", "permit_id"]),
+        Kind::ActionRefused => Some(&["code", "why", "wanted"]),
+        Kind::ActionReserved => Some(&["expected_outcome", "spend", "class", "phase", "reservation"]),
+        Kind::ActionSettled => Some(&["state", "spent", "reservation"]),
+        Kind::ActionVerified => Some(&["matched", "mismatches", "actual_outcome", "moves"]),
+        Kind::OrderSigned => Some(&["expected_outcome", "order", "by", "permit_id"]),
+        Kind::OrderEnded => Some(&["actual_outcome", "matched", "amount_in", "amount_out", "tx"]),
+        Kind::TxSigned => Some(&["hash", "leg", "of", "to", "nonce", "by", "route"]),
+        Kind::TxOutbid => Some(&["hash", "replaces", "nonce", "route"]),
+        Kind::RecoveryStep => Some(&["step", "found", "transaction", "permit"]),
+        Kind::HaltRaised => Some(&["level", "reason", "by"]),
+        Kind::HaltLowered => Some(&["level", "reason", "by"]),
+        Kind::KeysRevoked => Some(&["by", "reason", "account", "delegation"]),
+        Kind::PolicyAdopted => Some(&["name", "policy"]),
+        Kind::PolicyTightened => Some(&["name", "changes"]),
+        Kind::PolicyAccepted => Some(&["name", "changes", "by"]),
+        Kind::ApprovalAnswered
+        | Kind::ActionHeldAgain
+        | Kind::TxLate
+        | Kind::PolicyRefused
+        | Kind::BreakerReset
+        | Kind::HighWaterReset
+        | Kind::LiquidationPlanned
+        | Kind::LiquidationEnded
+        | Kind::AccountReconciled
+        | Kind::GolemDied => None,
+    }
+}
 
-/// The particulars in words; the body as it is where its kind is not in the table, or it is no object.
+/// The particulars in words; the body as it is where its kind is not told so, or it is no object.
 fn told(entry: &Recorded) -> String {
-    let fields = TOLD.iter().find(|(kind, _)| *kind == entry.kind).map(|(_, fields)| *fields);
+    let fields = Kind::of(&entry.kind).and_then(worth_a_line);
     let body: Option<serde_json::Map<String, serde_json::Value>> = serde_json::from_str(&entry.body).ok();
     let (Some(fields), Some(body)) = (fields, body) else { return entry.body.clone() };
     let word = |value: &serde_json::Value| match value {

@@ -28,7 +28,7 @@ use crate::chain::sender::{self, ChainNonces, LaneError, Sender, SenderError, Se
 use crate::chain::token::TokenId;
 use crate::engine::{Acting, ToolDef, WorldChain};
 use crate::safety::approval::Consent;
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::pipeline::{Asked, Committed, LeftOver};
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use crate::store::StoreError;
@@ -155,7 +155,7 @@ pub async fn take_over(
         let body = json!({
             "chain_id": chain_id, "account": account, "ledger_next": ledger_next, "chain_next": chain_next, "by": by,
         });
-        let entry = Entry { kind: "account:reconciled", call_id: None, golem_id: &GolemId::operator(), body: &body };
+        let entry = Entry { kind: Kind::AccountReconciled, call_id: None, golem_id: &GolemId::operator(), body: &body };
         audit::append(transaction, now, &entry)?;
         Ok(())
     });

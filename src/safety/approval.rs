@@ -7,6 +7,8 @@
 mod desk;
 mod elsewhere;
 mod grant;
+#[cfg(test)]
+mod model;
 mod reason;
 
 use std::sync::Arc;

@@ -1,6 +1,8 @@
 //! The operator's rules as the pipeline asks for them: policy file, stop file, ledger and checks
 //! behind the one seam.
 
+pub(in crate::safety) mod consent;
+mod following;
 mod liquidation;
 
 use std::sync::{Arc, OnceLock};
@@ -10,8 +12,8 @@ use rusqlite::Transaction;
 use serde_json::json;
 use tokio::runtime::Handle;
 
-use super::approval::{ApprovalNeed, Reason};
-use super::audit::{self, Anchor, AuditError, Entry, Head};
+use super::approval::ApprovalNeed;
+use super::audit::{self, Anchor, AuditError, Entry, Head, Kind};
 use super::checks::operators;
 use super::checks::slippage::SlippageLimits;
 use super::checks::standing::{Standing, moved, request};
@@ -19,25 +21,21 @@ use super::facts::Facts;
 use super::framed::Framed;
 use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
-use super::policy::{self, Adopted, ChainId, Change, Followed, Keeper, Pending, Policy, Preset, TokenRef, Word};
-use super::proposal::Intent;
+use super::policy::{Adopted, ChainId, Keeper, Policy, TokenRef};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
 use super::verdict::Verdict;
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::id::GolemId;
-use crate::base::model::{CapabilityTier, Check, Phase, StopLevel};
+use crate::base::model::{Check, Phase, StopLevel};
 use crate::base::text::SafeText;
-use crate::base::units::{Rounding, Usd};
+use crate::base::units::Rounding;
 use crate::chain::network::{Network, NetworkKind};
 use crate::chain::token::TokenId;
 use crate::store::{Store, StoreError};
 
 /// Characters kept of one change of a policy.
 const MAX_CHANGE: usize = 200;
-
-/// Why a transfer is looked at that nothing else would ask about.
-const GIVES_AWAY: &str = "it gives something away, and the policy does not say from how many dollars on that needs you";
 
 /// What the pipeline asks before it lets anything pass.
 ///
@@ -69,11 +67,6 @@ pub enum AcceptError {
     Ledger(#[from] LedgerError),
 }
 
-/// A change of one field, in a line.
-fn words(change: &Change) -> SafeText {
-    SafeText::clean(&format!("{}: {} → {}", change.field, change.from, change.to), MAX_CHANGE)
-}
-
 /// Why a call may not be made.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CallRefused {
@@ -103,173 +96,6 @@ impl OperatorRules {
         &self.keeper
     }
 
-    /// The policy in force, after a look at its file.
-    pub fn policy(&self) -> Arc<Policy> {
-        let before = self.keeper.current();
-        let changes = match self.keeper.follow() {
-            Followed::Unchanged | Followed::Broken(_) => Vec::new(),
-            Followed::Restated => {
-                self.restate_soon(before.policy.clone());
-                Vec::new()
-            }
-            Followed::Tightened(changes) => changes,
-            // What is tighter in it holds already.
-            Followed::Waits(_) => before.policy.changes(&self.keeper.current().policy),
-        };
-        let now = self.keeper.current();
-        if now.policy.hash() != before.policy.hash() {
-            // What is tighter holds anyway, from the file; that it is kept and recorded may come a moment later.
-            self.keep_soon(now.policy.clone(), &changes);
-        }
-        now.policy
-    }
-
-    /// Goes on from the policy that held when the last program on this ledger ended. On a ledger that is new the file is
-    /// taken as it is. To be called once, before anything relies on these rules.
-    ///
-    /// # Errors
-    /// [`AcceptError`]: nothing is known of what held.
-    pub async fn resume(&self, now: u64) -> Result<(), AcceptError> {
-        if let Ok(runtime) = Handle::try_current() {
-            // The one in which they were made, where they were made in one, serves as well.
-            let _known = self.runtime.set(runtime);
-        }
-        let written = self.keeper.current().policy;
-        let Some((hash, sources)) = self.store.read(policy::held)? else {
-            return self.keep(written, "policy:adopted", Vec::new(), None, now).await;
-        };
-        if hash == written.hash() {
-            return Ok(());
-        }
-        // What this version cannot read any more, or reads otherwise, as where a preset's figures were changed, it cannot
-        // compare with: nothing passes until the operator has agreed anew.
-        let held = match Policy::from_sources(sources.iter().map(String::as_str)) {
-            Ok(Some(held)) if held.hash() == hash => held,
-            Ok(_) | Err(_) => Policy::preset(Preset::ReadOnly),
-        };
-        let before = held.clone();
-        self.keeper.resume(held);
-        // What is tighter in the file holds at once, whether or not the rest of it waits.
-        let holds = self.keeper.current().policy;
-        if holds.hash() == hash {
-            return Ok(());
-        }
-        let changes = before.changes(&holds);
-        self.keep(holds, "policy:tightened", changes, None, now).await
-    }
-
-    /// The looser policy that waits for a decision, if one does and it has not been refused.
-    pub fn pending(&self) -> Option<Pending> {
-        self.policy();
-        self.keeper.pending()
-    }
-
-    /// Takes the waiting policy with this hash, by the operator's yes to exactly that one. `None` where another one, or
-    /// none, is waiting by now.
-    ///
-    /// # Errors
-    /// [`AcceptError`]: it could not be put on record, and what held goes on holding.
-    pub async fn accept(&self, hash: B256, by: &str, now: u64) -> Result<Option<Adopted>, AcceptError> {
-        let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
-        self.keep(pending.policy, "policy:accepted", pending.changes, Some(by), now).await?;
-        Ok(self.keeper.accept(hash))
-    }
-
-    /// Leaves the waiting policy with this hash where it is, by the operator's no. `false` where another one, or none, is
-    /// waiting by now.
-    ///
-    /// # Errors
-    /// [`AcceptError`]: the no could not be put on record; it counts all the same.
-    pub async fn refuse(&self, hash: B256, by: &str, now: u64) -> Result<bool, AcceptError> {
-        let refused = self.keeper.refuse(hash);
-        if refused {
-            let by = SafeText::clean(by, MAX_CHANGE);
-            self.store
-                .write(move |transaction| {
-                    let body = json!({ "policy": hash, "by": by });
-                    let golem_id = GolemId::operator();
-                    let entry = Entry { kind: "policy:refused", call_id: None, golem_id: &golem_id, body: &body };
-                    audit::append(transaction, now, &entry).map(drop)
-                })
-                .await?;
-        }
-        Ok(refused)
-    }
-
-    /// Keeps a policy as the one that holds, with its record, in one transaction.
-    async fn keep(
-        &self,
-        policy: Arc<Policy>,
-        kind: &'static str,
-        changes: Vec<Change>,
-        by: Option<&str>,
-        now: u64,
-    ) -> Result<(), AcceptError> {
-        let by = by.map(|by| SafeText::clean(by, MAX_CHANGE));
-        let written = self.store.write(move |transaction| -> Result<(), AcceptError> {
-            policy::hold(transaction, &policy, now)?;
-            let body = json!({
-                "policy": policy.hash(), "name": policy.name(), "by": by,
-                "changes": changes.iter().map(words).collect::<Vec<_>>(),
-            });
-            let golem_id = GolemId::operator();
-            let entry = Entry { kind, call_id: None, golem_id: &golem_id, body: &body };
-            audit::append(transaction, now, &entry)?;
-            Ok(())
-        });
-        written.await
-    }
-
-    fn keep_soon(&self, policy: Arc<Policy>, changes: &[Change]) {
-        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
-        let (store, changes) = (self.store.clone(), changes.iter().map(words).collect::<Vec<_>>());
-        runtime.spawn(async move {
-            let kept = store.write(move |transaction| -> Result<(), AcceptError> {
-                let now = ledger::clock(transaction)?;
-                policy::hold(transaction, &policy, now)?;
-                let body = json!({ "policy": policy.hash(), "name": policy.name(), "changes": changes });
-                let golem_id = GolemId::operator();
-                let entry = Entry { kind: "policy:tightened", call_id: None, golem_id: &golem_id, body: &body };
-                audit::append(transaction, now, &entry)?;
-                Ok(())
-            });
-            if let Err(error) = kept.await {
-                tracing::warn!(%error, "a tighter policy holds and is not on record");
-            }
-        });
-    }
-
-    /// Keeps a policy that the operator has put back, where another program was told meanwhile that a looser one holds.
-    fn restate_soon(&self, policy: Arc<Policy>) {
-        let Some(runtime) = Handle::try_current().ok().or_else(|| self.runtime.get().cloned()) else { return };
-        let store = self.store.clone();
-        runtime.spawn(async move {
-            let kept = store.write(move |transaction| -> Result<(), AcceptError> {
-                let Some((hash, sources)) = policy::held(transaction)?.filter(|(hash, _)| *hash != policy.hash())
-                else {
-                    return Ok(());
-                };
-                // What cannot be read is weighed when the next program starts.
-                let held = Policy::from_sources(sources.iter().map(String::as_str)).ok().flatten();
-                let Some(held) = held.filter(|held| held.hash() == hash) else { return Ok(()) };
-                let both = held.stricter(&policy);
-                if both.hash() == hash {
-                    return Ok(());
-                }
-                policy::hold(transaction, &both, ledger::clock(transaction)?)?;
-                let changes = held.changes(&both).iter().map(words).collect::<Vec<_>>();
-                let body = json!({ "policy": both.hash(), "name": both.name(), "changes": changes });
-                let golem_id = GolemId::operator();
-                let entry = Entry { kind: "policy:tightened", call_id: None, golem_id: &golem_id, body: &body };
-                audit::append(transaction, ledger::clock(transaction)?, &entry)?;
-                Ok(())
-            });
-            if let Err(error) = kept.await {
-                tracing::warn!(%error, "a policy that was put back is not kept as what holds");
-            }
-        });
-    }
-
     /// What holds now; does not look at the file.
     pub(super) fn adopted(&self) -> Adopted {
         self.keeper.current()
@@ -290,7 +116,7 @@ impl OperatorRules {
     /// [`AcceptError`]: it stays as it was.
     pub async fn reset_breaker(&self, by: &str, now: u64) -> Result<(), AcceptError> {
         let body = json!({ "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded("breaker:reset", body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
+        self.recorded(Kind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
     }
 
     /// Forgets an account's highest marks, by the operator's word: what it is worth at its next action is its mark then.
@@ -300,7 +126,7 @@ impl OperatorRules {
     /// [`AcceptError`]: they stay as they were.
     pub async fn forget_high_water(&self, account: Address, by: &str, now: u64) -> Result<usize, AcceptError> {
         let body = json!({ "account": account, "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded("high_water:reset", body, now, move |transaction| {
+        self.recorded(Kind::HighWaterReset, body, now, move |transaction| {
             Ok(ledger::forget_high_water(transaction, account)?)
         })
         .await
@@ -308,7 +134,7 @@ impl OperatorRules {
 
     async fn recorded<T: Send + 'static>(
         &self,
-        kind: &'static str,
+        kind: Kind,
         body: serde_json::Value,
         now: u64,
         work: impl FnOnce(&Transaction<'_>) -> Result<T, AcceptError> + Send + 'static,
@@ -373,6 +199,10 @@ impl OperatorRules {
         self.networks.iter().find(|network| network.chain_id == chain_id)
     }
 
+    fn on_devnet(&self, framed: &Framed) -> bool {
+        self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet)
+    }
+
     fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<Usage, String> {
         let tokens = request(framed, facts).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
@@ -391,11 +221,6 @@ impl OperatorRules {
     }
 }
 
-/// What counts as spent, or more than anything where that cannot be told.
-fn spent(facts: &Facts) -> Option<Usd> {
-    facts.values.as_ref().ok().map(|values| values.spent)
-}
-
 impl Rulebook for OperatorRules {
     fn version(&self) -> B256 {
         self.policy().hash()
@@ -410,14 +235,7 @@ impl Rulebook for OperatorRules {
     }
 
     fn slippage(&self, phase: Phase) -> SlippageLimits {
-        let policy = self.policy();
-        SlippageLimits {
-            max_slippage: policy.max_slippage(phase),
-            max_price_impact: policy.max_price_impact(),
-            impact_below: policy.impact_below(phase),
-            max_loss: policy.max_loss(),
-            max_quote_age: policy.max_quote_age_seconds().saturating_mul(1_000),
-        }
+        self.policy().slippage(phase)
     }
 
     fn check(&self, framed: &Framed, facts: &Facts) -> Vec<Verdict> {
@@ -430,41 +248,19 @@ impl Rulebook for OperatorRules {
     }
 
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
-        match spent(facts) {
-            Some(spent) => {
-                let (policy, proposal) = (self.policy(), framed.proposal());
-                let needs = policy.consent(proposal.tool.name, spent);
-                // What is given away does not come back: unless the policy says from when on, each is looked at.
-                let own = policy.rules().tools.0.contains_key(proposal.tool.name);
-                match proposal.intent == Intent::Transfer && !own {
-                    true => needs.and_asking(Reason::Found(SafeText::clean(GIVES_AWAY, MAX_CHANGE))),
-                    false => needs,
-                }
-            }
-            // A check blocks it; where it did not, nobody agrees to an unknown amount unasked.
-            None => ApprovalNeed::Approval { reasons: vec![Reason::Untold] },
-        }
+        consent::of(&self.policy(), framed, facts)
     }
 
     fn above_hot_lane(&self, _framed: &Framed, facts: &Facts) -> bool {
-        spent(facts).is_none_or(|spent| self.policy().above_hot_lane(spent))
+        consent::above_hot_lane(&self.policy(), facts)
     }
 
     fn always_covers(&self, framed: &Framed, facts: &Facts) -> bool {
-        let tool = &framed.proposal().tool;
-        let devnet =
-            self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet);
-        let named = self.policy().rules().always_approve.allows(&Word(tool.name.to_owned()), false);
-        match tool.capability {
-            CapabilityTier::Read => true,
-            CapabilityTier::Write => named && (devnet || !self.above_hot_lane(framed, facts)),
-            CapabilityTier::Privileged => false,
-        }
+        consent::always_covers(&self.policy(), self.on_devnet(framed), framed, facts)
     }
 
     fn goes_private(&self, framed: &Framed, facts: &Facts) -> bool {
-        let mainnet = framed.proposal().chain_id == 1;
-        mainnet && spent(facts).is_none_or(|spent| self.policy().wants_private_rpc(spent))
+        consent::goes_private(&self.policy(), framed, facts)
     }
 
     fn reserve(
@@ -486,7 +282,7 @@ impl Rulebook for OperatorRules {
         };
         let caps = policy.caps(facts.phase, facts.reduce_only());
         // A devnet's time may be its own; any other chain tells how late it is, whatever the machine's clock shows.
-        let own_time = self.network(proposal.chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet);
+        let own_time = self.on_devnet(framed);
         let reserved = match own_time {
             true => ledger::reserve(transaction, now, &caps, &party, &wish),
             false => {
@@ -507,7 +303,7 @@ impl Rulebook for OperatorRules {
                     "phase": facts.phase, "policy": policy.hash(), "expected_outcome": proposal.expected_outcome,
                 });
                 let entry = Entry {
-                    kind: "action:reserved",
+                    kind: Kind::ActionReserved,
                     call_id: Some(proposal.call_id),
                     golem_id: &proposal.golem_id,
                     body: &body,
@@ -560,7 +356,7 @@ impl Rulebook for OperatorRules {
             Outcome::Unclear => ("unclear", None),
         };
         let body = json!({ "reservation": id.get(), "state": state, "spent": spent.map(Micros::dollars) });
-        let entry = Entry { kind: "action:settled", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        let entry = Entry { kind: Kind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(())
     }
@@ -575,7 +371,7 @@ impl Rulebook for OperatorRules {
         let id = ledger::hold_again(transaction, now, before).map_err(failed)?;
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let body = json!({ "reservation": id.get(), "before": before.get() });
-        let entry = Entry { kind: "action:held_again", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+        let entry = Entry { kind: Kind::ActionHeldAgain, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(Reservation(id.get()))
     }

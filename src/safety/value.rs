@@ -182,6 +182,15 @@ impl Spreads {
     }
 }
 
+/// What becomes of what comes in and has no price.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Unpriced {
+    /// A doubt, as for all that is given for something.
+    Doubt,
+    /// It counts for nothing, the least it can be worth: for what only takes back, where nothing is given for it.
+    Nothing,
+}
+
 /// What `framed` costs and brings. Tokens are taken from `tokens`, not from the proposal; `held` is
 /// what the account has of each, for allowances without a limit; `around` tells what signed orders may take.
 ///
@@ -193,6 +202,7 @@ pub fn values(
     spreads: &Spreads,
     held: &BTreeMap<TokenId, U256>,
     around: &Surroundings,
+    incoming: Unpriced,
 ) -> Result<Values, Doubt> {
     let proposal = framed.proposal();
     let pricing = Pricing { tokens, spreads, trade: proposal.trade.as_ref(), witnesses: Witnesses::All };
@@ -210,7 +220,10 @@ pub fn values(
         .inflows
         .iter()
         .filter(|inflow| inflow.recipient == proposal.account)
-        .filter_map(|inflow| keep(pricing.incoming(inflow.token.id, inflow.at_least)))
+        .filter_map(|inflow| match (pricing.incoming(inflow.token.id, inflow.at_least), incoming) {
+            (Err(_), Unpriced::Nothing) => None,
+            (valued, Unpriced::Doubt | Unpriced::Nothing) => keep(valued),
+        })
         .collect();
     let takeable: Vec<Valued> = proposal
         .allowances

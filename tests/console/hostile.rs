@@ -338,6 +338,7 @@ fn snapshot() -> Snapshot {
             at: 1,
             own_hold: false,
         }),
+        keys_revoked: false,
         holdings: vec![ChainHoldings {
             chain: text("ethereum"),
             chain_id: 31_337,

@@ -224,6 +224,8 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     assert_eq!(own.status, Status::Success, "{own:?}");
     let shown = |house: &House| house.snapshot.as_ref().and_then(|one| one.fault.clone()).is_some();
     house.until("it stays on the screen", shown).await;
+    let now = |house: &House| house.snapshot.as_ref().map(|one| (one.stop.is_none(), one.keys_revoked));
+    house.until("by a word of its own", |house| now(house) == Some((true, true))).await;
 
     // Who stopped what and who lifted it, once each.
     let raised = house.trail("halt:raised").await;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use alloy::primitives::{Address, U256};
 use bardo::base::clock::{Clock as _, SystemClock};
-use bardo::base::error::ErrorCode;
+use bardo::base::error::{ErrorCode, Violation};
 use bardo::base::id::GolemId;
 use bardo::base::model::{Phase, StopLevel};
 use bardo::chain::network::{self, DataFees};
@@ -61,9 +61,15 @@ impl Desk {
     }
 
     /// A swap of 100 USDC is refused, and by nothing else than this.
-    async fn refuses(&self, code: ErrorCode, rule: &str) {
+    async fn refuses(&self, code: ErrorCode, rule: &str) -> Violation {
         let refusal = self.refused(self.world.swap(HUNDRED).await, ASKED).await;
-        expect(&refusal, code, rule);
+        expect(&refusal, code, rule)
+    }
+
+    /// The same, with exactly this limit, value and what would pass.
+    async fn refuses_exactly(&self, code: ErrorCode, [rule, limit, value, would_pass]: [&str; 4]) {
+        let one = self.refuses(code, rule).await;
+        assert_eq!([one.limit.as_str(), &one.value, &one.would_pass], [limit, value, would_pass]);
     }
 
     async fn swaps(&self) {
@@ -83,13 +89,27 @@ impl Desk {
     }
 }
 
-fn expect(refusal: &Refusal, code: ErrorCode, rule: &str) {
+/// Millionths of a dollar, of dollars as they are written, such as `$1,234.567`.
+fn micros(written: &str) -> u64 {
+    let (whole, fraction) = written.strip_prefix('$').unwrap().split_once('.').unwrap();
+    let whole: u64 = whole.replace(',', "").parse().unwrap();
+    whole * 1_000_000 + format!("{fraction:0<6}").parse::<u64>().unwrap()
+}
+
+/// The number in a text that has one.
+fn number(text: &str) -> u64 {
+    text.split(' ').find_map(|word| word.parse().ok()).unwrap_or_else(|| panic!("no number in `{text}`"))
+}
+
+/// The one rule that stands against it.
+fn expect(refusal: &Refusal, code: ErrorCode, rule: &str) -> Violation {
     assert_eq!(refusal.code, code, "{refusal:#?}");
     let found: Vec<&str> = refusal.violations.iter().map(|one| one.rule.as_str()).collect();
     assert_eq!(found, [rule], "{refusal:#?}");
     let one = &refusal.violations[0];
     assert!(!one.limit.is_empty() && !one.value.is_empty() && !one.would_pass.is_empty(), "{one:?}");
     assert!(refusal.simulated.is_some() || code == ErrorCode::SafetySimulationFailed, "what it would do is told");
+    one.clone()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -221,50 +241,104 @@ async fn a_phase_lets_only_its_classes_through() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lists_hold() {
-    let usdc = {
+    let (usdc, weth, account) = {
         let world = World::new(2).await;
-        world.contract_of(&world.usdc)
+        (world.contract_of(&world.usdc), world.contract_of(&world.weth), world.account())
     };
     let only_usdc = format!("allowed_tokens = [\"31337:{usdc}\", \"31337:native\"]");
-    Desk::new(2, &only_usdc).await.refuses(ErrorCode::SafetyTokenNotAllowed, "allowed_tokens").await;
-    Desk::new(2, "allowed_chains = [\"31338\"]").await.refuses(ErrorCode::SafetyNotAllowed, "allowed_chains").await;
+    let one = Desk::new(2, &only_usdc).await.refuses(ErrorCode::SafetyTokenNotAllowed, "allowed_tokens").await;
+    let mut listed: Vec<&str> = one.limit.split(", ").collect();
+    listed.sort_unstable();
+    assert_eq!(listed, [format!("devnet-ethereum:{usdc}").as_str(), "devnet-ethereum:native"]);
+    assert_eq!(one.value, format!("devnet-ethereum:{weth} (calls itself WETH)"));
+    assert_eq!(one.would_pass, "a token of the list");
+    let unlisted = ErrorCode::SafetyNotAllowed;
+    Desk::new(2, "allowed_chains = [\"31338\"]")
+        .await
+        .refuses_exactly(
+            unlisted,
+            ["allowed_chains", "devnet-base", "devnet-ethereum", "the same on a chain of the list"],
+        )
+        .await;
     Desk::new(2, "allowed_tools = [\"token_revoke\"]")
         .await
-        .refuses(ErrorCode::SafetyNotAllowed, "allowed_tools")
+        .refuses_exactly(unlisted, ["allowed_tools", "token_revoke", "test_write", "a tool of the list"])
         .await;
-    let nobody = "allowed_execution_wallets = [\"0x00000000000000000000000000000000000000aa\"]";
-    Desk::new(2, nobody).await.refuses(ErrorCode::SafetyNotAllowed, "allowed_execution_wallets").await;
+    let nobody = "0x00000000000000000000000000000000000000aa";
+    let (listed, own) = (nobody.parse::<Address>().unwrap().to_string(), account.to_string());
+    Desk::new(2, &format!("allowed_execution_wallets = [\"{nobody}\"]"))
+        .await
+        .refuses_exactly(unlisted, ["allowed_execution_wallets", &listed, &own, "the same with a wallet of the list"])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn caps_hold_over_calls_and_restarts() {
-    let one = "max_single_trade_usd = \"50\"";
     let spending = ErrorCode::SafetySpendingLimitExceeded;
-    Desk::new(2, one).await.refuses(spending, "max_single_trade_usd").await;
+    let one = Desk::new(2, "max_single_trade_usd = \"50\"").await.refuses(spending, "max_single_trade_usd").await;
+    assert_eq!([one.limit.as_str(), &one.would_pass], ["$50.00 in one action", "at most $50.00"]);
+    // A hundred dollars and a little gas.
+    assert!((100_000_000..115_000_000).contains(&micros(&one.value)), "{one:?}");
     let day = "max_daily_spend_usd = \"150\"";
     let mut desk = Desk::new(2, day).await;
     desk.swaps().await;
-    desk.refuses(spending, "max_daily_spend_usd").await;
-    desk.again(day);
-    desk.refuses(spending, "max_daily_spend_usd").await;
+    for _ in 0..2 {
+        let one = desk.refuses(spending, "max_daily_spend_usd").await;
+        assert_eq!(one.limit, "$150.00 in any 24 hours");
+        let (now, before) = one.value.split_once(" on top of ").unwrap();
+        let before = micros(before.strip_suffix(" already spent or reserved").unwrap());
+        assert!(micros(now) + before > 150_000_000 && before >= 100_000_000, "{one:?}");
+        let (left, frees) = one.would_pass.split_once(" now; the window begins to free in ").unwrap();
+        assert_eq!(micros(left.strip_prefix("at most ").unwrap()), 150_000_000 - before, "{one:?}");
+        assert!((80_000..=86_400).contains(&number(frees)), "what was spent just now frees in a day: {one:?}");
+        desk.again(day);
+    }
     // The account is one world's at a time.
     drop(desk);
-    Desk::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
-    Desk::new(2, "max_fee_per_gas_gwei = \"0.0000001\"").await.refuses(spending, "max_fee_per_gas_gwei").await;
-    Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
+    let one = Desk::new(2, "max_gas_usd = \"0.0000001\"").await.refuses(spending, "max_gas_usd").await;
+    assert_eq!([one.limit.as_str(), &one.would_pass], ["$0.0000001", "at most $0.0000001"]);
+    assert!(one.value.starts_with('$') && one.value.ends_with(" of gas at most"), "{one:?}");
+    // A ten-millionth of 10^9 wei is 100.
+    let policy = "max_fee_per_gas_gwei = \"0.0000001\"";
+    let one = Desk::new(2, policy).await.refuses(spending, "max_fee_per_gas_gwei").await;
+    assert_eq!([one.limit.as_str(), &one.would_pass], ["100 wei per unit of gas", "the same when blocks are emptier"]);
+    assert!(number(&one.value) > 100 && one.value.ends_with(" wei"), "{one:?}");
+    let one = Desk::new(2, "max_position_size_usd = \"10\"").await.refuses(spending, "max_position_size_usd").await;
+    assert_eq!([one.limit.as_str(), &one.would_pass], ["$10", "at most $10"]);
+    assert!(one.value.starts_with('$') && one.value.ends_with(" of WETH held afterwards"), "{one:?}");
     // Above the hot lane a guardian must agree, and none runs.
-    Desk::new(2, "[spending_limits]\nhot_lane = \"50\"").await.refuses(spending, "hot_lane").await;
+    Desk::new(2, "[spending_limits]\nhot_lane = \"50\"")
+        .await
+        .refuses_exactly(
+            spending,
+            [
+                "hot_lane",
+                "above the hot lane the safety-guardian must agree",
+                "above the hot lane, and no safety-guardian runs",
+                "a smaller amount",
+            ],
+        )
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn rates_hold_over_calls_and_restarts() {
-    let mut desk = Desk::new(2, "max_trades_per_hour = 1").await;
+    let policy = "max_trades_per_hour = 1";
+    let mut desk = Desk::new(2, policy).await;
     desk.swaps().await;
-    desk.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
-    desk.again("max_trades_per_hour = 1");
-    desk.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
+    for _ in 0..2 {
+        let one = desk.refuses(ErrorCode::SafetyRateLimited, "max_trades_per_hour").await;
+        assert_eq!([one.limit.as_str(), &one.value], ["1 in any 60 minutes", "1 were made"]);
+        assert!(one.would_pass.starts_with("the next one in "), "{one:?}");
+        assert!((1..=3_600).contains(&number(&one.would_pass)), "{one:?}");
+        desk.again(policy);
+    }
     desk.again("cooldown_seconds = 600");
-    desk.refuses(ErrorCode::SafetyRateLimited, "cooldown_seconds").await;
+    let one = desk.refuses(ErrorCode::SafetyRateLimited, "cooldown_seconds").await;
+    assert_eq!(one.limit, "600 s between trades");
+    let gone = number(&one.value);
+    assert_eq!(one.value, format!("{gone} s after the last one"));
+    assert_eq!(one.would_pass, format!("the same in {} s, or an exit now", 600 - gone));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -273,7 +347,11 @@ async fn losses_and_failures_stop_trades() {
     let (party, now) = (desk.party(), SystemClock.now_millis());
     let most = Micros::new(900_000_000_000_000).unwrap();
     desk.store.write(move |tx| ledger::observe(tx, now, &party, most)).await.unwrap();
-    desk.refuses(ErrorCode::SafetyBalanceBreaker, "stop_loss_pct").await;
+    let one = desk.refuses(ErrorCode::SafetyBalanceBreaker, "stop_loss_pct").await;
+    // Nine tenths of 900 million.
+    assert_eq!(one.limit, "10 % below the highest, $900,000,000.00: stops at $810,000,000.00");
+    assert!(micros(&one.value) < 810_000_000_000_000, "{one:?}");
+    assert_eq!(one.would_pass, "exits, until the portfolio has recovered or the operator sets a new mark");
     drop(desk);
 
     let desk = Desk::new(2, "max_consecutive_failures = 2").await;
@@ -281,7 +359,11 @@ async fn losses_and_failures_stop_trades() {
     for _ in 0..2 {
         fail(&desk, &party, now).await;
     }
-    desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
+    let one = desk.refuses(ErrorCode::SafetyBalanceBreaker, "max_consecutive_failures").await;
+    assert_eq!([one.limit.as_str(), &one.value], ["2 in a row", "2 in a row"]);
+    let seconds = number(&one.would_pass);
+    assert_eq!(one.would_pass, format!("one trial in {seconds} s, or an exit now"));
+    assert!((1..=900).contains(&seconds), "the demo's policy has them cool off for 900 s: {one:?}");
     // What the operator sets back passes again.
     desk.store.write(ledger::reset_breaker).await.unwrap();
     desk.swaps().await;

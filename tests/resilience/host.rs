@@ -91,6 +91,11 @@ impl Devnet {
         self.0.described["chains"][0]["contracts"][name].as_str().unwrap()
     }
 
+    /// Where a price feed of ethereum is, by its pair.
+    pub fn feed(&self, pair: &str) -> &str {
+        self.0.described["chains"][0]["feeds"][pair]["address"].as_str().unwrap()
+    }
+
     pub fn nonce(&self) -> u64 {
         self.nonce_of(ACCOUNT)
     }

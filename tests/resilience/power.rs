@@ -49,7 +49,12 @@ async fn write(folder: &Path) {
         let hash = signed.hash();
         let kept = store.write(move |tx| {
             let body = serde_json::json!({ "kept": hash });
-            let entry = audit::Entry { kind: "test:kept", call_id: None, golem_id: &GolemId::operator(), body: &body };
+            let entry = audit::Entry {
+                kind: audit::Kind::BreakerReset,
+                call_id: None,
+                golem_id: &GolemId::operator(),
+                body: &body,
+            };
             audit::append(tx, nonce, &entry).map_err(|error| match error {
                 audit::AuditError::Store(error) => sender::RecordError::Store(error),
                 other => panic!("{other}"),

@@ -1,9 +1,11 @@
 //! A nonce that somebody else has spent so long ago that no endpoint tells the states of then any more.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use alloy::primitives::{B256, U256};
 use bardo::chain::devnet::{Mining, server};
+use bardo::chain::provider::RetryRules;
 use bardo::chain::sender::{Sender, SenderError, TxState};
 use serde_json::{Value, json};
 
@@ -11,6 +13,7 @@ use crate::proxy::{Fate, Proxy};
 use crate::world::{World, connect};
 
 const COUNT: &str = "eth_getTransactionCount";
+const RECEIPT: &str = "eth_getTransactionReceipt";
 /// So many states back the endpoint tells. The sender asks for those 1, 3, 7, 15, 31, 63 and 127 blocks back.
 const KEPT: u64 = 100;
 const HOUR: u64 = 3_600;
@@ -26,20 +29,43 @@ struct LongAgo {
     hash: B256,
     latest: Said,
     old: Said,
+    receipts: Said,
+    /// How often what is asked about old states is answered otherwise than truly.
+    troubles: Arc<AtomicUsize>,
     _proxy: Proxy,
     _served: server::Server,
 }
 
 impl LongAgo {
     async fn new() -> Self {
+        let chain = Self::begun().await;
+        let (world, hash) = (&chain.world, chain.hash);
+        world.devnet.run(move |chain| chain.drop_transaction(hash)).await.unwrap();
+        world.send_outside(0, U256::from(7)).await;
+        world.devnet.mine().await.unwrap();
+        chain
+    }
+
+    /// The same, where nobody else has used the nonce and no block has come yet.
+    async fn begun() -> Self {
         let world = World::new(Mining::Manual);
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
-        let (latest, old): (Said, Said) = Default::default();
-        let (told, refused, head) = (Arc::clone(&latest), Arc::clone(&old), world.devnet.head());
+        let (latest, old, receipts): (Said, Said, Said) = Default::default();
+        let troubles = Arc::new(AtomicUsize::new(usize::MAX));
+        let (told, refused, had, head) =
+            (Arc::clone(&latest), Arc::clone(&old), Arc::clone(&receipts), world.devnet.head());
+        let left = Arc::clone(&troubles);
         let fate = move |question: &Value, _| {
             let of = question["params"][1].as_str().unwrap_or_default().trim_start_matches("0x");
             let fate = match (question["method"].as_str(), u64::from_str_radix(of, 16)) {
-                (Some(COUNT), Ok(number)) if number + KEPT < head.borrow().header.number => refused.lock().unwrap(),
+                (Some(COUNT), Ok(number)) if number + KEPT < head.borrow().header.number => {
+                    let less = |left: usize| left.checked_sub(1);
+                    if left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, less).is_err() {
+                        return Fate::Pass;
+                    }
+                    refused.lock().unwrap()
+                }
+                (Some(RECEIPT), _) => had.lock().unwrap(),
                 (Some(COUNT), Err(_)) => told.lock().unwrap(),
                 _ => return Fate::Pass,
             };
@@ -48,10 +74,7 @@ impl LongAgo {
         let proxy = Proxy::asked(served.url(), fate).await;
         let sender = world.sender_over(connect(&proxy.url).await, None);
         let (hash, _) = world.send(&sender).await;
-        world.devnet.run(move |chain| chain.drop_transaction(hash)).await.unwrap();
-        world.send_outside(0, U256::from(7)).await;
-        world.devnet.mine().await.unwrap();
-        Self { world, sender, hash, latest, old, _proxy: proxy, _served: served }
+        Self { world, sender, hash, latest, old, receipts, troubles, _proxy: proxy, _served: served }
     }
 
     /// So many blocks, so many seconds apart.
@@ -117,6 +140,26 @@ async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_ke
         chain.pass(4, 60).await;
         assert_eq!(chain.looked().await, (TxState::Dropped, true), "{words:?}");
     }
+}
+
+/// Ours is in a block, the endpoint has lost its receipt, and at two looks an hour apart one question met a trouble that
+/// had passed at the next.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
+    let chain = LongAgo::begun().await;
+    *chain.receipts.lock().unwrap() = Some(Fate::Claim(Value::Null));
+    chain.world.devnet.mine().await.unwrap();
+    chain.refuses(Some(TROUBLE[3].clone()));
+    for minutes in [130, 62] {
+        chain.pass(minutes, 60).await;
+        // As often as one question is asked before its refusal counts.
+        chain.troubles.store(RetryRules::default().rounds as usize, Ordering::SeqCst);
+        assert_eq!(chain.looked().await, (TxState::Sent, false), "{minutes}");
+        assert_eq!(chain.troubles.load(Ordering::SeqCst), 0, "it was met");
+    }
+    // It is told again.
+    *chain.receipts.lock().unwrap() = None;
+    assert_eq!(chain.looked().await, (TxState::Included, true));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -165,7 +165,10 @@ impl Endpoint {
     }
 
     /// Number and time of the latest block.
-    pub(super) async fn head(&self) -> Result<Head, ProviderError> {
+    ///
+    /// # Errors
+    /// [`ProviderError`] if it does not answer, or with something else.
+    pub async fn head(&self) -> Result<Head, ProviderError> {
         #[derive(Deserialize)]
         struct Block {
             number: U64,

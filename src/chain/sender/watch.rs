@@ -108,7 +108,7 @@ impl Sender {
                         Spender::Untold => (false, None),
                         Spender::Before(spent) => {
                             let (since, long_ago) = self.missing(&all, spent, by).await?;
-                            (long_ago, since)
+                            (long_ago && self.still_untold(&all, account, nonce, by).await?, since)
                         }
                     },
                 },
@@ -199,6 +199,13 @@ impl Sender {
                 None => self.0.clock.pause(pause).await,
             }
         }
+    }
+
+    /// Whether a moment later as well nobody tells what spent the nonce. Two looks may be an hour apart and both have met a
+    /// trouble that passes: what frees money has to meet it once more.
+    async fn still_untold(&self, ours: &[Entry], account: Address, nonce: u64, by: u64) -> Result<bool, SenderError> {
+        self.0.clock.pause(self.0.rules.poll).await;
+        Ok(matches!(self.spent_by_another(ours, account, nonce, by).await?, Spender::Before(_)))
     }
 
     /// The one of `all` that a block of the chain has.

@@ -144,6 +144,10 @@ fn running(state: &State) -> Piece {
     match (state.stop(), faulty) {
         (Some(_), _) if own_hold => ("■ HELD".to_owned(), Role::StateBad),
         (Some(level), _) => (format!("■ {}", stop_word(level)), Role::StateBad),
+        // Lowering the stop gives them back to nobody.
+        (None, _) if state.snapshot.as_ref().is_some_and(|snapshot| snapshot.keys_revoked) => {
+            (format!("■ {}", stop_word(StopLevel::Revoke)), Role::StateBad)
+        }
         (None, true) => ("▲ FAULT".to_owned(), Role::StateBad),
         (None, false) if state.booting() => ("◌ STARTING".to_owned(), Role::StateCare),
         (None, false) if state.leaving => ("◌ LEAVING".to_owned(), Role::StateCare),

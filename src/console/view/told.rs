@@ -85,6 +85,7 @@ pub(super) fn snapshot() -> Snapshot {
         }),
         fault: None,
         stop: None,
+        keys_revoked: false,
         holdings: Vec::new(),
         equity: Some(usd("25310.42")),
         all_priced: true,

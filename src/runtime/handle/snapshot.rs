@@ -30,6 +30,9 @@ pub struct Snapshot {
     pub fault: Option<SafeText>,
     /// The stop in force.
     pub stop: Option<StopNow>,
+    /// Whether a stop has taken the Golem's keys away: lowered or not, nothing is signed before a new start.
+    #[serde(default)]
+    pub keys_revoked: bool,
     /// What is held, chain by chain.
     pub holdings: Vec<ChainHoldings>,
     /// What of it has a price, in dollars.

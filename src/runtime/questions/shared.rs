@@ -11,7 +11,7 @@ use super::{OperatorAnswer, Question, QuestionKey};
 use crate::base::id::{GolemId, PermitId};
 use crate::base::text::SafeText;
 use crate::safety::approval::Elsewhere;
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::store::{Migrations, Store, StoreError};
 
 /// The tables of shared questions and the answers they got.
@@ -217,7 +217,7 @@ impl Shared {
                 }
                 let body = serde_json::json!({ "permit_id": permit_id, "answer": kind, "by": by });
                 let golem_id = GolemId::operator();
-                let entry = Entry { kind: "approval:answered", call_id: None, golem_id: &golem_id, body: &body };
+                let entry = Entry { kind: Kind::ApprovalAnswered, call_id: None, golem_id: &golem_id, body: &body };
                 audit::append(transaction, now, &entry)?;
                 Ok(())
             })

@@ -1,7 +1,7 @@
 //! Stops, which wait for nothing. Every command passes by here first: what stops is carried out as it arrives, however
 //! long the session is busy with the network, the ledger or a slow console; the rest goes on in its order.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{Notify, mpsc, watch};
@@ -24,6 +24,8 @@ pub(super) struct Brake {
     pub clock: Arc<dyn Clock>,
     /// The hold this session set, so that it can take back exactly that one.
     pub own: watch::Sender<Option<Stop>>,
+    /// Stops that were set here beneath somebody's hold and are not on record yet: no look at what is in force shows them.
+    beneath: Arc<Mutex<Vec<Stop>>>,
     /// Rung when something was done here, so that everybody looks at the stop file now and not at the next look.
     pub rung: Arc<Notify>,
 }
@@ -35,12 +37,22 @@ impl Brake {
 
     /// Over this stop file.
     pub(super) fn over(file: StopFile, clock: Arc<dyn Clock>) -> Self {
-        Self { file, clock, own: watch::Sender::new(None), rung: Arc::default() }
+        Self { file, clock, own: watch::Sender::new(None), beneath: Arc::default(), rung: Arc::default() }
     }
 
     /// Raises the ladder; the answer says what is in force now.
     pub(super) fn raise(&self, level: StopLevel, reason: &str) -> Result<InForce, String> {
-        self.file.raise(level, reason, "operator", self.clock.now_millis()).map_err(|error| error.to_string())
+        let raised = self.file.raise_own(level, reason, "operator", self.clock.now_millis());
+        let (in_force, set) = raised.map_err(|error| error.to_string())?;
+        if let Some(set) = set.filter(|set| in_force != InForce::Stop(set.clone())) {
+            self.beneath.lock().unwrap_or_else(PoisonError::into_inner).push(set);
+        }
+        Ok(in_force)
+    }
+
+    /// The stops that were set beneath another one since this was asked last.
+    pub(super) fn set_beneath(&self) -> Vec<Stop> {
+        std::mem::take(&mut *self.beneath.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes a choice of one's own hold, or raises the ladder where there is none. Where the choice is lower it is set

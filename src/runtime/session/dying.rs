@@ -22,7 +22,7 @@ use crate::fabric::{EventKind, GolemThought};
 use crate::golem::memory::Memory;
 use crate::runtime::market::model::Money;
 use crate::safety::Revoked;
-use crate::safety::audit::{Note, Trail};
+use crate::safety::audit::{Kind, Note, Trail};
 use crate::sandbox::contracts::PERMIT2;
 use crate::tools::trading::token_revoke::{self, TokenRevoke};
 
@@ -129,7 +129,7 @@ impl Stage {
             "on_death": on_death,
         });
         let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
-        let note = Note { kind: "golem:died", call_id: None, golem_id: self.golem_id.clone(), body };
+        let note = Note { kind: Kind::GolemDied, call_id: None, golem_id: self.golem_id.clone(), body };
         if let Err(error) = trail.record(note).await {
             tracing::warn!(%error, "the death is not on the audit trail");
         }

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::stage::Stage;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
-use crate::safety::audit::{Note, Trail};
+use crate::safety::audit::{Kind, Note, Trail};
 use crate::safety::stop::InForce;
 use crate::safety::{AccountKind, Revoked};
 
@@ -43,7 +43,7 @@ impl Stage {
             "account": self.world.account, "by": stop.by, "reason": stop.reason,
             "delegation": if delegated { "stands until its owner disables it" } else { "none" },
         });
-        let note = Note { kind: "keys:revoked", call_id: None, golem_id: self.golem_id.clone(), body };
+        let note = Note { kind: Kind::KeysRevoked, call_id: None, golem_id: self.golem_id.clone(), body };
         let trail = Trail::new(self.ledger.store.clone(), self.clock.clone());
         self.record_to_the_end(async move { trail.record(note).await });
     }

@@ -73,6 +73,7 @@ impl Stage {
             limits,
             fault,
             stop,
+            keys_revoked: self.keys_revoked(),
             holdings,
             equity,
             all_priced,

@@ -27,7 +27,7 @@ use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::answering::asked_at;
 use crate::runtime::questions::{Listed, Question, Told};
-use crate::safety::audit::{AuditError, Note, Trail};
+use crate::safety::audit::{AuditError, Kind, Note, Trail};
 use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
 use crate::sandbox::SandboxChain;
@@ -269,6 +269,10 @@ impl Stage {
 
     /// Reads the stop file, and has everybody know where it says something new.
     pub(super) fn look_at_stop(&self) {
+        for set in self.brake.set_beneath() {
+            let changed = HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone() };
+            self.note_stop(Kind::HaltRaised, &changed, &InForce::Stop(set));
+        }
         let found = self.brake.file.read();
         let known = self.in_force.borrow().clone();
         if known.as_ref() == Some(&found) {
@@ -299,11 +303,11 @@ impl Stage {
         }
         let changed = HaltChanged { level, by, reason };
         if level > before || firmer && level == before {
-            self.note_stop("halt:raised", &changed, &found);
+            self.note_stop(Kind::HaltRaised, &changed, &found);
             self.emit(None, EventKind::HaltRaised(changed));
         } else if !first && level < before {
             if let Some(known) = &known {
-                self.note_stop("halt:lowered", &changed, known);
+                self.note_stop(Kind::HaltLowered, &changed, known);
             }
             self.emit(None, EventKind::HaltLowered(changed));
             self.tell_keys_stay();
@@ -311,7 +315,7 @@ impl Stage {
     }
 
     /// Puts a change of the stop on the trail, once among all who see it; `of` is the stop that was raised, or lowered.
-    fn note_stop(&self, kind: &'static str, changed: &HaltChanged, of: &InForce) {
+    fn note_stop(&self, kind: Kind, changed: &HaltChanged, of: &InForce) {
         if self.watch_only {
             return;
         }

@@ -1,5 +1,7 @@
 //! Where questions lie until somebody answers, first come first served. Whoever asked holds a `ticket`.
 
+#[cfg(test)]
+mod model;
 mod ticket;
 
 use std::collections::VecDeque;

@@ -10,6 +10,7 @@
 //! Secrets are removed before an entry is made.
 
 mod anchor;
+mod kind;
 #[cfg(test)]
 mod tests;
 mod trail;
@@ -23,6 +24,7 @@ use crate::base::id::{CallId, GolemId};
 use crate::store::{Migrations, StoreError};
 
 pub use anchor::{Anchor, AnchorError};
+pub use kind::Kind;
 pub use trail::{Note, Trail};
 pub use verify::{Fault, Report, verify};
 
@@ -49,8 +51,8 @@ const DOMAIN: &[u8] = b"bardo audit entry 1";
 /// Something to be put on record.
 #[derive(Debug, Clone, Copy)]
 pub struct Entry<'a, T: Serialize> {
-    /// What happened, such as `permit:consumed`.
-    pub kind: &'a str,
+    /// What happened.
+    pub kind: Kind,
     /// The call it belongs to.
     pub call_id: Option<CallId>,
     /// Who acted.
@@ -125,7 +127,7 @@ pub fn append<T: Serialize>(transaction: &Transaction<'_>, now: u64, entry: &Ent
     let mut recorded = Recorded {
         seq: before.seq.saturating_add(1),
         at: now,
-        kind: entry.kind.to_owned(),
+        kind: entry.kind.as_str().to_owned(),
         call_id: entry.call_id.map(|id| id.to_string()),
         golem_id: entry.golem_id.as_str().to_owned(),
         body,

@@ -31,7 +31,8 @@ impl Trail {
     fn append_unanchored(&mut self, number: u64) -> Head {
         let golem = GolemId::operator();
         let body = json!({ "number": number });
-        let entry = Entry { kind: "test:entry", call_id: Some(CallId::new(number)), golem_id: &golem, body: &body };
+        let entry =
+            Entry { kind: Kind::BreakerReset, call_id: Some(CallId::new(number)), golem_id: &golem, body: &body };
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
         let head = append(&transaction, number, &entry).unwrap();
         transaction.commit().unwrap();
@@ -143,7 +144,7 @@ fn the_anchor_only_goes_forward_and_a_broken_one_stays_for_all_to_see() {
 fn an_entry_is_there_with_its_transaction_or_not_at_all() {
     let mut trail = Trail::new(2);
     let golem = GolemId::operator();
-    let entry = Entry { kind: "test:entry", call_id: None, golem_id: &golem, body: &json!(null) };
+    let entry = Entry { kind: Kind::BreakerReset, call_id: None, golem_id: &golem, body: &json!(null) };
     let transaction = trail.connection.transaction().unwrap();
     append(&transaction, 1, &entry).unwrap();
     drop(transaction);
@@ -168,4 +169,39 @@ fn whoever_sits_on_the_anchor_holds_up_no_check() {
     drop(held);
     anchor.advance(head(2)).unwrap();
     assert_eq!(anchor.read().unwrap(), Some(head(2)));
+}
+
+/// A stop file that nobody can read names no stop: each start sees it anew, and it is on record once.
+#[tokio::test]
+async fn a_stop_without_a_name_is_recorded_when_it_changes() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), &[MIGRATIONS]).unwrap();
+    let trail = super::Trail::new(store.clone(), std::sync::Arc::new(crate::base::clock::SystemClock));
+    let note = |kind: Kind, level: Option<&str>, reason: &str, stop: &str| Note {
+        kind,
+        call_id: None,
+        golem_id: GolemId::operator(),
+        body: json!({ "level": level, "reason": reason, "by": "somebody", "stop": stop }),
+    };
+    let (raised, lowered) = (Kind::HaltRaised, Kind::HaltLowered);
+    let unread = || note(raised, Some("halt"), "it is no stop", "");
+    for (told, entries) in [
+        (unread(), 1),
+        (unread(), 1),
+        (note(raised, Some("halt"), "it cannot be read", ""), 2),
+        (unread(), 3),
+        (note(lowered, None, "lowered by hand", ""), 4),
+        (note(lowered, None, "lowered by hand", ""), 4),
+        (unread(), 5),
+        (note(raised, Some("halt"), "it is no stop", "named"), 6),
+        (unread(), 7),
+        (note(raised, Some("halt"), "it is no stop", "named"), 7),
+    ] {
+        let what = format!("{told:?}");
+        trail.record_stop(told).await.unwrap();
+        let count = store.read(|connection| -> Result<i64, AuditError> {
+            Ok(connection.query_row("SELECT count(*) FROM audit_entry", [], |row| row.get(0))?)
+        });
+        assert_eq!(count.unwrap(), entries, "{what}");
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rusqlite::params;
 use serde_json::Value;
 
-use super::{AuditError, Entry, append};
+use super::{AuditError, Entry, Kind, append};
 use crate::base::clock::Clock;
 use crate::base::id::{CallId, GolemId};
 use crate::store::Store;
@@ -22,8 +22,8 @@ pub struct Trail {
 /// Something to be recorded, by itself.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Note {
-    /// What happened, such as `approval:resolved`.
-    pub kind: &'static str,
+    /// What happened.
+    pub kind: Kind,
     /// The call it belongs to.
     pub call_id: Option<CallId>,
     /// Who acted.
@@ -46,12 +46,14 @@ impl Trail {
         let now = self.clock.now_millis();
         let written = self.store.write(move |transaction| {
             let Note { kind, call_id, golem_id, body } = &note;
-            append(transaction, now, &Entry { kind, call_id: *call_id, golem_id, body })
+            append(transaction, now, &Entry { kind: *kind, call_id: *call_id, golem_id, body })
         });
         written.await.map(drop)
     }
 
     /// Records `note` unless an entry of its kind names the same `stop`: several programs on a ledger see the same change.
+    /// A stop file that nobody can read names none: it is the same as long as the last change on record is of that level
+    /// and for that reason.
     ///
     /// # Errors
     /// As [`Self::record`].
@@ -60,12 +62,20 @@ impl Trail {
         let written = self.store.write(move |transaction| {
             let Note { kind, call_id, golem_id, body } = &note;
             let known = "SELECT EXISTS (SELECT 1 FROM audit_entry WHERE kind = ?1 AND body ->> '$.stop' = ?2)";
-            // A file that nobody can read names none.
-            let stop = body["stop"].as_str().filter(|stop| !stop.is_empty());
-            if stop.is_some() && transaction.query_row(known, params![kind, stop], |row| row.get(0))? {
+            let last = "SELECT EXISTS (SELECT 1 FROM (SELECT kind, body FROM audit_entry
+                            WHERE kind IN ('halt:raised', 'halt:lowered') ORDER BY seq DESC LIMIT 1)
+                        WHERE kind = ?1 AND body ->> '$.stop' = '' AND body ->> '$.level' IS ?2
+                            AND body ->> '$.reason' IS ?3)";
+            let text = |field: &str| body[field].as_str();
+            let is_known = match text("stop").filter(|stop| !stop.is_empty()) {
+                Some(stop) => transaction.query_row(known, params![kind.as_str(), stop], |row| row.get(0))?,
+                None => transaction
+                    .query_row(last, params![kind.as_str(), text("level"), text("reason")], |row| row.get(0))?,
+            };
+            if is_known {
                 return Ok(());
             }
-            append(transaction, now, &Entry { kind, call_id: *call_id, golem_id, body }).map(drop)
+            append(transaction, now, &Entry { kind: *kind, call_id: *call_id, golem_id, body }).map(drop)
         });
         written.await
     }
@@ -73,14 +83,14 @@ impl Trail {
     /// Records `note` when there is time, for whoever cannot wait. What could not be recorded is for the log.
     pub fn record_soon(&self, note: Note) {
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
-            tracing::warn!(kind = note.kind, "not on the audit trail: nothing runs that could write it");
+            tracing::warn!(kind = note.kind.as_str(), "not on the audit trail: nothing runs that could write it");
             return;
         };
         let trail = self.clone();
         runtime.spawn(async move {
             let kind = note.kind;
             if let Err(error) = trail.record(note).await {
-                tracing::warn!(kind, %error, "not on the audit trail");
+                tracing::warn!(%kind, %error, "not on the audit trail");
             }
         });
     }

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::{AcceptError, MAX_CHANGE, OperatorRules};
 use crate::base::text::SafeText;
+use crate::safety::audit::Kind;
 use crate::safety::ledger::{self, LedgerError};
 use crate::store::{Hold, HoldError};
 
@@ -28,7 +29,7 @@ impl OperatorRules {
     ) -> Result<(), AcceptError> {
         let names: Vec<_> = holdings.iter().map(|key| ledger::token_name(*key)).collect();
         let body = json!({ "account": account, "holdings": names, "by": SafeText::clean(by, MAX_CHANGE) });
-        self.recorded("liquidation:planned", body, now, move |transaction| {
+        self.recorded(Kind::LiquidationPlanned, body, now, move |transaction| {
             for (chain_id, token) in holdings {
                 ledger::plan_liquidation(transaction, now, chain_id, account, token)?;
             }
@@ -82,7 +83,7 @@ impl OperatorRules {
     ) -> Result<(), AcceptError> {
         let name = ledger::token_name(holding);
         let body = json!({ "account": account, "holding": name, "told": SafeText::clean(told, 400) });
-        self.recorded("liquidation:ended", body, now, move |transaction| {
+        self.recorded(Kind::LiquidationEnded, body, now, move |transaction| {
             let (chain_id, token) = holding;
             Ok(ledger::end_liquidation(transaction, chain_id, account, token)?)
         })

@@ -31,6 +31,10 @@ const PRIORITY_SPAN_BPS: u64 = 200;
 /// The state of so many of the newest blocks every endpoint keeps: go-ethereum's 128, and some to spare.
 const STATES_KEPT: u64 = 100;
 
+/// So many blocks back a trouble that may pass, told about a state, counts as that nobody keeps it: some nodes have no other
+/// words for it, and what does pass has had the time to.
+const TROUBLE_LASTS: u64 = 1_000;
+
 /// Ten-millionths are what a priority order scales by.
 const MPS: u64 = 10_000_000;
 
@@ -189,11 +193,23 @@ async fn was_free(
     let request = TransactionRequest::default().to(permit2).input(TransactionInput::new(question.into()));
     let answer = match witness(client).call(request).block(BlockId::number(block)).await.map_err(ProviderError::from) {
         Ok(answer) => answer,
-        Err(error) if head.saturating_sub(block) < STATES_KEPT => return Err(error.into()),
-        Err(_) => return Ok(false),
+        Err(error) if is_forgotten(&error, head.saturating_sub(block)) => return Ok(false),
+        Err(error) => return Err(error.into()),
     };
     let bits = Permit2::nonceBitmapCall::abi_decode_returns(&answer);
     Ok(bits.is_ok_and(|bits| !nonce_used(info.nonce, bits)))
+}
+
+/// Whether an answer about the state of so many blocks ago says that nobody keeps it any more. That no answer came says
+/// nothing of it, however long ago it was.
+fn is_forgotten(error: &ProviderError, back: u64) -> bool {
+    match error {
+        ProviderError::Rpc { .. } => back >= if error.is_refusal() { STATES_KEPT } else { TROUBLE_LASTS },
+        ProviderError::AllFailed { failures, .. } => {
+            !failures.is_empty() && failures.iter().all(|failure| is_forgotten(failure, back))
+        }
+        _ => false,
+    }
 }
 
 fn seen(
@@ -468,6 +484,41 @@ fn curve(record: &Record, order: &Order, cosigned: bool, standing: &Standing) ->
         Order::Priority(_) => {
             let until = fee_for(order, start).and_then(|fee| u64::try_from(fee).ok()).unwrap_or(u64::MAX);
             DecayCurve { unit: DecayUnit::Wei, points: vec![(0, text(least, wanted)), (until, text(start, wanted))] }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::text::SafeText;
+
+    fn said(words: &str) -> ProviderError {
+        ProviderError::Rpc { code: -32_000, message: SafeText::clean(words, 100), data: None }
+    }
+
+    #[test]
+    fn only_an_answer_says_that_a_state_is_kept_by_nobody() {
+        let pruned = said("missing trie node 5f3d (path ) state is not available");
+        let trouble = said("upstream request timed out");
+        let silent = ProviderError::NoEndpoint { chain_id: 31_337 };
+        let all = |failures: &[&ProviderError]| ProviderError::AllFailed {
+            chain_id: 31_337,
+            failures: failures.iter().map(|one| (*one).clone()).collect(),
+        };
+        for (error, back, forgotten) in [
+            (pruned.clone(), 99, false),
+            (pruned.clone(), 100, true),
+            (trouble.clone(), 100, false),
+            (trouble.clone(), 999, false),
+            (trouble.clone(), 1_000, true),
+            (silent.clone(), 1_000_000, false),
+            (all(&[]), 1_000_000, false),
+            (all(&[&pruned, &silent]), 1_000_000, false),
+            (all(&[&pruned, &pruned]), 100, true),
+            (all(&[&pruned, &trouble]), 100, false),
+        ] {
+            assert_eq!(is_forgotten(&error, back), forgotten, "{error} {back} blocks back");
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Card, Ending, Record};
 use crate::base::text::SafeText;
 use crate::fabric::{EventKind, OrderStatus, ToolVerified};
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::rulebook::ReserveError;
 
 /// Whose word the end of an auction is: its service's status, held against the events of the reactor and of Permit2.
@@ -76,7 +76,8 @@ pub(super) fn record(
         "expected_outcome": expected_outcome, "actual_outcome": actual_outcome,
         "ground_truth_source": ground_truth_source, "matched": matched,
     });
-    let entry = Entry { kind: "order:ended", call_id: Some(record.call_id), golem_id: &record.golem_id, body: &body };
+    let entry =
+        Entry { kind: Kind::OrderEnded, call_id: Some(record.call_id), golem_id: &record.golem_id, body: &body };
     audit::append(transaction, now, &entry).map(drop).map_err(|error| match error {
         AuditError::Store(error) => ReserveError::Store(error),
         other => ReserveError::Ledger(other.to_string()),

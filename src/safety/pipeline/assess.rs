@@ -27,7 +27,7 @@ use crate::safety::ground::{Ground, Untold, portfolio};
 use crate::safety::orders::record;
 use crate::safety::permit;
 use crate::safety::simulate::{self, Fault, Simulated, Surroundings};
-use crate::safety::value::{Doubt, Spreads, Values, values};
+use crate::safety::value::{Doubt, Spreads, Unpriced, Values, values};
 use crate::safety::verdict::Verdict;
 
 /// What is known of a frame on one block.
@@ -99,16 +99,14 @@ impl Pipeline {
             promised: self.promised(framed)?,
             known: self.known(ground, framed)?,
         };
-        let told = match (&unknown, &balances) {
-            (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
-            (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances), &around),
+        let weighed = |incoming: Unpriced| {
+            let told = match (&unknown, &balances) {
+                (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
+                (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances), &around, incoming),
+            };
+            with_data_fee(told?.arriving(arrival.clone()?)?, data_fee.clone()?, &spreads)
         };
-        let told = match (told, arrival) {
-            (Ok(values), Ok(arrival)) => values.arriving(arrival),
-            (Ok(_), Err(doubt)) | (Err(doubt), _) => Err(doubt),
-        };
-        let told = told.and_then(|values| with_data_fee(values, data_fee?, &spreads));
-        let held = balances.and_then(|balances| portfolio(&balances, &spreads));
+        let told = weighed(Unpriced::Doubt);
         let mut faults = simulate::declared(framed, &around);
         faults.extend(calldata::read(framed.proposal(), &ground.network().book));
         let next = fork.next_block().timestamp;
@@ -125,6 +123,12 @@ impl Pipeline {
             }
             Err(error) => Err(error),
         };
+        // A feed that is silent keeps nothing locked away: what only takes back gives nothing for what comes.
+        let told = match (told, &simulated) {
+            (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
+            (told, _) => told,
+        };
+        let held = balances.and_then(|balances| portfolio(&balances, &spreads));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),

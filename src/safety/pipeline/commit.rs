@@ -15,18 +15,18 @@ use super::recover::{ended, hold_late_again};
 use super::settle::Truth;
 use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
 use super::way::traded;
-use super::{Pipeline, Prepared, Preview, Refusal, Slot};
+use super::{Pipeline, Prepared, Preview, Refusal, Slot, consent};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::PermitId;
-use crate::base::model::{CapabilityTier, Check};
+use crate::base::model::Check;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
-use crate::chain::network::{Contract, NetworkKind};
+use crate::chain::network::Contract;
 use crate::chain::sender::{self, ChainNonces, LaneError, NonceTicket, Route};
 use crate::fabric::{EventKind, PermitRefused, PermitUsed, TxState, TxUpdate};
-use crate::safety::approval::{ApprovalNeed, Consent, Reason, Said};
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::approval::Consent;
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::framed::Framed;
 use crate::safety::orders::OrderState;
 use crate::safety::orders::record::{self, Figures, Record};
@@ -339,47 +339,16 @@ impl Pipeline {
     }
 
     /// Whether there is consent enough for what it is now.
-    fn consented(&self, preview: &Preview, assessment: &Assessment, consent: &Consent) -> Result<(), Refusal> {
+    fn consented(&self, preview: &Preview, assessment: &Assessment, given: &Consent) -> Result<(), Refusal> {
         let facts = &assessment.facts;
         let above = self.inner.rules.above_hot_lane(&preview.framed, facts);
         if above && preview.opinion.is_none() {
             let why = "it is above the hot lane now, and the safety-guardian has not been asked";
             return Err(Refusal::new(ErrorCode::PermitMismatch, why));
         }
-        let needs = self.needs(&preview.framed, facts, &assessment.verdicts, above, preview.first_seen);
-        let missing = |why: &str| Refusal::new(ErrorCode::ApprovalRequired, why);
-        if matches!(needs, ApprovalNeed::Instant | ApprovalNeed::Notify) {
-            return Ok(());
-        }
-        match consent {
-            Consent::Yes(yes) if yes.permit_id() != preview.permit.permit_id => {
-                Err(missing("the yes is for another permit"))
-            }
-            Consent::Yes(yes) if yes.said() == Said::Waited && matches!(needs, ApprovalNeed::Approval { .. }) => {
-                Err(missing("it needs a yes; waiting is not enough"))
-            }
-            // What was shown when the question was asked must cover what is needed now.
-            Consent::Yes(_) if !preview.needs.covers(&needs) => {
-                Err(Refusal::new(ErrorCode::PermitMismatch, "it takes more consent now than when it was asked about"))
-            }
-            Consent::Yes(_) => Ok(()),
-            Consent::Always if self.always_covers(preview, assessment, &needs) => Ok(()),
-            Consent::Always => Err(missing("the standing word does not cover this")),
-            Consent::None => Err(missing("it needs the operator's yes")),
-        }
-    }
-
-    /// On a devnet the standing word covers whatever the rules let pass; elsewhere what the policy
-    /// names, and never what changes authority or was found about this one action.
-    fn always_covers(&self, preview: &Preview, assessment: &Assessment, needs: &ApprovalNeed) -> bool {
-        let privileged = preview.framed.proposal().tool.capability == CapabilityTier::Privileged;
-        match preview.network {
-            NetworkKind::Devnet => true,
-            NetworkKind::Test | NetworkKind::Real => {
-                let of_this_one = needs.reasons().iter().any(Reason::is_of_this_one);
-                !privileged && !of_this_one && self.inner.rules.always_covers(&preview.framed, &assessment.facts)
-            }
-        }
+        let by_rules = self.inner.rules.consent(&preview.framed, facts);
+        let needs = consent::needs(by_rules, &preview.framed, facts, &assessment.verdicts, above, preview.first_seen);
+        consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.framed, facts))
     }
 
     /// The one immediate transaction: stop, rules, time and caps again; the permit used up; the
@@ -460,7 +429,7 @@ impl Pipeline {
                 "consent": consent.word(), "nonce": ticket.as_ref().map(|ticket| ticket.nonce),
                 "order": order.map(|record| record.hash),
             });
-            let (proposal, kind) = (framed.proposal(), "permit:consumed");
+            let (proposal, kind) = (framed.proposal(), Kind::PermitConsumed);
             let entry = Entry { kind, call_id: Some(proposal.call_id), golem_id: &proposal.golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideGate);

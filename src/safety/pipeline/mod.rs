@@ -19,6 +19,7 @@
 mod assess;
 mod capability;
 mod commit;
+pub(in crate::safety) mod consent;
 mod order;
 mod outbid;
 mod plan;
@@ -48,7 +49,7 @@ use crate::chain::sender::{ChainNonces, FeeQuote, Fees, Sender, SenderError};
 use crate::fabric::{EventKind, Fabric, ToolUpdate};
 use crate::safety::account::Account;
 use crate::safety::approval::ApprovalDesk;
-use crate::safety::audit::{Note, Trail};
+use crate::safety::audit::{Kind, Note, Trail};
 use crate::safety::facts::Facts;
 use crate::safety::framed::{FeeBound, Framed};
 use crate::safety::ground::Ground;
@@ -294,7 +295,7 @@ impl Pipeline {
     }
 
     /// A note for the audit trail about what `framed` is part of.
-    fn note(&self, framed: &Framed, kind: &'static str, body: Value) -> Note {
+    fn note(&self, framed: &Framed, kind: Kind, body: Value) -> Note {
         let proposal = framed.proposal();
         Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
@@ -302,7 +303,7 @@ impl Pipeline {
     /// Records why something is not done. It is not done either way: what could not be recorded is for the log.
     async fn record_refusal(&self, framed: &Framed, permit_id: Option<PermitId>, refusal: &Refusal) {
         let (kind, proposal) =
-            (if permit_id.is_some() { "permit:refused" } else { "action:refused" }, framed.proposal());
+            (if permit_id.is_some() { Kind::PermitRefused } else { Kind::ActionRefused }, framed.proposal());
         let blocking = refusal.verdicts.iter().filter(|verdict| verdict.blocks());
         let body = json!({
             "permit_id": permit_id, "tool": proposal.tool.name, "intent": proposal.intent.as_str(),

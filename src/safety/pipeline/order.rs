@@ -17,7 +17,7 @@ use crate::chain::provider::ProviderError;
 use crate::chain::token::{self, Token, TokenId};
 use crate::fabric::Asset;
 use crate::safety::account::{Revoked, SignError};
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
 use crate::safety::orders::OrderState;
@@ -188,7 +188,7 @@ impl Pipeline {
             let now = clock.now_millis();
             let kept = record::keep_signature(transaction, hash, &signature, gas, now)?;
             if kept {
-                let entry = Entry { kind: "order:signed", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+                let entry = Entry { kind: Kind::OrderSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
                 audit::append(transaction, now, &entry)?;
             }
             failpoint::reach(Failpoint::OrderInsideStore);

@@ -12,7 +12,7 @@ use super::sign::{KeepError, as_framed};
 use super::{Pipeline, Prepared};
 use crate::chain::sender::{self, Fees, Kept, SendOutcome, Sender, TxState as Stage};
 use crate::fabric::TxState;
-use crate::safety::audit::{self, Entry};
+use crate::safety::audit::{self, Entry, Kind};
 use crate::safety::framed::FeeBound;
 use crate::safety::permit;
 
@@ -63,7 +63,7 @@ impl Pipeline {
             let now = clock.now_millis();
             let kept = sender::keep_replacement(transaction, old, &bytes, now)?;
             permit::replace_leg(transaction, permit_id, leg, bytes.hash())?;
-            let entry = Entry { kind: "tx:outbid", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            let entry = Entry { kind: Kind::TxOutbid, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             Ok(kept)
         });

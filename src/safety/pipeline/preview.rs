@@ -8,15 +8,16 @@ use serde_json::json;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::{Asked, Pipeline, Prepared, Refusal};
+use super::{Asked, Pipeline, Prepared, Refusal, consent};
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::failpoint::{self, Failpoint};
-use crate::base::model::{CapabilityTier, Check, Phase};
+use crate::base::model::{Check, Phase};
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::fabric::{EventKind, PermitIssued};
 use crate::safety::account::{Account, FrameContext, Revoked};
-use crate::safety::approval::{ApprovalNeed, Reason};
+use crate::safety::approval::ApprovalNeed;
+use crate::safety::audit::Kind;
 use crate::safety::checks::halt;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
@@ -125,7 +126,8 @@ impl Pipeline {
         let now = self.inner.clock.now_millis();
         let permit = ActionPermit::issue(&framed, policy, now, self.inner.permit_ttl);
         let first_seen = self.first_seen(&framed)?;
-        let needs = self.needs(&framed, facts, &verdicts, above_hot_lane, first_seen);
+        let by_rules = self.inner.rules.consent(&framed, facts);
+        let needs = consent::needs(by_rules, &framed, facts, &verdicts, above_hot_lane, first_seen);
         let preview = Preview {
             permit,
             framed: framed.clone(),
@@ -152,7 +154,7 @@ impl Pipeline {
             "needs": preview.needs.word(), "reasons": preview.needs.reasons(),
         });
         // A permit that left no record could be used without one.
-        let recorded = self.inner.trail.record(self.note(&framed, "permit:issued", body)).await;
+        let recorded = self.inner.trail.record(self.note(&framed, Kind::PermitIssued, body)).await;
         recorded.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))?;
         self.say(
             &framed,
@@ -241,32 +243,5 @@ impl Pipeline {
             }
         }
         Ok(false)
-    }
-
-    /// What the policy asks for, and what no policy can waive.
-    pub(super) fn needs(
-        &self,
-        framed: &Framed,
-        facts: &Facts,
-        verdicts: &[Verdict],
-        above_hot_lane: bool,
-        first_seen: bool,
-    ) -> ApprovalNeed {
-        // Taking back what others may take is never held up.
-        if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
-            return ApprovalNeed::Instant;
-        }
-        let mut needs = self.inner.rules.consent(framed, facts);
-        if framed.proposal().tool.capability == CapabilityTier::Privileged {
-            needs = needs.and_asking(Reason::Authority);
-        }
-        if above_hot_lane {
-            needs = needs.and_asking(Reason::HotLane);
-        }
-        if first_seen {
-            needs = needs.and_asking(Reason::FirstPaid);
-        }
-        let asks = verdicts.iter().flat_map(|verdict| &verdict.asks);
-        asks.fold(needs, |needs, why| needs.and_asking(Reason::Found(why.clone())))
     }
 }

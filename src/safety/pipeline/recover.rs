@@ -24,7 +24,7 @@ use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::units::Usd;
 use crate::chain::sender::{self, ReservedNonce, Sender, Standing, TxState as Stage, WaitRules};
 use crate::fabric::{EventKind, TxState, TxUpdate};
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::orders::{OrderState, record as orders};
 use crate::safety::permit;
 use crate::safety::rulebook::{End, Reservation, ReserveError};
@@ -151,7 +151,8 @@ impl Pipeline {
         Ok(recovered)
     }
 
-    /// The transactions that [`Self::recover`] would send again now: stored, in no block, and nobody is at them.
+    /// The transactions that [`Self::recover`] would send again now: stored, in no block, and nobody is at them. Under a stop
+    /// only what takes back is among them; the rest is watched.
     ///
     /// # Errors
     /// [`Refusal`]: the ledger cannot be read.
@@ -160,7 +161,10 @@ impl Pipeline {
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let mut waiting = Vec::new();
         for one in left.iter().filter(|one| !self.is_owned(one, now)) {
-            let Some(LastLeg { hash, .. }) = one.last else { continue };
+            let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
+            if !self.may_send_again(Leave::of_left(takes_back)) {
+                continue;
+            }
             let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
             waiting.extend(record.map(|record| record.hash()));
         }
@@ -345,7 +349,7 @@ fn record(
         "permit": left.permit_id, "reservation": left.held.reservation.0, "chain_id": left.chain_id,
         "transaction": left.last.map(|leg| leg.hash), "found": found.as_str(), "step": step.as_str(),
     });
-    let entry = Entry { kind: "recovery:step", call_id: Some(left.call_id), golem_id: &left.golem_id, body: &body };
+    let entry = Entry { kind: Kind::RecoveryStep, call_id: Some(left.call_id), golem_id: &left.golem_id, body: &body };
     match audit::append(transaction, now, &entry) {
         Ok(_) => Ok(()),
         Err(AuditError::Store(error)) => Err(error.into()),

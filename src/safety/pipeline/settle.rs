@@ -21,6 +21,7 @@ use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::sender::{Sender, Standing, TxState as Stage};
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, ToolVerified, TxState};
+use crate::safety::audit::Kind;
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
 use crate::safety::permit::note_received;
@@ -217,7 +218,7 @@ impl Pipeline {
             "gas_cost_wei": truth.gas_cost.to_string(), "expected_outcome": verified.expected_outcome,
             "actual_outcome": verified.actual_outcome, "ground_truth_source": verified.ground_truth_source,
         });
-        if let Err(error) = self.inner.trail.record(self.note(framed, "action:verified", body)).await {
+        if let Err(error) = self.inner.trail.record(self.note(framed, Kind::ActionVerified, body)).await {
             tracing::warn!(%error, "what the chain says is not on the audit trail");
         }
         self.say(framed, EventKind::ToolVerified(verified));

@@ -18,7 +18,7 @@ use crate::chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
 use crate::chain::signed::Signed;
 use crate::fabric::TxState;
 use crate::safety::account::{Revoked, SignError};
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::framed::{FeeBound, Framed, FramedLeg};
 use crate::safety::permit::{self, NotedLeg};
 use crate::safety::proposal::{Purpose, SIGNATURE_BYTES};
@@ -136,7 +136,7 @@ impl Pipeline {
             if let Some(token) = allows {
                 permit::note_allowed(transaction, chain_id, owner, token)?;
             }
-            let entry = Entry { kind: "tx:signed", call_id: Some(call_id), golem_id: &golem_id, body: &body };
+            let entry = Entry { kind: Kind::TxSigned, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
             failpoint::reach(Failpoint::InsideStore);
             Ok(kept)

@@ -5,6 +5,7 @@ use super::{Policy, Rules, ToolRule};
 use crate::base::model::Phase;
 use crate::base::units::{BasisPoints, Rounding, Usd};
 use crate::safety::approval::{ApprovalNeed, Reason};
+use crate::safety::checks::slippage::SlippageLimits;
 use crate::safety::ledger::{Caps, Micros, Span, SpendCap, TokenCaps};
 
 impl Policy {
@@ -71,29 +72,22 @@ impl Policy {
         self.rules().spending_limits.hot_lane.0.is_some_and(|most| spent > most)
     }
 
-    /// The most slippage a trade may ask for in this phase.
-    pub fn max_slippage(&self, phase: Phase) -> BasisPoints {
-        self.rules().max_slippage_bps.0.min(self.rules().phases.of(phase).max_slippage_bps.0)
-    }
-
-    /// How far a trade may move the price, in any phase.
-    pub fn max_price_impact(&self) -> BasisPoints {
-        self.rules().max_price_impact_bps.0
-    }
-
-    /// What a trade must move the price by less than in this phase; `None` where the phase says nothing.
-    pub fn impact_below(&self, phase: Phase) -> Option<BasisPoints> {
-        Some(self.rules().phases.of(phase).max_price_impact_bps.0).filter(|below| below.get() < 10_000)
+    /// How much a trade may lose in this phase. Where the phase says nothing of how far it may move the price, it adds no
+    /// bound.
+    pub fn slippage(&self, phase: Phase) -> SlippageLimits {
+        let (rules, of_phase) = (self.rules(), self.rules().phases.of(phase));
+        SlippageLimits {
+            max_slippage: rules.max_slippage_bps.0.min(of_phase.max_slippage_bps.0),
+            max_price_impact: rules.max_price_impact_bps.0,
+            impact_below: Some(of_phase.max_price_impact_bps.0).filter(|below| below.get() < 10_000),
+            max_loss: rules.max_loss_bps.0,
+            max_quote_age: rules.max_quote_age_seconds.0.saturating_mul(1_000),
+        }
     }
 
     /// What a trade may lose of its value.
     pub fn max_loss(&self) -> BasisPoints {
         self.rules().max_loss_bps.0
-    }
-
-    /// The oldest quote a trade may rest on, in seconds.
-    pub fn max_quote_age_seconds(&self) -> u64 {
-        self.rules().max_quote_age_seconds.0
     }
 
     /// Whether a transaction of this value on a public main network goes to a private endpoint only.

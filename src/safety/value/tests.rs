@@ -4,7 +4,7 @@ use alloy::primitives::address;
 
 use super::*;
 use crate::base::units::BasisPoints;
-use crate::safety::proposal::{Flow, Inflow, Intent};
+use crate::safety::proposal::{Flow, Inflow, Intent, Proposal};
 use crate::safety::sample::{self, token};
 
 const ME: Address = address!("00000000000000000000000000000000000000a1");
@@ -76,7 +76,7 @@ fn counted(framed: &Framed) -> Values {
     };
     let held = [(TokenId::Erc20(WETH), U256::from(100 * CENTI))].into();
     let tokens = tokens.into_iter().map(|token| (token.id, token)).collect();
-    values(framed, &tokens, &spreads, &held, &around).unwrap()
+    values(framed, &tokens, &spreads, &held, &around, Unpriced::Doubt).unwrap()
 }
 
 #[test]
@@ -124,4 +124,29 @@ fn what_the_quote_makes_of_an_amount_counts_where_it_is_worse_than_the_price() {
     assert!(certain > usd("1129.84") && certain < usd("1129.85"), "{certain}");
     // It gives 1,210: the price counts on either side.
     assert_eq!(quoted(1_210_000_000), (usd("1224"), usd("1200")));
+}
+
+#[test]
+fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_have_one() {
+    let mut proposal = framed(false, PERMIT2, AllowanceKind::Erc20, U256::ZERO).proposal().clone();
+    proposal.outflows.clear();
+    let (at_least, expected) = (U256::from(1), U256::from(1));
+    let token = sample::token(Address::repeat_byte(0x77), "SILENT", 18);
+    let recipient = proposal.account;
+    proposal.inflows = vec![Inflow { token: token.clone(), at_least, expected, recipient }];
+    let weighed = |proposal: &Proposal, incoming| {
+        let tokens = [(token.id, token.clone())].into();
+        let spreads =
+            Spreads { of: [(WETH, Ok(Spread::lagging(Band::of(usd("3400"), None))))].into(), wrapped: Some(WETH) };
+        let coin = [(TokenId::Native, Token { id: TokenId::Native, ..token.clone() })];
+        let tokens: BTreeMap<TokenId, Token> = coin.into_iter().chain::<BTreeMap<_, _>>(tokens).collect();
+        let framed = Framed::new(sample::frame(proposal.clone())).unwrap();
+        values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)
+    };
+    assert!(weighed(&proposal, Unpriced::Doubt).is_err());
+    let back = weighed(&proposal, Unpriced::Nothing).unwrap();
+    // 200,000 · 10 gwei = 0.002 coins at 3,400.
+    assert_eq!((back.received, back.spent), (usd("0"), usd("6.8")));
+    proposal.outflows = vec![Flow { token: token.clone(), amount: U256::from(1) }];
+    assert!(weighed(&proposal, Unpriced::Nothing).is_err(), "what goes out is never worth nothing");
 }

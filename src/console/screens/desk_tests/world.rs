@@ -155,6 +155,7 @@ fn world_of(words: Words<'_>) -> World {
         limits: None,
         fault: None,
         stop: None,
+        keys_revoked: false,
         holdings: vec![ChainHoldings {
             chain: safe("ethereum"),
             chain_id: 31_337,

@@ -10,6 +10,20 @@ fn brake(folder: &std::path::Path) -> Brake {
 }
 
 #[test]
+fn a_choice_beneath_somebody_elses_hold_is_told_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, other) = (brake(folder.path()), brake(folder.path()));
+    other.hold().unwrap();
+    own.choose(StopLevel::ExitOnly, "odd prices").unwrap();
+    let set: Vec<_> = own.set_beneath().into_iter().map(|set| (set.level, set.reason.to_string())).collect();
+    assert_eq!(set, [(StopLevel::ExitOnly, "odd prices".to_owned())]);
+    assert_eq!(own.set_beneath(), [], "it is on record by then");
+    // What is in force itself is seen there.
+    own.raise(StopLevel::Revoke, "a key may be stolen").unwrap();
+    assert_eq!(own.set_beneath(), []);
+}
+
+#[test]
 fn a_hold_becomes_exits_only_in_one_step() {
     let folder = tempfile::tempdir().unwrap();
     let brake = brake(folder.path());

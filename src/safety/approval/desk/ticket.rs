@@ -16,7 +16,7 @@ use crate::base::units::{TokenAmount, Usd};
 use crate::chain::token::Token;
 use crate::fabric::{ApprovalOutcome, ApprovalResolved, EventKind};
 use crate::safety::approval::{Answer, ApprovalNeed, Decision, Reason, Said, Yes};
-use crate::safety::audit::{AuditError, Note};
+use crate::safety::audit::{AuditError, Kind, Note};
 use crate::safety::pipeline::Preview;
 use crate::safety::proposal::Flow;
 
@@ -162,7 +162,7 @@ impl Ticket {
         }
     }
 
-    fn note(&self, kind: &'static str, body: Value) -> Note {
+    fn note(&self, kind: Kind, body: Value) -> Note {
         let proposal = self.preview.framed.proposal();
         Note { kind, call_id: Some(proposal.call_id), golem_id: proposal.golem_id.clone(), body }
     }
@@ -172,7 +172,7 @@ impl Ticket {
             "permit_id": self.preview.permit.permit_id, "asked": self.preview.framed.proposal().expected_outcome,
             "reasons": self.preview.needs.reasons(), "passes_by_itself": self.passes_by_itself,
         });
-        self.note("approval:requested", body)
+        self.note(Kind::ApprovalRequested, body)
     }
 
     fn answer(&self, outcome: ApprovalOutcome, decision: &Decision) -> Note {
@@ -190,7 +190,7 @@ impl Ticket {
             "amount": amount, "stands_for_ms": self.similar.map(|(millis, ..)| millis),
             "stands_up_to_usd": self.similar.map(|(_, total, _)| total),
         });
-        self.note("approval:resolved", body)
+        self.note(Kind::ApprovalResolved, body)
     }
 
     fn taken(&mut self, answered: Option<Answered>) -> Decision {

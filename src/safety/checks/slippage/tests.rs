@@ -80,13 +80,7 @@ fn against(policy: &Policy, phase: Phase, slippage: u32, impact: u32) -> Vec<Str
 
 /// The same after a change of the trade. It is the hundredth second, and quotes may be half a minute old.
 fn changed(policy: &Policy, phase: Phase, (slippage, impact): (u32, u32), change: impl Fn(&mut Trade)) -> Vec<String> {
-    let limits = SlippageLimits {
-        max_slippage: policy.max_slippage(phase),
-        max_price_impact: policy.max_price_impact(),
-        impact_below: policy.impact_below(phase),
-        max_loss: policy.max_loss(),
-        max_quote_age: 30_000,
-    };
+    let limits = SlippageLimits { max_quote_age: 30_000, ..policy.slippage(phase) };
     let points = |points: u32| BasisPoints::new(points).unwrap();
     let expected = U256::from(10_000_000u64);
     let mut trade = Trade {

@@ -9,7 +9,7 @@ use super::super::{Pipeline, Refusal};
 use super::unavailable;
 use crate::base::id::GolemId;
 use crate::chain::sender::{self, SenderError};
-use crate::safety::audit::{self, AuditError, Entry};
+use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::permit;
 use crate::safety::rulebook::{Reservation, ReserveError, Rulebook};
 
@@ -61,7 +61,7 @@ pub(in super::super) fn hold_late_again(
         permit::reopen(transaction, permit_id, held)?;
         let body = json!({ "permit_id": permit_id, "hash": hash });
         let golem_id = GolemId::operator();
-        let entry = Entry { kind: "tx:late", call_id: None, golem_id: &golem_id, body: &body };
+        let entry = Entry { kind: Kind::TxLate, call_id: None, golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(|error| match error {
             AuditError::Store(error) => ReserveError::Store(error),
             other => ReserveError::Ledger(other.to_string()),

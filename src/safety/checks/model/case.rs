@@ -1,123 +1,158 @@
-//! The checks against a small model of themselves: plain comparisons of whole dollars, written from
-//! the rules' descriptions and sharing no code with them.
+//! What a case is made of, and how it is put before the checks.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, B256, Bytes, U256, address, hex};
+use rand::Rng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
 
-use super::operators;
-use super::standing::Standing;
+use super::META;
 use crate::base::id::{CallId, GolemId};
-use crate::base::model::{
-    ActionClass, CapabilityTier, Category, Check, Guidelines, Phase, RiskTier, SpriteTrigger, StopLevel, TickBudget,
-    ToolMeta,
-};
+use crate::base::model::{ActionClass, Phase, StopLevel};
 use crate::base::text::SafeText;
-use crate::base::units::Usd;
+use crate::base::units::{BasisPoints, Usd};
 use crate::chain::fork::{Changes, Pinned, Simulation};
 use crate::chain::network::{AddressBook, Network};
 use crate::chain::token::{Token, TokenId};
 use crate::safety::account::AccountKind;
+use crate::safety::checks::standing::Standing;
+use crate::safety::checks::{operators, slippage};
 use crate::safety::facts::{Facts, Holding, Portfolio};
 use crate::safety::framed::{FeeBound, Frame, Framed, FramedLeg};
 use crate::safety::ledger::{Breaker, Micros, Usage, Window};
 use crate::safety::policy::{Policy, PolicyError, parse};
-use crate::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose};
+use crate::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, Trade};
 use crate::safety::simulate::{Move, Simulated};
-use crate::safety::value::{Doubt, Valued, Values};
+use crate::safety::value::{Doubt, Exchange, Valued, Values};
 use crate::safety::verdict::Verdict;
 
-const ME: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
-const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
-const ROUTER: Address = address!("0000000000000000000000000000000000000101");
-const PERMIT2: Address = address!("0000000000000000000000000000000000000102");
-const STRANGER: Address = address!("0000000000000000000000000000000000000999");
-const LISTED: Address = address!("0000000000000000000000000000000000000201");
-const OTHER: Address = address!("0000000000000000000000000000000000000202");
+pub(super) const ME: Address = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+pub(super) const FRIEND: Address = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
+pub(super) const ROUTER: Address = address!("0000000000000000000000000000000000000101");
+pub(super) const PERMIT2: Address = address!("0000000000000000000000000000000000000102");
+pub(super) const STRANGER: Address = address!("0000000000000000000000000000000000000999");
+pub(super) const LISTED: Address = address!("0000000000000000000000000000000000000201");
+pub(super) const OTHER: Address = address!("0000000000000000000000000000000000000202");
 const EXECUTE: [u8; 4] = hex!("3593564c");
+/// Friday, 15 January 2027, eight o'clock by UTC.
 const NOW: u64 = 1_800_000_000_000;
 const HOUR: u64 = 3_600_000;
 
-pub(in crate::safety) const META: ToolMeta = ToolMeta {
-    name: "uniswap_execute_swap",
-    description: "",
-    category: Category::Trading,
-    capability: CapabilityTier::Write,
-    risk_tier: RiskTier::Layer3,
-    tick_budget: TickBudget::Slow,
-    progress_steps: &[],
-    sprite_trigger: SpriteTrigger::Executing,
-    prompt_snippet: "",
-    prompt_guidelines: Guidelines { thriving: "", cautious: "", declining: "", terminal: "", memory: None },
-    idempotent: false,
-    action_class: ActionClass::ReadOnly,
-    checks: &[],
-    event_params: &[],
-    summary_fields: &[],
-    card: None,
-};
-
 /// What a case is made of, in plain figures. Dollars are whole.
 #[derive(Debug, Clone)]
-struct Case {
+pub(super) struct Case {
     // The policy.
-    single: Option<u64>,
-    per_transaction: Option<u64>,
-    hour: Option<u64>,
-    day: Option<u64>,
-    month: Option<u64>,
-    token_day: Option<u64>,
-    position: Option<u64>,
-    gas_most: Option<u64>,
-    gwei_most: Option<u64>,
-    allowance_most: Option<u64>,
-    unlimited_allowed: bool,
-    allowance_seconds: u64,
-    tokens: &'static str,
-    tool_listed: bool,
-    chain_listed: bool,
-    intent_listed: bool,
-    protocol_listed: bool,
-    wallet_listed: bool,
-    recipients: &'static str,
-    contracts: &'static str,
-    spenders: &'static str,
-    trades_most: u32,
-    calls_most: u32,
-    cooldown: u64,
-    stop_loss: u32,
+    pub single: Option<u64>,
+    pub per_transaction: Option<u64>,
+    pub hour: Option<u64>,
+    pub day: Option<u64>,
+    pub month: Option<u64>,
+    pub token_once: Option<u64>,
+    pub token_day: Option<u64>,
+    pub position: Option<u64>,
+    pub gas_most: Option<u64>,
+    pub gwei_most: Option<u64>,
+    pub allowance_most: Option<u64>,
+    pub unlimited_allowed: bool,
+    pub allowance_seconds: u64,
+    pub tokens: &'static str,
+    pub tool_listed: bool,
+    pub chain_listed: bool,
+    pub intent_listed: bool,
+    pub protocol_listed: bool,
+    pub wallet_listed: bool,
+    pub recipients: &'static str,
+    pub contracts: &'static str,
+    pub spenders: &'static str,
+    pub trades_most: u32,
+    pub calls_most: u32,
+    pub cooldown: u64,
+    pub stop_loss: u32,
+    /// From which day to which of the week, Monday being 0, and from which hour to which of the day.
+    pub hours: Option<(u64, u64, u64, u64)>,
+    pub slippage_most: u32,
+    pub impact_most: u32,
+    pub loss_most: u32,
+    /// In seconds.
+    pub quote_most: u64,
+    /// Other figures for the phase than the preset's.
+    pub figures: Option<Figures>,
     // The standing.
-    spent: [u64; 3],
-    token_spent: u64,
-    token_moved: u64,
-    coming: u64,
-    trades: u32,
-    calls: u32,
-    last_trade_ago: Option<u64>,
-    breaker: u8,
-    high_water: u64,
-    ledger: bool,
+    pub spent: [u64; 3],
+    pub token_spent: u64,
+    pub token_moved: u64,
+    pub coming: u64,
+    pub trades: u32,
+    pub calls: u32,
+    pub last_trade_ago: Option<u64>,
+    pub breaker: u8,
+    pub high_water: u64,
+    pub ledger: bool,
     /// Whether what is sold is in a recorded liquidation plan.
-    planned: bool,
+    pub planned: bool,
     // The action.
-    phase: Phase,
-    stop: Option<StopLevel>,
-    class: ActionClass,
-    reduce_only: bool,
-    takes_back: bool,
-    token_out_listed: bool,
-    out: Option<u64>,
-    gas: u64,
-    gwei: u64,
-    left_over: u64,
-    allowance: u8,
-    recipient_is_me: bool,
-    target: u8,
-    equity: Option<u64>,
-    held: u64,
-    sold_percent: u64,
+    /// Minutes since Friday, eight o'clock.
+    pub minute: u64,
+    pub trade: Option<Traded>,
+    /// The least that comes in, by every price.
+    pub received: u64,
+    /// What goes out and comes in by the prices that do not lag.
+    pub present: Option<(u64, u64)>,
+    /// Whether it does nothing but leave positions.
+    pub leaves: bool,
+    pub phase: Phase,
+    pub stop: Option<StopLevel>,
+    pub class: ActionClass,
+    pub reduce_only: bool,
+    pub takes_back: bool,
+    pub token_out_listed: bool,
+    pub out: Option<u64>,
+    pub gas: u64,
+    pub gwei: u64,
+    pub left_over: u64,
+    pub allowance: u8,
+    pub recipient_is_me: bool,
+    pub target: u8,
+    pub equity: Option<u64>,
+    pub held: u64,
+    pub sold_percent: u64,
+}
+
+/// What a phase leaves of the policy; shares in hundredths of a percent.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figures {
+    pub size: u64,
+    pub slippage: u32,
+    pub impact: u32,
+    pub exits_only: bool,
+    pub share: u64,
+}
+
+/// A trade of a thousand for ten thousand; shares in hundredths of a percent.
+#[derive(Debug, Clone)]
+pub(super) struct Traded {
+    pub slippage: u32,
+    pub impact: u32,
+    /// The impact rounded down, where `impact` is rounded up.
+    pub reached: u32,
+    /// Milliseconds since the quote was made; below zero for one from the future.
+    pub age: i64,
+    /// Seconds until it must be done.
+    pub deadline: i64,
+    /// Whether the amount that comes out is the one that was asked for.
+    pub exact: bool,
+    /// How much more comes out at least than the quote less the slippage.
+    pub more: i64,
+    pub nothing_in: bool,
+    pub nothing_out: bool,
+}
+
+impl Traded {
+    /// The least that comes out.
+    fn least(&self) -> i64 {
+        let promised = if self.exact { 10_000 } else { 10_000 - i64::from(self.slippage) };
+        if self.nothing_out { 0 } else { promised + self.more }
+    }
 }
 
 fn usd(whole: u64) -> Usd {
@@ -135,16 +170,18 @@ fn token(address: Address, listed: bool) -> Token {
 }
 
 impl Case {
-    fn random(random: &mut impl Rng) -> Self {
+    pub(super) fn random(random: &mut impl Rng) -> Self {
         fn maybe(random: &mut impl Rng, around: u64) -> Option<u64> {
             random.random_bool(0.6).then(|| random.random_range(around / 2..=around * 3))
         }
-        let out = random.random_range(0..150);
+        let out: u64 = random.random_range(0..150);
         let mut pick = |all: &[&'static str]| *all.choose(random).unwrap();
         let (tokens, recipients) =
             (pick(&["bundled", "bundled", "all", "one"]), pick(&["self", "self", "all", "friend"]));
-        let (contracts, spenders) =
-            (pick(&["book", "book", "all", "stranger"]), pick(&["book", "book", "all", "stranger"]));
+        let (contracts, spenders) = (
+            pick(&["book", "book", "all", "stranger", "function", "another"]),
+            pick(&["book", "book", "all", "stranger"]),
+        );
         let reduce_only = random.random_bool(0.25);
         let takes_back = !reduce_only && random.random_bool(0.15);
         let mostly = |random: &mut _, chance| Rng::random_bool(random, chance);
@@ -154,6 +191,7 @@ impl Case {
             hour: maybe(random, 300),
             day: maybe(random, 600),
             month: maybe(random, 1_500),
+            token_once: maybe(random, 150),
             token_day: maybe(random, 200),
             position: maybe(random, 300),
             gas_most: maybe(random, 6),
@@ -174,6 +212,21 @@ impl Case {
             calls_most: random.random_range(0..8),
             cooldown: *[0, 60, 300].choose(random).unwrap(),
             stop_loss: *[0, 5, 10, 100].choose(random).unwrap(),
+            hours: random.random_bool(0.3).then(|| {
+                let (first, from) = (random.random_range(0..7), random.random_range(0..24));
+                (first, random.random_range(first..7), from, random.random_range(from + 1..=24))
+            }),
+            slippage_most: random.random_range(20..250),
+            impact_most: random.random_range(20..250),
+            loss_most: random.random_range(0..1_500),
+            quote_most: random.random_range(10..60),
+            figures: random.random_bool(0.4).then(|| Figures {
+                size: *[10_000, 5_000, 2_500].choose(random).unwrap(),
+                slippage: random.random_range(20..250),
+                impact: *[10_000, 150, 50].choose(random).unwrap(),
+                exits_only: random.random_bool(0.3),
+                share: *[10_000, 5_000, 1_000].choose(random).unwrap(),
+            }),
             spent: {
                 let hour = random.random_range(0..250);
                 let day = hour + random.random_range(0..300);
@@ -189,6 +242,27 @@ impl Case {
             high_water: random.random_range(0..1_200),
             ledger: mostly(random, 0.97),
             planned: mostly(random, 0.3),
+            minute: random.random_range(0..7 * 24 * 60),
+            trade: random.random_bool(0.7).then(|| {
+                let impact = random.random_range(0..200);
+                Traded {
+                    slippage: random.random_range(0..150),
+                    impact,
+                    reached: impact - if random.random_bool(0.5) { impact.min(1) } else { 0 },
+                    age: random.random_range(-7_000..40_000),
+                    deadline: random.random_range(-3..60),
+                    exact: random.random_bool(0.2),
+                    more: if random.random_bool(0.2) { random.random_range(-1..=1) } else { 0 },
+                    nothing_in: random.random_bool(0.02),
+                    nothing_out: random.random_bool(0.02),
+                }
+            }),
+            received: out - random.random_range(0..=out / 3),
+            present: random.random_bool(0.7).then(|| {
+                let given = random.random_range(0..150);
+                (given, given - random.random_range(0..=given / 8))
+            }),
+            leaves: reduce_only || random.random_bool(0.2),
             phase: *Phase::ALL.choose(random).unwrap(),
             stop: random.random_bool(0.3).then(|| *StopLevel::ALL.choose(random).unwrap()),
             class: *ActionClass::ALL.choose(random).unwrap(),
@@ -208,7 +282,7 @@ impl Case {
         }
     }
 
-    fn policy(&self) -> Result<Policy, PolicyError> {
+    pub(super) fn policy(&self) -> Result<Policy, PolicyError> {
         let most = |most: Option<u64>| most.map_or("\"none\"".to_owned(), |most| format!("\"{most}\""));
         let listed = |listed: bool, item: &str| format!("[\"{}\"]", if listed { item } else { "nothing" });
         let chain = if self.chain_listed { "31337" } else { "1" };
@@ -225,8 +299,11 @@ impl Case {
             ("max_monthly_spend_usd", most(self.month)),
             (
                 "token_caps",
-                self.token_day
-                    .map_or("{}".to_owned(), |day| format!("{{ \"31337:{LISTED}\" = {{ max_daily_usd = {day} }} }}")),
+                format!(
+                    "{{ \"31337:{LISTED}\" = {{ max_single_usd = {}, max_daily_usd = {} }} }}",
+                    most(self.token_once),
+                    most(self.token_day)
+                ),
             ),
             ("max_position_size_usd", most(self.position)),
             ("max_gas_usd", most(self.gas_most)),
@@ -241,15 +318,51 @@ impl Case {
             ("allowed_chains", format!("[\"{chain}\"]")),
             ("allowed_execution_wallets", format!("[\"{wallet}\"]")),
             ("allowed_recipients", word(self.recipients, format!("[\"{FRIEND}\"]"))),
-            ("allowed_contracts", word(self.contracts, format!("[\"31337:{STRANGER}\"]"))),
+            (
+                "allowed_contracts",
+                match self.contracts {
+                    "stranger" => format!("[\"31337:{STRANGER}\"]"),
+                    "function" => format!("[\"31337:{ROUTER}:0x3593564c\"]"),
+                    "another" => format!("[\"31337:{ROUTER}:0xdeadbeef\"]"),
+                    word => format!("\"{word}\""),
+                },
+            ),
             ("allowed_spenders", word(self.spenders, format!("[\"{STRANGER}\"]"))),
             ("max_trades_per_hour", self.trades_most.to_string()),
             ("max_tool_calls_per_minute", self.calls_most.to_string()),
             ("cooldown_seconds", self.cooldown.to_string()),
             ("stop_loss_pct", self.stop_loss.to_string()),
+            (
+                "active_hours",
+                self.hours.map_or("\"always\"".to_owned(), |(first, last, from, to)| {
+                    const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+                    let day = |day: u64| DAYS[day as usize];
+                    format!("[\"{}-{} {from:02}:00-{to:02}:00\"]", day(first), day(last))
+                }),
+            ),
+            ("max_slippage_bps", self.slippage_most.to_string()),
+            ("max_price_impact_bps", self.impact_most.to_string()),
+            ("max_loss_bps", self.loss_most.to_string()),
+            ("max_quote_age_seconds", self.quote_most.to_string()),
         ];
+        let mut lines: Vec<_> = lines.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+        if let Some(figures) = self.figures {
+            let mut figure = |name: &str, value: String| {
+                let phase = self.phase.as_str().to_ascii_lowercase();
+                lines.push((format!("phases.{phase}.{name}"), value));
+            };
+            figure("size_factor_bps", figures.size.to_string());
+            figure("max_slippage_bps", figures.slippage.to_string());
+            figure("max_price_impact_bps", figures.impact.to_string());
+            figure("exit_only", figures.exits_only.to_string());
+            figure("max_position_share_bps", figures.share.to_string());
+        }
         let text: String = lines.iter().map(|(name, value)| format!("{name} = {value}\n")).collect();
         parse(&format!("preset = \"demo\"\n{text}"), std::path::Path::new("model.toml"))
+    }
+
+    fn now(&self) -> u64 {
+        NOW + self.minute * 60_000
     }
 
     /// Which contract is called and by which function.
@@ -280,7 +393,7 @@ impl Case {
         let recipient = if self.recipient_is_me { ME } else { FRIEND };
         let (to, data) = self.call();
         let kind = |expiry: Option<u64>| match expiry {
-            Some(seconds) => AllowanceKind::Permit2 { expires_at: NOW / 1_000 + seconds },
+            Some(seconds) => AllowanceKind::Permit2 { expires_at: self.now() / 1_000 + seconds },
             None => AllowanceKind::Erc20,
         };
         let proposal = Proposal {
@@ -299,13 +412,13 @@ impl Case {
                 slots: vec![],
             }],
             outflows: vec![Flow { token: sold.clone(), amount: U256::from(10) }],
+            trade: self.trade.as_ref().map(|trade| self.trade(trade, &sold, &bought)),
             inflows: vec![Inflow { token: bought, at_least: U256::from(1), expected: U256::from(1), recipient }],
             allowances: self
                 .allowance()
                 .map(|(spender, at_most, expiry)| AllowanceBound { token: sold, spender, kind: kind(expiry), at_most })
                 .into_iter()
                 .collect(),
-            trade: None,
             recipients: vec![recipient],
             order: None,
             expected_outcome: SafeText::default(),
@@ -332,6 +445,24 @@ impl Case {
         .unwrap()
     }
 
+    fn trade(&self, trade: &Traded, sold: &Token, bought: &Token) -> Trade {
+        let points = |points| BasisPoints::new(points).unwrap();
+        Trade {
+            token_in: sold.clone(),
+            token_out: bought.clone(),
+            amount_in: U256::from(if trade.nothing_in { 0 } else { 1_000 }),
+            expected_out: U256::from(10_000),
+            min_out: U256::try_from(trade.least()).unwrap(),
+            slippage: points(trade.slippage),
+            price_impact: points(trade.impact),
+            impact_reached: points(trade.reached),
+            quoted_at: self.now().checked_add_signed(-trade.age).unwrap(),
+            deadline: (self.now() / 1_000).checked_add_signed(trade.deadline).unwrap(),
+            pools: vec![],
+            exact_output: trade.exact,
+        }
+    }
+
     fn facts(&self) -> Facts {
         let (sold, bought) = (token(LISTED, true), token(OTHER, self.token_out_listed));
         let values = self.out.map(|out| Values {
@@ -340,8 +471,8 @@ impl Case {
             takeable: vec![Valued { token: sold.clone(), amount: U256::from(1), usd: usd(self.left_over) }],
             gas: usd(self.gas),
             spent: usd(out + self.left_over + self.gas),
-            received: Usd::ZERO,
-            present: None,
+            received: usd(self.received),
+            present: self.present.map(|(given, received)| Exchange { given: usd(given), received: usd(received) }),
         });
         let portfolio = self.equity.map(|equity| Portfolio {
             holdings: vec![Holding {
@@ -355,8 +486,8 @@ impl Case {
         });
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
         Facts {
-            now_millis: NOW,
-            block_time: NOW / 1_000,
+            now_millis: self.now(),
+            block_time: self.now() / 1_000,
             phase: self.phase,
             stop: self.stop,
             tokens: [&sold, &bought].map(|token| (token.id, token.clone())).into(),
@@ -367,7 +498,7 @@ impl Case {
                 gas_used: 1,
                 gas_cost: U256::ZERO,
                 class: self.class,
-                leaves: self.reduce_only,
+                leaves: self.leaves,
                 reduce_only: self.reduce_only,
                 takes_back: self.takes_back,
                 moves: vec![Move {
@@ -384,17 +515,17 @@ impl Case {
     fn usage(&self) -> Usage {
         let window = |whole: u64| Window { spent: micros(whole), frees_at: None };
         Usage {
-            now: NOW,
+            now: self.now(),
             windows: self.spent.map(window),
             tokens: BTreeMap::from([((31_337, TokenId::Erc20(LISTED)), micros(self.token_spent))]),
             moved: BTreeMap::from([((31_337, TokenId::Erc20(LISTED)), micros(self.token_moved))]),
             coming: BTreeMap::from([((31_337, TokenId::Erc20(OTHER)), micros(self.coming))]),
             trades_hour: self.trades,
-            trade_frees_at: Some(NOW + HOUR),
+            trade_frees_at: Some(self.now() + HOUR),
             calls_minute: self.calls,
-            last_trade: self.last_trade_ago.map(|ago| NOW - ago * 1_000),
+            last_trade: self.last_trade_ago.map(|ago| self.now() - ago * 1_000),
             breaker: match self.breaker {
-                0 => Breaker::Open { until: NOW + 1, failures: 3 },
+                0 => Breaker::Open { until: self.now() + 1, failures: 3 },
                 1 => Breaker::Trial,
                 2 => Breaker::HalfOpen,
                 _ => Breaker::Closed { failures: 1 },
@@ -404,7 +535,7 @@ impl Case {
         }
     }
 
-    fn decide(&self, policy: &Policy) -> Vec<Verdict> {
+    pub(super) fn decide(&self, policy: &Policy) -> Vec<Verdict> {
         let mut book = AddressBook::default();
         book.set("universalRouter", ROUTER);
         book.set("permit2", PERMIT2);
@@ -412,144 +543,8 @@ impl Case {
         let usage = self.usage();
         let usage = if self.ledger { Ok(&usage) } else { Err("the disk is gone") };
         let (framed, facts) = (self.framed(), self.facts());
-        operators(&framed, &facts, &Standing::new(policy, usage, Some(&network), &framed, &facts))
+        let mut verdicts = operators(&framed, &facts, &Standing::new(policy, usage, Some(&network), &framed, &facts));
+        verdicts.push(slippage::check(&framed, &facts, &policy.slippage(self.phase)));
+        verdicts
     }
-
-    /// Which checks should block: the model.
-    fn blocked(&self) -> BTreeSet<Check> {
-        let mut blocked = BTreeSet::new();
-        let mut block = |check, when: bool| {
-            if when {
-                blocked.insert(check);
-            }
-        };
-        let sells = matches!(self.class, ActionClass::DecreasePosition | ActionClass::ClosePosition);
-
-        let rung = self.stop.is_some_and(|level| match level {
-            StopLevel::ExitOnly | StopLevel::Flatten => !(self.reduce_only && sells),
-            StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke => true,
-        });
-        block(Check::Halt, rung && !self.takes_back);
-
-        // The matrix, as how many of the five phases let a class pass.
-        let part = self.planned && self.ledger && self.reduce_only && self.sold_percent > 0;
-        let phases = match self.class {
-            // A part of a plan closes.
-            ActionClass::DecreasePosition if part => 5,
-            ActionClass::NewPosition | ActionClass::IncreasePosition => 2,
-            ActionClass::Rebalance => 3,
-            ActionClass::DecreasePosition => 4,
-            ActionClass::ClosePosition | ActionClass::ReadOnly => 5,
-        };
-        let phase = Phase::ALL.iter().position(|phase| *phase == self.phase).unwrap();
-        let exits_only = phase >= 2 && !self.reduce_only && self.class != ActionClass::ReadOnly;
-        // A hundred units were held. What went out within the day counts to the position: ten units are worth `out`.
-        let gone = match (self.out, self.ledger) {
-            (Some(out), true) if out > 0 => 10 * self.token_moved / out,
-            _ => 0,
-        };
-        let too_much = (phase == 2 || phase == 3) && sells && self.sold_percent * 100 > (100 + gone) * 25;
-        block(Check::PhaseGate, !self.takes_back && (phase >= phases || exits_only || too_much));
-
-        let who = self.tool_listed && self.intent_listed && self.chain_listed && self.wallet_listed;
-        let bought = match self.tokens {
-            "all" => true,
-            "bundled" => self.token_out_listed,
-            _ => false,
-        };
-        let recipient = match self.recipients {
-            "all" => true,
-            "self" => self.recipient_is_me,
-            _ => !self.recipient_is_me,
-        };
-        let (known_call, names_function) = (self.target >= 4, self.target != 2 && self.target != 3);
-        let called = names_function
-            && match self.contracts {
-                "all" => true,
-                "book" => known_call,
-                _ => self.target == 0,
-            };
-        let protocol = self.protocol_listed && self.target != 0;
-        let spender = match (self.allowance, self.spenders) {
-            (5.., _) | (_, "all") => true,
-            (which, "book") => which != 1,
-            (which, _) => which == 1,
-        };
-        block(
-            Check::TokenAllowlist,
-            !who || !(self.takes_back || bought && recipient && called && protocol && spender),
-        );
-
-        let within = |limit: Option<u64>, value: u64| limit.is_none_or(|limit| value <= limit);
-        // Half the size when cautious, but for exits; halves of dollars are kept by doubling.
-        let half = phase == 1 && !self.reduce_only;
-        let once = |limit: Option<u64>, value: u64| {
-            limit.is_none_or(|limit| if half { value * 2 <= limit } else { value <= limit })
-        };
-        let adds =
-            matches!(self.class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
-        let spending = match (self.out, self.equity, self.ledger) {
-            (None, ..) | (_, _, false) => false,
-            (_, None, _) if !(self.reduce_only || self.takes_back) => false,
-            (Some(out), equity, true) => {
-                let spend = out + self.gas + self.left_over;
-                let caps = once(self.single, spend)
-                    && once(self.per_transaction, spend)
-                    && within(self.hour, self.spent[0] + spend)
-                    && within(self.day, self.spent[1] + spend)
-                    && within(self.month, self.spent[2] + spend)
-                    && (out + self.left_over == 0 || within(self.token_day, self.token_spent + out + self.left_over));
-                let position = !adds
-                    || self.position.is_none()
-                    || !self.recipient_is_me
-                    || equity.is_some() && within(self.position, self.held + self.coming + out);
-                let gas = within(self.gas_most, self.gas) && within(self.gwei_most, self.gwei);
-                let allowances = within(self.allowance_most, self.left_over)
-                    && (self.allowance != 2 || self.unlimited_allowed)
-                    && self.allowance != 3;
-                gas && (self.takes_back || caps && position && allowances)
-            }
-        };
-        block(Check::SpendingLimit, !spending);
-
-        let exempt = self.reduce_only || self.takes_back;
-        let trades = self.takes_back || self.trades < self.trades_most;
-        let cooled = exempt || self.last_trade_ago.is_none_or(|ago| ago >= self.cooldown);
-        block(Check::RateLimit, !self.ledger || !trades || !cooled || self.calls > self.calls_most);
-
-        let highest = self.equity.map(|equity| equity.max(self.high_water));
-        let fallen = highest.zip(self.equity).map(|(highest, equity)| (highest, highest - equity));
-        let lost =
-            fallen.is_none_or(|(highest, fallen)| fallen > 0 && fallen * 100 >= highest * u64::from(self.stop_loss));
-        block(Check::BalanceBreaker, !exempt && (!self.ledger || self.out.is_none() || lost || self.breaker < 2));
-        blocked
-    }
-}
-
-#[test]
-fn the_checks_agree_with_a_small_model_of_themselves() {
-    const CASES: usize = 100_000;
-    let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(4);
-    let (mut passed, mut seen) = (0, BTreeMap::<Check, usize>::new());
-    for number in 0..CASES {
-        let case = Case::random(&mut random);
-        let verdicts = case.decide(&case.policy().unwrap());
-        let found: BTreeSet<Check> = verdicts.iter().filter(|one| one.blocks()).map(|one| one.check).collect();
-        assert_eq!(found, case.blocked(), "case {number}: {case:#?}\n{verdicts:#?}");
-        for one in verdicts {
-            // Who is blocked is told by which rule, against what, and what would pass.
-            assert_eq!(one.blocks(), !one.violations.is_empty(), "{one:?}");
-            assert_eq!(one.blocks(), one.code.is_some(), "{one:?}");
-            let whole = |one: &crate::base::error::Violation| {
-                ![&one.rule, &one.limit, &one.value, &one.would_pass].iter().any(|text| text.is_empty())
-            };
-            assert!(one.violations.iter().all(whole), "{one:?}");
-        }
-        passed += usize::from(found.is_empty());
-        found.into_iter().for_each(|check| *seen.entry(check).or_default() += 1);
-    }
-    // The cases are worth something: each check blocks some and something passes.
-    assert!(passed > 50, "{passed} passed");
-    assert_eq!(seen.len(), 6, "{seen:?}");
-    assert!(seen.values().all(|blocked| (CASES / 50..CASES).contains(blocked)), "{seen:?}");
 }
