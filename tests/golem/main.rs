@@ -12,6 +12,7 @@ mod keys;
 mod last_will;
 mod leaving;
 mod liquidation;
+mod long_life;
 mod model;
 mod model_limits;
 mod pi;
