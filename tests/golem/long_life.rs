@@ -29,7 +29,7 @@ const DOES: [(u64, &str, &str); 5] = [
     (
         60,
         "uniswap_submit_uniswapx_order",
-        r#"kind = "auction", params = { token_in = "WETH", token_out = "USDC", amount = "0.03", chain = "ethereum", slippage_bps = 30 }"#,
+        r#"kind = "auction", params = { token_in = "WETH", token_out = "USDC", amount = "0.03", chain = "ethereum" }"#,
     ),
     (
         300,
@@ -39,7 +39,7 @@ const DOES: [(u64, &str, &str); 5] = [
     (
         480,
         "uniswap_submit_cross_chain_intent",
-        r#"kind = "bridge", params = { token_in = "USDC", token_out = "USDC", amount = "90", source_chain = "base", destination_chain = "ethereum" }"#,
+        r#"kind = "bridge", params = { token_in = "USDC", token_out = "USDC", amount = "45", source_chain = "base", destination_chain = "ethereum" }"#,
     ),
     (
         660,
@@ -60,7 +60,7 @@ fn show() -> String {
         for (at, _, params) in DOES {
             beat(begins + at, "act", params, "");
         }
-        // Nobody can take anything between two rounds.
+        // Between two rounds the router can take nothing.
         for token in ["USDC", "WETH", "UNI"] {
             let asks = format!("query = \"allowance\", params = {{ token = \"{token}\", chain = \"ethereum\" }}");
             beat(begins + 800, "query_state", &asks, "expect = [\"success\"]\nwant = { allowance = \"0\" }");
@@ -146,28 +146,43 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     assert!(high <= most, "{high} of {most}");
     assert!(of_phase.values().all(|beats| *beats > 0) && of_phase.len() == 5, "{of_phase:?}");
 
-    // What it did, and what came of it, by the phase in which it was begun.
-    let ends: BTreeMap<&str, Option<&str>> = events
-        .iter()
-        .filter_map(|event| match event["kind"].as_str().unwrap() {
-            "tool:end" => Some((event["call_id"].as_str().unwrap(), None)),
-            "tool:error" => Some((event["call_id"].as_str().unwrap(), event["error_code"].as_str())),
-            _ => None,
-        })
-        .collect();
-    let mut outcomes = BTreeMap::<(&str, &str, Option<&str>), u64>::new();
-    let writes: Vec<&str> = DOES.iter().map(|(_, tool, _)| *tool).collect();
-    for start in of_kind(&events, "tool:start").filter(|event| event["golem_id"] == "ada") {
-        let tool = start["tool_name"].as_str().unwrap();
-        let phase = phase_at(lived(start));
-        let end = ends[start["call_id"].as_str().unwrap()];
-        if writes.contains(&tool) {
-            *outcomes.entry((phase, tool, end)).or_default() += 1;
-        } else {
-            assert_eq!(end, None, "{start}");
+    // What it did, and what came of it, by the phase in which it was begun: what opens a position or is no exit passes
+    // until it is Defensive, what leaves one in every phase. An auction asks for half a percent of slippage where nobody
+    // says otherwise, and Cautious takes 30 bps.
+    let mut ends = BTreeMap::<&str, Option<&str>>::new();
+    for event in &events {
+        match (event["kind"].as_str().unwrap(), event["call_id"].as_str()) {
+            ("tool:end", Some(call)) => drop(ends.entry(call).or_default()),
+            ("tool:error", Some(call)) => drop(ends.insert(call, event["error_code"].as_str())),
+            _ => {}
         }
     }
-    eprintln!("{outcomes:#?} {of_phase:?}");
+    let mut outcomes = BTreeMap::<(&str, &str), i64>::new();
+    for start in of_kind(&events, "tool:start").filter(|event| event["golem_id"] == "ada") {
+        let tool = start["tool_name"].as_str().unwrap();
+        let Some((_, name, _)) = DOES.iter().find(|(_, name, _)| *name == tool) else { continue };
+        let phase = phase_at(lived(start));
+        let exits = start["params"]["token_in"] == "WETH" || start["params"]["token_in"] == "UNI";
+        let wanted = match phase {
+            "Cautious" if *name == "uniswap_submit_uniswapx_order" => Some("SAFETY_SLIPPAGE"),
+            "Thriving" | "Cautious" => None,
+            _ if exits => None,
+            _ => Some("SAFETY_PHASE_BLOCKED"),
+        };
+        assert_eq!(ends[start["call_id"].as_str().unwrap()], wanted, "{phase}: {start}");
+        *outcomes.entry((phase, name)).or_default() += 1;
+    }
+    for (_, name, _) in DOES {
+        assert!(outcomes[&("Thriving", name)] >= 19, "{name}: {outcomes:?}");
+        assert!(["Cautious", "Defensive", "Survival"].iter().all(|phase| outcomes.contains_key(&(*phase, name))));
+    }
+    // After its death nobody can take anything, and what it held is dollars.
+    let last: Vec<_> = of_kind(&events, "golem:thought").filter(|event| lived(event) > GIVEN * 60).collect();
+    let says = |words: &str| last.iter().any(|event| event["text"].as_str().unwrap().contains(words));
+    assert!(
+        says("No order of mine is open.") && says("none stands.") && says("Sold all WETH on ethereum."),
+        "{last:#?}"
+    );
 
     // Its books: nothing is held, waits, is open or half done, and each write has been remembered once.
     let ledger = ledger_in(home.path());
@@ -181,18 +196,12 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     ] {
         assert_eq!(count(&ledger, stranded), 0, "{stranded}");
     }
-    for table in [
-        "golem_episode",
-        "golem_note",
-        "golem_words",
-        "ledger_call",
-        "engine_idempotency",
-        "sender_nonce",
-        "safety_order",
-        "ledger_reservation",
-        "safety_permit",
-        "audit_entry",
-    ] {
-        eprintln!("{table}: {}", count(&ledger, table));
-    }
+    // What is kept of calls and keys does not grow with its age, and what is searched is what is remembered: each write
+    // once, and a lesson for each thing that it does.
+    assert!(count(&ledger, "ledger_call") <= 60, "those of a minute");
+    assert_eq!(count(&ledger, "golem_episode"), outcomes.values().sum::<i64>());
+    let notes = count(&ledger, "golem_note");
+    assert!((1..=10).contains(&notes), "{notes}");
+    assert_eq!(count(&ledger, "golem_words"), count(&ledger, "golem_episode") + notes);
+    assert_eq!(count(&ledger, "golem_life WHERE died_at IS NOT NULL AND wound_up_at IS NOT NULL"), 1);
 }

@@ -178,7 +178,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
         ("hear('tick')\ntime.sleep(600)\n", quick, "it has said nothing for 1 s"),
         // Nonsense is no answer to a tick.
         (
-            "hear('tick')\nfor n in range(10):\n    print('{}', flush=True)\n    time.sleep(0.4)\ntime.sleep(600)\n",
+            "hear('tick')\nfor n in range(40):\n    print('{}', flush=True)\n    time.sleep(1)\ntime.sleep(600)\n",
             quick,
             "it has said nothing for 1 s",
         ),
