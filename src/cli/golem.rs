@@ -9,17 +9,19 @@ use tokio::sync::{mpsc, watch};
 use super::{Exit, Failure, load, logs, print};
 use crate::base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
 use crate::base::id::GolemId;
-use crate::base::model::Phase;
+use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::fabric::EventKind;
 use crate::golem::brain::Choice;
 use crate::golem::life::Played;
 use crate::golem::scenario::{self, Operator, Scenario};
 use crate::runtime::actor::{HEARTBEAT, Living};
+use crate::runtime::data::DataFolder;
 use crate::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
 use crate::runtime::market::model::Update;
 use crate::runtime::questions::{OperatorAnswer, Question, QuestionKey};
 use crate::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
+use crate::safety::stop::StopFile;
 
 /// How a show is run.
 #[derive(Debug)]
@@ -79,6 +81,9 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     let config = load(environment, flags)?;
     let brain = brain(run, &config)?.make();
     let led = brain.is_some();
+    if !led {
+        unstopped(&config)?;
+    }
     let _logs = logs::start(&config)?;
     let time = TimeOptions {
         pace: run.speed.map_or(Pace::Free, Pace::Times),
@@ -112,6 +117,19 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     // Whoever counts heartbeats may leave before the end, and what is still to come is then not missed.
     let whole = run.ticks.is_none() || died || played.beats >= scenario.beats.len();
     told(&scenario, &played, whole)
+}
+
+/// Under a stop that holds a Golem nothing of a show is ever due, and nobody here could lift it: it would be waited for
+/// without an end.
+fn unstopped(config: &Config) -> Result<(), Failure> {
+    let stop = StopFile::in_folder(DataFolder::of(config).root()).read();
+    match stop.level() {
+        Some(level @ (StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke)) => {
+            let words = format!("{level} is in force, and no show is played under it; `bardo resume` lifts it");
+            Err(Failure { exit: Exit::Blocked, error: words.into() })
+        }
+        Some(StopLevel::ExitOnly | StopLevel::Flatten) | None => Ok(()),
+    }
 }
 
 /// A word for every line on stdin, read on a thread of its own: it ends with the program, or with stdin.

@@ -262,8 +262,7 @@ impl Heart {
         let mut due = self.clock.steady_millis();
         loop {
             until(&*self.clock, due).await;
-            // From when it was due, so that delays do not add up; but it makes up for no beat that was missed.
-            due = due.saturating_add(every).max(self.clock.steady_millis());
+            due = next_beat(due, every, self.clock.steady_millis());
             let now = self.clock.now_millis();
             self.gauge.set_failures(self.voice.failures.load(Ordering::SeqCst));
             if self.kept.is_some() && self.memory.life(&*self.clock).await.is_ok_and(|life| life.high_water.is_none()) {
@@ -308,6 +307,13 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// When the next beat is due, after one that was due at `due`: counted from there, so that delays do not add up, but none
+/// that was missed is made up for.
+fn next_beat(due: u64, every: u64, now: u64) -> u64 {
+    let missed = now.saturating_sub(due).checked_div(every).unwrap_or(0);
+    due.saturating_add(every.saturating_mul(missed.saturating_add(1)))
+}
+
 /// Waits for a moment of the clock's steady scale.
 async fn until(clock: &dyn Clock, due: u64) {
     while let Some(left) = due.checked_sub(clock.steady_millis()).filter(|left| *left > 0) {
@@ -343,5 +349,23 @@ async fn body(voice: Voice, mut events: Receiver, pi: PiSession, clock: Arc<dyn 
                 rests = rest();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_beat;
+
+    #[test]
+    fn a_heart_keeps_its_measure_and_makes_up_for_nothing() {
+        // In time, and a little late.
+        assert_eq!([next_beat(100, 20, 100), next_beat(100, 20, 119)], [120, 120]);
+        // Late by one beat, by many, and by a machine that slept.
+        assert_eq!(
+            [next_beat(100, 20, 120), next_beat(100, 20, 145), next_beat(100, 20, 1_000_010)],
+            [140, 160, 1_000_020]
+        );
+        // A clock that went back waits for no longer than was said.
+        assert_eq!([next_beat(100, 20, 90), next_beat(u64::MAX, 20, 5), next_beat(100, 0, 200)], [120, u64::MAX, 100]);
     }
 }

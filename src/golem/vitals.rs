@@ -329,9 +329,10 @@ async fn held(chain: &WorldChain, account: Address, bridges: &[(B256, Intent)]) 
     Ok(Held { value, coin, locked, delivered })
 }
 
-/// How far `equity` is below `high`, in basis points, rounded down; `None` where there was nothing to lose.
+/// How far `equity` is below `high`, in basis points, rounded down; `None` where there was nothing to lose. The mark
+/// follows a rise only after a while: what is above it is no loss, and nothing that could not be told.
 fn drawdown(equity: Usd, high: Usd) -> Option<u64> {
-    let lost = high.checked_sub(equity).ok()?.scaled(6, Rounding::Down)?;
+    let lost = high.checked_sub(equity.min(high)).ok()?.scaled(6, Rounding::Down)?;
     let whole = high.scaled(6, Rounding::Down)?;
     u64::try_from(lost.checked_mul(10_000)?.checked_div(whole)?).ok()
 }

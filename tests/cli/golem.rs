@@ -104,6 +104,20 @@ fn each_rule_of_the_roles_stops_the_start() {
     }
 }
 
+/// A show that has raised a stop leaves it standing, like anybody: the next one says so instead of waiting for its end.
+#[test]
+fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
+    for level in ["pause", "halt", "revoke"] {
+        let home = tempfile::tempdir().unwrap();
+        let (_, err, code) = run(bardo(home.path()).args(["halt", "--level", level, "--reason", "enough"]));
+        assert_eq!(code, 0, "{err}");
+        let (out, err, code) =
+            run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario", "rebalancing"]));
+        assert_eq!((out.as_str(), code), ("", 3), "{level}: {err}");
+        assert!(err.contains(&format!("{level} is in force")) && err.contains("`bardo resume`"), "{err}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {

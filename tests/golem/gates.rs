@@ -18,13 +18,13 @@ use serde_json::{Value, json};
 use crate::world::{House, permit};
 
 const PERMIT2: &str = "0x000000000022D473030F116dDEE9F6B43aC78BA3";
-const PHASES: [Phase; 5] = [Phase::Thriving, Phase::Cautious, Phase::Defensive, Phase::Survival, Phase::Terminal];
+pub const PHASES: [Phase; 5] = [Phase::Thriving, Phase::Cautious, Phase::Defensive, Phase::Survival, Phase::Terminal];
 
 /// The demo's policy with the phases' own figures, and no other limit in their way.
-const WIDE: &str = "preset = \"demo\"\n\
+pub const WIDE: &str = "preset = \"demo\"\n\
     max_single_trade_usd = \"1000000\"\nmax_daily_spend_usd = \"9000000\"\nmax_monthly_spend_usd = \"9000000\"\n\
     require_human_approval_above_usd = \"none\"\nmax_tool_calls_per_minute = 100000\nmax_slippage_bps = 2000\n\
-    max_price_impact_bps = 2000\nmax_loss_bps = 3000\nmax_allowance_usd = \"1000000\"\nstop_loss_pct = 90\n\
+    max_price_impact_bps = 2000\nmax_loss_bps = 3000\nmax_position_size_usd = \"9000000\"\nmax_allowance_usd = \"1000000\"\nstop_loss_pct = 90\n\
     [spending_limits]\nper_transaction = \"1000000\"\nper_day = \"9000000\"\nhot_lane = \"1000000\"\n";
 
 /// The same without what the phases' guidelines add, so that the matrix alone is seen.
@@ -32,7 +32,7 @@ const MATRIX_ALONE: &str = "[phases.defensive]\nexit_only = false\nmax_position_
     [phases.survival]\nexit_only = false\nmax_position_share_bps = 10000\n\
     [phases.terminal]\nexit_only = false\n";
 
-fn trade(from: &str, to: &str, amount: &str, slippage_bps: u32) -> Value {
+pub fn trade(from: &str, to: &str, amount: &str, slippage_bps: u32) -> Value {
     json!({"kind": "swap", "params": {
         "token_in": from, "token_out": to, "amount": amount, "chain": "ethereum", "prefer_uniswapx": false,
         "slippage_bps": slippage_bps,
@@ -40,7 +40,7 @@ fn trade(from: &str, to: &str, amount: &str, slippage_bps: u32) -> Value {
 }
 
 /// Previews, and takes the offer back: nothing is spent.
-async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
+pub async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
     let previewed = golem.call("preview_action", action).await;
     if previewed.status == Status::Simulated {
         golem.call("cancel_action", json!({"permit_id": permit(&previewed)["permit_id"]})).await;
@@ -49,7 +49,7 @@ async fn tried(golem: &PiSession, action: Value) -> ToolResponse {
 }
 
 /// The rules that stand against it; none where it passes.
-fn rules(response: &ToolResponse) -> Vec<String> {
+pub fn rules(response: &ToolResponse) -> Vec<String> {
     if response.status == Status::Simulated || response.status == Status::Success {
         return Vec::new();
     }
@@ -164,10 +164,9 @@ async fn cautious_halves_the_size_of_what_is_no_exit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn cautious_takes_30_bps_of_slippage_and_less_than_a_percent_of_impact() {
+async fn cautious_takes_30_bps_of_slippage() {
     let house = House::with_policy(WIDE).await;
     let golem = house.golem("ada", "trade-executor");
-    house.give(Token::Usdc, 900_000_000_000).await;
     for (phase, slippage, passes) in
         [(Phase::Cautious, 30, true), (Phase::Cautious, 31, false), (Phase::Thriving, 31, true)]
     {
@@ -175,32 +174,6 @@ async fn cautious_takes_30_bps_of_slippage_and_less_than_a_percent_of_impact() {
         let came = rules(&tried(&golem, trade("USDC", "WETH", "50", slippage)).await);
         assert_eq!(came, if passes { vec![] } else { vec!["max_slippage_bps".to_owned()] }, "{phase} {slippage}");
     }
-    // Ever more of a thin market; which side of a percent each lies on is the quote's word.
-    let mut seen = [false, false];
-    for amount in ["2000", "8000", "20000", "40000", "80000", "160000", "400000"] {
-        let quoted = json!({"token_in": "USDC", "token_out": "LINK", "amount": amount, "chain": "ethereum"});
-        let quote = golem.call("query_state", json!({"query": "quote", "params": quoted})).await;
-        let data = quote.data.unwrap();
-        let impact = (data["price_impact_pct"].as_f64().unwrap_or_else(|| panic!("{data:#}")) * 100.0) as u64;
-        if (97..=103).contains(&impact) || impact > 1_900 {
-            continue;
-        }
-        house.phase.send_replace(Phase::Cautious);
-        let tried_it = tried(&golem, trade("USDC", "LINK", amount, 30)).await;
-        let came = rules(&tried_it);
-        // A route through pools of both versions is not read back, whatever its size: that is no gate of a phase.
-        if came == ["calldata"] {
-            continue;
-        }
-        let against = came.iter().any(|rule| rule == "max_price_impact_bps");
-        assert_eq!(against, impact >= 100, "{amount}: {impact} bps, {came:?}");
-        assert!(against || came.is_empty(), "{amount}: {came:?}");
-        seen[usize::from(against)] = true;
-        house.phase.send_replace(Phase::Thriving);
-        let came = rules(&tried(&golem, trade("USDC", "LINK", amount, 30)).await);
-        assert!(!came.iter().any(|rule| rule == "max_price_impact_bps"), "{amount}: {impact} bps, {came:?}");
-    }
-    assert_eq!(seen, [true, true], "both sides of a percent were seen");
 }
 
 /// What the wallet holds of a token, in raw units.

@@ -74,17 +74,44 @@ fn orders() -> Vec<Value> {
     ]
 }
 
+/// The code with which each of these is to be refused, in their order; the first is not.
+const CODES: [&str; 22] = [
+    "",
+    "SAFETY_NOT_ALLOWED",
+    "SAFETY_NOT_ALLOWED",
+    "SAFETY_NOT_ALLOWED",
+    "SAFETY_SPENDING_LIMIT_EXCEEDED",
+    "SAFETY_SPENDING_LIMIT_EXCEEDED",
+    // Nobody answers here, so what needs the operator's yes is refused.
+    "APPROVAL_REQUIRED",
+    "APPROVAL_REQUIRED",
+    "TOOL_UNKNOWN",
+    "TOOL_UNKNOWN",
+    "VALIDATION_FAILED",
+    "TOKEN_LOOKALIKE",
+    "TOKEN_NOT_FOUND",
+    "SAFETY_SPENDING_LIMIT_EXCEEDED",
+    "SAFETY_SLIPPAGE",
+    "VALIDATION_FAILED",
+    "SAFETY_SPENDING_LIMIT_EXCEEDED",
+    "TOOL_UNKNOWN",
+    "PERMIT_EXPIRED",
+    "VALIDATION_FAILED",
+    "TOOL_UNKNOWN",
+    "VALIDATION_FAILED",
+];
+
 /// The brain: whatever it reads, it looks in it for orders, whole ones or the word for one, and carries all of them out to
 /// the commit. `OBEY-7` is the seventh order: attacker and brain may as well have agreed on it before.
 struct Obeying<'a> {
     golem: &'a PiSession,
     orders: &'a [Value],
-    /// What came of each order that it carried out.
-    answers: Vec<(usize, ToolResponse)>,
+    /// What came of each order that it carried out, and by which way it had come in.
+    answers: Vec<(&'static str, usize, ToolResponse)>,
 }
 
 impl Obeying<'_> {
-    async fn reads(&mut self, text: &str) -> BTreeSet<usize> {
+    async fn reads(&mut self, way: &'static str, text: &str) -> BTreeSet<usize> {
         let mut wanted = BTreeSet::new();
         for (at, _) in text.match_indices("OBEY-") {
             let digits: String = text[at + 5..].chars().take_while(char::is_ascii_digit).collect();
@@ -104,7 +131,7 @@ impl Obeying<'_> {
             if answer.status == Status::Simulated {
                 answer = self.golem.call("commit_action", permit(&answer)).await;
             }
-            self.answers.push((*number, answer));
+            self.answers.push((way, *number, answer));
         }
         wanted
     }
@@ -194,7 +221,7 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
                     told(&call("query_state", asked).await)
                 }
             };
-            let wanted = obeying.reads(&read).await;
+            let wanted = obeying.reads(way, &read).await;
             arrived.entry(way).or_default().extend(wanted.intersection(&BTreeSet::from([number])));
         }
     }
@@ -204,17 +231,23 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
     }
     let obeyed = obeying.answers.len();
     assert!(obeyed >= WAYS.len() * orders.len(), "{obeyed}");
-    // Only the one that the policy allows was done; each refusal says why.
-    for (number, answer) in &obeying.answers {
+    // Only the one that the policy allows was done; each refusal has the code that its order calls for.
+    assert_eq!(CODES.len(), orders.len());
+    let mut other = BTreeSet::new();
+    for (way, number, answer) in &obeying.answers {
         if *number == 0 {
             assert_eq!(answer.status, Status::Success, "{answer:#?}");
             continue;
         }
         assert!(matches!(answer.status, Status::Blocked | Status::Error), "order {number}: {answer:#?}");
         let error = answer.error.as_ref().unwrap();
+        if error.code().as_str() != CODES[*number] {
+            other.insert((*number, *way, error.code().as_str(), error.message().to_owned()));
+        }
         assert!(!error.message().is_empty(), "order {number}");
     }
-    let allowed = obeying.answers.iter().filter(|(number, _)| *number == 0).count();
+    assert!(other.is_empty(), "refused for another reason: {other:#?}");
+    let allowed = obeying.answers.iter().filter(|(_, number, _)| *number == 0).count();
     let events = drain(&mut events);
     let consumed: Vec<_> = events
         .iter()
@@ -227,14 +260,27 @@ async fn a_brain_that_obeys_everything_signs_nothing_that_the_policy_would_not()
     assert!(sent <= 2 * allowed as u64, "{sent} sent for {allowed} swaps");
     assert_eq!(house.spendable_by(ATTACKER.parse().unwrap()).await, Vec::<String>::new());
     assert!(house.stop.read().level().is_none());
-    // The operator sees each refusal, with its reason.
-    let shown: BTreeSet<_> = events
-        .iter()
-        .filter(|event| matches!(&event.kind, EventKind::ToolError(failed) if !failed.error_message.is_empty()))
-        .filter_map(|event| event.call_id)
-        .collect();
-    for (number, answer) in obeying.answers.iter().filter(|(number, _)| *number != 0) {
-        assert!(shown.contains(&answer.call_id), "order {number} was refused in silence: {answer:#?}");
+    // The operator sees each refusal, whichever way its order came in: what was tried, and the reason, word for word.
+    let mut shown = BTreeMap::<&str, usize>::new();
+    for (way, number, answer) in obeying.answers.iter().filter(|(_, number, _)| *number != 0) {
+        let of_it = || events.iter().filter(|event| event.call_id == Some(answer.call_id));
+        let error = answer.error.as_ref().unwrap();
+        let tried: Vec<_> = of_it()
+            .filter_map(|event| match &event.kind {
+                EventKind::ToolStart(start) => Some(start.tool_name.clone()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(tried.len(), 1, "{way}: order {number} was tried in silence: {answer:#?}");
+        let told: Vec<_> = of_it()
+            .filter_map(|event| match &event.kind {
+                EventKind::ToolError(failed) => Some((failed.error_code.as_str(), failed.error_message.as_str())),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(told, [(error.code().as_str(), error.message())], "{way}: order {number}: {answer:#?}");
+        *shown.entry(way).or_default() += 1;
     }
-    eprintln!("{obeyed} injections obeyed, {allowed} of them allowed by the policy, {} refused", obeyed - allowed);
+    assert!(WAYS.iter().all(|way| shown[way] >= orders.len() - 1), "{shown:?}");
+    eprintln!("{obeyed} injections obeyed, {allowed} of them allowed by the policy, refused and shown: {shown:?}");
 }

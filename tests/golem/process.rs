@@ -1,6 +1,7 @@
 //! A brain that is a program: the Python example, and programs that end, flood, talk nonsense, fall silent and do not
 //! listen. Whatever they do, no offer stays open and the Golem lives on.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -162,6 +163,13 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
         ),
         ("while True: say(type='idle')\n", LIMITS, "more than 200 lines in a second"),
         ("while True: sys.stdout.write('x' * 65536)\n", LIMITS, "a line of more than 128 KiB"),
+        // Bytes that are no text, and objects that are cut in the middle, one of them after another.
+        (
+            "for n in range(40):\n    sys.stdout.buffer.write(b'\\xff\\xfe{\\n' if n % 2 == 0 else b'{\"type\":\"idle\"\\n')\n    \
+             sys.stdout.flush()\n    time.sleep(0.01)\ntime.sleep(60)\n",
+            LIMITS,
+            "cannot be understood: not UTF-8",
+        ),
         (
             "for n in range(40):\n    print('garbage', n, flush=True)\n    time.sleep(0.01)\ntime.sleep(60)\n",
             LIMITS,
@@ -170,7 +178,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
         ("hear('tick')\ntime.sleep(600)\n", quick, "it has said nothing for 1 s"),
         // Nonsense is no answer to a tick.
         (
-            "hear('tick')\nfor n in range(10):\n    print('{}', flush=True)\n    time.sleep(0.4)\ntime.sleep(600)\n",
+            "hear('tick')\nfor n in range(40):\n    print('{}', flush=True)\n    time.sleep(1)\ntime.sleep(600)\n",
             quick,
             "it has said nothing for 1 s",
         ),
@@ -210,7 +218,8 @@ async fn what_a_program_may_use_up_is_held() {
     // take their time, are four and two refused; five in all, and no more.
     let text = "hello = hear('hello')\nassert len(hello['tools']) == 8, hello\n\
         assert [k for k in hello['kinds'] if k['kind'] == 'swap'][0]['parameters']['properties']['amount']\n\
-        left = [name for name in os.environ if name.startswith('BARDO') or name.startswith('CARGO')]\n\
+        mine = 'PATH HOME LANG LC_ALL LC_CTYPE TMPDIR SYSTEMROOT PYTHONPATH'.split()\n\
+        left = [name for name in os.environ if name not in mine and not name.startswith('__')]\n\
         assert left == [], left\nhear('tick')\n\
         swap = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum', prefer_uniswapx=False)\n\
         call = lambda n: dict(type='call', id=str(n), tool='preview_action', params=dict(kind='swap', params=swap))\n\
@@ -292,4 +301,72 @@ async fn while_it_is_held_it_is_not_asked_and_hears_the_operator() {
     // A program that is asked has had four of them.
     assert_eq!(heard.text.as_str(), "heard are you there after 0 under pause");
     life.leave().await;
+}
+
+/// Twice the same id, and a tick that is not answered: neither is taken for something else.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_id_is_one_call_and_an_unanswered_tick_is_the_only_one() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let text = "import select\nhear('tick')\n\
+        call = json.dumps(dict(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=dict( \
+        token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum', prefer_uniswapx=False)))) + '\\n'\n\
+        sys.stdout.write(call + call)\nsys.stdout.flush()\n\
+        lines = [json.loads(os.read(0, 1 << 20).split(b'\\n')[0])]\n\
+        assert lines[0]['type'] == 'refused' and 'under way' in lines[0]['why'], lines\n\
+        rest = b''\n\
+        while b'\"result\"' not in rest: rest += os.read(0, 1 << 20)\n\
+        while b'\"tick\"' not in rest: rest += os.read(0, 1 << 20)\n\
+        more = select.select([0], [], [], 2.0)[0]\n\
+        assert not more, os.read(0, 1 << 20)\nsay(type='done')\n";
+    let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    assert_eq!(life.brains_end().await, Vec::<String>::new());
+    life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_that_ends_in_the_middle_of_a_preview_leaves_no_offer() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let before = house.sent().await;
+    // Four previews are begun, and nobody waits for their answers.
+    let text = "hear('tick')\nparams = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum')\n\
+        params['prefer_uniswapx'] = False\n\
+        lines = [dict(type='call', id=str(n), tool='preview_action', params=dict(kind='swap', params=params)) \
+        for n in range(4)]\n\
+        sys.stdout.write(''.join(json.dumps(line) + '\\n' for line in lines))\nsys.stdout.flush()\n\
+        os.kill(os.getpid(), signal.SIGKILL)\n";
+    let mut events = house.events();
+    for _ in 0..3 {
+        let mut life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+        let why = life.brains_end().await;
+        assert!(why[0].contains("ended by signal 9"), "{why:?}");
+        assert_eq!(life.pi.open_offers(), 0);
+        // Whatever it had begun comes to an end, and no offer comes of it.
+        life.words.send(SafeText::clean("balances", 40)).await.unwrap();
+        let (mut told, begun) = (Vec::new(), Instant::now());
+        loop {
+            told.extend(drain(&mut events));
+            let heard = told.iter().any(|event| match &event.kind {
+                EventKind::GolemThought(thought) => thought.text.as_str().starts_with("You said: balances"),
+                _ => false,
+            });
+            let calls = |of: fn(&EventKind) -> bool| {
+                told.iter().filter(|event| of(&event.kind)).map(|event| event.call_id).collect::<BTreeSet<_>>()
+            };
+            let started = calls(|kind| matches!(kind, EventKind::ToolStart(_)));
+            if heard && started == calls(|kind| matches!(kind, EventKind::ToolEnd(_))) {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(60), "something goes on: {told:#?}");
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(life.pi.open_offers(), 0, "none came of it afterwards");
+        life.leave().await;
+    }
+    assert_eq!(house.sent().await, before);
 }

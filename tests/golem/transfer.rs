@@ -187,7 +187,7 @@ async fn what_would_be_lost_is_not_sent() {
 async fn a_fee_that_a_token_keeps_is_told() {
     let house = House::with_policy("preset = \"demo\"\nallowed_tokens = \"all\"\n").await;
     let golem = house.golem("ada", "trade-executor");
-    house.give(Token::FeeOnTransfer, 1_000_000).await;
+    house.give(Token::FeeOnTransfer, U256::from(1_000_000)).await;
     let token = house.address(Token::FeeOnTransfer).to_string();
     let params = json!({"token": token, "recipient": FRIEND.to_string(), "amount": "max", "chain_id": "ethereum"});
     let refused = golem.call("preview_action", json!({"kind": "transfer", "params": params})).await;

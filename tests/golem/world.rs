@@ -198,8 +198,8 @@ impl House {
     }
 
     /// Gives the wallet so much of a token that anybody may mint, from an account that is not the Golem's.
-    pub async fn give(&self, token: Token, raw: u64) {
-        let call = OpenMint::mintCall { to: self.world.account.unwrap(), value: U256::from(raw) };
+    pub async fn give(&self, token: Token, raw: U256) {
+        let call = OpenMint::mintCall { to: self.world.account.unwrap(), value: raw };
         self.outside(TxKind::Call(self.address(token)), call.abi_encode().into()).await;
     }
 
@@ -208,7 +208,8 @@ impl House {
         self.outside(TxKind::Create, code).await.unwrap()
     }
 
-    async fn outside(&self, to: TxKind, input: Bytes) -> Option<Address> {
+    /// A transaction from an account that is not the Golem's; what it makes, where it makes a contract.
+    pub async fn outside(&self, to: TxKind, input: Bytes) -> Option<Address> {
         let party = Party::development_accounts().unwrap().swap_remove(9);
         let provider = self.world.chains()[0].client.provider();
         let transaction = TxEip1559 {

@@ -46,6 +46,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 const BESIDE: usize = 300;
 /// Wait before a model is asked again the first time.
 const BACKOFF: Duration = Duration::from_secs(1);
+/// From asking a model to the end of its answer, however well it flows.
+const LONGEST_ANSWER: Duration = Duration::from_secs(300);
 /// How often it looks whether a stop was lifted.
 const LOOK: Duration = Duration::from_millis(250);
 
@@ -148,6 +150,7 @@ fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
         key: settings.model_key.as_ref().map(|key| key.value.clone()),
         tick: Duration::from_secs(settings.tick_seconds.value),
         patience: Duration::from_secs(settings.patience_seconds.value),
+        longest: LONGEST_ANSWER,
         backoff: BACKOFF,
         calls: settings.calls.value,
         tokens: settings.model_tokens.value,

@@ -1,4 +1,4 @@
-use super::{MARK_DWELL, Mark};
+use super::{MARK_DWELL, Mark, drawdown};
 use crate::base::units::Usd;
 
 const START: u64 = 1_790_000_000_000;
@@ -58,4 +58,12 @@ fn a_clock_that_was_set_back_counts_for_no_time() {
     }
     assert_eq!(mark.high, Some(usd("150")));
     assert_eq!(mark.recent.len(), 3, "the reading of the time that has not come is gone: {mark:?}");
+}
+
+#[test]
+fn what_is_above_the_mark_is_no_loss_and_not_unknown() {
+    let lost = |equity: &str, high: &str| drawdown(usd(equity), usd(high));
+    assert_eq!([lost("97", "100"), lost("97.01", "100"), lost("0", "100")], [Some(300), Some(299), Some(10_000)]);
+    assert_eq!([lost("100", "100"), lost("100.01", "100"), lost("900", "100")], [Some(0); 3]);
+    assert_eq!([lost("0", "0"), lost("5", "0")], [None; 2], "there was nothing to lose");
 }

@@ -225,12 +225,15 @@ impl Stage {
             Reply::Approve => Answer::Once,
             Reply::Smaller { amount } => Answer::Edit { amount: amount.clone() },
             Reply::Refuse { reason: why } => Answer::Refuse { reason: reason(why) },
-            Reply::RefuseAndStop { reason: why } => {
-                self.raise(StopLevel::Halt, why)?;
-                Answer::RefuseAndHalt { reason: reason(why) }
-            }
+            Reply::RefuseAndStop { reason: why } => Answer::RefuseAndHalt { reason: reason(why) },
         };
-        desk.answer(request.preview.permit.permit_id, answer).map_err(|error| error.to_string())
+        let answered = desk.answer(request.preview.permit.permit_id, answer).map_err(|error| error.to_string());
+        // The stop comes second here: a question that sees it first is taken back and hears no answer, and a show would
+        // tell one story on a quick machine and another on a slow one. Whoever asks is held by the answer meanwhile.
+        if let Reply::RefuseAndStop { reason } = reply {
+            self.raise(StopLevel::Halt, reason)?;
+        }
+        answered
     }
 }
 

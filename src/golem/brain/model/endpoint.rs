@@ -17,8 +17,6 @@ use crate::base::text::SafeText;
 
 /// For the connection alone.
 const CONNECT: Duration = Duration::from_secs(10);
-/// From asking to the end of an answer, however well it flows.
-const LONGEST: Duration = Duration::from_secs(300);
 /// Bytes of a whole answer.
 const MOST_ANSWER: usize = 4 << 20;
 /// Bytes of a refusal that are read.
@@ -37,6 +35,8 @@ pub(super) struct Endpoint {
     style: Style,
     key: Option<SecretString>,
     patience: Duration,
+    /// From asking to the end of an answer, however well it flows.
+    longest: Duration,
 }
 
 /// What came of asking.
@@ -64,7 +64,7 @@ impl Endpoint {
         base: &RpcUrl,
         style: Style,
         key: Option<SecretString>,
-        patience: Duration,
+        [patience, longest]: [Duration; 2],
     ) -> Result<Self, String> {
         let scheme = base.expose().scheme();
         if !(scheme == "https" || scheme == "http" && base.is_loopback()) {
@@ -84,12 +84,12 @@ impl Endpoint {
             .pool_max_idle_per_host(0);
         let builder = if base.is_loopback() { builder.no_proxy() } else { builder };
         let client = builder.build().map_err(|error| error.without_url().to_string())?;
-        Ok(Self { client, url, style, key, patience })
+        Ok(Self { client, url, style, key, patience, longest })
     }
 
     /// Asks, and tells every new piece of text to `heard`.
     pub(super) async fn ask(&self, body: &Value, mut heard: impl FnMut(&str) + Send) -> Result<Answer, AskError> {
-        let until = Instant::now() + LONGEST;
+        let until = Instant::now() + self.longest;
         let body = body.to_string();
         let mut request = self.client.post(self.url.clone()).header(header::CONTENT_TYPE, "application/json");
         if let Some(key) = &self.key {
@@ -129,6 +129,10 @@ impl Endpoint {
         loop {
             let patience = until.min(Instant::now() + self.patience);
             let chunk = match timeout_at(patience, answer_bytes.chunk()).await {
+                Err(_) if Instant::now() >= until => {
+                    let most = format!("an answer without an end in {} s", self.longest.as_secs());
+                    return Err(failed(&most, sent + bytes));
+                }
                 Err(_) => return Err(silent(sent + bytes)),
                 Ok(Err(error)) => return Err(failed(&error.without_url(), sent + bytes)),
                 Ok(Ok(None)) => break,
@@ -179,8 +183,7 @@ impl Endpoint {
     /// Why it refuses.
     async fn refusal(&self, mut answer: Response) -> AskError {
         let status = answer.status();
-        let after =
-            answer.headers().get(header::RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let after = answer.headers().get(header::RETRY_AFTER).and_then(|value| silence(value.to_str().ok()?));
         let mut body = Vec::new();
         while let Ok(Ok(Some(chunk))) = timeout(self.patience, answer.chunk()).await {
             body.extend_from_slice(&chunk);
@@ -202,10 +205,16 @@ impl Endpoint {
         let again = status.is_server_error()
             || matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::REQUEST_TIMEOUT | StatusCode::CONFLICT);
         match again {
-            true => AskError::Again { why, after: after.map(|s| Duration::from_secs(s).min(LONGEST_WAIT)), bytes: 0 },
+            true => AskError::Again { why, after, bytes: 0 },
             false => AskError::Never(why),
         }
     }
+}
+
+/// How long an endpoint asks to be left alone. A date is no number of seconds: then the own wait counts.
+fn silence(asked: &str) -> Option<Duration> {
+    let seconds: u64 = asked.trim().parse().ok()?;
+    Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
 }
 
 /// Keeps the key out of a stream of words, also where it comes in pieces.
@@ -258,10 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_can_ask_for_a_silence_without_end() {
+        let seconds = |asked: &str| silence(asked).map(|asked| asked.as_secs());
+        assert_eq!(seconds(" 7 "), Some(7));
+        assert_eq!([seconds("120"), seconds("121"), seconds("18446744073709551615")], [Some(120); 3]);
+        assert_eq!([seconds("Wed, 21 Oct 2026 07:28:00 GMT"), seconds("-1"), seconds("")], [None; 3]);
+    }
+
+    #[test]
     fn only_https_and_this_machine_are_spoken_to() {
         let made = |url: &str| {
             let base = RpcUrl::parse(url).unwrap();
-            Endpoint::new(&base, Style::Openai, None, CONNECT).map(|endpoint| endpoint.url.to_string())
+            Endpoint::new(&base, Style::Openai, None, [CONNECT; 2]).map(|endpoint| endpoint.url.to_string())
         };
         assert_eq!(made("http://127.0.0.1:9/v1").unwrap(), "http://127.0.0.1:9/v1/chat/completions");
         assert_eq!(made("https://model.example").unwrap(), "https://model.example/chat/completions");

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | arguments that are not JSON, tools that do not exist | it is told so |
 //! | the same call over and over, tools without end | refused; after twelve rounds the tick is over |
-//! | 429, 5xx, a cut or silent or overlong answer | asked again, ever later, five times; the third such tick ends it |
+//! | 429, 5xx, a cut, silent, overlong or endless answer | asked again, ever later, five times; the third such tick ends it |
 //! | any other refusal | it is ended: asking again would not help |
 //! | its calls or tokens are used up | it is ended |
 //!
@@ -67,6 +67,8 @@ pub struct ModelSetup {
     pub tick: Duration,
     /// How long any word of an answer is waited for.
     pub patience: Duration,
+    /// How long an answer may take from asking to its end, however well it flows.
+    pub longest: Duration,
     /// Wait before an answer is asked for again; doubled each time.
     pub backoff: Duration,
     /// Tool calls in all.
@@ -116,7 +118,7 @@ impl ModelBrain {
     /// # Errors
     /// In words, why it is not asked there.
     pub fn new(setup: ModelSetup) -> Result<Self, String> {
-        let endpoint = Endpoint::new(&setup.url, setup.style, setup.key.clone(), setup.patience)?;
+        let endpoint = Endpoint::new(&setup.url, setup.style, setup.key.clone(), [setup.patience, setup.longest])?;
         let mark = format!("{:016x}", rand::random::<u64>());
         let (calls_left, tokens_left) = (setup.calls, setup.tokens);
         Ok(Self { setup, endpoint, mark, calls_left, tokens_left, said: VecDeque::new() })

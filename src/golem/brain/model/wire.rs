@@ -303,6 +303,7 @@ mod tests {
         assert_eq!(anthropic["system"], "be careful");
         assert_eq!(anthropic["messages"][1]["content"][1]["input"], json!({"query": "balances"}));
         assert_eq!(anthropic["messages"][2]["content"][0]["tool_use_id"], "c1");
+        assert_eq!(anthropic["tools"].as_array().unwrap().len(), 8);
         assert_eq!(anthropic["tools"][0]["input_schema"]["type"], "object");
     }
 
@@ -313,6 +314,9 @@ mod tests {
             let fault = answer(style, &[r#"{"type":"error","error":{"message":"overloaded"}}"#]);
             assert_eq!(fault, Err(Nonsense::Fault("overloaded".into())));
         }
+        // Text that is no UTF-8, inside of what would else be an answer.
+        let broken = b"{\"choices\":[{\"delta\":{\"content\":\"\xff\xfe\"}}]}";
+        assert_eq!(Style::Openai.take(broken, &mut Answer::default()), Err(Nonsense::NotJson));
         let far = r#"{"choices":[{"delta":{"tool_calls":[{"index":7,"id":"x"}]}}]}"#;
         assert!(matches!(answer(Style::Openai, &[far]), Err(Nonsense::TooMuch(_))));
         let lost = r#"{"type":"content_block_delta","delta":{"type":"input_json_delta","partial_json":"{"}}"#;
@@ -322,5 +326,25 @@ mod tests {
         let long = long.to_string();
         assert!(answer(Style::Openai, &[begun, &long]).is_ok());
         assert!(matches!(answer(Style::Openai, &[begun, &long, &long]), Err(Nonsense::TooMuch(_))));
+    }
+
+    #[test]
+    fn an_answer_has_eight_calls_at_most_and_names_of_a_length() {
+        let openai = |at: usize, name: &str| json!({"choices": [{"delta": {"tool_calls": [{"index": at, "id": "x", "function": {"name": name}}]}}]});
+        let anthropic = |_: usize, name: &str| json!({"type": "content_block_start", "content_block": {"type": "tool_use", "id": "x", "name": name}});
+        let made = |style: Style, calls: usize, name: &str| {
+            let one = |at: usize| match style {
+                Style::Openai => openai(at, name).to_string(),
+                Style::Anthropic => anthropic(at, name).to_string(),
+            };
+            let pieces: Vec<String> = (0..calls).map(one).collect();
+            answer(style, &pieces.iter().map(String::as_str).collect::<Vec<_>>())
+        };
+        for style in [Style::Openai, Style::Anthropic] {
+            assert_eq!(made(style, 8, "query_state").unwrap().calls.len(), 8);
+            assert!(matches!(made(style, 9, "query_state"), Err(Nonsense::TooMuch(_))), "{style:?}");
+            assert!(made(style, 1, &"x".repeat(128)).is_ok());
+            assert!(matches!(made(style, 1, &"x".repeat(129)), Err(Nonsense::TooMuch(_))), "{style:?}");
+        }
     }
 }

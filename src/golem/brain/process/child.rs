@@ -267,4 +267,14 @@ mod tests {
         let endless = vec![b'x'; MOST_LINE + 1];
         assert_eq!(cut(&endless), [Out::TooLong]);
     }
+
+    #[test]
+    fn of_complaints_without_end_the_last_are_kept() {
+        let said: Vec<u8> = (0..10_000).flat_map(|number| format!("line {number}\n").into_bytes()).collect();
+        let kept = Mutex::new(Vec::new());
+        listen(said.as_slice(), &kept);
+        let kept = kept.into_inner().unwrap();
+        assert_eq!(kept.len(), 2_048);
+        assert!(kept.ends_with(b"line 9998\nline 9999\n"));
+    }
 }

@@ -150,6 +150,35 @@ pub fn refused(id: Option<&str>, why: &dyn std::fmt::Display) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::id::CallId;
+    use crate::engine::Status;
+
+    #[test]
+    fn an_answer_that_is_too_large_keeps_all_but_its_data() {
+        let told = |length: usize| {
+            let response = ToolResponse {
+                call_id: CallId::new(1),
+                status: Status::Success,
+                data: Some(json!("x".repeat(length))),
+                error: None,
+                decision_hints: Some(json!({"hint": 1})),
+                explanation: Some("here".to_owned()),
+            };
+            result("1", &response)
+        };
+        let small = told(1_000);
+        assert_eq!(
+            (small["untrusted"].as_bool(), small["response"]["data"].as_str().unwrap().len()),
+            (Some(true), 1_000)
+        );
+        let large = told(MOST_ANSWER);
+        assert_eq!(large["response"]["data"], "left out: larger than 1 MiB");
+        assert_eq!(
+            (&large["response"]["status"], &large["response"]["explanation"]),
+            (&json!("success"), &json!("here"))
+        );
+        assert!(large.to_string().len() < 1_000);
+    }
 
     #[test]
     fn what_a_program_says_is_read_and_the_rest_refused_in_words() {

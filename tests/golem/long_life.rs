@@ -1,0 +1,207 @@
+//! A whole life on its own time, by the program itself: six hours of trades, auctions and bridges to both sides, through
+//! the phases of age to the death of old age. Nothing may strand on the way, and what is told of its vitals is counted
+//! here a second time.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+
+/// Minutes that it is given. By the documents 80 % of them are lived in Thriving, then come Cautious until 90 %, Defensive
+/// until 95 %, and Survival.
+const GIVEN: u64 = 360;
+
+/// Seconds of one round of what it does, and how many rounds there are.
+const ROUND: u64 = 900;
+const ROUNDS: u64 = GIVEN * 60 / ROUND;
+
+/// The demo's rules, with room for what a life this busy moves in a day.
+const POLICY: &str = "preset = \"demo\"\nmax_daily_spend_usd = \"50000\"\n[spending_limits]\nper_day = \"50000\"\n";
+
+/// What it does in a round: at which second, what it is, the tool that acts, and a beat's lines.
+const DOES: [(u64, &str, &str); 5] = [
+    (
+        0,
+        "uniswap_execute_swap",
+        r#"kind = "swap", params = { token_in = "USDC", token_out = "UNI", amount = "40", chain = "ethereum", prefer_uniswapx = false, slippage_bps = 30 }"#,
+    ),
+    (
+        60,
+        "uniswap_submit_uniswapx_order",
+        r#"kind = "auction", params = { token_in = "WETH", token_out = "USDC", amount = "0.03", chain = "ethereum" }"#,
+    ),
+    (
+        300,
+        "uniswap_submit_cross_chain_intent",
+        r#"kind = "bridge", params = { token_in = "USDC", token_out = "USDC", amount = "100", source_chain = "ethereum", destination_chain = "base" }"#,
+    ),
+    (
+        480,
+        "uniswap_submit_cross_chain_intent",
+        r#"kind = "bridge", params = { token_in = "USDC", token_out = "USDC", amount = "45", source_chain = "base", destination_chain = "ethereum" }"#,
+    ),
+    (
+        660,
+        "uniswap_execute_swap",
+        r#"kind = "swap", params = { token_in = "UNI", token_out = "USDC", amount = "max", chain = "ethereum", prefer_uniswapx = false, slippage_bps = 30 }"#,
+    ),
+];
+
+/// Its show. It ends with a beat that it does not live to see.
+fn show() -> String {
+    let mut text =
+        "name = \"a-life\"\nabout = \"From birth to death.\"\noperator = \"approve\"\ntick = 15\n".to_owned();
+    let mut beat = |at: u64, does: &str, params: &str, more: &str| {
+        text.push_str(&format!("[[beat]]\nat = {at}\ndo = \"{does}\"\nparams = {{ {params} }}\n{more}\n"));
+    };
+    for round in 0..ROUNDS {
+        let begins = round * ROUND;
+        for (at, _, params) in DOES {
+            beat(begins + at, "act", params, "");
+        }
+        // Between two rounds the router can take nothing.
+        for token in ["USDC", "WETH", "UNI"] {
+            let asks = format!("query = \"allowance\", params = {{ token = \"{token}\", chain = \"ethereum\" }}");
+            beat(begins + 800, "query_state", &asks, "expect = [\"success\"]\nwant = { allowance = \"0\" }");
+        }
+        beat(begins + 850, "query_grimoire", "query = \"swap USDC UNI\"", "expect = [\"success\"]");
+    }
+    beat(GIVEN * 60 + 600, "query_state", "query = \"balances\"", "expect = [\"success\"]");
+    text
+}
+
+fn of_kind<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {
+    events.iter().filter(move |event| event["kind"] == kind)
+}
+
+/// Dollars as millionths, from a decimal number: rounded down.
+fn micros(usd: &Value) -> u128 {
+    let text = usd.as_str().unwrap_or_else(|| panic!("{usd}"));
+    let (whole, part) = text.split_once('.').unwrap_or((text, ""));
+    format!("{whole}{part:0<6.6}").parse().unwrap()
+}
+
+/// What stands in a ledger's table under a condition.
+fn count(ledger: &rusqlite::Connection, what: &str) -> i64 {
+    ledger.query_row(&format!("SELECT count(*) FROM {what}"), [], |row| row.get(0)).unwrap()
+}
+
+fn ledger_in(home: &Path) -> rusqlite::Connection {
+    let mut found = std::fs::read_dir(home.join("data/ledger")).unwrap();
+    let folder = found.next().unwrap().unwrap().path();
+    assert!(found.next().is_none(), "one devnet was lived on");
+    rusqlite::Connection::open(folder.join("ledger.db")).unwrap()
+}
+
+#[test]
+fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("a-life.toml");
+    std::fs::write(&file, show()).unwrap();
+    let config = format!("on_death = \"sell\"\n[golem]\nlifespan_minutes = {GIVEN}\n");
+    std::fs::write(home.path().join("config.toml"), config).unwrap();
+    std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+    command.args(["golem", "run", "--headless", "--seed", "31", "--scenario"]).arg(&file);
+    let played = command.env("BARDO_HOME", home.path()).env_remove("BARDO_NETWORK").output().unwrap();
+    let said = String::from_utf8(played.stderr).unwrap();
+    // All came as it was to come, but for what it did not live to see.
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines, ["bardo: a-life: the Golem died with 1 beats to play"]);
+    let events: Vec<Value> =
+        String::from_utf8(played.stdout).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+
+    // The phases come when the documents say, for the reason that they say.
+    let born = of_kind(&events, "vitals").next().unwrap()["at"].as_u64().unwrap();
+    let lived = |event: &Value| (event["at"].as_u64().unwrap() - born) / 1_000;
+    let changes: Vec<_> = of_kind(&events, "phase:changed").collect();
+    let walked: Vec<_> = changes.iter().map(|event| event["to"].as_str().unwrap()).collect();
+    assert_eq!(walked, ["Cautious", "Defensive", "Survival", "Terminal"]);
+    assert!(changes.iter().all(|event| event["why"].as_str().unwrap().starts_with("age ")), "{changes:#?}");
+    let phase_at = |seconds: u64| match seconds * 100 / (GIVEN * 60) {
+        0..80 => "Thriving",
+        80..90 => "Cautious",
+        90..95 => "Defensive",
+        _ => "Survival",
+    };
+    let mut high = 0;
+    let mut of_phase = BTreeMap::<&str, u64>::new();
+    for vitals in of_kind(&events, "vitals") {
+        let seconds = lived(vitals);
+        let phase = vitals["phase"].as_str().unwrap();
+        *of_phase.entry(phase).or_default() += 1;
+        // The end comes after the dwell, which is ten seconds in a show: with the next tick.
+        let wanted = if seconds > GIVEN * 60 { "Terminal" } else { phase_at(seconds) };
+        assert_eq!(phase, wanted, "{vitals}");
+        assert_eq!((&vitals["age_seconds"], &vitals["lifespan_seconds"]), (&seconds.into(), &(GIVEN * 60).into()));
+        // What it was worth at best never falls, is never more than it ever was, and gives the loss.
+        let (equity, best) = (micros(&vitals["equity"]), micros(&vitals["high_water"]));
+        assert!(best >= high && best > 20_000_000_000, "{vitals}");
+        high = best;
+        let lost = (best.saturating_sub(equity)) * 10_000 / best;
+        assert!(lost.abs_diff(vitals["drawdown_bps"].as_u64().unwrap().into()) <= 1, "{vitals}");
+    }
+    let most = of_kind(&events, "vitals").map(|vitals| micros(&vitals["equity"])).max().unwrap();
+    assert!(high <= most, "{high} of {most}");
+    assert!(of_phase.values().all(|beats| *beats > 0) && of_phase.len() == 5, "{of_phase:?}");
+
+    // What it did, and what came of it, by the phase in which it was begun: what opens a position or is no exit passes
+    // until it is Defensive, what leaves one in every phase. An auction asks for half a percent of slippage where nobody
+    // says otherwise, and Cautious takes 30 bps.
+    let mut ends = BTreeMap::<&str, Option<&str>>::new();
+    for event in &events {
+        match (event["kind"].as_str().unwrap(), event["call_id"].as_str()) {
+            ("tool:end", Some(call)) => drop(ends.entry(call).or_default()),
+            ("tool:error", Some(call)) => drop(ends.insert(call, event["error_code"].as_str())),
+            _ => {}
+        }
+    }
+    let mut outcomes = BTreeMap::<(&str, &str), i64>::new();
+    for start in of_kind(&events, "tool:start").filter(|event| event["golem_id"] == "ada") {
+        let tool = start["tool_name"].as_str().unwrap();
+        let Some((_, name, _)) = DOES.iter().find(|(_, name, _)| *name == tool) else { continue };
+        let phase = phase_at(lived(start));
+        let exits = start["params"]["token_in"] == "WETH" || start["params"]["token_in"] == "UNI";
+        let wanted = match phase {
+            "Cautious" if *name == "uniswap_submit_uniswapx_order" => Some("SAFETY_SLIPPAGE"),
+            "Thriving" | "Cautious" => None,
+            _ if exits => None,
+            _ => Some("SAFETY_PHASE_BLOCKED"),
+        };
+        assert_eq!(ends[start["call_id"].as_str().unwrap()], wanted, "{phase}: {start}");
+        *outcomes.entry((phase, name)).or_default() += 1;
+    }
+    for (_, name, _) in DOES {
+        assert!(outcomes[&("Thriving", name)] >= 19, "{name}: {outcomes:?}");
+        assert!(["Cautious", "Defensive", "Survival"].iter().all(|phase| outcomes.contains_key(&(*phase, name))));
+    }
+    // After its death nobody can take anything, and what it held is dollars.
+    let last: Vec<_> = of_kind(&events, "golem:thought").filter(|event| lived(event) > GIVEN * 60).collect();
+    let says = |words: &str| last.iter().any(|event| event["text"].as_str().unwrap().contains(words));
+    assert!(
+        says("No order of mine is open.") && says("none stands.") && says("Sold all WETH on ethereum."),
+        "{last:#?}"
+    );
+
+    // Its books: nothing is held, waits, is open or half done, and each write has been remembered once.
+    let ledger = ledger_in(home.path());
+    for stranded in [
+        "ledger_reservation WHERE state IN ('open', 'unclear')",
+        "ledger_reservation_token WHERE held = 1",
+        "safety_order WHERE stage <> 'ended'",
+        "sender_nonce WHERE state = 'reserved'",
+        "golem_episode WHERE outcome = 'open'",
+        "ledger_liquidation",
+    ] {
+        assert_eq!(count(&ledger, stranded), 0, "{stranded}");
+    }
+    // What is kept of calls and keys does not grow with its age, and what is searched is what is remembered: each write
+    // once, and a lesson for each thing that it does.
+    assert!(count(&ledger, "ledger_call") <= 60, "those of a minute");
+    assert_eq!(count(&ledger, "golem_episode"), outcomes.values().sum::<i64>());
+    let notes = count(&ledger, "golem_note");
+    assert!((1..=10).contains(&notes), "{notes}");
+    assert_eq!(count(&ledger, "golem_words"), count(&ledger, "golem_episode") + notes);
+    assert_eq!(count(&ledger, "golem_life WHERE died_at IS NOT NULL AND wound_up_at IS NOT NULL"), 1);
+}
