@@ -536,7 +536,7 @@ impl ScreenView for Audit {
     }
 
     fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
-        self.seen = known.feed.last;
+        (self.seen, self.due) = (known.feed.last, None);
         vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]
     }
 

@@ -173,3 +173,29 @@ fn the_trades_file_holds_the_trade_from_whatever_screen() {
         assert!(rows[1].split(',').any(|one| one.contains(cell)), "{cell} in {}", rows[1]);
     }
 }
+
+#[test]
+fn a_gap_in_the_log_is_a_line_of_its_own_that_the_keys_go_past() {
+    let mut state = running(120, 40, &text("Selling."));
+    let (at, golem_id) = (state.now_millis, state.feed.lines[0].golem_id.clone());
+    let event = |seq, kind| Arc::new(Event { seq, at, golem_id: golem_id.clone(), call_id: None, kind });
+    let now = |seq: u64| {
+        let now = GolemNow { now: text(&format!("Step {seq}.")), next: text(""), step: None, delegation: vec![] };
+        event(seq, EventKind::GolemNow(now))
+    };
+    let gap = event(12, EventKind::FabricGap(FabricGap { missed: 2, first: 11 }));
+    news(&mut state, News::Events(vec![now(10), gap]));
+    // What was missed has been looked up: the last of it has the number that the gap bears.
+    state.feed.take_history(&[now(10), now(11), now(12), now(13)], 13);
+    key(&mut state, '8');
+    let under = |state: &State| {
+        let row = drawn(state).into_iter().find(|row| row.contains('▸')).unwrap();
+        ["Step 13", "missed 2", "Step 12", "Step 11", "Step 10"].into_iter().find(|words| row.contains(words))
+    };
+    let mut passed = Vec::new();
+    for _ in 0..5 {
+        key(&mut state, 'j');
+        passed.push(under(&state).unwrap());
+    }
+    assert_eq!(passed, ["Step 13", "missed 2", "Step 12", "Step 11", "Step 10"]);
+}
