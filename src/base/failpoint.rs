@@ -2,25 +2,34 @@
 //! each write, each signature, each send. A build without debug assertions has none of it.
 //!
 //! `BARDO_FAILPOINT=NAME` kills the process the first time it comes to that place, `NAME:3` the third time. With
-//! `NAME:1:stop` it is stopped there as by a debugger, until it is told to go on.
+//! `NAME:1:stop` it is stopped there as by a debugger, until it is told to go on; with `NAME:1:panic` the thread that
+//! comes there panics, once.
 
 /// Declares the places, their names and what lies on their two sides.
 macro_rules! failpoints {
-    ($($(#[$meta:meta])* $point:ident = $name:literal,)+) => {
+    (
+        written { $($(#[$meta:meta])* $point:ident = $name:literal,)+ }
+        shown { $($(#[$shown_meta:meta])* $shown:ident = $shown_name:literal,)+ }
+    ) => {
         /// A place where the program can be made to end.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Failpoint {
             $($(#[$meta])* $point,)+
+            $($(#[$shown_meta])* $shown,)+
         }
 
         impl Failpoint {
-            /// Every place, in the order in which a write passes them.
+            /// Every place that a write passes, in that order.
             pub const ALL: &'static [Self] = &[$(Self::$point,)+];
+
+            /// The places of the console, at which nothing is written.
+            pub const SHOWN: &'static [Self] = &[$(Self::$shown,)+];
 
             /// Its name in the environment.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$point => $name,)+
+                    $(Self::$shown => $shown_name,)+
                 }
             }
         }
@@ -28,78 +37,84 @@ macro_rules! failpoints {
 }
 
 failpoints! {
-    /// A key is claimed; nothing is previewed.
-    KeyClaimed = "key.claimed",
-    /// A proposal is framed; nothing is looked at.
-    Framed = "preview.framed",
-    /// Everything is checked and simulated; there is no permit.
-    Assessed = "preview.assessed",
-    /// There is a permit, in memory only.
-    Permitted = "preview.permitted",
-    /// The key says that something is about to be signed.
-    Acting = "key.acting",
-    /// Looked at once more; nothing is written.
-    LookedAgain = "commit.looked-again",
-    /// Inside the transaction that uses the permit up, holds the money and takes the nonce.
-    InsideGate = "commit.inside-gate",
-    /// That transaction is on disk.
-    Gated = "commit.gated",
-    /// Signed, in memory only.
-    Signed = "commit.signed",
-    /// Inside the transaction that stores the signed bytes.
-    InsideStore = "commit.inside-store",
-    /// The bytes are on disk; nobody has them.
-    Stored = "commit.stored",
-    /// About to hand the bytes over.
-    Sending = "send.sending",
-    /// The endpoint has answered; the answer is not written down.
-    Answered = "send.answered",
-    /// The answer is on disk.
-    Sent = "send.sent",
-    /// A receipt is seen; it is not written down.
-    Seen = "settle.seen",
-    /// The receipt is on disk; the money is still held.
-    Mined = "settle.mined",
-    /// Inside the transaction that settles what was held.
-    InsideSettle = "settle.inside",
-    /// What was held is settled on disk; the caller has no answer.
-    Settled = "settle.settled",
-    /// The answer is kept under its key and was not given.
-    Kept = "key.kept",
-    /// An order is signed, in memory only.
-    OrderSigned = "order.signed",
-    /// Inside the transaction that stores its signature.
-    OrderInsideStore = "order.inside-store",
-    /// Its signature is on disk; nobody has it.
-    OrderStored = "order.stored",
-    /// It is written down that it is about to be handed in.
-    OrderSubmitting = "order.submitting",
-    /// The service has answered; the answer is not written down.
-    OrderAnswered = "order.answered",
-    /// The answer is on disk.
-    OrderSubmitted = "order.submitted",
-    /// What the chain says of it is known; it is not written down.
-    OrderLooked = "order.looked",
-    /// Inside the transaction that writes its end down and settles what was held for it.
-    OrderInsideEnd = "order.inside-end",
-    /// Its end is on disk; nobody was told.
-    OrderEnded = "order.ended",
-    /// Recovery knows what was left open.
-    RecoveryRead = "recovery.read",
-    /// Recovery is inside the transaction that gives nonces back.
-    RecoveryInsideNonces = "recovery.inside-nonces",
-    /// Nonces that nobody will sign with are free again.
-    RecoveryNonces = "recovery.nonces",
-    /// Recovery knows what became of one thing left open.
-    RecoveryFound = "recovery.found",
-    /// Recovery is about to send bytes again.
-    RecoveryResending = "recovery.resending",
-    /// Recovery has sent bytes again.
-    RecoveryResent = "recovery.resent",
-    /// Recovery is inside the transaction that writes an end down.
-    RecoveryInsideEnd = "recovery.inside-end",
-    /// An end is on disk.
-    RecoveryEnded = "recovery.ended",
+    written {
+        /// A key is claimed; nothing is previewed.
+        KeyClaimed = "key.claimed",
+        /// A proposal is framed; nothing is looked at.
+        Framed = "preview.framed",
+        /// Everything is checked and simulated; there is no permit.
+        Assessed = "preview.assessed",
+        /// There is a permit, in memory only.
+        Permitted = "preview.permitted",
+        /// The key says that something is about to be signed.
+        Acting = "key.acting",
+        /// Looked at once more; nothing is written.
+        LookedAgain = "commit.looked-again",
+        /// Inside the transaction that uses the permit up, holds the money and takes the nonce.
+        InsideGate = "commit.inside-gate",
+        /// That transaction is on disk.
+        Gated = "commit.gated",
+        /// Signed, in memory only.
+        Signed = "commit.signed",
+        /// Inside the transaction that stores the signed bytes.
+        InsideStore = "commit.inside-store",
+        /// The bytes are on disk; nobody has them.
+        Stored = "commit.stored",
+        /// About to hand the bytes over.
+        Sending = "send.sending",
+        /// The endpoint has answered; the answer is not written down.
+        Answered = "send.answered",
+        /// The answer is on disk.
+        Sent = "send.sent",
+        /// A receipt is seen; it is not written down.
+        Seen = "settle.seen",
+        /// The receipt is on disk; the money is still held.
+        Mined = "settle.mined",
+        /// Inside the transaction that settles what was held.
+        InsideSettle = "settle.inside",
+        /// What was held is settled on disk; the caller has no answer.
+        Settled = "settle.settled",
+        /// The answer is kept under its key and was not given.
+        Kept = "key.kept",
+        /// An order is signed, in memory only.
+        OrderSigned = "order.signed",
+        /// Inside the transaction that stores its signature.
+        OrderInsideStore = "order.inside-store",
+        /// Its signature is on disk; nobody has it.
+        OrderStored = "order.stored",
+        /// It is written down that it is about to be handed in.
+        OrderSubmitting = "order.submitting",
+        /// The service has answered; the answer is not written down.
+        OrderAnswered = "order.answered",
+        /// The answer is on disk.
+        OrderSubmitted = "order.submitted",
+        /// What the chain says of it is known; it is not written down.
+        OrderLooked = "order.looked",
+        /// Inside the transaction that writes its end down and settles what was held for it.
+        OrderInsideEnd = "order.inside-end",
+        /// Its end is on disk; nobody was told.
+        OrderEnded = "order.ended",
+        /// Recovery knows what was left open.
+        RecoveryRead = "recovery.read",
+        /// Recovery is inside the transaction that gives nonces back.
+        RecoveryInsideNonces = "recovery.inside-nonces",
+        /// Nonces that nobody will sign with are free again.
+        RecoveryNonces = "recovery.nonces",
+        /// Recovery knows what became of one thing left open.
+        RecoveryFound = "recovery.found",
+        /// Recovery is about to send bytes again.
+        RecoveryResending = "recovery.resending",
+        /// Recovery has sent bytes again.
+        RecoveryResent = "recovery.resent",
+        /// Recovery is inside the transaction that writes an end down.
+        RecoveryInsideEnd = "recovery.inside-end",
+        /// An end is on disk.
+        RecoveryEnded = "recovery.ended",
+    }
+    shown {
+        /// A picture has been written to the terminal.
+        Drawn = "console.drawn",
+    }
 }
 
 /// Ends the process if the environment asks for it here. In a build without debug assertions this is nothing.
@@ -132,6 +147,7 @@ mod armed {
     enum Then {
         Kill,
         Stop,
+        Panic,
     }
 
     static ARMED: LazyLock<Option<Armed>> = LazyLock::new(|| {
@@ -139,7 +155,11 @@ mod armed {
         let mut parts = asked.split(':');
         let (name, count, then) = (parts.next()?, parts.next().unwrap_or("1"), parts.next());
         let passes = AtomicU32::new(count.parse::<u32>().ok()?.saturating_sub(1));
-        let then = if then == Some("stop") { Then::Stop } else { Then::Kill };
+        let then = match then {
+            Some("stop") => Then::Stop,
+            Some("panic") => Then::Panic,
+            _ => Then::Kill,
+        };
         Some(Armed { name: name.to_owned(), passes, then })
     });
 
@@ -150,6 +170,11 @@ mod armed {
             match armed.then {
                 Then::Kill => end(),
                 Then::Stop => stop(&armed.passes),
+                Then::Panic => {
+                    armed.passes.store(u32::MAX, Ordering::SeqCst);
+                    // What is asked for: how a panic is told, and what it leaves behind, is what is tested.
+                    panic!("a panic was asked for at {}", point.name())
+                }
             }
         }
     }
@@ -177,8 +202,9 @@ mod tests {
 
     #[test]
     fn names_are_unique() {
-        for (at, point) in Failpoint::ALL.iter().enumerate() {
-            assert_eq!(Failpoint::ALL.iter().position(|other| other.name() == point.name()), Some(at), "{point:?}");
+        let all: Vec<&Failpoint> = Failpoint::ALL.iter().chain(Failpoint::SHOWN).collect();
+        for (at, point) in all.iter().enumerate() {
+            assert_eq!(all.iter().position(|other| other.name() == point.name()), Some(at), "{point:?}");
         }
     }
 }

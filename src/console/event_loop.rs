@@ -19,6 +19,7 @@ use super::state::{Effect, Input, State};
 use super::terminal::{self, TerminalGuard};
 use super::theme::Theme;
 use super::view;
+use crate::base::failpoint::{self, Failpoint};
 use crate::base::text::SafeText;
 use crate::runtime::handle::{Farewell, News, Sent};
 
@@ -170,6 +171,7 @@ impl Console {
             return Ok(());
         }
         self.state.update(Input::Drawn);
+        failpoint::reach(Failpoint::Drawn);
         Ok(())
     }
 

@@ -67,11 +67,18 @@ impl Pen<'_> {
     /// Fills `area` with the ground of a role, and nothing else.
     pub fn fill(&mut self, area: Rect, role: Role) {
         let area = area.intersection(self.buffer.area);
-        let style = self.theme.style(role);
-        for position in area.positions() {
-            if let Some(cell) = self.buffer.cell_mut(position) {
-                cell.reset();
-                cell.set_style(style);
+        if area.is_empty() {
+            return;
+        }
+        let columns = usize::from(self.buffer.area.width);
+        let mut ground = ratatui::buffer::Cell::EMPTY;
+        ground.set_style(self.theme.style(role));
+        let left = usize::from(area.x - self.buffer.area.x);
+        // Whole pieces of rows at once: the ground of everything is drawn for every picture.
+        for y in area.top()..area.bottom() {
+            let from = usize::from(y - self.buffer.area.y) * columns + left;
+            if let Some(row) = self.buffer.content.get_mut(from..from + usize::from(area.width)) {
+                row.fill(ground.clone());
             }
         }
     }
@@ -88,6 +95,17 @@ impl Pen<'_> {
         // What stands on a faint line is not faint for that.
         if !style.add_modifier.contains(Modifier::DIM) {
             style = style.remove_modifier(Modifier::DIM);
+        }
+        // Most of what is drawn is ASCII: a character, a cell, and nothing to be found out about either.
+        if shown.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+            let mut end = x;
+            for letter in shown.chars() {
+                if let Some(cell) = self.buffer.cell_mut((end, line.y)) {
+                    cell.set_char(letter).set_style(style);
+                }
+                end = end.saturating_add(1);
+            }
+            return end;
         }
         let (end, _) = self.buffer.set_stringn(x, line.y, shown, usize::from(room), style);
         end
@@ -190,7 +208,9 @@ impl Pen<'_> {
     fn edge(&mut self, x: u16, y: u16, arms: u8, role: Role) {
         let (style, focus) = (self.theme.style(role), self.theme.style(Role::BorderFocus));
         let Some(cell) = self.buffer.cell_mut((x, y)) else { return };
-        let before = JOINS.iter().find(|(_, symbol)| *symbol == cell.symbol()).map_or(0, |(arms, _)| *arms);
+        // Most of a line is drawn where nothing stands: what is ASCII is no line.
+        let joined = JOINS.iter().filter(|_| !cell.symbol().is_ascii());
+        let before = joined.into_iter().find(|(_, symbol)| *symbol == cell.symbol()).map_or(0, |(arms, _)| *arms);
         let Some((_, symbol)) = JOINS.iter().find(|(joined, _)| *joined == before | arms) else { return };
         cell.set_symbol(symbol);
         if before == 0 || cell.style().fg != focus.fg {

@@ -19,6 +19,14 @@ fn held(shown: &str, token: &str) -> Option<String> {
     Some(row.split_once(token)?.1.split_whitespace().next()?.to_owned())
 }
 
+/// Writes the operator's own policy: the demo's, but for the most that one trade may be worth.
+fn allow_one_trade_of(home: &tempfile::TempDir, most: &str) {
+    // Put in its place as a whole: the program looks at it while it is written.
+    let aside = home.path().join("written-aside.toml");
+    std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+    std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
+}
+
 #[test]
 fn by_keys_alone_a_swap_is_quoted_and_made_and_the_portfolio_changes_by_what_its_card_says() {
     let home = tempfile::tempdir().unwrap();
@@ -127,16 +135,10 @@ fn by_mouse_alone_an_allowance_is_taken_back() {
 #[test]
 fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     let home = tempfile::tempdir().unwrap();
-    let write = |most: &str| {
-        // Put in its place as a whole: the program looks at it while it is written.
-        let aside = home.path().join("written-aside.toml");
-        std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
-        std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
-    };
-    write("1500");
+    allow_one_trade_of(&home, "1500");
     let mut pty = resting(&home, &[], (120, 44));
     pty.until_shown("$0/$1,500");
-    write("2400");
+    allow_one_trade_of(&home, "2400");
     pty.until_shown("One trade $1,500 → $2,400");
     click(&mut pty, "WAITS FOR YOU");
     pty.until_shown("DECISION 1 of 1");
@@ -146,7 +148,7 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
     pty.until_gone("DECISION");
     pty.until_gone("WAITS FOR YOU");
     assert!(pty.contents().contains("$0/$1,500"), "a refused one does not hold");
-    write("2300");
+    allow_one_trade_of(&home, "2300");
     pty.until_shown("One trade $1,500 → $2,300");
     click(&mut pty, "WAITS FOR YOU");
     pty.until_shown("DECISION 1 of 1");
@@ -160,19 +162,13 @@ fn by_mouse_alone_a_looser_policy_is_refused_and_another_accepted() {
 #[test]
 fn a_tighter_policy_holds_at_once_and_a_looser_one_asks() {
     let home = tempfile::tempdir().unwrap();
-    let write = |most: &str| {
-        // Put in its place as a whole: the program looks at it while it is written.
-        let aside = home.path().join("written-aside.toml");
-        std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
-        std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
-    };
-    write("2000");
+    allow_one_trade_of(&home, "2000");
     let mut pty = resting(&home, &[], (120, 44));
     pty.until_shown("$0/$2,000");
-    write("1500");
+    allow_one_trade_of(&home, "1500");
     pty.until_shown("$0/$1,500");
     assert!(!pty.contents().contains("WAITS FOR YOU"), "what is tighter asks nobody");
-    write("2400");
+    allow_one_trade_of(&home, "2400");
     pty.until_shown("‼ 1 WAITS FOR YOU");
     pty.until_shown("One trade $1,500 → $2,400");
     assert!(pty.contents().contains("$0/$1,500"), "what is looser does not hold yet");
@@ -213,12 +209,7 @@ fn the_cues_of_a_show_wait_until_the_golem_begins_it() {
 #[test]
 fn first_come_is_first_served_whoever_asks() {
     let home = tempfile::tempdir().unwrap();
-    let write = |most: &str| {
-        let aside = home.path().join("written-aside.toml");
-        std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
-        std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
-    };
-    write("2400");
+    allow_one_trade_of(&home, "2400");
     let mut pty = resting(&home, &[], (120, 44));
     pty.until_shown("$0/$2,400");
     // Whether the Golem's question is before the reader, at that place in the line.
@@ -227,7 +218,7 @@ fn first_come_is_first_served_whoever_asks() {
         shown.contains(place) && shown.contains("Asked because") && !shown.contains("Asked because  loosens")
     };
     // The policy's file asks first, and then the Golem, whose questions stand first among those of one program.
-    write("2450");
+    allow_one_trade_of(&home, "2450");
     pty.until_shown("‼ 1 WAITS FOR YOU");
     let show = home.path().join("asks.toml");
     std::fs::write(&show, crate::program::ASKS_AT_ONCE).unwrap();

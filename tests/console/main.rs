@@ -6,6 +6,7 @@
 mod hand;
 mod harness;
 mod hostile;
+mod panics;
 mod program;
 mod pty;
 mod recorded;

@@ -78,7 +78,8 @@ impl SafeText {
 
 /// Columns `text` takes on a terminal: wide characters count two, combining marks none.
 pub fn width(text: &str) -> usize {
-    text.width()
+    // Most of what is measured is ASCII, of which each character takes one.
+    if text.bytes().all(|byte| matches!(byte, b' '..=b'~')) { text.len() } else { text.width() }
 }
 
 /// `text` cut to `columns`, never inside a character a reader sees as one; a cut ends in `…`.

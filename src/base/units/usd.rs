@@ -91,6 +91,11 @@ impl Usd {
         self.0.is_zero()
     }
 
+    /// As the decimal it is, for what is drawn or compared and never spent.
+    pub fn decimal(self) -> Decimal {
+        self.0
+    }
+
     /// With exactly `places` digits after the point, for people to read.
     pub fn to_fixed(self, places: usize, rounding: Rounding) -> String {
         let places = u32::try_from(places).unwrap_or(MAX_SCALE).min(MAX_SCALE);

@@ -1,34 +1,39 @@
 //! Screen 5: what was decided and what stands: open questions, standing approvals, past decisions, and the trail, whose
 //! wholeness can be checked here.
 
+use std::collections::VecDeque;
+
 use ratatui::layout::{Position, Rect};
 use serde_json::json;
 
+use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::id::CallId;
 use crate::base::text::{SafeText, width};
 use crate::console::format::{dollars, short_address, short_hash, time_of_day};
-use crate::console::keymap::{Action, Key};
+use crate::console::keymap::Action;
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::feed::CallSeen;
-use crate::console::state::field::Field;
 use crate::console::state::line::chain_words;
 use crate::console::state::story::{named, word};
 use crate::console::state::trail;
 use crate::console::theme::Role;
 use crate::console::widgets::decision::{question_brief, question_line};
 use crate::console::widgets::figure::{left as time_left, readable};
-use crate::console::widgets::paint::cut;
+use crate::console::widgets::paint::{self, Row, cut, wrapped};
 use crate::console::widgets::words::outcome_words;
 use crate::fabric::ApprovalOutcome;
 use crate::runtime::handle::{AuditEntry, Command, Found, GrantNow, Query};
-use crossterm::event::KeyCode;
+use crate::runtime::questions::Question;
 
 /// Entries of the trail asked for.
 const ENTRIES: u32 = 500;
-/// The count of the query for the trail, and of the check of it.
+/// The count of the query for the trail, of the check of it, and of the query for what was written since.
 const TRAIL: u32 = 1;
 const VERIFY: u32 = 2;
+const MORE: u32 = 3;
+/// So long after an event the trail is looked at for what it came to: by then its entries are written.
+const SETTLED_MILLIS: u64 = 1_000;
 
 /// Columns that what a standing approval is for has at least.
 const LEAST_SCOPE: usize = 16;
@@ -39,6 +44,9 @@ const WITH_KIND: u16 = 90;
 fn trail_role(entry: &AuditEntry) -> Role {
     match entry.kind.as_str() {
         "action:refused" | "halt:raised" => Role::StateBad,
+        "order:ended" if entry.body.get("matched").and_then(serde_json::Value::as_bool) == Some(false) => {
+            Role::StateBad
+        }
         "action:verified" if entry.body.get("matched").and_then(serde_json::Value::as_bool) != Some(true) => {
             Role::StateBad
         }
@@ -49,8 +57,38 @@ fn trail_role(entry: &AuditEntry) -> Role {
     }
 }
 
+/// An entry with its words. Neither ever changes, so it is worded once: when it comes in.
+#[derive(Debug)]
+struct Told {
+    entry: AuditEntry,
+    words: SafeText,
+    /// All that a search looks at, in lower case.
+    text: String,
+}
+
+impl Told {
+    fn new(entry: AuditEntry) -> Self {
+        let words = trail::words(&entry);
+        let AuditEntry { kind, golem_id, body, call_id, .. } = &entry;
+        let text = format!("{kind} {golem_id} {words} {body} {call_id:?}").to_lowercase();
+        Self { entry, words, text }
+    }
+}
+
+/// Lines of the trail's panel in which one entry is told whole, with the rule above them; none where there are few.
+const fn told_lines(area: Rect) -> u16 {
+    match area.height {
+        20.. if area.width >= 24 => 5,
+        10.. if area.width >= 24 => 3,
+        _ => 0,
+    }
+}
+
 /// Both ends of a row.
 type Ends = (Vec<Piece>, Vec<Piece>);
+
+/// How many rows a list has, and each of them by its place.
+type Rows<'a> = (usize, &'a dyn Fn(usize) -> Option<Ends>);
 
 /// What stands around a list.
 struct Head<'a> {
@@ -76,10 +114,16 @@ const PANELS: [Panel; 4] = [Panel::Questions, Panel::Grants, Panel::Decisions, P
 pub(super) struct Audit {
     panel: Panel,
     at: [usize; 4],
-    entries: Vec<AuditEntry>,
+    /// The oldest first.
+    entries: VecDeque<Told>,
+    /// Whether what is written from now on is asked for by itself: not where there is no trail to read.
+    follows: bool,
+    /// The newest event of which the trail's entries were asked for.
+    seen: u64,
+    /// When it is asked for more, by the machine's clock.
+    due: Option<u64>,
     verdict: Option<(bool, SafeText)>,
-    filter: Field,
-    typing: bool,
+    filter: Filter,
 }
 
 impl Default for Audit {
@@ -87,10 +131,12 @@ impl Default for Audit {
         Self {
             panel: Panel::Trail,
             at: [0; 4],
-            entries: Vec::new(),
+            entries: VecDeque::new(),
+            follows: false,
+            seen: 0,
+            due: None,
             verdict: None,
-            filter: Field::default(),
-            typing: false,
+            filter: Filter::default(),
         }
     }
 }
@@ -120,19 +166,45 @@ impl Audit {
     }
 
     /// The entries that hold every word of the filter, the newest first.
-    fn fitting(&self) -> Vec<&AuditEntry> {
-        let words: Vec<String> = self.filter.text().split_whitespace().map(str::to_lowercase).collect();
-        let fits = |entry: &&AuditEntry| {
-            let (told, body) = (trail::words(entry), &entry.body);
-            let text = format!("{} {} {told} {body} {:?}", entry.kind, entry.golem_id, entry.call_id).to_lowercase();
-            words.iter().all(|word| text.contains(word.as_str()))
-        };
+    fn fitting(&self) -> Vec<&Told> {
+        let words: Vec<String> = self.filter.words().collect();
+        let fits = |told: &&Told| words.iter().all(|word| told.text.contains(word.as_str()));
         self.entries.iter().rev().filter(fits).collect()
+    }
+
+    /// Changes which entries are known. The one that the keys are on keeps them; whoever is at the newest stays there.
+    fn change(&mut self, change: impl FnOnce(&mut VecDeque<Told>)) {
+        let place = self.selected(Panel::Trail);
+        let kept = self.fitting().get(place).map(|told| told.entry.seq).filter(|_| place > 0);
+        change(&mut self.entries);
+        let found = kept.and_then(|seq| self.fitting().iter().position(|told| told.entry.seq == seq));
+        if let (Some(found), [.., at]) = (found, &mut self.at) {
+            *at = found;
+        }
+    }
+
+    /// Takes in what was written since.
+    fn append(&mut self, more: Vec<AuditEntry>) -> Vec<Wish> {
+        // So many that some may be missing between those that are known and the newest.
+        if more.len() >= ENTRIES as usize {
+            return vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })];
+        }
+        let newest = self.newest();
+        self.change(|entries| {
+            entries.extend(more.into_iter().filter(|entry| entry.seq > newest).map(Told::new));
+            let over = entries.len().saturating_sub(ENTRIES as usize);
+            entries.drain(..over);
+        });
+        Vec::new()
+    }
+
+    fn newest(&self) -> u64 {
+        self.entries.back().map_or(0, |told| told.entry.seq)
     }
 
     fn count(&self, panel: Panel, known: &Known<'_>) -> usize {
         match panel {
-            Panel::Questions => known.questions.len() + offers(known).len(),
+            Panel::Questions => known.questions.len() + offers(known).count(),
             Panel::Grants => known.snapshot.map_or(0, |snapshot| snapshot.grants.len()),
             Panel::Decisions => decisions(known).len(),
             Panel::Trail => self.fitting().len(),
@@ -154,7 +226,7 @@ impl Audit {
             true => (format!("✓ {words}"), Role::StateGood),
             false => (format!("✕ {words}"), Role::StateBad),
         });
-        let older = self.entries.first().filter(|oldest| oldest.seq > 1).map(|_| {
+        let older = self.entries.front().filter(|oldest| oldest.entry.seq > 1).map(|_| {
             let words = format!("newest {} only, also for a search; all: bardo log", self.entries.len());
             (words, Role::TextDim)
         });
@@ -166,39 +238,59 @@ impl Audit {
         let notes = if panel == Panel::Trail { u16::try_from(self.notes().len()).unwrap_or(0) } else { 0 };
         // One entry at least is shown.
         let notes = notes.min(area.height.saturating_sub(3));
+        let told = if panel == Panel::Trail { told_lines(area) } else { 0 };
         Rect {
             x: area.x.saturating_add(1),
             y: area.y.saturating_add(1).saturating_add(notes),
             width: area.width.saturating_sub(2),
-            height: area.height.saturating_sub(2).saturating_sub(notes),
+            height: area.height.saturating_sub(2).saturating_sub(notes + told),
         }
+    }
+
+    /// The entry that the keys are on, whole: a row has no room for most of them.
+    fn tell(&self, pen: &mut Pen<'_>, area: Rect, told: &Told) {
+        let lines = told_lines(area);
+        let Some(top) = area.height.checked_sub(lines + 1).filter(|_| lines > 0) else { return };
+        let AuditEntry { kind, golem_id, hash, .. } = &told.entry;
+        let right = [(format!("{kind} · {golem_id} · {}", short_hash(*hash)), Role::TextDim)];
+        let title = [(format!("Entry {}", told.entry.seq), Role::Title)];
+        let border = if self.panel == Panel::Trail { Role::BorderFocus } else { Role::Border };
+        pen.division(line(area, top), &title, &right, border);
+        let inner = Rect { x: area.x + 2, y: area.y + top + 1, width: area.width.saturating_sub(4), height: lines - 1 };
+        let row = Row::new(told.words.as_str(), trail_role(&told.entry));
+        paint::rows(pen, inner, &wrapped(vec![row], inner.width.into()));
     }
 
     /// Where the panels are: those that hold little leave the lines to the others.
     fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
-        let (left, right) = if area.width >= 100 {
+        let wide = area.width >= 100;
+        let most = if wide { area.height } else { area.height * 11 / 20 };
+        let third = most / 3;
+        let wanted = |panel| u16::try_from(self.count(panel, known)).unwrap_or(u16::MAX).max(1).saturating_add(2);
+        let lines = |panel| wanted(panel).clamp(third.min(4), third.max(4));
+        let (left, right) = if wide {
             list::beside(area, area.width * 9 / 20)
         } else {
-            list::stacked(area, area.height * 11 / 20)
-        };
-        let third = left.height / 3;
-        let lines = |panel| {
-            let wanted = u16::try_from(self.count(panel, known)).unwrap_or(u16::MAX).max(1).saturating_add(2);
-            wanted.clamp(third.min(4), third.max(4))
+            // Each shares an edge with the next. What they do not need is the trail's.
+            let all = lines(Panel::Questions).saturating_add(lines(Panel::Grants));
+            let all = all.saturating_add(wanted(Panel::Decisions)).saturating_sub(2);
+            list::stacked(area, all.min(most))
         };
         let (questions, rest) = list::stacked(left, lines(Panel::Questions));
         let (grants, decisions) = list::stacked(rest, lines(Panel::Grants));
         [questions, grants, decisions, right]
     }
 
-    fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Vec<Ends>) {
+    /// Draws a panel with so many rows, of which only those that are shown are worded.
+    fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Rows<'_>) {
+        let (count, row) = rows;
         let focus = self.panel == panel;
         let inner = self.inside(panel, area);
         let border = if focus { Role::BorderFocus } else { Role::Border };
         // How many there are stands above: where few have room, the others are not left out in silence.
         let mut title = vec![(head.title.to_owned(), Role::Title)];
-        if panel != Panel::Trail && !rows.is_empty() {
-            title.push((format!(" {}", rows.len()), Role::TextDim));
+        if panel != Panel::Trail && count > 0 {
+            title.push((format!(" {count}"), Role::TextDim));
         }
         pen.frame(area, &title, head.right, border);
         let notes = if panel == Panel::Trail { self.notes() } else { Vec::new() };
@@ -207,13 +299,13 @@ impl Audit {
             pen.pieces(place, &cut(&[(" ".to_owned(), Role::Text), note], usize::from(place.width)));
         }
         let room = usize::from(inner.height);
-        let at = self.selected(panel).min(rows.len().saturating_sub(1));
+        let at = self.selected(panel).min(count.saturating_sub(1));
         let skip = list::first_shown(at, room);
-        if rows.is_empty() {
+        if count == 0 {
             pen.pieces(line(inner, 0), &[(format!(" {}", head.empty), Role::TextDim)]);
         }
-        let count = rows.len();
-        for (y, (place, (mut left, right))) in (0..).zip(rows.into_iter().enumerate().skip(skip).take(room)) {
+        for (y, place) in (0..inner.height).zip(skip..count) {
+            let Some((mut left, right)) = row(place) else { continue };
             let mark = if focus && place == at { "▸" } else { " " };
             left.insert(0, (mark.to_owned(), Role::Key));
             // A blank before the edge; what does not fit says so.
@@ -271,16 +363,55 @@ fn grant_row(grant: &GrantNow, known: &Known<'_>, room: usize) -> Ends {
     (left, vec![(words, Role::TextDim)])
 }
 
-/// Simulated offers that are not over, with what is left of their time: calls with an offer, no question and no end.
-fn offers(known: &Known<'_>) -> Vec<Ends> {
-    let waits = |call: &&CallSeen| call.end.is_none() && call.asked.is_none() && call.transactions.is_empty();
-    let row = |call: &CallSeen| {
-        let offer = call.offer.as_ref().filter(|offer| offer.expires_at > known.now_millis)?;
-        let words = readable(offer.expected_outcome.as_str(), 4);
-        let left = vec![("≈ offer ".to_owned(), Role::TextDim), (words, Role::Text)];
-        Some((left, vec![(time_left(offer.expires_at / 1000, known.moment()), Role::StateCare)]))
-    };
-    known.feed.calls.iter().rev().filter(waits).filter_map(row).collect()
+/// Calls with a simulated offer that is not over, no question and no end, the newest first.
+fn offers<'a>(known: &Known<'a>) -> impl Iterator<Item = &'a CallSeen> {
+    let now = known.now_millis;
+    let waits = |call: &CallSeen| call.end.is_none() && call.asked.is_none() && call.transactions.is_empty();
+    let stands = move |call: &CallSeen| call.offer.as_ref().is_some_and(|offer| offer.expires_at > now);
+    known.feed.calls.iter().rev().filter(move |call| waits(call) && stands(call))
+}
+
+/// A simulated offer, with what is left of its time.
+fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
+    let offer = call.offer.as_ref()?;
+    let words = readable(offer.expected_outcome.as_str(), 4);
+    let left = vec![("≈ offer ".to_owned(), Role::TextDim), (words, Role::Text)];
+    Some((left, vec![(time_left(offer.expires_at / 1000, known.moment()), Role::StateCare)]))
+}
+
+/// A question; where not all of it has room, what is traded is said in fewer words: the figure stays.
+fn question_row(question: &Question, known: &Known<'_>, room: usize) -> Ends {
+    let (mut left, right) = question_line(question, known.now_millis, known.motion);
+    if pieces_width(&left) + pieces_width(&right) > room
+        && let Some((words, _)) = left.first_mut()
+    {
+        *words = question_brief(question);
+    }
+    (left, right)
+}
+
+/// What was decided, and why.
+fn decision_row(call: &CallSeen) -> Ends {
+    let (words, role) = outcome(call);
+    let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());
+    let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
+    let left = vec![
+        (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
+        (format!("{}  ", named(call)), Role::Text),
+        (words.to_owned(), role),
+        (why, Role::TextDim),
+    ];
+    (left, vec![("Enter".to_owned(), Role::Key)])
+}
+
+fn trail_row(told: &Told, columns: u16) -> Ends {
+    let entry = &told.entry;
+    let mut left = vec![(format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim)];
+    if columns >= WITH_KIND {
+        left.push((format!("{:<18} ", entry.kind), Role::TextDim));
+    }
+    left.push((told.words.to_string(), trail_role(entry)));
+    (left, vec![(format!("{} {}", entry.golem_id, short_hash(entry.hash)), Role::TextDim)])
 }
 
 impl ScreenView for Audit {
@@ -290,59 +421,38 @@ impl ScreenView for Audit {
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let [questions, grants, decided, trail_area] = self.panels(known, area);
-        let waiting = known.questions.iter().map(|question| {
-            let (mut left, right) = question_line(question, known.now_millis, known.motion);
-            // Where not all of it has room, what is traded is said in fewer words: the figure stays.
-            let room = usize::from(questions.width).saturating_sub(5);
-            if pieces_width(&left) + pieces_width(&right) > room
-                && let Some((words, _)) = left.first_mut()
-            {
-                *words = question_brief(question);
-            }
-            (left, right)
-        });
+        let room = usize::from(questions.width).saturating_sub(5);
+        let open: Vec<&CallSeen> = offers(known).collect();
+        let waiting = |at: usize| match known.questions.get(at) {
+            Some(question) => Some(question_row(question, known, room)),
+            None => offer_row(open.get(at.checked_sub(known.questions.len())?)?, known),
+        };
         let head = Head { title: "Waiting for you", right: &[], empty: "Nothing waits." };
-        let waiting = waiting.chain(offers(known)).collect();
-        self.list(pen, questions, Panel::Questions, head, waiting);
+        self.list(pen, questions, Panel::Questions, head, (known.questions.len() + open.len(), &waiting));
         let room = usize::from(grants.width).saturating_sub(4);
-        let standing =
-            known.snapshot.map(|snapshot| snapshot.grants.iter().map(|grant| grant_row(grant, known, room)).collect());
-        let standing: Vec<_> = standing.unwrap_or_default();
+        let standing = known.snapshot.map_or(&[] as &[GrantNow], |snapshot| &snapshot.grants);
         let revokes = [("x revokes".to_owned(), Role::TextDim)];
         let right: &[Piece] = if standing.is_empty() { &[] } else { &revokes };
         let head = Head { title: "Standing approvals", right, empty: "None: every action asks for itself." };
-        self.list(pen, grants, Panel::Grants, head, standing);
-        let past = decisions(known).into_iter().map(|call| {
-            let (words, role) = outcome(call);
-            let why = call.resolved.as_ref().and_then(|resolved| resolved.reason.as_ref());
-            let why = why.filter(|why| !why.is_empty()).map(|why| format!("  \"{why}\"")).unwrap_or_default();
-            let left = vec![
-                (format!("{} ", time_of_day(call.started_at / 1000)), Role::TextDim),
-                (format!("{}  ", named(call)), Role::Text),
-                (words.to_owned(), role),
-                (why, Role::TextDim),
-            ];
-            (left, vec![("Enter".to_owned(), Role::Key)])
-        });
+        let grant = |at: usize| standing.get(at).map(|grant| grant_row(grant, known, room));
+        self.list(pen, grants, Panel::Grants, head, (standing.len(), &grant));
+        let past = decisions(known);
         let head = Head { title: "Decisions", right: &[], empty: "You have decided nothing yet." };
-        self.list(pen, decided, Panel::Decisions, head, past.collect());
-        let filter = match (self.typing, self.filter.text()) {
-            (true, text) => format!("/{text}▏"),
-            (false, "") => "/ all".to_owned(),
-            (false, text) => format!("/{text}"),
-        };
-        let right = [(filter, Role::TextDim), (" · z checks it · e exports".to_owned(), Role::TextDim)];
-        let rows = self.fitting().into_iter().map(|entry| {
-            let mut left = vec![(format!("#{:<5} {} ", entry.seq, time_of_day(entry.at / 1000)), Role::TextDim)];
-            if trail_area.width >= WITH_KIND {
-                left.push((format!("{:<18} ", entry.kind), Role::TextDim));
-            }
-            left.push((trail::words(entry).to_string(), trail_role(entry)));
-            (left, vec![(format!("{} {}", entry.golem_id, short_hash(entry.hash)), Role::TextDim)])
-        });
+        let decision = |at: usize| past.get(at).map(|call| decision_row(call));
+        self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
+        // That the newest does not come by itself is said where it is so.
+        let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
+        let keys = format!(" · z checks it · e exports{still}");
+        let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
         let empty = if self.entries.is_empty() { "No entry yet." } else { "No entry holds these words." };
         let head = Head { title: "The trail", right: &right, empty };
-        self.list(pen, trail_area, Panel::Trail, head, rows.collect());
+        let fitting = self.fitting();
+        let entry = |at: usize| fitting.get(at).map(|told| trail_row(told, trail_area.width));
+        self.list(pen, trail_area, Panel::Trail, head, (fitting.len(), &entry));
+        let at = self.selected(Panel::Trail).min(fitting.len().saturating_sub(1));
+        if let Some(told) = fitting.get(at) {
+            self.tell(pen, trail_area, told);
+        }
     }
 
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
@@ -354,9 +464,13 @@ impl ScreenView for Audit {
             Action::PreviousPanel => self.panel = PANELS.get((self.place() + 3) % 4).copied().unwrap_or(Panel::Trail),
             Action::Filter => {
                 self.panel = Panel::Trail;
-                self.typing = true;
+                self.filter.open();
             }
-            Action::Follow => return Some(vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]),
+            Action::Follow => {
+                let [.., at] = &mut self.at;
+                *at = 0;
+                return Some(vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]);
+            }
             Action::Zoom => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
             Action::Open => return Some(self.open(known)),
             Action::CancelSelected if self.panel == Panel::Grants && known.watch_only => {
@@ -371,41 +485,26 @@ impl ScreenView for Audit {
                 }]);
             }
             Action::Export => {
-                let text = serde_json::to_string_pretty(&json!({ "entries": self.fitting() })).unwrap_or_default();
+                let entries: Vec<&AuditEntry> = self.fitting().into_iter().map(|told| &told.entry).collect();
+                let text = serde_json::to_string_pretty(&json!({ "entries": entries })).unwrap_or_default();
                 return Some(vec![Wish::Write { name: format!("bardo-trail-{}.json", known.now_millis), text }]);
             }
             Action::Copy => {
-                let entry = self.fitting().get(self.selected(Panel::Trail)).map(|entry| json!(entry).to_string());
+                let entry = self.fitting().get(self.selected(Panel::Trail)).map(|told| json!(told.entry).to_string());
                 return Some(entry.map(Wish::Copy).into_iter().collect());
             }
-            Action::Back if !self.filter.text().is_empty() => drop(self.filter.clear()),
+            Action::Back if self.filter.stands() => self.filter.clear(),
             _ => return None,
         }
         Some(Vec::new())
     }
 
-    fn has_filter(&self) -> bool {
-        !self.filter.text().is_empty()
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
     }
 
-    fn takes_text(&self) -> bool {
-        self.typing
-    }
-
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        match key.code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => {
-                self.typing = false;
-                self.filter.clear();
-            }
-            _ => return self.filter.key(key),
-        }
-        true
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        self.filter.paste(text);
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
@@ -436,14 +535,39 @@ impl ScreenView for Audit {
         }
     }
 
-    fn shown(&mut self, _known: &Known<'_>) -> Vec<Wish> {
+    fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        (self.seen, self.due) = (known.feed.last, None);
         vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]
+    }
+
+    /// Whatever is written into the trail has an event, too: where events came, it is asked for what they came to.
+    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        if !self.follows {
+            return Vec::new();
+        }
+        if self.due.is_none() && known.feed.last != self.seen {
+            // What comes until it is due is asked for once more afterwards: its entries may not be written by then.
+            self.seen = known.feed.last;
+            self.due = Some(known.machine_millis.saturating_add(SETTLED_MILLIS));
+        }
+        if self.due.take_if(|due| *due <= known.machine_millis).is_none() {
+            return Vec::new();
+        }
+        vec![ask(MORE, Query::Audit { after: self.newest(), call: None, most: ENTRIES })]
+    }
+
+    fn wakes_at(&self) -> Option<u64> {
+        self.due
     }
 
     fn hear(&mut self, count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
         if let Heard::Found(found) = heard {
             match (count, *found) {
-                (TRAIL, Found::Audit { entries }) => self.entries = entries,
+                (TRAIL, Found::Audit { entries }) => {
+                    self.follows = true;
+                    self.change(|known| *known = entries.into_iter().map(Told::new).collect());
+                }
+                (MORE, Found::Audit { entries }) => return self.append(entries),
                 // In the words of `bardo log verify`.
                 (VERIFY, Found::Verified { good, entries, head, faults }) => {
                     let more = match faults.len() {
@@ -459,7 +583,10 @@ impl ScreenView for Audit {
                     };
                     self.verdict = Some((good, SafeText::clean(&words, 200)));
                 }
-                (_, Found::Nothing { why }) => return vec![Wish::Notice(why)],
+                (asked, Found::Nothing { why }) => {
+                    self.follows &= asked == VERIFY;
+                    return vec![Wish::Notice(why)];
+                }
                 _ => {}
             }
         }
@@ -484,7 +611,7 @@ impl Audit {
             }
             Panel::Trail => {
                 let shown = self.fitting();
-                let call = shown.get(self.selected(Panel::Trail)).and_then(|entry| entry.call_id.as_ref());
+                let call = shown.get(self.selected(Panel::Trail)).and_then(|told| told.entry.call_id.as_ref());
                 let call: Option<CallId> = call.and_then(|id| id.as_str().parse().ok());
                 call.map(Wish::OpenCall).into_iter().collect()
             }

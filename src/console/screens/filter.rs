@@ -8,7 +8,7 @@ use crate::console::state::field::Field;
 
 /// A list's filter.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Filter {
+pub struct Filter {
     field: Field,
     typing: bool,
 }

@@ -14,7 +14,7 @@ use super::filter::Filter;
 use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
-use crate::console::keymap::{Action, Key};
+use crate::console::keymap::Action;
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::{CallSeen, Standing};
 use crate::console::state::story::named;
@@ -322,20 +322,12 @@ impl ScreenView for Live {
         Some(Vec::new())
     }
 
-    fn takes_text(&self) -> bool {
-        self.filter.typing()
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
     }
 
-    fn has_filter(&self) -> bool {
-        self.filter.stands()
-    }
-
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        self.filter.key(key)
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        self.filter.paste(text);
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {

@@ -7,19 +7,26 @@ use super::{Known, ScreenId, ScreenView, Wish, list};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
 use crate::console::format::time_of_day;
-use crate::console::keymap::{Action, Key};
+use crate::console::keymap::Action;
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::line::{Level, Line};
 use crate::console::theme::Role;
 use crate::console::widgets::paint::cut;
+
+/// Which line: a gap bears the number of the last event that was missed, which may have a line of its own.
+type Selected = (u64, &'static str);
+
+const fn name(line: &Line) -> Selected {
+    (line.seq, line.kind)
+}
 
 /// Screen 8.
 #[derive(Debug)]
 pub(super) struct Logs {
     least: Level,
     filter: Filter,
-    /// The event that is selected; without one the newest is followed.
-    selected: Option<u64>,
+    /// The line that is selected; without one the newest is followed.
+    selected: Option<Selected>,
 }
 
 impl Default for Logs {
@@ -55,8 +62,8 @@ impl Logs {
     }
 
     /// The first line in view: what is selected stands in the middle, where there are lines enough around it.
-    fn first_shown(&self, mut lines: impl Iterator<Item = u64>, count: usize, room: usize) -> usize {
-        let at = self.selected.and_then(|seq| lines.position(|one| one == seq)).unwrap_or(0);
+    fn first_shown(&self, mut lines: impl Iterator<Item = Selected>, count: usize, room: usize) -> usize {
+        let at = self.selected.and_then(|wanted| lines.position(|one| one == wanted)).unwrap_or(0);
         at.saturating_sub(room / 2).min(count.saturating_sub(room))
     }
 
@@ -67,8 +74,8 @@ impl Logs {
 
     /// Moves the selection; true: the action moves one.
     fn moved(&mut self, action: Action, known: &Known<'_>, page: usize) -> bool {
-        let lines: Vec<u64> = self.lines(known).map(|line| line.seq).collect();
-        let at = self.selected.and_then(|seq| lines.iter().position(|one| *one == seq));
+        let lines: Vec<Selected> = self.lines(known).map(name).collect();
+        let at = self.selected.and_then(|wanted| lines.iter().position(|one| *one == wanted));
         let to = list::moved_from(action, at, lines.len().saturating_sub(1), page);
         if let Some(to) = to {
             self.selected = lines.get(to).copied();
@@ -92,10 +99,10 @@ impl ScreenView for Logs {
         let inner = Self::inside(area);
         let room = usize::from(inner.height);
         let lines: Vec<&Line> = self.lines(known).collect();
-        let skip = self.first_shown(lines.iter().map(|line| line.seq), lines.len(), room);
+        let skip = self.first_shown(lines.iter().map(|line| name(line)), lines.len(), room);
         let shown = lines.iter().skip(skip).take(room);
         for (row, one) in (0..).zip(shown) {
-            let selected = self.selected == Some(one.seq);
+            let selected = self.selected == Some(name(one));
             let text = if selected { Role::Selection } else { role(one.level) };
             let pieces = [
                 (if selected { "▸" } else { " " }.to_owned(), Role::Key),
@@ -137,14 +144,15 @@ impl ScreenView for Logs {
                 self.filter.clear();
             }
             Action::Open => {
-                let call = self.lines(known).find(|line| Some(line.seq) == self.selected).and_then(|line| line.call_id);
+                let call =
+                    self.lines(known).find(|line| Some(name(line)) == self.selected).and_then(|line| line.call_id);
                 return Some(match call {
                     Some(call) => vec![Wish::OpenCall(call)],
                     None => vec![Wish::Notice(SafeText::clean("j selects; a line of a call opens its story", 60))],
                 });
             }
             Action::Copy => {
-                let line = self.lines(known).find(|line| Some(line.seq) == self.selected)?;
+                let line = self.lines(known).find(|line| Some(name(line)) == self.selected)?;
                 return Some(vec![Wish::Copy(format!("{} {} {}", line.at, line.kind, line.text))]);
             }
             _ => return None,
@@ -152,32 +160,24 @@ impl ScreenView for Logs {
         Some(Vec::new())
     }
 
-    fn has_filter(&self) -> bool {
-        self.filter.stands()
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
     }
 
-    fn takes_text(&self) -> bool {
-        self.filter.typing()
-    }
-
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        self.filter.key(key)
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        self.filter.paste(text);
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
         let inside = Self::inside(area);
-        let lines: Vec<(u64, Option<CallId>)> = self.lines(known).map(|line| (line.seq, line.call_id)).collect();
-        let first = self.first_shown(lines.iter().map(|(seq, _)| *seq), lines.len(), usize::from(inside.height));
+        let lines: Vec<(Selected, Option<CallId>)> = self.lines(known).map(|line| (name(line), line.call_id)).collect();
+        let first = self.first_shown(lines.iter().map(|(line, _)| *line), lines.len(), usize::from(inside.height));
         let hit = list::row_at(at, inside, first, lines.len()).and_then(|row| lines.get(row));
         match hit {
             // The second click on a line opens its call, like Enter.
-            Some((seq, Some(call))) if self.selected == Some(*seq) => vec![Wish::OpenCall(*call)],
-            Some((seq, _)) => {
-                self.selected = Some(*seq);
+            Some((line, Some(call))) if self.selected == Some(*line) => vec![Wish::OpenCall(*call)],
+            Some((line, _)) => {
+                self.selected = Some(*line);
                 Vec::new()
             }
             None => Vec::new(),

@@ -22,6 +22,7 @@ use std::fmt::Debug;
 
 use ratatui::layout::{Position, Rect};
 
+use self::filter::Filter;
 use super::keymap::{Action, Key};
 use super::pen::Pen;
 use super::state::away::Summary;
@@ -238,25 +239,39 @@ pub trait ScreenView: Debug + Send {
     /// and may mean something to whoever holds the screen.
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>>;
 
+    /// What narrows its list, where it has one that can be narrowed.
+    fn filter(&self) -> Option<&Filter> {
+        None
+    }
+
+    /// The same, to be changed.
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        None
+    }
+
     /// Whether a text field has the keys: then every printable key comes to [`Self::type_key`], and digits switch no
     /// screens.
     fn takes_text(&self) -> bool {
-        false
+        self.filter().is_some_and(Filter::typing)
     }
 
     /// Whether only what fits a filter is shown: then `n` and `N` go from one to the next.
     fn has_filter(&self) -> bool {
-        false
+        self.filter().is_some_and(Filter::stands)
     }
 
     /// A key for the text field; Esc, Enter, Tab and the arrows come here too while one has the keys. `false`: not
     /// consumed.
-    fn type_key(&mut self, _key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        false
+    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
+        self.filter_mut().is_some_and(|filter| filter.key(key))
     }
 
     /// Text pasted while a text field has the keys. It submits nothing, whatever is in it.
-    fn paste(&mut self, _text: &SafeText) {}
+    fn paste(&mut self, text: &SafeText) {
+        if let Some(filter) = self.filter_mut() {
+            filter.paste(text);
+        }
+    }
 
     /// A click at a place inside `area`.
     fn click(&mut self, _at: Position, _known: &Known<'_>, _area: Rect) -> Vec<Wish> {

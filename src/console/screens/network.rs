@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
-use crate::base::text::SafeText;
+use crate::base::text::{SafeText, width};
 use crate::console::format::{age, fee, grouped, gwei, ratio, round_dollars, share, signed_percent, sparkline};
-use crate::console::keymap::{Action, Key};
-use crate::console::pen::{Cell, Pen, Piece, line};
+use crate::console::keymap::Action;
+use crate::console::pen::{Cell, Pen, Piece, line, pieces_width};
 use crate::console::state::model::{ChainPage, FeedPrice, Money, PoolRow, PoolVersion, Trend};
 use crate::console::theme::Role;
 use crate::console::widgets::figure::text;
@@ -24,6 +24,8 @@ const SIDE_BY_SIDE: u16 = 110;
 const LATENCIES: usize = 60;
 /// Blocks whose times are told.
 const NEWEST_BLOCKS: usize = 24;
+/// The fewest bars that tell anything.
+const LEAST_BARS: usize = 4;
 /// The least time between two questions about health, in milliseconds.
 const ASK_EVERY_MILLIS: u64 = 10_000;
 
@@ -285,20 +287,15 @@ impl NetworkScreen {
                 let mut sorted = times.clone();
                 sorted.sort_unstable();
                 let average = sorted.get(sorted.len() / 2);
-                let bars = sparkline(times.iter().rev().copied(), columns.saturating_sub(40).clamp(4, NEWEST_BLOCKS));
-                all.push(
-                    Row::new("  every ", Role::TextDim)
-                        .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text)
-                        .then(bars, Role::Chart)
-                        .end(
-                            format!(
-                                "block {} full  fee {}",
-                                share(block.gas_used, block.gas_limit),
-                                gwei(block.base_fee_wei)
-                            ),
-                            Role::TextDim,
-                        ),
-                );
+                let full = share(block.gas_used, block.gas_limit);
+                let told = format!("block {full} full  fee {}", gwei(block.base_fee_wei));
+                let left = Row::new("  every ", Role::TextDim)
+                    .then(average.map_or("–".to_owned(), |seconds| format!("{seconds} s ")), Role::Text);
+                // The bars take what is left between the two; where that is next to nothing they have a line with the first.
+                let alone = columns.saturating_sub(pieces_width(&left.left));
+                let room = alone.checked_sub(width(&told) + 2).filter(|room| *room >= LEAST_BARS).unwrap_or(alone);
+                let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
+                all.push(left.then(bars, Role::Chart).end(told, Role::TextDim));
             }
             for endpoint in health.into_iter().flat_map(|health| &health.endpoints) {
                 let (mark, role) = mark_of(endpoint.condition.as_str());
@@ -487,20 +484,12 @@ impl ScreenView for NetworkScreen {
         Some(Vec::new())
     }
 
-    fn takes_text(&self) -> bool {
-        self.filter.typing()
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
     }
 
-    fn has_filter(&self) -> bool {
-        self.filter.stands()
-    }
-
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, _wishes: &mut Vec<Wish>) -> bool {
-        self.filter.key(key)
-    }
-
-    fn paste(&mut self, text: &SafeText) {
-        self.filter.paste(text);
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {

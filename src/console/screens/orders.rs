@@ -1,11 +1,11 @@
 //! Screen 3: auction orders and bridge orders, open and past, each with its card; cancelling and taking back.
 
 use alloy::primitives::B256;
-use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 
 use super::ask::{Ask, Asked, Way};
+use super::filter::Filter;
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
@@ -30,8 +30,6 @@ const HOW: &[&str] = &[
     "",
     "Both begin on screen 2, or when the Golem wants them.",
 ];
-/// Longest filter, in characters.
-const LONGEST_FILTER: usize = 60;
 
 /// One entry of the list.
 #[derive(Debug, Clone, Copy)]
@@ -50,8 +48,7 @@ pub struct Orders {
     selected: usize,
     /// The order of that row: the list is sorted anew whenever one ends, and the choice goes with the order.
     chosen: Option<B256>,
-    filter: String,
-    filtering: bool,
+    filter: Filter,
     zoomed: bool,
     ask: Option<Ask<Then>>,
     sent: u32,
@@ -135,12 +132,15 @@ impl Model {
 impl Orders {
     /// What the filter lets through: the open ones first, each part with the newest first.
     fn entries<'k>(&self, known: &Known<'k>) -> Vec<Entry<'k>> {
-        let wanted: Vec<String> = self.filter.to_lowercase().split_whitespace().map(str::to_owned).collect();
+        let wanted: Vec<String> = self.filter.words().collect();
         let auctions = known.feed.orders.iter().map(|(at, order)| Entry::Auction(*at, order));
         let bridges = known.feed.intents.iter().map(|(at, intent)| Entry::Bridge(*at, intent));
+        // Nothing is worded where nothing is looked for.
         let fits = |entry: &Entry<'_>| {
-            let words = entry.words().to_lowercase();
-            wanted.iter().all(|word| words.contains(word))
+            wanted.is_empty() || {
+                let words = entry.words().to_lowercase();
+                wanted.iter().all(|word| words.contains(word.as_str()))
+            }
         };
         let mut all: Vec<_> = auctions.chain(bridges).filter(fits).collect();
         all.sort_by_key(|entry| (!entry.open(), u64::MAX - entry.at()));
@@ -163,7 +163,7 @@ impl Orders {
         self.selected = row;
     }
 
-    fn plan(&self, area: Rect) -> (Rect, Rect) {
+    fn plan(&self, count: usize, area: Rect) -> (Rect, Rect) {
         let none = Rect { width: 0, height: 0, ..area };
         if self.zoomed {
             return (none, area);
@@ -173,7 +173,9 @@ impl Orders {
             let card = 60.max(area.width * 2 / 5).min(84);
             return list::beside(area, area.width + 1 - card);
         }
-        list::stacked(area, (area.height / 2).min(10))
+        // A short list leaves the lines to the card, which tells more.
+        let wanted = u16::try_from(count).unwrap_or(u16::MAX).saturating_add(2).max(5);
+        list::stacked(area, wanted.min(area.height / 2).min(10))
     }
 
     /// What can be done about an entry, as a question. A tool that this build does not have is not offered.
@@ -284,17 +286,12 @@ impl ScreenView for Orders {
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         let now = known.moment();
-        let (list, details) = self.plan(area);
         let all = self.entries(known);
+        let (list, details) = self.plan(all.len(), area);
         let open = all.iter().filter(|entry| entry.open()).count();
         let selected = self.row(&all);
         if list.height >= 2 && list.width >= 4 {
-            let mut right: Vec<Piece> = vec![("/ ".to_owned(), Role::Key)];
-            let shown = if self.filter.is_empty() && !self.filtering { "all" } else { self.filter.as_str() };
-            right.push((shown.to_owned(), Role::TextDim));
-            if self.filtering {
-                right.push(("▏".to_owned(), Role::BorderFocus));
-            }
+            let right: [Piece; 1] = [(self.filter.label(), Role::TextDim)];
             let title = format!("▸ Orders  {open} open · {} past", all.len() - open);
             pen.frame(list, &[(title, Role::Title)], &right, Role::BorderFocus);
             let inner = Rect { x: list.x + 1, y: list.y + 1, width: list.width - 2, height: list.height - 2 };
@@ -305,14 +302,15 @@ impl ScreenView for Orders {
                     pen.fill(place, Role::Selection);
                     pen.text(place, place.x, "▸", Role::BorderFocus);
                 }
-                let place = Rect { x: place.x + 1, width: place.width.saturating_sub(1), ..place };
+                // A blank between the two marks, which may look alike.
+                let place = Rect { x: place.x + 2, width: place.width.saturating_sub(2), ..place };
                 one_line(pen, place, Model::of(*entry).line(now), now);
             }
             if all.is_empty() {
-                let words = if self.filter.is_empty() {
-                    "No order yet. A swap that prefers an auction, or a bridge, stands here while it is open and after."
+                let words = if self.filter.stands() {
+                    "No order fits the filter; Esc shows all."
                 } else {
-                    "No order fits the filter."
+                    "No order yet. A swap that prefers an auction, or a bridge, stands here while it is open and after."
                 };
                 rows(pen, inner, &wrapped(vec![Row::new(words, Role::TextDim)], inner.width.into()));
             }
@@ -353,7 +351,7 @@ impl ScreenView for Orders {
     fn act(&mut self, action: Action, known: &Known<'_>, area: Rect) -> Option<Vec<Wish>> {
         let all = self.entries(known);
         let (at, last) = (self.row(&all), all.len().saturating_sub(1));
-        let page = usize::from(self.plan(area).0.height.saturating_sub(2)).max(2);
+        let page = usize::from(self.plan(all.len(), area).0.height.saturating_sub(2)).max(2);
         if let Some(to) = list::moved(action, at, last, page) {
             self.choose(to, known);
             return Some(Vec::new());
@@ -361,8 +359,8 @@ impl ScreenView for Orders {
         match action {
             Action::Open | Action::Zoom => self.zoomed = !self.zoomed,
             Action::Back if self.zoomed => self.zoomed = false,
-            Action::Back if !self.filter.is_empty() => self.filter.clear(),
-            Action::Filter => self.filtering = true,
+            Action::Back if self.filter.stands() => self.filter.clear(),
+            Action::Filter => self.filter.open(),
             Action::CancelSelected => return Some(self.ask_about(known)),
             Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash().to_string())]),
             _ => return None,
@@ -370,12 +368,16 @@ impl ScreenView for Orders {
         Some(Vec::new())
     }
 
-    fn has_filter(&self) -> bool {
-        !self.filter.is_empty()
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
     }
 
     fn takes_text(&self) -> bool {
-        self.filtering || self.ask.is_some()
+        self.filter.typing() || self.ask.is_some()
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
@@ -384,26 +386,14 @@ impl ScreenView for Orders {
             wishes.extend(self.settle(asked));
             return true;
         }
-        match (key.code, key.modifiers) {
-            (KeyCode::Enter, _) => self.filtering = false,
-            (KeyCode::Esc, _) => {
-                self.filtering = false;
-                self.filter.clear();
-            }
-            (KeyCode::Backspace, _) => drop(self.filter.pop()),
-            (KeyCode::Char(typed), KeyModifiers::NONE) if self.filter.chars().count() < LONGEST_FILTER => {
-                self.filter.push(typed);
-                (self.selected, self.chosen) = (0, None);
-            }
-            _ => return false,
-        }
-        true
+        // Another list is another row: the first that fits.
+        (self.selected, self.chosen) = (0, None);
+        self.filter.key(key)
     }
 
     fn paste(&mut self, text: &SafeText) {
-        if self.filtering {
-            let room = LONGEST_FILTER.saturating_sub(self.filter.chars().count());
-            self.filter.extend(text.as_str().chars().take(room));
+        if self.ask.is_none() {
+            self.filter.paste(text);
         }
     }
 
@@ -412,14 +402,14 @@ impl ScreenView for Orders {
             let asked = ask.click(at, area);
             return self.settle(asked);
         }
-        let (list, details) = self.plan(area);
+        let all = self.entries(known);
+        let (list, details) = self.plan(all.len(), area);
         if list.contains(at) {
             let visible = usize::from(list.height.saturating_sub(2));
-            let all = self.entries(known);
             let (count, selected) = (all.len(), self.row(&all));
             let offset = (selected + 1).saturating_sub(visible);
             if at.y == list.y {
-                self.filtering = true;
+                self.filter.open();
             } else {
                 let row = usize::from(at.y - list.y - 1) + offset;
                 if row < count {

@@ -24,9 +24,7 @@ use crate::console::widgets::figure::{left, paid};
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::runtime::handle::{AllowanceNow, AllowancesNow, Command, Holding, SilentToken, Snapshot};
 
-/// Lines of what was spent, frame included.
-const SPENT_LINES: u16 = 8;
-/// The same where there is room for what gas cost, and no more.
+/// Lines of what was spent, frame included, where there is room for what gas cost and no more.
 const LEAST_SPENT: u16 = 4;
 /// Columns from which holdings and the curve stand side by side.
 const SIDE_BY_SIDE: u16 = 100;
@@ -59,6 +57,13 @@ struct Plan {
     allowances: Rect,
     curve: Rect,
     gas: Rect,
+    /// What was spent, in lines that fit.
+    spent: Vec<Row>,
+}
+
+/// As many lines as these rows and a frame take.
+fn framed_lines(rows: usize) -> u16 {
+    u16::try_from(rows).unwrap_or(u16::MAX).max(1).saturating_add(2)
 }
 
 fn moment(known: &Known<'_>) -> Moment {
@@ -66,9 +71,9 @@ fn moment(known: &Known<'_>) -> Moment {
 }
 
 impl Portfolio {
-    fn plan(&self, area: Rect) -> Plan {
+    fn plan(&self, known: &Known<'_>, area: Rect) -> Plan {
         let none = Rect { width: 0, height: 0, ..area };
-        let mut plan = Plan { holdings: none, allowances: none, curve: none, gas: none };
+        let mut plan = Plan { holdings: none, allowances: none, curve: none, gas: none, spent: Vec::new() };
         if self.zoomed {
             match self.focus {
                 Panel::Holdings => plan.holdings = area,
@@ -80,17 +85,25 @@ impl Portfolio {
         if area.width >= SIDE_BY_SIDE {
             let (one, two) = list::beside(area, area.width * 9 / 20);
             (plan.holdings, plan.allowances) = list::stacked(one, area.height * 3 / 5);
-            let spent = SPENT_LINES.min(area.height);
+            plan.spent = wrapped(spent_rows(known), two.width.saturating_sub(4).into());
+            let spent = framed_lines(plan.spent.len()).min(area.height / 2);
             (plan.curve, plan.gas) = list::stacked(two, (area.height + 1).saturating_sub(spent));
             return plan;
         }
-        let upper = (area.height * 2 / 5).max(3).min(area.height);
+        // What others may take leaves what it does not need to what is held.
+        let silent = known.snapshot.is_some_and(|snapshot| !snapshot.allowances.silent.is_empty());
+        let most = area.height / 4;
+        let taken = framed_lines(self.allowances(known).len() + usize::from(silent)).min(most);
+        let upper = (area.height * 2 / 5).max(3).saturating_add(most - taken);
+        let upper = framed_lines(self.rows_of(known)).max(area.height * 2 / 5).min(upper).min(area.height);
         let rest;
         (plan.holdings, rest) = list::stacked(area, upper);
-        (plan.allowances, plan.curve) = list::stacked(rest, area.height / 4);
+        (plan.allowances, plan.curve) = list::stacked(rest, taken);
         // What gas cost has its line wherever the curve keeps as many; the rest is counted, and on screen 1.
         if plan.curve.height > 2 * LEAST_SPENT {
-            (plan.curve, plan.gas) = list::stacked(plan.curve, plan.curve.height + 1 - LEAST_SPENT);
+            plan.spent = wrapped(spent_rows(known), area.width.saturating_sub(4).into());
+            let spent = framed_lines(plan.spent.len()).min(plan.curve.height / 2).max(LEAST_SPENT);
+            (plan.curve, plan.gas) = list::stacked(plan.curve, plan.curve.height + 1 - spent);
         }
         plan
     }
@@ -279,8 +292,7 @@ fn gas_rows(known: &Known<'_>) -> Vec<Row> {
 /// So many coins in dollars, by what those that are held are worth.
 fn worth_of(coins: &str, held: &Holding) -> Option<String> {
     let (coins, amount): (Decimal, Decimal) = (coins.parse().ok()?, held.amount.to_string().parse().ok()?);
-    let value: Decimal = held.value?.to_string().parse().ok()?;
-    let worth = coins.checked_mul(value)?.checked_div(amount)?;
+    let worth = coins.checked_mul(held.value?.decimal())?.checked_div(amount)?;
     let cents = worth.round_dp_with_strategy(2, RoundingStrategy::AwayFromZero);
     Some(format!("${}", grouped(&format!("{cents:.2}"))))
 }
@@ -316,10 +328,13 @@ impl Portfolio {
         let least = if snapshot.all_priced { "" } else { "≥ " };
         let total = snapshot.equity.map_or("no price".to_owned(), |total| format!("{least}{}", dollars(total)));
         let right = [(format!("{}  ", self.filter.label()), Role::TextDim), (total, Role::TextStrong)];
-        let inner = framed(pen, area, focused, "Holding, confirmed", &right);
         let all = self.holdings(snapshot);
-        let visible = usize::from(inner.height);
+        let visible = usize::from(area.height.saturating_sub(2));
         let offset = self.offset.min(all.len().saturating_sub(visible));
+        // Its lower edge is the next panel's upper one: how much of it is shown is said above.
+        let shown = range_words(offset, visible, all.len());
+        let title = shown.first().map_or("Holding, confirmed".to_owned(), |(words, _)| format!("Holding {words}"));
+        let inner = framed(pen, area, focused, &title, &right);
         for (at, row) in (0..inner.height).zip(all.iter().skip(offset)) {
             let place = line(inner, at);
             match row {
@@ -349,11 +364,6 @@ impl Portfolio {
         if all.is_empty() {
             let words = if self.filter.stands() { "nothing fits the filter" } else { "nothing held" };
             pen.text(line(inner, 0), inner.x, words, Role::TextDim);
-        }
-        if !self.zoomed && all.len() > visible && visible > 0 {
-            let below = line(area, area.height - 1);
-            let words = range_words(offset, visible, all.len());
-            pen.row(Rect { x: below.x + 2, width: below.width.saturating_sub(4), ..below }, &words, &[]);
         }
     }
 
@@ -416,45 +426,41 @@ impl Portfolio {
         let inner = framed(pen, area, self.focus == Panel::Curve, &title, &newest);
         chart::draw(&model, pen, inner, moment(known));
     }
+}
 
-    fn draw_gas(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        if area.is_empty() {
-            return;
-        }
-        let inner = framed(pen, area, false, "Spent", &[]);
-        let mut all = Vec::new();
-        all.extend(gas_rows(known));
-        if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
-            let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
-            all.push(
-                Row::new("today    ", Role::TextDim)
-                    .then(dollars(limits.day.used), Role::Text)
-                    .end(format!("of {}", limit(limits.day.limit)), Role::TextDim),
-            );
-            all.push(
-                Row::new("30 days  ", Role::TextDim)
-                    .then(dollars(limits.month.used), Role::Text)
-                    .end(format!("of {}", limit(limits.month.limit)), Role::TextDim),
-            );
-            all.push(
-                Row::new("reserved ", Role::TextDim)
-                    .then(dollars(limits.reserved), Role::Text)
-                    .end("signed or about to be, not settled", Role::TextDim),
-            );
-        }
-        if let Some(most) = known.feed.vitals.as_ref().and_then(|vitals| vitals.high_water) {
-            all.push(
-                Row::new("highest  ", Role::TextDim)
-                    .then(dollars(most), Role::Text)
-                    .end("the most it was worth so far", Role::TextDim),
-            );
-        }
-        if let Some(snapshot) = known.snapshot {
-            let at = time_of_day(snapshot.at / 1000);
-            all.push(Row::new("read at  ", Role::TextDim).then(at, Role::Text));
-        }
-        rows(pen, inner, &wrapped(all, inner.width.into()));
+/// What was spent: gas, what counts against the limits, what is held for what is under way.
+fn spent_rows(known: &Known<'_>) -> Vec<Row> {
+    let mut all = gas_rows(known);
+    if let Some(limits) = known.snapshot.and_then(|snapshot| snapshot.limits.as_ref()) {
+        let limit = |limit: Option<Usd>| limit.map_or("no limit".to_owned(), dollars);
+        all.push(
+            Row::new("today    ", Role::TextDim)
+                .then(dollars(limits.day.used), Role::Text)
+                .end(format!("of {}", limit(limits.day.limit)), Role::TextDim),
+        );
+        all.push(
+            Row::new("30 days  ", Role::TextDim)
+                .then(dollars(limits.month.used), Role::Text)
+                .end(format!("of {}", limit(limits.month.limit)), Role::TextDim),
+        );
+        all.push(
+            Row::new("reserved ", Role::TextDim)
+                .then(dollars(limits.reserved), Role::Text)
+                .end("signed or about to be, not settled", Role::TextDim),
+        );
     }
+    if let Some(most) = known.feed.vitals.as_ref().and_then(|vitals| vitals.high_water) {
+        all.push(
+            Row::new("highest  ", Role::TextDim)
+                .then(dollars(most), Role::Text)
+                .end("the most it was worth so far", Role::TextDim),
+        );
+    }
+    if let Some(snapshot) = known.snapshot {
+        let at = time_of_day(snapshot.at / 1000);
+        all.push(Row::new("read at  ", Role::TextDim).then(at, Role::Text));
+    }
+    all
 }
 
 impl ScreenView for Portfolio {
@@ -463,13 +469,16 @@ impl ScreenView for Portfolio {
     }
 
     fn draw(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let plan = self.plan(area);
+        let plan = self.plan(known, area);
         self.draw_holdings(known, pen, plan.holdings);
         if !plan.allowances.is_empty() {
             self.draw_allowances(known, pen, plan.allowances);
         }
         self.draw_curve(known, pen, plan.curve);
-        self.draw_gas(known, pen, plan.gas);
+        if !plan.gas.is_empty() {
+            let inner = framed(pen, plan.gas, false, "Spent", &[]);
+            rows(pen, inner, &plan.spent);
+        }
         if let Some(ask) = &self.ask {
             ask.draw(pen, area);
         }
@@ -480,7 +489,7 @@ impl ScreenView for Portfolio {
             Panel::Allowances => self.allowances(known).len(),
             Panel::Holdings | Panel::Curve => self.rows_of(known),
         };
-        let plan = self.plan(area);
+        let plan = self.plan(known, area);
         let page = usize::from(plan.holdings.height.saturating_sub(2)).max(2);
         let (at, last) = match self.focus {
             Panel::Allowances => (&mut self.selected, count.saturating_sub(1)),
@@ -523,8 +532,12 @@ impl ScreenView for Portfolio {
         self.ask.is_some() || self.filter.typing()
     }
 
-    fn has_filter(&self) -> bool {
-        self.filter.stands()
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
     }
 
     fn paste(&mut self, text: &SafeText) {
@@ -545,7 +558,7 @@ impl ScreenView for Portfolio {
             let asked = ask.click(at, area);
             return self.settle(asked);
         }
-        let plan = self.plan(area);
+        let plan = self.plan(known, area);
         // The edge that it shares with the panel above is its own: its button stands there.
         if plan.allowances.contains(at) {
             let again = self.focus == Panel::Allowances;
@@ -576,7 +589,7 @@ impl ScreenView for Portfolio {
     }
 
     fn wheel(&mut self, at: Position, down: bool, known: &Known<'_>, area: Rect) {
-        let plan = self.plan(area);
+        let plan = self.plan(known, area);
         let step = |value: usize, last: usize| if down { (value + 1).min(last) } else { value.saturating_sub(1) };
         if plan.allowances.contains(at) {
             let count = self.allowances(known).len();

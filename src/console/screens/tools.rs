@@ -89,7 +89,8 @@ impl Tools {
             return (Rect { width: 0, height: 0, ..area }, area);
         }
         if area.width >= SIDE_BY_SIDE {
-            return super::list::beside(area, (area.width * 2 / 5).min(54));
+            // The longest name of a tool has room in it.
+            return super::list::beside(area, (area.width * 2 / 5).clamp(50, 54));
         }
         super::list::stacked(area, if self.form.is_some() { 0 } else { area.height * 2 / 5 })
     }
@@ -284,7 +285,8 @@ impl ScreenView for Tools {
                             CapabilityTier::Write => ("signs", Role::StateCare),
                             CapabilityTier::Privileged => ("authority", Role::StateBad),
                         };
-                        let room = usize::from(place.width).saturating_sub(14);
+                        // A mark before it; a blank and its longest word behind.
+                        let room = usize::from(place.width).saturating_sub(12);
                         let pieces = vec![
                             (mark.to_owned(), Role::BorderFocus),
                             (column(one.name.as_str(), room), role),
@@ -389,8 +391,12 @@ impl ScreenView for Tools {
         self.form.is_some() || self.filter.typing()
     }
 
-    fn has_filter(&self) -> bool {
-        self.filter.stands()
+    fn filter(&self) -> Option<&Filter> {
+        Some(&self.filter)
+    }
+
+    fn filter_mut(&mut self) -> Option<&mut Filter> {
+        Some(&mut self.filter)
     }
 
     fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {

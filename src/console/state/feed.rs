@@ -11,7 +11,7 @@ use rust_decimal::Decimal;
 
 pub use calls::{CallSeen, Standing, StepSeen};
 
-use super::line::{Level, Line, line};
+use super::line::{GAP, Level, Line, line};
 use crate::base::error::ErrorCode;
 use crate::base::id::CallId;
 use crate::base::model::Phase;
@@ -166,6 +166,10 @@ impl Feed {
         if let EventKind::FabricGap(gap) = &event.kind {
             self.missed = self.missed.saturating_add(gap.missed);
             self.last = self.last.max(event.seq);
+            // It has the number of the last event that was missed, so it is told whatever that number is.
+            if let Some(line) = line(event, &self.chains) {
+                push(&mut self.lines, line, LINES_KEPT);
+            }
             return;
         }
         if event.seq <= self.last {
@@ -184,6 +188,7 @@ impl Feed {
         let begins = events.first().map_or(u64::MAX, |event| event.at);
         let mut equity = std::mem::take(&mut self.equity);
         equity.retain(|(at, _)| *at < begins);
+        let gaps: Vec<Line> = self.lines.drain(..).filter(|line| line.kind == GAP).collect();
         let fresh = Self {
             equity,
             prices: std::mem::take(&mut self.prices),
@@ -195,6 +200,13 @@ impl Feed {
             self.take(event);
         }
         self.last = self.last.max(last);
+        // That something was missed stays told, at its place; no history knows of it.
+        for gap in gaps {
+            let place = self.lines.partition_point(|line| line.seq <= gap.seq);
+            self.lines.insert(place, gap);
+        }
+        let over = self.lines.len().saturating_sub(LINES_KEPT);
+        self.lines.drain(..over);
     }
 
     /// Forgets everything but the chains' names: a recording goes to another place, and is told anew from its beginning.

@@ -18,6 +18,9 @@ const LONGEST: usize = 300;
 /// Digits after the point.
 const PLACES: usize = 4;
 
+/// The kind of the line which says that events were missed.
+pub const GAP: &str = "fabric:gap";
+
 /// How much a line matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
@@ -223,9 +226,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             (Level::Plain, "golem:directive", format!("playbook {how}: {}", changed.summary))
         }
         EventKind::Caption(caption) => (Level::Plain, "show:caption", caption.text.to_string()),
-        EventKind::FabricGap(gap) => {
-            (Level::Care, "fabric:gap", format!("screen missed {} events (nothing lost)", gap.missed))
-        }
+        EventKind::FabricGap(gap) => (Level::Care, GAP, format!("screen missed {} events (nothing lost)", gap.missed)),
         EventKind::FabricFault(fault) => (Level::Bad, "fabric:fault", fault.message.to_string()),
     })
 }

@@ -389,6 +389,12 @@ impl State {
                 self.looked();
                 self.key(key)
             }
+            // A terminal that reports a place it does not have means none that is drawn.
+            Input::Click { column, row } | Input::Wheel { column, row, .. }
+                if column >= self.size.width || row >= self.size.height =>
+            {
+                Vec::new()
+            }
             Input::Click { column, row } => {
                 self.notice = None;
                 self.looked();

@@ -54,8 +54,14 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             format!("{outcome}{}", said("reason"))
         }
         "tx:signed" => {
-            let hash = text("hash").parse().map_or_else(|_| text("hash"), short_hash);
-            format!("signed {hash}, {} of {}, by {}", text("leg"), text("of"), text("by").replace('_', " "))
+            let by = text("by").replace('_', " ");
+            format!("signed {}, {} of {}, by {by}", short(&text("hash")), text("leg"), text("of"))
+        }
+        "tx:outbid" => format!("outbid {} by {}, for a higher fee", short(&text("replaces")), short(&text("hash"))),
+        "order:signed" => format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome")),
+        "order:ended" => {
+            let agrees = if text("matched") == "false" { "; not as it was to be ✕" } else { "" };
+            format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
         }
         "halt:raised" => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
         "halt:lowered" => format!("stop ladder down to {} by {}", none_or(&text("level")), text("by")),
@@ -68,6 +74,20 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         _ => fields(body),
     };
     SafeText::clean(&readable(&told, PLACES), LONGEST)
+}
+
+/// A hash as people compare it; whatever else stands there as it is.
+fn short(text: &str) -> String {
+    text.parse().map_or_else(|_| text.to_owned(), short_hash)
+}
+
+/// A sentence with its hashes shortened, whatever follows them.
+fn short_words(sentence: &str) -> String {
+    let told = sentence.split(' ').map(|word| {
+        let hash = word.trim_end_matches([',', '.', ':', ';']);
+        format!("{}{}", short(hash), word.get(hash.len()..).unwrap_or(""))
+    });
+    told.collect::<Vec<_>>().join(" ")
 }
 
 fn none_or(level: &str) -> &str {
@@ -111,6 +131,15 @@ mod tests {
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
         let wrong = json!({ "matched": false, "mismatches": ["WETH fell by 2"] });
         assert_eq!(told("action:verified", wrong), "chain disagrees ✕: WETH fell by 2");
+        let order =
+            json!({ "by": "development_key", "expected_outcome": "Sell 1 WETH", "order": "0x01", "chain_id": 1 });
+        assert_eq!(told("order:signed", order), "order signed by development key: Sell 1 WETH");
+        let hash = format!("0x7b9b{}5942", "ab".repeat(28));
+        let ended = |matched| json!({ "status": "filled", "matched": matched, "actual_outcome": format!("Intent {hash}: done") });
+        assert_eq!(told("order:ended", ended(true)), "order filled: Intent 0x7b9b…5942: done");
+        assert_eq!(told("order:ended", ended(false)), "order filled: Intent 0x7b9b…5942: done; not as it was to be ✕");
+        let outbid = json!({ "hash": hash, "replaces": B256::repeat_byte(0x11), "nonce": 4 });
+        assert_eq!(told("tx:outbid", outbid), "outbid 0x1111…1111 by 0x7b9b…5942, for a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
         assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
     }

@@ -67,6 +67,7 @@ impl BridgeModel {
             IntentStatus::Pending => Status::Loading,
             IntentStatus::Filling if old => Status::Stale,
             IntentStatus::Filling => Status::Running,
+            IntentStatus::Filled if is_unseen(intent) => Status::Unclear,
             IntentStatus::Filled => Status::Done,
             IntentStatus::Expired => Status::Expired,
             IntentStatus::Refunded => Status::Cancelled,
@@ -93,6 +94,7 @@ impl BridgeModel {
             }
             IntentStatus::Filling if now.motion => format!("FILLING {}", countdown(seconds)),
             IntentStatus::Filling => "FILLING".to_owned(),
+            IntentStatus::Filled if is_unseen(intent) => "NOT SEEN THERE".to_owned(),
             IntentStatus::Filled => "DELIVERED".to_owned(),
             IntentStatus::Expired if is_over(intent) => "EXPIRED".to_owned(),
             IntentStatus::Expired => "EXPIRED, take it back".to_owned(),
@@ -137,6 +139,10 @@ impl BridgeModel {
                     row = row.then(format!("  {words}"), role);
                 }
                 row
+            }
+            None if is_unseen(intent) => {
+                Row::new(format!("Not seen on {}: ", intent.destination_chain), Role::StateCare)
+                    .then(format!("{} {out} or more was asked for", amount(&intent.min_out)), Role::Text)
             }
             None if never_delivered(intent) => Row::new("Nothing was delivered: ", Role::TextDim).then(
                 format!("{} {out} or more was asked for on {}", amount(&intent.min_out), intent.destination_chain),
@@ -184,6 +190,12 @@ const fn never_delivered(intent: &IntentUpdate) -> bool {
     matches!(intent.status, IntentStatus::Expired | IntentStatus::Refunded)
 }
 
+/// Whether the source chain was told of a delivery and paid for it, while the other chain shows none: its block has left
+/// that chain, or nobody can look there.
+const fn is_unseen(intent: &IntentUpdate) -> bool {
+    matches!(intent.status, IntentStatus::Filled) && intent.delivered.is_none()
+}
+
 fn bidder(name: Option<&crate::base::text::SafeText>, filler: Address) -> String {
     name.map_or_else(|| short_address(filler), ToString::to_string)
 }
@@ -208,10 +220,11 @@ fn track_rows(intent: &IntentUpdate, columns: usize) -> Vec<Row> {
     };
     let waiting = match intent.status {
         IntentStatus::Expired | IntentStatus::Refunded => "not delivered",
-        _ => "waiting",
+        IntentStatus::Filled => "not seen",
+        IntentStatus::Pending | IntentStatus::Filling => "waiting",
     };
     let delivery = happened(intent.delivered.as_ref(), "delivered", waiting);
-    let none_yet = if never_delivered(intent) { "" } else { "no tx yet" };
+    let none_yet = if never_delivered(intent) || is_unseen(intent) { "" } else { "no tx yet" };
     let hash = |place: Option<&TxPlace>| place.map_or(none_yet.to_owned(), |place| short_hash(place.hash));
     let (first_tx, last_tx) = (hash(back.or(intent.locked.as_ref())), hash(intent.delivered.as_ref()));
     let lines = [[source, "fillers", destination], [&lock, &bids, &delivery], [&first_tx, "", &last_tx]];
@@ -252,6 +265,9 @@ fn track(intent: &IntentUpdate, length: usize, middle: usize) -> Row {
     let (first, half, station, rest, last) = match intent.status {
         IntentStatus::Pending => (("○", Role::TextDim), ahead, ("○", Role::TextDim), ahead, ("○", Role::TextDim)),
         IntentStatus::Filling => (("●", Role::StateGood), gone, ("◉", Role::Chart), ahead, ("○", Role::TextDim)),
+        IntentStatus::Filled if is_unseen(intent) => {
+            (("●", Role::StateGood), gone, ("●", Role::StateGood), lost, ("?", Role::StateCare))
+        }
         IntentStatus::Filled => (("●", Role::StateGood), gone, ("●", Role::StateGood), gone, ("●", Role::StateGood)),
         IntentStatus::Expired => (("●", Role::StateCare), lost, ("✕", Role::StateCare), ahead, ("○", Role::TextDim)),
         IntentStatus::Refunded => {
@@ -301,7 +317,7 @@ impl Sheet for BridgeModel {
         let mut groups = Vec::new();
         match &self.intent {
             Some(intent) => {
-                let got = match never_delivered(intent) {
+                let got = match never_delivered(intent) || is_unseen(intent) {
                     true => intent.token_out.symbol.to_string(),
                     false => amount(intent.amount_out.as_ref().unwrap_or(&intent.estimated_output)),
                 };

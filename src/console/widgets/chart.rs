@@ -255,9 +255,7 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     if area.is_empty() {
         return;
     }
-    let (Some(low), Some(high), Some(last)) =
-        (shown.iter().map(|(_, value)| *value).min(), shown.iter().map(|(_, value)| *value).max(), shown.last())
-    else {
+    let (Some((low, high)), Some(last)) = (bounds(shown), shown.last()) else {
         let words = vec![Row::new("no data yet in this range", Role::TextDim)];
         rows(pen, area, &wrapped(words, usize::from(area.width)));
         return;
@@ -287,11 +285,16 @@ pub fn draw(chart: &ChartModel, pen: &mut Pen<'_>, area: Rect, now: Moment) {
     let (bottom, top) = (low.to_f64().unwrap_or(0.0), high.to_f64().unwrap_or(0.0));
     let y = |value: Decimal| down.saturating_sub(1) - place(value.to_f64().unwrap_or(0.0), bottom, top, down);
     let mut before: Option<(usize, usize)> = None;
-    for (at, value) in shown {
-        let dot = (x(*at), y(*value));
-        if before != Some(dot) {
-            canvas.stroke(before.unwrap_or(dot), dot);
-            before = Some(dot);
+    // Of the points in one column of dots the first, the lowest, the highest and the last make the whole picture: the
+    // line between them passes all others.
+    for same in shown.chunk_by(|one, other| x(one.0) == x(other.0)) {
+        let (Some(first), Some((low, high)), Some(last)) = (same.first(), bounds(same), same.last()) else { continue };
+        for value in [first.1, low, high, last.1] {
+            let dot = (x(first.0), y(value));
+            if before != Some(dot) {
+                canvas.stroke(before.unwrap_or(dot), dot);
+                before = Some(dot);
+            }
         }
     }
     canvas.mark(x(last.0) / 2, y(last.1) / 4, '●', Role::ChartMark);
@@ -346,6 +349,12 @@ fn write_legend(base: &mut Vec<char>, legend: &str) {
     base.pop();
 }
 
+/// The lowest and the highest value; `None` where there is none.
+fn bounds(points: &[(u64, Decimal)]) -> Option<(Decimal, Decimal)> {
+    let (_, first) = *points.first()?;
+    Some(points.iter().fold((first, first), |(low, high), (_, value)| (low.min(*value), high.max(*value))))
+}
+
 /// The bounds, moved apart evenly until there is as much between them as there must be.
 fn spread(low: Decimal, high: Decimal, newest: Decimal, least_bps: u32) -> (Decimal, Decimal) {
     let least = newest.abs().checked_mul(Decimal::new(i64::from(least_bps), 4));
@@ -385,6 +394,22 @@ mod tests {
         let mut canvas = Canvas::new(2, 1);
         canvas.stroke((0, 3), (3, 0));
         assert_eq!(canvas.row(0), [("⡠⠊".to_owned(), Role::Chart)]);
+    }
+
+    #[test]
+    fn of_many_points_in_one_column_all_that_they_pass_is_drawn() {
+        let (theme, _) = crate::console::theme::Theme::load("dark", None).unwrap();
+        let area = Rect::new(0, 0, 12, 2);
+        // Each column holds a hundred points: the first and the last of them at the bottom, one at the top.
+        let value = |at: u64| Decimal::from(if at % 100 == 50 { 109 } else { 101 });
+        let points = (0..2_400).map(|at| (at, value(at))).collect();
+        let model = ChartModel { points, range: Range::All, ..ChartModel::default() };
+        let mut buffer = ratatui::buffer::Buffer::empty(area);
+        let mut pen = Pen { buffer: &mut buffer, theme: &theme };
+        draw(&model, &mut pen, area, Moment { millis: 2_400, motion: false });
+        let drawn: Vec<&str> =
+            buffer.content.chunks(12).flat_map(|row| &row[4..11]).map(|cell| cell.symbol()).collect();
+        assert!(drawn.iter().all(|cell| *cell == "⣿"), "{drawn:?}");
     }
 
     #[test]

@@ -114,6 +114,12 @@ pub fn cut(pieces: &[Piece], columns: usize) -> Vec<Piece> {
             break;
         }
     }
+    // What is cut right behind a figure that is cut already says so once.
+    if let Some((text, _)) = kept.last_mut()
+        && let Some(before) = text.trim_end().strip_suffix('…').map(str::len)
+    {
+        text.truncate(before);
+    }
     let role = kept.last().map_or(Role::TextDim, |(_, role)| *role);
     kept.push(("…".to_owned(), role));
     kept
@@ -361,6 +367,20 @@ mod tests {
             assert_eq!(all.replace(' ', ""), said.replace(' ', ""), "{columns}");
             assert!(lines.iter().all(|row| pieces_width(&row.left) <= columns), "{columns}");
         }
+    }
+
+    #[test]
+    fn a_cut_says_so_once() {
+        let said = |columns| {
+            let pieces = [("at least 155.4989… UNI".to_owned(), Role::Text)];
+            cut(&pieces, columns).iter().map(|(text, _)| text.as_str()).collect::<String>()
+        };
+        assert_eq!(said(22), "at least 155.4989… UNI");
+        assert_eq!(said(21), "at least 155.4989… U…");
+        assert_eq!(said(20), "at least 155.4989…");
+        assert_eq!(said(19), "at least 155.4989…");
+        assert_eq!(said(18), "at least 155.4989…");
+        assert_eq!(said(17), "at least 155.498…");
     }
 
     #[test]

@@ -67,7 +67,7 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
             SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
         }
         Value::String(text) if name.contains("amount") => SafeText::clean(&readable(text, 6), 80),
-        Value::String(text) => SafeText::clean(text, 200),
+        Value::String(text) => SafeText::clean(text, 400),
         other => SafeText::clean(&other.to_string(), 80),
     };
     fields.iter().take(MAX_FIELDS).map(|(name, value)| (word(name), said(name, value))).collect()

@@ -23,6 +23,10 @@ use crate::console::pen::Pen;
 use crate::console::theme::{Depth, Role, Theme};
 use crate::fabric::*;
 
+mod hostile;
+mod swaps;
+mod words;
+
 fn theme(name: &str) -> Theme {
     Theme::load(name, None).unwrap().0
 }
@@ -59,26 +63,6 @@ fn gallery(widget: &str, width: u16) -> String {
         }
     }
     text
-}
-
-#[test]
-fn a_call_that_looks_at_an_order_shows_how_it_stands() {
-    let orders = samples::orders();
-    let (_, looked) = orders.iter().find(|(state, _)| *state == "looked at").unwrap();
-    let shown = text_of(&drawn(&CallCard::Order(Box::new(looked.clone())), 80, 1));
-    assert!(shown.contains("0.5 WETH → 1,700.62 USDC") && shown.contains("OPEN 1:10 left"), "{shown}");
-}
-
-#[test]
-fn of_an_order_without_its_call_no_time_is_told_that_nothing_took() {
-    for (state, model) in samples::orders() {
-        let line = model.line(NOW);
-        assert!(!model.call.tool.is_empty() || line.right.is_empty(), "{state}: {:?}", line.right);
-    }
-    for (state, model) in samples::bridges() {
-        let line = model.line(NOW);
-        assert!(!model.call.tool.is_empty() || line.right.is_empty(), "{state}: {:?}", line.right);
-    }
 }
 
 #[test]
@@ -244,167 +228,6 @@ fn countdowns_stand_still_without_motion() {
     }
 }
 
-fn swap_of(events: Vec<EventKind>) -> SwapModel {
-    let mut model =
-        SwapModel::asked(START_MILLIS, "uniswap_execute_swap", samples::swap_params(), &samples::SWAP_STEPS);
-    for (at, event) in (1..).zip(events) {
-        model.fold(START_MILLIS + at, &event);
-    }
-    model
-}
-
-fn tx(leg: u32, of: u32, state: TxState) -> EventKind {
-    let hash = alloy::primitives::B256::repeat_byte(0x11);
-    EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: Some(7) })
-}
-
-#[test]
-fn an_approval_before_the_swap_is_not_taken_for_the_swap() {
-    let swap = swap_of(vec![tx(1, 2, TxState::Signed), tx(1, 2, TxState::Sent), tx(1, 2, TxState::Confirmed)]);
-    let state = |name: &str| swap.steps.iter().find(|step| step.name.as_str() == name).unwrap().state;
-    assert_eq!(state("Approving token"), StepState::Done);
-    assert_ne!(state("Confirming receipt"), StepState::Done);
-    assert!(swap.money().contains("1 of 2"), "{}", swap.money());
-    assert!(swap.money().contains("in your wallet"), "{}", swap.money());
-}
-
-#[test]
-fn money_is_never_said_to_be_safe_once_it_may_have_left() {
-    for state in [TxState::Sent, TxState::Unclear] {
-        let swap = swap_of(vec![tx(1, 1, TxState::Signed), tx(1, 1, state)]);
-        assert!(!swap.money().contains("in your wallet"), "{state:?}: {}", swap.money());
-    }
-    // It ended badly after it was sent: what the chain last said counts, not that the call is over.
-    let mut events = vec![tx(1, 1, TxState::Sent)];
-    events.push(EventKind::ToolError(ToolFailed {
-        error_code: ErrorCode::ExecutionTxTimeout,
-        error_message: SafeText::clean("not in a block yet", 40),
-    }));
-    let swap = swap_of(events);
-    assert!(swap.money().contains("sent, not confirmed"), "{}", swap.money());
-}
-
-#[test]
-fn a_swap_by_auction_becomes_the_order_it_is() {
-    let mut card = CallCard::Swap(Box::new(swap_of(Vec::new())));
-    card.fold(START_MILLIS + 5, &EventKind::OrderUpdate(Box::new(samples::order(DecayUnit::Seconds))));
-    assert!(matches!(&card, CallCard::Order(order) if order.order.is_some() && order.call.at == START_MILLIS));
-}
-
-#[test]
-fn a_quote_grows_stale_and_its_time_passes() {
-    let mut model = QuoteModel::asked(START_MILLIS, "uniswap_get_quote", samples::swap_params());
-    assert_eq!(model.status(NOW), Status::Loading);
-    let (data, hints) = samples::quote_answer(false, 0.1);
-    let card = Some(Card { widget: crate::base::model::CardKind::Quote, data, hints: Some(hints) });
-    let end = ToolEnd { success: true, duration_ms: 9, result_summary: json!(null), card };
-    model.fold(START_MILLIS, &EventKind::ToolEnd(end));
-    let at = |seconds: u64| model.status(Moment { millis: START_MILLIS + seconds * 1000, motion: true });
-    assert_eq!(
-        [at(0), at(30), at(31), at(299), at(300)].map(|status| status),
-        [Status::Done, Status::Done, Status::Stale, Status::Stale, Status::Expired]
-    );
-}
-
-#[test]
-fn an_answer_that_is_none_is_no_quote_and_no_panic() {
-    for data in [json!(null), json!([]), json!({"amount_in": 1}), json!({"route": [1, null, {"leg": -1}]}), json!("x")]
-    {
-        assert_eq!(super::quote::Quote::read(&data, &data), None);
-        assert_eq!(super::swap::SwapResult::read(&data, &data), None);
-        assert_eq!(allowance::Allowance::read("token_approve", &data, &data), None);
-    }
-    let most = U256::MAX.to_string();
-    let data = json!({"token": "WETH", "allowance": most, "sufficient": true, "spender": "not an address"});
-    let read = allowance::Allowance::read("uniswap_check_allowance", &data, &json!({})).unwrap();
-    assert!(read.unlimited && read.spender.is_none());
-}
-
-/// A card with `word` wherever outside text can stand.
-fn poisoned(word: &str) -> Vec<CallCard> {
-    let text = SafeText::clean(word, 400);
-    let params = json!({"token_in": word, "token_out": word, "amount": word, "token": word, "chain": word});
-    let (mut data, mut hints) = samples::quote_answer(true, 1.0);
-    for field in ["token_in", "token_out", "amount_in", "amount_out", "route_type"] {
-        data[field] = json!(word);
-    }
-    data["route"][0]["token_in"] = json!(word);
-    data["route"][0]["version"] = json!(word);
-    hints["source"] = json!(word);
-    hints["warnings"] = json!([word]);
-    hints["uniswapx"]["why"] = json!(word);
-    hints["moves"] = json!([{"token": word, "before": word, "after": word}]);
-    hints["spender_label"] = json!(word);
-    let mut more = data.clone();
-    more["token"] = json!(word);
-    more["allowance"] = json!(word);
-    more["tx_hash"] = json!(word);
-    let events = |widget, data: &serde_json::Value| {
-        vec![
-            EventKind::ToolStart(ToolStart {
-                tool_name: "uniswap_execute_swap".into(),
-                params: Redacted::new(&params, &[]),
-                params_hash: alloy::primitives::B256::ZERO,
-                tick: None,
-            }),
-            EventKind::ToolError(ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text.clone() }),
-            EventKind::ToolEnd(ToolEnd {
-                success: true,
-                duration_ms: 1,
-                result_summary: json!({word: word, "amount": word}),
-                card: Some(Card { widget, data: data.clone(), hints: Some(hints.clone()) }),
-            }),
-        ]
-    };
-    use crate::base::model::CardKind;
-    let mut cards = vec![
-        (CallCard::Quote(Box::default()), CardKind::Quote),
-        (CallCard::Swap(Box::default()), CardKind::Swap),
-        (CallCard::Allowance(Box::default()), CardKind::Allowance),
-        (CallCard::Plain(Box::default()), CardKind::Quote),
-    ];
-    for (card, widget) in &mut cards {
-        for event in events(*widget, &more) {
-            card.fold(START_MILLIS, &event);
-        }
-    }
-    let mut cards: Vec<CallCard> = cards.into_iter().map(|(card, _)| card).collect();
-    let mut order = samples::order(DecayUnit::Seconds);
-    order.token_in.symbol = text.clone();
-    order.order_type = text.clone();
-    (order.money, order.remark) = (text.clone(), text.clone());
-    (order.amount_in, order.current_amount, order.end_amount) = (word.to_owned(), word.to_owned(), word.to_owned());
-    if let Some(exclusive) = &mut order.exclusivity {
-        exclusive.name = Some(text.clone());
-    }
-    cards.push(CallCard::Order(Box::new(OrderModel::known(START_MILLIS, &order))));
-    let mut intent = samples::intent();
-    (intent.source_chain, intent.destination_chain) = (text.clone(), text.clone());
-    (intent.money, intent.remark) = (text.clone(), text.clone());
-    intent.amount_in = word.to_owned();
-    intent.bids[0].name = Some(text.clone());
-    intent.bids[0].output_amount = word.to_owned();
-    cards.push(CallCard::Bridge(Box::new(super::bridge::BridgeModel::known(START_MILLIS, &intent))));
-    cards
-}
-
-#[test]
-fn no_hostile_text_reaches_a_cell() {
-    for word in corpus::all() {
-        for card in poisoned(&word) {
-            for (width, height) in [(80, 30), (33, 12), (100, 1)] {
-                let buffer = drawn(&card, width, height);
-                for cell in &buffer.content {
-                    let bad = cell.symbol().chars().any(|character| {
-                        character.is_control() || matches!(character, '\u{200b}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
-                    });
-                    assert!(!bad, "{word:?} put {:?} on the screen", cell.symbol());
-                }
-            }
-        }
-    }
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
 
@@ -476,92 +299,6 @@ fn a_chart_of_one_value_is_a_line_and_not_a_division() {
     }
     let text = text_of(&drawn_with(&theme("dark"), (40, 6), |pen, area| chart::draw(&model, pen, area, NOW)));
     assert!(text.contains('●') && text.contains("1.00"), "{text}");
-}
-
-/// What a card says in one line, and the mark it begins with.
-fn line_of(widget: &str, state: &str, width: u16) -> String {
-    text_of(&drawn(&card(widget, state), width, 1))
-}
-
-/// What a card says in full, in one string, its lines' breaks gone.
-fn told(widget: &str, state: &str) -> String {
-    card(widget, state)
-        .full(NOW, 200)
-        .iter()
-        .flat_map(|row| row.left.iter().chain(&row.right).map(|(text, _)| text.as_str()).chain(["\n"]))
-        .collect()
-}
-
-#[test]
-fn a_bad_result_carries_no_good_mark_in_its_line() {
-    for width in [40, 80, 120] {
-        for (widget, state, mark, words) in [
-            ("swap", "disagrees", '✕', "CHAIN DISAGREES"),
-            ("allowance", "needed", '!', "Needs"),
-            ("allowance", "expired", '○', "Expired"),
-            ("allowance", "unlimited", '!', "UNLIM"),
-        ] {
-            let line = line_of(widget, state, width);
-            assert!(line.contains(mark) && !line.contains('✓') && line.contains(words), "{width}: {line}");
-        }
-    }
-    let theme = theme("dark");
-    let buffer = drawn_with(&theme, (80, 1), |pen, area| draw(&card("swap", "disagrees"), pen, area, NOW));
-    assert_eq!(style_at(&buffer, "✕").fg, theme.style(Role::StateBad).fg);
-}
-
-#[test]
-fn what_has_ended_says_nothing_of_what_might_still_come() {
-    for state in ["expired", "cancelled"] {
-        assert!(!told("order", state).contains("would take"), "{state}");
-    }
-    assert_eq!(told("order", "open").matches("filler").count(), 2, "once exclusive, once the best");
-    for state in ["expired", "refunded"] {
-        let words = told("bridge", state);
-        assert!(words.contains("Nothing was delivered") && words.contains("on base"), "{state}\n{words}");
-        for never in ["You get", "expected", "chosen", "▸", "no tx yet"] {
-            assert!(!words.contains(never), "{state}: {never}\n{words}");
-        }
-    }
-}
-
-#[test]
-fn a_running_swap_says_in_five_lines_what_is_paid_and_what_comes_at_least() {
-    let shown = text_of(&drawn(&card("swap", "running"), 100, 5));
-    assert!(shown.contains("pay 0.25 WETH $853.14   get at least 848.28 USDC"), "{shown}");
-    assert!(shown.contains("▸ confirm") && shown.contains("Money: sent"), "{shown}");
-    assert!(told("swap", "running").contains("memory: slippage 100 bps to 50 bps"));
-}
-
-#[test]
-fn nothing_is_said_twice() {
-    for (widget, state, words) in [
-        ("swap", "refused", "wait for gas"),
-        ("swap", "lapsed", "nothing was signed"),
-        ("swap", "disagrees", "3.10 short"),
-    ] {
-        assert_eq!(told(widget, state).matches(words).count(), 1, "{widget} {state}\n{}", told(widget, state));
-    }
-    for (widget, state, card) in samples::cards() {
-        let line = text_of(&drawn(&card, 120, 1));
-        assert!(!line.contains("Bridge Bridge") && !line.contains("Bridge     Bridge"), "{line}");
-        if matches!(widget, "order" | "bridge") {
-            let mark = card.status(NOW).mark();
-            assert_eq!(line.matches(mark).count(), 1, "{state}: {line}");
-        }
-    }
-}
-
-#[test]
-fn no_card_speaks_as_the_code_does() {
-    for (widget, state, card) in samples::cards() {
-        let words: String = [told(widget, state), text_of(&drawn(&card, 160, 1))].concat();
-        for raw in [">= ", "128412", "block 1285", "max_single", "slippage: slippage", "InvalidCosignature", " usd"] {
-            assert!(!words.contains(raw), "{widget} {state}: {raw}\n{words}");
-        }
-    }
-    assert_eq!(line_of("plain", "done", 80).matches("entries").count(), 0);
-    assert!(line_of("plain", "done", 80).contains("total $24,979.76"));
 }
 
 /// A decision's dialog in a state of a sample.

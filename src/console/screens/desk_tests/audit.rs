@@ -144,3 +144,106 @@ fn what_a_standing_approval_still_lasts_runs_down_though_nothing_is_told() {
     world.now += 600_000;
     assert!(told(&world).contains("$500.00 of $2,000.00 used · 20 min"), "{}", told(&world));
 }
+
+/// What the screen asks for at that moment.
+fn asks(screen: &mut Audit, world: &mut World, millis: u64) -> Vec<Query> {
+    world.now = START_MILLIS + millis;
+    let wishes = screen.tick(&world.known()).into_iter().map(|wish| match wish {
+        Wish::Send(command) => match *command {
+            Command::Look { query, .. } => query,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    });
+    wishes.collect()
+}
+
+/// Entries that follow those of the world.
+fn later(world: &World, numbers: std::ops::RangeInclusive<u64>) -> Vec<crate::runtime::handle::AuditEntry> {
+    let entry = |seq| crate::runtime::handle::AuditEntry { seq, ..world.entries[0].clone() };
+    numbers.map(entry).collect()
+}
+
+fn tell(screen: &mut Audit, world: &World, entries: Vec<crate::runtime::handle::AuditEntry>) -> Vec<Wish> {
+    screen.hear(3, Heard::Found(Box::new(Found::Audit { entries })), &world.known())
+}
+
+#[test]
+fn what_is_written_into_the_trail_comes_by_itself_a_moment_after_its_events_and_is_asked_for_no_oftener() {
+    let mut world = world();
+    world.feed.last = 900;
+    let mut screen = opened(&world);
+    assert_eq!(asks(&mut screen, &mut world, 60_000), [], "nothing has happened");
+    assert_eq!(screen.wakes_at(), None, "and nothing is waited for");
+    world.feed.last = 905;
+    assert_eq!(asks(&mut screen, &mut world, 60_000), []);
+    assert_eq!(screen.wakes_at(), Some(START_MILLIS + 61_000));
+    // More of them wait together.
+    world.feed.last = 906;
+    assert_eq!(asks(&mut screen, &mut world, 60_999), []);
+    let more = Query::Audit { after: 763, call: None, most: 500 };
+    assert_eq!(asks(&mut screen, &mut world, 61_000), [more]);
+    // What came meanwhile may not have been written yet.
+    assert_eq!(asks(&mut screen, &mut world, 61_100), []);
+    assert_eq!(tell(&mut screen, &world, later(&world, 762..=765)), []);
+    assert_eq!(numbers(&drawn(&screen, &world, AREA))[..4], [765, 764, 763, 762], "each once, the newest first");
+    let more = Query::Audit { after: 765, call: None, most: 500 };
+    assert_eq!(asks(&mut screen, &mut world, 62_100), [more]);
+    assert_eq!(asks(&mut screen, &mut world, 90_000), []);
+    assert_eq!(screen.wakes_at(), None);
+}
+
+#[test]
+fn the_row_that_the_keys_are_on_stays_under_them_when_others_come() {
+    let world = world();
+    let mut screen = opened(&world);
+    let under = |screen: &mut Audit| {
+        let copied = screen.act(Action::Copy, &world.known(), AREA).unwrap();
+        let [Wish::Copy(text)] = &copied[..] else { panic!("{copied:?}") };
+        serde_json::from_str::<Value>(text).unwrap()["seq"].as_u64().unwrap()
+    };
+    // At the newest one stays at the newest.
+    tell(&mut screen, &world, later(&world, 764..=764));
+    assert_eq!(under(&mut screen), 764);
+    screen.act(Action::Down, &world.known(), AREA);
+    screen.act(Action::Down, &world.known(), AREA);
+    assert_eq!(under(&mut screen), 762);
+    tell(&mut screen, &world, later(&world, 765..=769));
+    assert_eq!(under(&mut screen), 762);
+    // Also where the whole tail is read anew, and what goes to the newest goes on with it.
+    open(&mut screen, &world);
+    assert_eq!(under(&mut screen), 762);
+    screen.act(Action::Follow, &world.known(), AREA);
+    assert_eq!(under(&mut screen), 763);
+}
+
+#[test]
+fn no_more_entries_are_kept_than_are_asked_for_and_none_between_two_is_left_out() {
+    let world = world();
+    let mut screen = opened(&world);
+    assert_eq!(tell(&mut screen, &world, later(&world, 764..=1_262)), []);
+    let numbers = numbers(&drawn(&screen, &world, Rect { height: 600, ..AREA }));
+    assert_eq!((numbers.len(), numbers[0], numbers[499]), (500, 1_262, 763));
+    // As many as were asked for: there may be more behind them, so the tail is read instead.
+    let wishes = tell(&mut screen, &world, later(&world, 1_263..=1_762));
+    let [Wish::Send(command)] = &wishes[..] else { panic!("{wishes:?}") };
+    assert!(matches!(**command, Command::Look { query: Query::AuditTail { most: 500 }, .. }), "{command:?}");
+}
+
+#[test]
+fn where_there_is_no_trail_to_read_none_is_asked_for_by_itself_and_one_that_fell_silent_is_said_to_stand_still() {
+    let mut world = world();
+    let nothing = || Heard::Found(Box::new(Found::Nothing { why: safe("a recording has no trail") }));
+    let mut screen = Audit::default();
+    screen.shown(&world.known());
+    screen.hear(1, nothing(), &world.known());
+    world.feed.last += 1;
+    assert_eq!(asks(&mut screen, &mut world, 100_000), []);
+    assert_eq!(asks(&mut screen, &mut world, 200_000), []);
+    let mut screen = opened(&world);
+    let wide = Rect { width: 200, ..AREA };
+    assert!(!drawn(&screen, &world, wide).contains("f follows"));
+    let told = screen.hear(3, nothing(), &world.known());
+    assert_eq!(told, [Wish::Notice(safe("a recording has no trail"))]);
+    assert!(drawn(&screen, &world, wide).contains("e exports · f follows"));
+}

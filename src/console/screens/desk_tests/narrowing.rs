@@ -65,3 +65,24 @@ fn the_answer_and_the_details_can_have_the_whole_place() {
         assert_eq!(drawn(screen.as_ref(), &world, AREA), before);
     }
 }
+
+#[test]
+fn what_is_held_and_has_no_line_is_counted_above_the_others() {
+    let mut world = world();
+    let rows = &mut world.snapshot.holdings[0].rows;
+    let one = rows[0].clone();
+    rows.resize(20, one);
+    let wide = Rect { x: 0, y: 0, width: 80, height: 20 };
+    // One line is its chain's. Nothing else says that there are more: the lower edge is the next panel's upper one.
+    let shown = drawn(&Portfolio::default(), &world, wide);
+    let rows = shown.lines().skip(1).take_while(|line| !line.contains("Others may take")).count();
+    assert!(shown.contains(&format!("Holding 1–{rows} of 21")), "{shown}");
+    // What others may take leaves what it does not need.
+    world.snapshot.allowances.rows.truncate(1);
+    world.snapshot.allowances.silent.clear();
+    let shown = drawn(&Portfolio::default(), &world, wide);
+    assert!(shown.contains(&format!("Holding 1–{} of 21", rows + 2)), "{shown}");
+    let mut zoomed = Portfolio::default();
+    zoomed.act(Action::Zoom, &world.known(), wide);
+    assert!(drawn(&zoomed, &world, wide).contains("Holding 1–18 of 21"), "{}", drawn(&zoomed, &world, wide));
+}

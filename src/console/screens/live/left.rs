@@ -32,7 +32,7 @@ const ABSENCE: usize = 5;
 /// Lines of each panel, frame included, where there is room; what a smaller terminal takes away first stands last.
 fn places(known: &Known<'_>, area: Rect) -> Vec<(usize, Rect)> {
     let waiting = u16::try_from(known.questions.len()).unwrap_or(u16::MAX).clamp(1, 3);
-    let held = u16::try_from(holding_lines(known).len()).unwrap_or(u16::MAX).clamp(1, 7);
+    let held = u16::try_from(holding_count(known)).unwrap_or(u16::MAX).clamp(1, 7);
     let thoughts = 3;
     let wanted: [(u16, u16); 6] = [(9, 4), (waiting * 2 + 1, 2), (6, 3), (held + 1, 2), (thoughts + 1, 0), (4, 0)];
     let away = known.away.is_some();
@@ -278,8 +278,8 @@ fn holdings(known: &Known<'_>) -> Vec<(String, String, Option<Usd>)> {
         for row in chain.rows.iter().filter(|row| !row.amount.raw().is_zero()) {
             let on = if many && Some(chain.chain_id) != first { format!(" {}", chain.chain) } else { String::new() };
             // Rounded down, without a mark: screen 4 has all digits.
-            let told = [4, 2, 0].map(|places| amount(row.amount, places).trim_end_matches('…').to_owned());
-            let held = told.iter().find(|told| width(told) <= 9).or(told.last()).cloned().unwrap_or_default();
+            let told = |places| amount(row.amount, places).trim_end_matches('…').to_owned();
+            let held = [4, 2].into_iter().map(told).find(|told| width(told) <= 9).unwrap_or_else(|| told(0));
             rows.push((format!("{}{on}", row.symbol), held, row.value));
         }
     }
@@ -330,6 +330,13 @@ fn holding_lines(known: &Known<'_>) -> Vec<HoldingLine> {
     // What is held no more, and is still on its way.
     lines.extend(moving.into_iter().map(|(symbol, words)| HoldingLine::OnItsWay(format!("{symbol} {words}"))));
     lines
+}
+
+/// How many lines [`holding_lines`] makes, without making them.
+fn holding_count(known: &Known<'_>) -> usize {
+    let chains = known.snapshot.into_iter().flat_map(|snapshot| &snapshot.holdings);
+    let held = chains.flat_map(|chain| &chain.rows).filter(|row| !row.amount.raw().is_zero());
+    held.count() + on_its_way(known).len()
 }
 
 pub(super) fn holding(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: bool) {

@@ -284,18 +284,17 @@ pub(super) fn equity_chart(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, ran
 
 /// What the Golem was worth, its trades marked, and where its stop-loss acts.
 pub(in crate::console::screens) fn equity_model(known: &Known<'_>, range: Range) -> ChartModel {
-    let point = |(at, equity): &(u64, Usd)| Some((*at, equity.to_string().parse::<Decimal>().ok()?));
     let (marks, mut legend) = known.feed.trade_marks();
     if let Some(stop) = known.feed.vitals.as_ref().and_then(stop_loss) {
         legend = format!("{legend} · stops at {}", whole_dollars(stop));
     }
-    let points = known.feed.equity.iter().filter_map(point).collect();
+    let points = known.feed.equity.iter().map(|(at, equity)| (*at, equity.decimal())).collect();
     ChartModel { points, marks, legend, unit: "$", places: 2, range, least_span_bps: 100 }
 }
 
 /// The worth at which the stop-loss acts.
 fn stop_loss(vitals: &Vitals) -> Option<Usd> {
-    let most = vitals.high_water?.to_string().parse::<Decimal>().ok()?;
+    let most = vitals.high_water?.decimal();
     let left = Decimal::from(10_000_u64.checked_sub(vitals.stop_loss_bps)?).checked_div(Decimal::from(10_000))?;
     most.checked_mul(left)?.round_dp(2).to_string().parse().ok()
 }

@@ -261,3 +261,36 @@ fn a_history_draws_the_curve_of_worth_once_and_keeps_what_is_older_than_it() {
     let times: Vec<u64> = feed.equity.iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [10_000, 20_000, 30_000, 40_000, 50_000, 60_000]);
 }
+
+#[test]
+fn that_events_were_missed_is_told_at_once_and_stays_told_when_they_are_looked_up() {
+    let mut feed = Feed::default();
+    let words = |feed: &Feed| {
+        let told = feed.lines_from(Level::Plain).map(|line| (line.seq, line.kind, line.text.to_string()));
+        told.collect::<Vec<_>>()
+    };
+    let phase = |seq: u64| {
+        let kind = EventKind::PhaseChanged(crate::fabric::PhaseChanged {
+            from: Phase::Thriving,
+            to: Phase::Thriving,
+            why: SafeText::clean("a look", 20),
+        });
+        Arc::new(Event { seq, at: seq * 1_000, golem_id: GolemId::operator(), call_id: None, kind })
+    };
+    let gap = |seq: u64, missed: u64| {
+        let kind = EventKind::FabricGap(crate::fabric::FabricGap { missed, first: seq + 1 - missed });
+        Arc::new(Event { seq, at: seq * 1_000, golem_id: GolemId::operator(), call_id: None, kind })
+    };
+    feed.take(&phase(1));
+    // The gap bears the number of the last event that was missed.
+    feed.take(&gap(4, 3));
+    assert_eq!(feed.missed, 3);
+    let missed = (4, "fabric:gap", "screen missed 3 events (nothing lost)".to_owned());
+    assert_eq!(words(&feed).first(), Some(&missed));
+    feed.take(&phase(5));
+    feed.take_history(&(1..=5).map(phase).collect::<Vec<_>>(), 5);
+    assert_eq!(feed.missed, 0);
+    let told = words(&feed);
+    assert_eq!(told.iter().map(|line| line.0).collect::<Vec<_>>(), [5, 4, 4, 3, 2, 1]);
+    assert_eq!(told.get(1), Some(&missed), "right behind the last that was missed");
+}

@@ -223,6 +223,14 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
             }),
         ),
         (
+            "unseen",
+            known(&|intent| {
+                intent.status = IntentStatus::Filled;
+                intent.repaid = place(31_337, 0x78, 1296);
+                intent.money = text("paid to the filler on ethereum");
+            }),
+        ),
+        (
             "expired",
             known(&|intent| {
                 intent.status = IntentStatus::Expired;

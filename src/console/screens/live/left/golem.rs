@@ -11,7 +11,7 @@ use crate::console::pen::{Pen, line};
 use crate::console::screens::Known;
 use crate::console::theme::Role;
 use crate::console::widgets::gauge::{self, Full, Gauge};
-use crate::console::widgets::paint::cut;
+use crate::console::widgets::paint::{Group, chosen};
 use crate::console::widgets::sprite::{self, SpriteModel};
 use crate::fabric::{SpriteState, Vitals};
 
@@ -131,19 +131,21 @@ pub(in crate::console::screens::live) fn face_line(pen: &mut Pen<'_>, known: &Kn
     let phase = phase(known);
     let model = SpriteModel { state: body(known), phase, letters: false };
     sprite::draw(&model, pen, Rect { width: area.width.min(5), ..area }, known.moment());
-    let mut pieces = vec![
-        (format!("{name} "), Role::TextStrong),
-        (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase)),
-        (format!(" {}", body_words(model.state)), Role::Text),
+    let phase = (sprite::phase_words(phase).to_owned(), sprite::phase_role(phase));
+    let mut groups = vec![
+        Group { rank: 0, pieces: vec![(format!("{name} "), Role::TextStrong), phase] },
+        // What its body shows is said by the lines below, too: it goes first.
+        Group::new(4, format!(" {}", body_words(model.state)), Role::Text),
     ];
     // Words shorter than the gauges': they stand in one line of eighty columns.
     let gauges = vital_gauges(known);
-    for (at, words) in short_vitals(known).into_iter().enumerate() {
+    for ((at, words), rank) in short_vitals(known).into_iter().enumerate().zip([1, 3, 2]) {
         let role = gauges.get(at).map_or(Role::Text, |gauge| gauge.standing().1);
-        pieces.push((format!("   {words}"), if role == Role::StateGood { Role::Text } else { role }));
+        let role = if role == Role::StateGood { Role::Text } else { role };
+        groups.push(Group::new(rank, format!("   {words}"), role));
     }
     let place = Rect { x: area.x + 6, width: area.width.saturating_sub(6), ..area };
-    pen.pieces(place, &cut(&pieces, usize::from(place.width)));
+    pen.pieces(place, &chosen(groups, usize::from(place.width)));
 }
 
 /// Equity, gas and failures in as few characters as say it.

@@ -1,0 +1,96 @@
+//! What waits for an answer: that it stands there whole, with its time and its figures.
+
+use super::*;
+
+#[test]
+fn an_offer_that_the_price_left_is_told_beside_the_next() {
+    let mut state = running(120, 60, &text("Selling."));
+    let offer = |least: &str| {
+        EventKind::PermitIssued(PermitIssued {
+            permit_id: PermitId::random(),
+            simulation_hash: B256::repeat_byte(3),
+            expected_outcome: text(&format!("Swap 0.36 WETH for >= {least} USDC")),
+            expires_at: samples::START_MILLIS + 900_000,
+        })
+    };
+    let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.36", "chain": "ethereum" });
+    let (first, second) = (CallId::new(1), CallId::new(2));
+    let failed = ToolFailed { error_code: ErrorCode::PermitMismatch, error_message: text("less would come in") };
+    let end = ToolEnd { success: false, duration_ms: 9, result_summary: Value::Null, card: None };
+    let kinds = vec![
+        start("uniswap_execute_swap", params.clone()),
+        offer("1220.12"),
+        EventKind::ToolError(failed),
+        EventKind::ToolEnd(end),
+    ];
+    tell(&mut state, Some(first), kinds);
+    tell(&mut state, Some(second), vec![start("uniswap_execute_swap", params.clone()), offer("1190.03")]);
+    let card = |state: &mut State, down: usize| {
+        for _ in 0..down {
+            key(state, 'j');
+        }
+        state.update(Input::Key(Key::plain(KeyCode::Enter)));
+        let words = shown(state);
+        state.update(Input::Key(Key::plain(KeyCode::Esc)));
+        key(state, 'g');
+        words
+    };
+    for down in [1, 2] {
+        let words = card(&mut state, down);
+        assert!(words.contains("was: Swap 0.36 WETH for at least 1220.12 USDC"), "{down}\n{words}");
+        assert!(words.contains("is:  Swap 0.36 WETH for at least 1190.03 USDC"), "{down}\n{words}");
+    }
+    let mut asked = question(&text("Swap 0.36 WETH for >= 1190.03 USDC"));
+    asked.call_id = Some(second);
+    news(&mut state, News::Questions(Arc::new(vec![asked])));
+    key(&mut state, 'a');
+    let words = shown(&state);
+    assert!(words.contains("Before         Swap 0.36 WETH for at least 1220.12 USDC (no longer"), "{words}");
+    // Another trade is held against nothing.
+    let other = json!({ "token_in": "UNI", "token_out": "USDC", "amount": "1", "chain": "ethereum" });
+    tell(&mut state, Some(CallId::new(3)), vec![start("uniswap_execute_swap", other), offer("7")]);
+    assert!(state.feed.calls.back().is_some_and(|call| call.before.is_none()));
+}
+
+#[test]
+fn a_waiting_row_keeps_its_countdown_at_forty_columns() {
+    let mut state = running(40, 20, &text("Selling."));
+    news(&mut state, News::Questions(Arc::new(vec![question(&text("Swap 0.6 WETH for at least 258.53 UNI"))])));
+    assert!(shown(&state).contains("4:59") || shown(&state).contains("5:00"), "{}", shown(&state));
+}
+
+#[test]
+fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
+    let mut state = running(160, 40, &text("Selling."));
+    let offer = |expires_at| {
+        EventKind::PermitIssued(PermitIssued {
+            permit_id: PermitId::random(),
+            simulation_hash: B256::repeat_byte(3),
+            expected_outcome: text("Swap 0.25 WETH for >= 848.28 USDC"),
+            expires_at,
+        })
+    };
+    let now = state.now_millis;
+    let begun = || start("uniswap_execute_swap", samples::swap_params());
+    tell(&mut state, Some(CallId::new(1)), vec![begun(), offer(now + 48_000)]);
+    key(&mut state, '5');
+    let words = shown(&state);
+    assert!(words.contains("offer Swap 0.25 WETH for at least 848.28 USDC") && words.contains("0:48 left"), "{words}");
+    state.update(Input::Time(now + 49_000));
+    assert!(!shown(&state).contains("≈ offer"), "what is over waits no more");
+}
+
+#[test]
+fn a_decision_says_how_old_its_figures_are_who_may_take_and_what_it_costs() {
+    let mut state = deciding(120, 60, &text("Buy UNI"));
+    state.update(Input::Time(samples::START_MILLIS + 2_000));
+    let words = shown(&state);
+    for said in [
+        "What changes · simulated on block #1,286, 21 s ago · quoted 23 s ago",
+        "0x2222222222222222222222222222222222222222 may take WITHOUT LIMIT",
+        "Costs $10.47 (0.51 %) against the mid price · worst case 1.00 %",
+        "Counts against your limits as $2,047.53 · gas at most $0.58",
+    ] {
+        assert!(words.contains(said), "{said}\n{words}");
+    }
+}

@@ -1,0 +1,182 @@
+//! What lies above the page, and the keys of it: leaving, holding, revoking, the palette, the help.
+
+use super::*;
+
+#[test]
+fn a_transaction_that_is_out_is_in_flight() {
+    for last in [TxState::Signed, TxState::Sent, TxState::Unclear] {
+        let mut state = running(120, 40, &text("Selling."));
+        tell(&mut state, Some(CallId::new(1)), vec![start("uniswap_execute_swap", samples::swap_params()), tx(last)]);
+        assert!(key(&mut state, 'q').is_empty(), "{last:?}: it leaves without a word");
+        let words = shown(&state);
+        assert!(words.contains("In flight:") && words.contains("· Swap 0.25 WETH → USDC, "), "{last:?}\n{words}");
+        state.update(Input::Key(Key::plain(KeyCode::Esc)));
+        state.update(control('x'));
+        let words = shown(&state);
+        assert!(words.contains("· Swap 0.25 WETH → USDC, ") && !words.contains("nothing is in flight"), "{words}");
+    }
+    // A call that ended without knowing leaves its transaction out there.
+    let mut state = running(120, 40, &text("Selling."));
+    let end = ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card: None };
+    let kinds =
+        vec![start("uniswap_execute_swap", samples::swap_params()), tx(TxState::Unclear), EventKind::ToolEnd(end)];
+    tell(&mut state, Some(CallId::new(1)), kinds);
+    assert!(key(&mut state, 'q').is_empty());
+    assert!(shown(&state).contains("not confirmed"), "{}", shown(&state));
+}
+
+#[test]
+fn the_bare_word_scenario_opens_the_palette_and_restart_plays_the_show_again() {
+    let mut state = running(120, 40, &text("Selling."));
+    news(&mut state, ready());
+    let typed = |state: &mut State, line: &str| {
+        key(state, ':');
+        for letter in line.chars() {
+            key(state, letter);
+        }
+        state.update(Input::Key(Key::plain(KeyCode::Enter)))
+    };
+    let played = |effects: Vec<Effect>| match effects.as_slice() {
+        [Effect::Send(sent)] => match &sent.command {
+            Command::Scenario { name } => Some(name.clone()),
+            _ => None,
+        },
+        _ => None,
+    };
+    assert!(typed(&mut state, "restart").is_empty());
+    assert!(shown(&state).contains("no show plays"));
+    assert!(typed(&mut state, "scenario").is_empty(), "nothing is said to the Golem");
+    assert!(matches!(state.layers.last(), Some(Layer::Palette { .. })));
+    let words = shown(&state);
+    assert!(words.contains("scenario first-tour") && words.contains("scenario price-moved"), "{words}");
+    for letter in "price".chars() {
+        key(&mut state, letter);
+    }
+    assert_eq!(played(state.update(Input::Key(Key::plain(KeyCode::Enter)))), Some("price-moved".to_owned()));
+    assert_eq!(played(typed(&mut state, "restart")), Some("price-moved".to_owned()));
+    // A show that began by itself is known by its lines.
+    let mut state = running(120, 40, &text("Selling."));
+    let caption = Caption { show: text("first-tour"), text: text("Look."), at_seconds: 0 };
+    tell(&mut state, None, vec![EventKind::Caption(caption)]);
+    assert_eq!(played(typed(&mut state, "restart")), Some("first-tour".to_owned()));
+}
+
+#[test]
+fn the_help_lists_a_key_only_where_it_does_something() {
+    let listed = |state: &State, action: Action| state.rows(Context::Page).any(|row| row.action == action);
+    let mut state = running(120, 40, &text("Selling."));
+    for screen in ScreenId::ALL {
+        state.update(Input::Key(Key::char(screen.digit())));
+        for action in [Action::NextPanel, Action::NextMatch, Action::Zoom, Action::Follow, Action::Explorer] {
+            assert_eq!(listed(&state, action), screen.does(action), "{screen:?} {action:?}");
+            // What is not listed means nothing to the screen either.
+            if !screen.does(action) {
+                let body = state.body();
+                let mut screens = std::mem::take(&mut state.screens);
+                let known = state.known();
+                let acts = screens.get_mut(screen).and_then(|view| view.act(action, &known, body));
+                assert!(acts.is_none(), "{screen:?} {action:?}");
+                state.screens = screens;
+            }
+        }
+        assert!(!listed(&state, Action::ReplayStep), "only a recording is stepped through");
+    }
+    assert!(!ScreenId::Logs.does(Action::NextPanel) && !ScreenId::Trade.does(Action::NextMatch));
+    let mut network = state.page.network.clone().unwrap();
+    network.money = Money::Replay;
+    state.page.network = Some(network);
+    assert!(listed(&state, Action::ReplayStep));
+}
+
+#[test]
+fn a_hold_is_called_one_when_the_session_says_so() {
+    let mut state = running(120, 40, &text("Selling."));
+    news(&mut state, News::Snapshot(Arc::new(snapshot())));
+    state.update(control('x'));
+    let words = shown(&state);
+    assert!(words.contains("stopping…") && !words.contains("HELD") && !words.contains("No new signature"), "{words}");
+    let no = News::Told { done: false, words: text("the stop file cannot be written") };
+    news(&mut state, no);
+    assert!(shown(&state).contains("NOT STOPPED: the stop file cannot be written"), "{}", shown(&state));
+    news(&mut state, News::Snapshot(Arc::new(stopped(StopLevel::Halt, true))));
+    let words = shown(&state);
+    assert!(words.contains("■ HELD") && words.contains("No new signature is made from now on."), "{words}");
+    assert!(!words.contains("NOT STOPPED"), "{words}");
+}
+
+#[test]
+fn at_forty_columns_a_stop_and_a_decision_both_stand_and_no_answer_is_cut() {
+    for level in [StopLevel::Pause, StopLevel::ExitOnly, StopLevel::Halt, StopLevel::Revoke] {
+        let mut state = running(40, 20, &text("Selling."));
+        news(&mut state, News::Snapshot(Arc::new(stopped(level, false))));
+        news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+        let first = drawn(&state).remove(0);
+        let word = super::super::header::stop_word(level);
+        assert!(first.contains(word) && first.contains("‼ 1") && first.contains("(a)"), "{level:?}: {first}");
+        assert!(first.contains("PLAY MONEY"), "{first}");
+        // A frozen view gives its place up before a stop does.
+        key(&mut state, ' ');
+        let first = drawn(&state).remove(0);
+        assert!(first.contains(word) && first.contains("‼ 1"), "{level:?}: {first}");
+    }
+    let mut state = running(40, 20, &text("Selling."));
+    state.update(control('x'));
+    let words = shown(&state);
+    for answer in ["Enter halt", "x exit-only", "Esc release"] {
+        assert!(words.contains(answer), "{answer}\n{words}");
+    }
+}
+
+/// A standing approval that is to be revoked: the question is open, and long enough before the reader.
+pub(in crate::console::view) fn revoking(width: u16, height: u16) -> State {
+    let mut state = running(width, height, &text("Selling."));
+    let grant = GrantNow {
+        number: 4,
+        golem_id: "ada".parse().unwrap(),
+        tool: text("uniswap_execute_swap"),
+        chain_id: 31_337,
+        tokens: vec![text("WETH"), text("USDC")],
+        recipients: vec![alloy::primitives::Address::repeat_byte(7)],
+        granted: Some(usd("500")),
+        left: usd("380"),
+        lasts_millis: 1_800_000,
+    };
+    news(&mut state, News::Snapshot(Arc::new(Snapshot { grants: vec![grant], ..snapshot() })));
+    for letter in ['5', '\t', '\t', 'x'] {
+        let pressed = if letter == '\t' { Key::plain(KeyCode::Tab) } else { Key::char(letter) };
+        state.update(Input::Key(pressed));
+    }
+    state.update(Input::Time(state.now_millis + 1_000));
+    state
+}
+
+#[test]
+fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
+    let revoked = |effects: Vec<Effect>| match effects.as_slice() {
+        [Effect::Send(sent)] => Some(sent.command.clone()),
+        [] => None,
+        other => panic!("{other:?}"),
+    };
+    let mut state = revoking(120, 40);
+    let words = shown(&state);
+    assert!(
+        words.contains("Revoke the standing approval for Swap?") && words.contains("Nothing is picked."),
+        "{words}"
+    );
+    // Each key a while after the one before, which guards the question anew.
+    let calmly = |state: &mut State, pressed: Key| {
+        state.update(Input::Time(state.now_millis + 1_000));
+        revoked(state.update(Input::Key(pressed)))
+    };
+    assert_eq!(calmly(&mut state, Key::plain(KeyCode::Enter)), None);
+    assert_eq!(calmly(&mut state, Key::char('y')), None);
+    assert!(shown(&state).contains("Picked: yes"), "{}", shown(&state));
+    let done = calmly(&mut state, Key::plain(KeyCode::Enter));
+    assert_eq!(done, Some(Command::RevokeGrant { number: 4 }));
+    // Where one only watches it is not even asked.
+    let mut state = revoking(120, 40);
+    state.update(Input::Key(Key::plain(KeyCode::Esc)));
+    state.watch_only = true;
+    key(&mut state, 'x');
+    assert!(state.layers.is_empty() && shown(&state).contains("only watches"), "{}", shown(&state));
+}

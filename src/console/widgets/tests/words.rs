@@ -1,0 +1,103 @@
+//! What the cards say: nothing twice, nothing of what is over, nothing as the code says it.
+
+use super::*;
+
+/// What a card says in one line, and the mark it begins with.
+fn line_of(widget: &str, state: &str, width: u16) -> String {
+    text_of(&drawn(&card(widget, state), width, 1))
+}
+
+/// What a card says in full, in one string, its lines' breaks gone.
+fn told(widget: &str, state: &str) -> String {
+    card(widget, state)
+        .full(NOW, 200)
+        .iter()
+        .flat_map(|row| row.left.iter().chain(&row.right).map(|(text, _)| text.as_str()).chain(["\n"]))
+        .collect()
+}
+
+#[test]
+fn a_bad_result_carries_no_good_mark_in_its_line() {
+    for width in [40, 80, 120] {
+        for (widget, state, mark, words) in [
+            ("swap", "disagrees", '✕', "CHAIN DISAGREES"),
+            ("allowance", "needed", '!', "Needs"),
+            ("allowance", "expired", '○', "Expired"),
+            ("allowance", "unlimited", '!', "UNLIM"),
+        ] {
+            let line = line_of(widget, state, width);
+            assert!(line.contains(mark) && !line.contains('✓') && line.contains(words), "{width}: {line}");
+        }
+    }
+    let theme = theme("dark");
+    let buffer = drawn_with(&theme, (80, 1), |pen, area| draw(&card("swap", "disagrees"), pen, area, NOW));
+    assert_eq!(style_at(&buffer, "✕").fg, theme.style(Role::StateBad).fg);
+}
+
+#[test]
+fn what_has_ended_says_nothing_of_what_might_still_come() {
+    for state in ["expired", "cancelled"] {
+        assert!(!told("order", state).contains("would take"), "{state}");
+    }
+    assert_eq!(told("order", "open").matches("filler").count(), 2, "once exclusive, once the best");
+    for state in ["expired", "refunded"] {
+        let words = told("bridge", state);
+        assert!(words.contains("Nothing was delivered") && words.contains("on base"), "{state}\n{words}");
+        for never in ["You get", "expected", "chosen", "▸", "no tx yet"] {
+            assert!(!words.contains(never), "{state}: {never}\n{words}");
+        }
+    }
+}
+
+#[test]
+fn nothing_is_said_twice() {
+    for (widget, state, words) in [
+        ("swap", "refused", "wait for gas"),
+        ("swap", "lapsed", "nothing was signed"),
+        ("swap", "disagrees", "3.10 short"),
+    ] {
+        assert_eq!(told(widget, state).matches(words).count(), 1, "{widget} {state}\n{}", told(widget, state));
+    }
+    for (widget, state, card) in samples::cards() {
+        let line = text_of(&drawn(&card, 120, 1));
+        assert!(!line.contains("Bridge Bridge") && !line.contains("Bridge     Bridge"), "{line}");
+        if matches!(widget, "order" | "bridge") {
+            let mark = card.status(NOW).mark();
+            assert_eq!(line.matches(mark).count(), 1, "{state}: {line}");
+        }
+    }
+}
+
+#[test]
+fn no_card_speaks_as_the_code_does() {
+    for (widget, state, card) in samples::cards() {
+        let words: String = [told(widget, state), text_of(&drawn(&card, 160, 1))].concat();
+        for raw in [">= ", "128412", "block 1285", "max_single", "slippage: slippage", "InvalidCosignature", " usd"] {
+            assert!(!words.contains(raw), "{widget} {state}: {raw}\n{words}");
+        }
+    }
+    assert_eq!(line_of("plain", "done", 80).matches("entries").count(), 0);
+    assert!(line_of("plain", "done", 80).contains("total $24,979.76"));
+}
+
+#[test]
+fn a_bridge_whose_delivery_is_not_on_the_other_chain_is_not_said_to_be_delivered() {
+    for width in [40, 60, 80, 120] {
+        for height in [1, 5, 30] {
+            let text = text_of(&drawn(&card("bridge", "unseen"), width, height));
+            // A single line may have room for the beginning only, which says enough.
+            let words = if height == 1 { "NOT S" } else { "NOT SEEN THERE" };
+            assert!(text.contains(words), "{width}x{height}\n{text}");
+            let said = text.to_lowercase();
+            assert!(!said.contains('✓') && !said.contains("deliv"), "{width}x{height}\n{text}");
+        }
+    }
+}
+
+#[test]
+fn a_running_swap_says_in_five_lines_what_is_paid_and_what_comes_at_least() {
+    let shown = text_of(&drawn(&card("swap", "running"), 100, 5));
+    assert!(shown.contains("pay 0.25 WETH $853.14   get at least 848.28 USDC"), "{shown}");
+    assert!(shown.contains("▸ confirm") && shown.contains("Money: sent"), "{shown}");
+    assert!(told("swap", "running").contains("memory: slippage 100 bps to 50 bps"));
+}
