@@ -181,6 +181,7 @@ fn snapshot() -> Snapshot {
         }),
         fault: None,
         stop: None,
+        keys_revoked: false,
         holdings: vec![ChainHoldings {
             chain: text("ethereum"),
             chain_id: 31_337,
