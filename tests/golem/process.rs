@@ -214,12 +214,18 @@ async fn what_a_program_may_use_up_is_held() {
     }
     let house = House::new().await;
     let mut events = house.events();
-    // Its secrets are not in its environment; six calls at once, which
-    // take their time, are four and two refused; five in all, and no more.
-    let text = "hello = hear('hello')\nassert len(hello['tools']) == 8, hello\n\
+    // What this program has in its environment and a brain has no use for; shells, which start some interpreters, set a few
+    // of their own anew.
+    const USEFUL: &str = "PATH HOME LANG LC_ALL LC_CTYPE TMPDIR SYSTEMROOT PYTHONPATH PWD OLDPWD SHLVL _";
+    let foreign = std::env::vars().map(|(name, _)| name);
+    let foreign = foreign.filter(|name| !USEFUL.split(' ').any(|one| one == name) && !name.starts_with("PYENV"));
+    let foreign = serde_json::to_string(&foreign.collect::<Vec<_>>()).unwrap();
+    // Its secrets are not in its environment; six calls at once, which take their time,
+    // are four and two refused; five in all, and no more.
+    let text = format!("FOREIGN = {foreign}\n")
+        + "hello = hear('hello')\nassert len(hello['tools']) == 8, hello\n\
         assert [k for k in hello['kinds'] if k['kind'] == 'swap'][0]['parameters']['properties']['amount']\n\
-        mine = 'PATH HOME LANG LC_ALL LC_CTYPE TMPDIR SYSTEMROOT PYTHONPATH'.split()\n\
-        left = [name for name in os.environ if name not in mine and not name.startswith('__')]\n\
+        left = [name for name in FOREIGN if name in os.environ]\n\
         assert left == [], left\nhear('tick')\n\
         swap = dict(token_in='WETH', token_out='USDC', amount='0.05', chain='ethereum', prefer_uniswapx=False)\n\
         call = lambda n: dict(type='call', id=str(n), tool='preview_action', params=dict(kind='swap', params=swap))\n\
@@ -233,7 +239,7 @@ async fn what_a_program_may_use_up_is_held() {
         say(type='call', id='8', tool='query_state', params=dict(query='balances'))\n\
         assert 'used up' in hear('refused')['why']\n\
         say(type='think', text='\\x1b[2Jone', more=True)\nsay(type='think', text='two')\nsay(type='done')\n";
-    let mut life = house.life("ada", "trade-executor", script(&house, text, ProcessLimits { calls: 5, ..LIMITS }));
+    let mut life = house.life("ada", "trade-executor", script(&house, &text, ProcessLimits { calls: 5, ..LIMITS }));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     let thoughts: Vec<_> = drain(&mut events)
         .into_iter()

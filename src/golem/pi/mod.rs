@@ -5,12 +5,14 @@
 //!
 //! | file | holds |
 //! |---|---|
+//! | `answers` | what they say when they are asked wrongly |
 //! | `params` | what the eight take |
 //! | `kinds` | kinds of action and of question, and the concrete tools behind each |
 //! | `session` | the eight at work over one executor |
 //!
 //! Everything an answer holds may have come from outside: a brain is given it as data, never as instructions.
 
+mod answers;
 mod kinds;
 mod params;
 mod session;

@@ -7,11 +7,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use alloy::primitives::B256;
-use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::sync::watch;
 
-use super::kinds::{ACTION_KINDS, ActionKind, QUERIES, Query};
+use super::answers::{known_of, lacking, no_kind, permit_id, success, typed};
+use super::kinds::{ActionKind, QUERIES, Query};
 use super::params::{
     CancelAction, CommitAction, EmergencyHalt, PI_TOOLS, PreviewAction, QueryGrimoire, QueryState, SearchContext,
     UpdateDirective,
@@ -452,61 +452,4 @@ impl PiSession {
     fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, CallId>> {
         self.inner.committing.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
-
-/// The parameters that a read knows.
-fn known_of(entry: &Entry, params: &Map<String, Value>) -> Value {
-    let known = entry.input_schema["properties"].as_object();
-    let kept = params.iter().filter(|(name, _)| known.is_some_and(|known| known.contains_key(*name)));
-    Value::Object(kept.map(|(name, value)| (name.clone(), value.clone())).collect())
-}
-
-fn no_kind(asked: &str) -> ToolError {
-    let known: Vec<_> = ACTION_KINDS.iter().map(|kind| kind.name).collect();
-    let near = nearest(asked, known.iter().copied());
-    let what = format!("there is no action of the kind `{}`", SafeText::clean(asked, 40));
-    let error = ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "kind").detail("known", known);
-    match near {
-        Some(near) => error.suggest(format_args!("Did you mean `{near}`?")),
-        None => error,
-    }
-}
-
-/// A kind that cannot be had, and the tools it lacks: those that do not exist, or are not this role's.
-fn lacking(what: &str, missing: &[&str], config: &PiConfig) -> ToolError {
-    let exist = missing.iter().all(|tool| config.all.get(tool).is_some());
-    let why = match exist {
-        true => format!("which the role `{}` does not have", config.role),
-        false => "which this version does not have".to_owned(),
-    };
-    ToolError::new(ErrorCode::ToolUnknown, format_args!("`{what}` needs {}, {why}", missing.join(", ")))
-        .detail("lacks", missing.iter().map(|tool| Value::from(*tool)).collect::<Vec<_>>())
-        .suggest("Choose another kind of action.")
-}
-
-fn permit_id(text: &str) -> Result<PermitId, ToolError> {
-    text.parse().map_err(|error| {
-        let what = format!("parameter `permit_id`: {error}");
-        ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "permit_id")
-    })
-}
-
-fn success(call_id: CallId, data: Value, explanation: &str) -> ToolResponse {
-    ToolResponse {
-        call_id,
-        status: Status::Success,
-        data: Some(data),
-        error: None,
-        decision_hints: None,
-        explanation: Some(explanation.to_owned()),
-    }
-}
-
-fn typed<T: DeserializeOwned>(params: Value) -> Result<T, ToolError> {
-    let params = Input::Json(params).into_object()?;
-    serde_path_to_error::deserialize(params).map_err(|error| {
-        let path = error.path().to_string();
-        let at = if path == "." { String::new() } else { format!("parameter `{path}`: ") };
-        ToolError::new(ErrorCode::ValidationFailed, SafeText::clean(&format!("{at}{}", error.inner()), 300))
-    })
 }
