@@ -117,7 +117,10 @@ fn again(looking: &Acting) -> Result<String, Failure> {
         None => Vec::new(),
     };
     let signed = orders.iter().filter(|order| order.stage == Stage::Signed);
-    let lines = waiting.iter().map(|hash| format!("  sent again, as an earlier run has signed it: {hash}\n"));
+    let lines = waiting.iter().map(|left| {
+        let when = if left.now { "sent again" } else { "watched, and sent again once the stop is lifted" };
+        format!("  {when}, as an earlier run has signed it: {}\n", left.hash)
+    });
     let orders = signed.map(|order| format!("  handed in, as an earlier run has signed it: order {}\n", order.hash));
     Ok(lines.chain(orders).collect())
 }

@@ -10,7 +10,7 @@ use bardo::chain::sender::{Sender, SenderError, TxState};
 use serde_json::{Value, json};
 
 use crate::proxy::{Fate, Proxy};
-use crate::world::{World, connect};
+use crate::world::{World, connect_all};
 
 const COUNT: &str = "eth_getTransactionCount";
 const RECEIPT: &str = "eth_getTransactionReceipt";
@@ -38,7 +38,12 @@ struct LongAgo {
 
 impl LongAgo {
     async fn new() -> Self {
-        let chain = Self::begun().await;
+        Self::begun(false).await.spent().await
+    }
+
+    /// The same, where somebody else uses the nonce.
+    async fn spent(self) -> Self {
+        let chain = self;
         let (world, hash) = (&chain.world, chain.hash);
         world.devnet.run(move |chain| chain.drop_transaction(hash)).await.unwrap();
         world.send_outside(0, U256::from(7)).await;
@@ -46,8 +51,9 @@ impl LongAgo {
         chain
     }
 
-    /// The same, where nobody else has used the nonce and no block has come yet.
-    async fn begun() -> Self {
+    /// The same, where nobody else has used the nonce and no block has come yet; `beside` another endpoint, which keeps
+    /// all states.
+    async fn begun(beside: bool) -> Self {
         let world = World::new(Mining::Manual);
         let served = server::serve(world.devnet.clone(), 0).await.unwrap();
         let (latest, old, receipts): (Said, Said, Said) = Default::default();
@@ -72,7 +78,10 @@ impl LongAgo {
             fate.clone().unwrap_or(Fate::Pass)
         };
         let proxy = Proxy::asked(served.url(), fate).await;
-        let sender = world.sender_over(connect(&proxy.url).await, None);
+        let own = served.url();
+        let urls = [proxy.url.as_str(), own.as_str()];
+        let client = connect_all(if beside { &urls } else { &urls[..1] }).await;
+        let sender = world.sender_over(client, None);
         let (hash, _) = world.send(&sender).await;
         Self { world, sender, hash, latest, old, receipts, troubles, _proxy: proxy, _served: served }
     }
@@ -146,7 +155,7 @@ async fn trouble_that_has_lasted_for_an_hour_of_blocks_is_a_state_that_nobody_ke
 /// had passed at the next.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn trouble_that_two_looks_happened_to_meet_frees_nothing() {
-    let chain = LongAgo::begun().await;
+    let chain = LongAgo::begun(false).await;
     *chain.receipts.lock().unwrap() = Some(Fate::Claim(Value::Null));
     chain.world.devnet.mine().await.unwrap();
     chain.refuses(Some(TROUBLE[3].clone()));
@@ -170,6 +179,17 @@ async fn states_that_nobody_keeps_are_long_ago_after_an_hour_of_blocks() {
     chain.pass(200, 1).await;
     assert_eq!(chain.looked().await, (TxState::Sent, false));
     // An hour and seven minutes later it is as far back as ever, and a little more than an hour has gone since.
+    chain.pass(100, 40).await;
+    assert_eq!(chain.looked().await, (TxState::Dropped, true));
+}
+
+/// One endpoint keeps the states of then, and the other does not: they contradict each other about each of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn states_that_one_of_two_keeps_are_long_ago_after_an_hour_of_blocks() {
+    let chain = LongAgo::begun(true).await.spent().await;
+    chain.refuses(Some(PRUNED));
+    chain.pass(200, 1).await;
+    assert_eq!(chain.looked().await, (TxState::Sent, false));
     chain.pass(100, 40).await;
     assert_eq!(chain.looked().await, (TxState::Dropped, true));
 }

@@ -136,11 +136,16 @@ pub fn ether(amount: u64) -> U256 {
 
 /// A client of whatever answers at `url`, as the devnet's ethereum.
 pub async fn connect(url: &str) -> ChainClient {
+    connect_all(&[url]).await
+}
+
+/// A client of all that answer at these.
+pub async fn connect_all(urls: &[&str]) -> ChainClient {
     let plan = ChainPlan {
         name: "ethereum".into(),
         network: Some(Network::devnet("ethereum", CHAIN_ID, AddressBook::default())),
         chain_id: Some(CHAIN_ID),
-        endpoints: vec![RpcUrl::parse(url).unwrap()],
+        endpoints: urls.iter().map(|url| RpcUrl::parse(url).unwrap()).collect(),
     };
     ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap()
 }

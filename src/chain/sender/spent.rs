@@ -51,8 +51,11 @@ impl Sender {
                 Ok(true) => (spent, step) = (at, step.saturating_mul(2)),
                 Ok(false) => break Some(at),
                 Err(SenderError::Provider(error)) if error.is_refusal() => return Ok(Spender::Before(spent)),
-                // Some nodes say so in the words of a passing trouble: it is one as long as it has not lasted.
-                Err(SenderError::Provider(ProviderError::Rpc { .. })) => return Ok(Spender::Before(spent_at)),
+                // Some nodes say so in the words of a passing trouble, and where one endpoint keeps the states of then and
+                // another does not, they contradict each other: it is a trouble as long as it has not lasted.
+                Err(SenderError::Provider(ProviderError::Rpc { .. } | ProviderError::Disagreement { .. })) => {
+                    return Ok(Spender::Before(spent_at));
+                }
                 Err(error) => return Err(error),
             }
         };

@@ -3,6 +3,7 @@
 //! going away; from then on it runs to its end, and its answer is kept under its key even if nobody waits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::runtime::Handle;
@@ -227,6 +228,10 @@ struct Previewed {
 
 /// How often a preview is made anew because another action of the account came between its parts.
 const OVERTAKEN: usize = 3;
+/// So long is waited for it each time: a block or two of the slowest chains.
+const OTHERS_ACT: Duration = Duration::from_secs(25);
+/// How often it is looked whether it is done.
+const LOOK: Duration = Duration::from_millis(50);
 
 impl Act {
     async fn run(mut self, job: WriteJob, params: Value, started: Instant) -> ToolResponse {
@@ -361,8 +366,19 @@ impl Act {
             if undisturbed || left == 0 || refusal.error.code() != ErrorCode::SafetySimulationFailed {
                 return Err(refusal);
             }
+            self.until_nobody_acts(acting).await?;
             job = self.bind(params)?;
         }
+    }
+
+    /// Waits, and not for long, until no other action of the account is being done.
+    async fn until_nobody_acts(&self, acting: &Acting) -> Result<(), Refusal> {
+        let clock = &self.shared.world.clock;
+        let until = clock.steady_millis().saturating_add(OTHERS_ACT.as_secs() * 1_000);
+        while self.turns(acting)?.iter().any(|(_, turns)| turns.is_none()) && clock.steady_millis() < until {
+            clock.pause(LOOK).await;
+        }
+        Ok(())
     }
 
     /// Lets the tool propose and the pipeline look.

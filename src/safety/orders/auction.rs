@@ -201,13 +201,18 @@ async fn was_free(
 }
 
 /// Whether an answer about the state of so many blocks ago says that nobody keeps it any more. That no answer came says
-/// nothing of it, however long ago it was.
+/// nothing of it, however long ago it was; that endpoints which agree about the latest state tell different things of an
+/// old one says that not all of them keep it.
 fn is_forgotten(error: &ProviderError, back: u64) -> bool {
     match error {
         ProviderError::Rpc { .. } => back >= if error.is_refusal() { STATES_KEPT } else { TROUBLE_LASTS },
         ProviderError::AllFailed { failures, .. } => {
             !failures.is_empty() && failures.iter().all(|failure| is_forgotten(failure, back))
         }
+        ProviderError::Disagreement { .. } => back >= STATES_KEPT,
+        // Too early, too often, too slow: that passes.
+        ProviderError::Http { status: 408 | 425 | 429, .. } => false,
+        ProviderError::Http { status: 400..500, .. } => back >= TROUBLE_LASTS,
         _ => false,
     }
 }
@@ -506,7 +511,17 @@ mod tests {
             chain_id: 31_337,
             failures: failures.iter().map(|one| (*one).clone()).collect(),
         };
+        let name = SafeText::clean("one", 10);
+        let contradicted =
+            ProviderError::Disagreement { method: name.clone(), first: name.clone(), second: name.clone() };
+        let page = |status| ProviderError::Http { endpoint: name.clone(), status, body: SafeText::default() };
         for (error, back, forgotten) in [
+            (contradicted.clone(), 99, false),
+            (contradicted.clone(), 100, true),
+            (page(403), 999, false),
+            (page(403), 1_000, true),
+            (page(429), 1_000_000, false),
+            (page(502), 1_000_000, false),
             (pruned.clone(), 99, false),
             (pruned.clone(), 100, true),
             (trouble.clone(), 100, false),

@@ -61,7 +61,7 @@ use crate::store::Store;
 pub use capability::{Action, Capability, Order, OrderToSign, ToSign, Transaction};
 pub use commit::{Committed, LegReport, State};
 pub use preview::Preview;
-pub use recover::{Fate, Found, LeftOver, RECOVERY, Recovered, Step};
+pub use recover::{Fate, Found, LeftOver, RECOVERY, Recovered, Step, ToSend};
 pub use refusal::Refusal;
 pub use settle::Truth;
 pub use turn::Turn;

@@ -96,6 +96,15 @@ struct Left {
     session: Option<String>,
 }
 
+/// What an earlier run has signed, and no block has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToSend {
+    /// Its transaction.
+    pub hash: B256,
+    /// Whether the next recovery sends it; else it is watched until the stop that is in force is lifted.
+    pub now: bool,
+}
+
 #[derive(Debug, Clone, Copy)]
 struct LastLeg {
     hash: B256,
@@ -156,17 +165,15 @@ impl Pipeline {
     ///
     /// # Errors
     /// [`Refusal`]: the ledger cannot be read.
-    pub fn to_send_again(&self) -> Result<Vec<B256>, Refusal> {
+    pub fn to_send_again(&self) -> Result<Vec<ToSend>, Refusal> {
         let now = self.inner.clock.now_millis();
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let mut waiting = Vec::new();
         for one in left.iter().filter(|one| !self.is_owned(one, now)) {
             let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
-            if !self.may_send_again(Leave::of_left(takes_back)) {
-                continue;
-            }
+            let sent_now = self.may_send_again(Leave::of_left(takes_back));
             let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
-            waiting.extend(record.map(|record| record.hash()));
+            waiting.extend(record.map(|record| ToSend { hash: record.hash(), now: sent_now }));
         }
         Ok(waiting)
     }
