@@ -123,6 +123,9 @@ fn a_refund_that_is_cut_short_happens_once() {
     }
     assert_eq!(deposit(&desk, id.trim_start_matches("0x")), 3);
     desk.killed_at_the_end(&id, "refunded");
+    // Where the first one was killed, what it held for its gas is left to the next one that acts.
+    let late = run(&mut desk.call("intent_refund", &json!({ "intent_id": id }), "late", false));
+    assert_eq!(late.error_code(), "VALIDATION_FAILED", "{late:?}");
     assert_eq!(desk.devnet.balance("USDC"), before, "not a unit is missing");
     settled(&desk.home, &desk.devnet);
 }
