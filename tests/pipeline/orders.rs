@@ -168,7 +168,7 @@ impl Desk {
         Self::of(World::new(account).await, kind, manner).await
     }
 
-    async fn of(world: World, kind: OrderKind, manner: Manner) -> Self {
+    pub async fn of(world: World, kind: OrderKind, manner: Manner) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (store, folder) = keys();
         let fabric = Fabric::in_memory(1_000, clock.clone());

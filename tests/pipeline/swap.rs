@@ -1,23 +1,28 @@
 //! A swap from the proposal to the settled ledger, and what must not happen twice.
 
+use std::sync::LazyLock;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use alloy::primitives::{Address, U256};
-use bardo::base::error::ErrorCode;
+use alloy::primitives::{Address, Bytes, U256};
+use alloy::providers::Provider as _;
+use bardo::base::error::{ErrorCode, ToolError};
 use bardo::base::model::ActionClass;
-use bardo::chain::network::Contract;
+use bardo::chain::devnet::Chain;
+use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::sender::SenderRules;
 use bardo::engine::{ApprovalMode, Call, Input, Status};
 use bardo::fabric::TxState;
 use bardo::safety::approval::Consent;
 use bardo::safety::pipeline::State;
 use bardo::safety::proposal::{Intent, Proposal};
 use bardo::safety::rulebook::End;
+use bardo::sandbox::Sandbox;
 use bardo::uniswap::order::OrderKind;
 use serde_json::json;
 
 use crate::orders::{Desk, Manner};
-use crate::world::{ASKED, World, cents};
+use crate::world::{ASKED, World, cents, sandbox};
 
 /// 100 USDC.
 const HUNDRED: u64 = 100_000_000;
@@ -128,6 +133,46 @@ async fn a_rehearsal_changes_nothing() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
     let again = world.pipeline.commit(permit, Consent::None).await;
     assert_eq!(again.err().map(|refusal| refusal.code), Some(ErrorCode::PermitConsumed));
+}
+
+/// A devnet of this file's own: a contract is broken there for a while.
+static BROKEN: LazyLock<Sandbox> = LazyLock::new(|| sandbox(8));
+
+/// A preview that fails while another action of the account is being done is made anew once that is over.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_preview_that_another_action_overtakes_is_made_anew() {
+    let world = World::over(&BROKEN, 0, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let desk = Desk::of(world, OrderKind::DutchV2, Manner::Away).await;
+    let world = &desk.world;
+    let (router, devnet) = (world.contract(Contract::UniversalRouter), &BROKEN.chains()[0].devnet);
+    let code = world.client.provider().get_code_at(router).await.unwrap();
+    let becomes = async |code: Bytes| {
+        devnet.run(move |chain: &mut Chain| chain.set_code(router, code)).await.unwrap().unwrap();
+        // In a block, where whoever asks by its hash finds it.
+        devnet.mine().await.unwrap();
+    };
+    let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "50", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    let call = Call { approve: Some(ApprovalMode::Always), ..Call::new("uniswap_execute_swap", Input::Json(params)) };
+    let usdc = world.balance(&world.usdc).await;
+    // PUSH0 PUSH0 REVERT.
+    becomes(Bytes::from_static(&[0x5f, 0x5f, 0xfd])).await;
+    // Nobody else acts: it is refused at once.
+    let refused = desk.executor.call(call.clone()).await;
+    assert_eq!(refused.error.as_ref().map(ToolError::code), Some(ErrorCode::SafetySimulationFailed), "{refused:#?}");
+    world.events();
+    let turn = world.pipeline.turn(world.client.network().chain_id, world.account(), Duration::from_secs(5)).await;
+    let executor = desk.executor.clone();
+    let calling = tokio::spawn(async move { executor.call(call).await });
+    while !world.blocked() {
+        assert!(!calling.is_finished(), "{:?}", calling.await);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    becomes(code).await;
+    drop(turn.unwrap());
+    let response = calling.await.unwrap();
+    assert_eq!(response.status, Status::Success, "{response:#?}");
+    assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(50_000_000));
 }
 
 /// What another program does to the balances, the allowances and Permit2's nonce while a call is prepared is no reason to

@@ -607,6 +607,18 @@ impl World {
         events.iter().map(kind).collect()
     }
 
+    /// Whether a check has blocked something since events were last asked for.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn blocked(&self) -> bool {
+        let mut events: Vec<Arc<Event>> = Vec::new();
+        self.events.lock().unwrap().try_receive(&mut events, 10_000);
+        let blocks = |event: &Arc<Event>| match &event.kind {
+            EventKind::SafetyCheck(check) => check.outcome == fabric::CheckOutcome::Blocked,
+            _ => false,
+        };
+        events.iter().any(blocks)
+    }
+
     /// Where transactions are, as it was told since events were last asked for.
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn told(&self) -> Vec<(B256, fabric::TxState)> {

@@ -41,6 +41,21 @@ fn control(letter: char) -> Input {
     Input::Key(Key { code: KeyCode::Char(letter), modifiers: KeyModifiers::CONTROL })
 }
 
+/// A standing approval of $500, of which so many dollars are left.
+fn grant(left: &str) -> GrantNow {
+    GrantNow {
+        number: 4,
+        golem_id: "ada".parse().unwrap(),
+        tool: text("uniswap_execute_swap"),
+        chain_id: 31_337,
+        tokens: vec![text("WETH"), text("USDC")],
+        recipients: vec![alloy::primitives::Address::repeat_byte(7)],
+        granted: Some(usd("500")),
+        left: usd(left),
+        lasts_millis: 1_800_000,
+    }
+}
+
 /// Events of one call, or of none, told one after another.
 pub(super) fn tell(state: &mut State, call: Option<CallId>, kinds: Vec<EventKind>) {
     let first = state.feed.last + 1;

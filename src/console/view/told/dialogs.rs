@@ -130,18 +130,7 @@ fn at_forty_columns_a_stop_and_a_decision_both_stand_and_no_answer_is_cut() {
 /// A standing approval that is to be revoked: the question is open, and long enough before the reader.
 pub(in crate::console::view) fn revoking(width: u16, height: u16) -> State {
     let mut state = running(width, height, &text("Selling."));
-    let grant = GrantNow {
-        number: 4,
-        golem_id: "ada".parse().unwrap(),
-        tool: text("uniswap_execute_swap"),
-        chain_id: 31_337,
-        tokens: vec![text("WETH"), text("USDC")],
-        recipients: vec![alloy::primitives::Address::repeat_byte(7)],
-        granted: Some(usd("500")),
-        left: usd("380"),
-        lasts_millis: 1_800_000,
-    };
-    news(&mut state, News::Snapshot(Arc::new(Snapshot { grants: vec![grant], ..snapshot() })));
+    news(&mut state, News::Snapshot(Arc::new(Snapshot { grants: vec![grant("380")], ..snapshot() })));
     for letter in ['5', '\t', '\t', 'x'] {
         let pressed = if letter == '\t' { Key::plain(KeyCode::Tab) } else { Key::char(letter) };
         state.update(Input::Key(pressed));

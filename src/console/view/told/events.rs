@@ -96,17 +96,6 @@ fn four_fifths_of_any_cap_is_an_alert_once() {
     assert_eq!(month, ["more than 80 % of the 30-day cap is used"]);
     assert_eq!(full(&mut state, &|next| limits(next).calls = (8, 10)).len(), 1);
     assert_eq!(full(&mut state, &|next| limits(next).calls = (7, 10)), [""; 0]);
-    let grant = |left: &str| GrantNow {
-        number: 4,
-        golem_id: "ada".parse().unwrap(),
-        tool: text("uniswap_execute_swap"),
-        chain_id: 31_337,
-        tokens: vec![text("WETH"), text("USDC")],
-        recipients: vec![alloy::primitives::Address::repeat_byte(7)],
-        granted: Some(usd("500")),
-        left: usd(left),
-        lasts_millis: 1_800_000,
-    };
     assert_eq!(full(&mut state, &|next| next.grants = vec![grant("101")]), [""; 0]);
     let used = full(&mut state, &|next| next.grants = vec![grant("99")]);
     assert_eq!(used, ["more than 80 % of standing approval 4 is used"]);
