@@ -19,11 +19,13 @@ fn held(shown: &str, token: &str) -> Option<String> {
     Some(row.split_once(token)?.1.split_whitespace().next()?.to_owned())
 }
 
-/// Writes the operator's own policy: the demo's, but for the most that one trade may be worth.
+/// Writes the operator's own policy: the demo's, but for the most that one trade may be worth and for what it may
+/// lose, which no test here is about: the market drifts while a slow machine gets to the trade.
 fn allow_one_trade_of(home: &tempfile::TempDir, most: &str) {
     // Put in its place as a whole: the program looks at it while it is written.
     let aside = home.path().join("written-aside.toml");
-    std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\n")).unwrap();
+    std::fs::write(&aside, format!("preset = \"demo\"\nmax_single_trade_usd = \"{most}\"\nmax_loss_bps = 1000\n"))
+        .unwrap();
     std::fs::rename(aside, home.path().join("policy-devnet.toml")).unwrap();
 }
 

@@ -56,6 +56,8 @@ fn playing(home: &tempfile::TempDir, text: &str, size: (u16, u16)) -> Pty {
     std::fs::write(&show, text).unwrap();
     // Nothing here is about an offer that expires while it is read: that is tested without a terminal.
     std::fs::write(home.path().join("config.toml"), "[safety]\npermit_seconds = 600\n").unwrap();
+    // Nor about a loss: the market drifts while a slow machine gets to the trade.
+    std::fs::write(home.path().join("policy-devnet.toml"), "preset = \"demo\"\nmax_loss_bps = 1000\n").unwrap();
     let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home.path());
     command.env("BARDO_NETWORK", "devnet");
