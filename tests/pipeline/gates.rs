@@ -254,7 +254,7 @@ async fn what_fails_in_the_middle_of_a_plan_ends_it() {
 }
 
 /// An order's proposal, as its tool makes it, with the allowance that it needs already there.
-async fn proposed(desk: &Desk) -> Proposal {
+pub async fn proposed(desk: &Desk) -> Proposal {
     let permit2 = desk.world.contract(Contract::Permit2);
     let allow = Erc20::approveCall { spender: permit2, value: U256::from(HUNDRED) };
     desk.world.send(desk.world.contract_of(&desk.world.usdc), allow).await;
