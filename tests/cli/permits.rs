@@ -118,8 +118,9 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
     let rules = expect(&answer, "SAFETY_CAGE_VIOLATION", "more than the owner allows");
     assert_eq!(rules, ["policy_cage.maxPerTransaction"]);
     let violation = &answer.0["error"]["details"]["violations"][0];
-    assert_eq!(violation["value"], "10000000000000000");
-    assert_eq!(violation["would_pass"], "9999999999999999 or less");
+    assert_eq!(violation["limit"], "at most 0.009999999999999999 ETH in one transaction");
+    assert_eq!(violation["value"], "0.01 ETH");
+    assert_eq!(violation["would_pass"], "0.009999999999999999 ETH or less");
     configure(vec![CallRule { selector: FixedBytes([1, 2, 3, 4]), ..execute.clone() }], u128::MAX);
     assert_eq!(expect(&desk.swap(json!({}), &[]), "SAFETY_CAGE_VIOLATION", "another function"), ["policy_cage.calls"]);
     let before = desk.nonce("latest");

@@ -15,8 +15,10 @@
 //! | `CROSS_CHAIN_DESTINATION_DEGRADED` | the destination does not answer |
 //! | `IDEMPOTENCY_CONFLICT` | one key for two calls |
 //! | `PERMIT_EXPIRED`, `PERMIT_MISMATCH`, `PERMIT_CONSUMED`, `SAFETY_CAGE_VIOLATION` | `permits` has them |
-//! | `WALLET_NOT_CONFIGURED` | `hands` has it |
-//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | `call` has it: a swap fixes what goes in, and that is always quoted |
+//! | `WALLET_NOT_CONFIGURED` | `figures` has it, and `hands` every way to it |
+//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | `figures` has it of a bridge that nobody can carry: a swap fixes what goes in, and that is always quoted |
+//!
+//! What each rule tells beside its name is in `figures`.
 
 use std::fs;
 use std::sync::Arc;
@@ -30,10 +32,12 @@ use crate::devnet_process::ask;
 use crate::{bardo, run};
 
 /// The category by `001`, the group by `000`, the status and the exit code of the specification.
-const CODES: [(&str, &str, &str, &str, i32); 27] = [
+const CODES: [(&str, &str, &str, &str, i32); 29] = [
     ("TOKEN_NOT_FOUND", "validation_error", "data", "error", 1),
     ("TOKEN_LOOKALIKE", "risk_blocked", "data", "blocked", 3),
     ("ROUTING_NO_ROUTE", "validation_error", "routing", "error", 1),
+    ("ROUTING_INSUFFICIENT_LIQUIDITY", "validation_error", "routing", "error", 1),
+    ("WALLET_NOT_CONFIGURED", "permission_denied", "wallet", "error", 1),
     ("CHAIN_UNKNOWN", "validation_error", "chain", "error", 1),
     ("VALIDATION_FAILED", "validation_error", "call", "error", 1),
     ("IDEMPOTENCY_CONFLICT", "validation_error", "call", "error", 1),

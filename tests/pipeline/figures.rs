@@ -156,10 +156,10 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
     // An allowance for somebody whom the proposal does not name, of everything.
     let mut wide = world.approval(HUNDRED);
     wide.legs = vec![world.approve(Purpose::Main, STRANGER, U256::MAX)];
-    let rules = told(&world, wide).await;
-    let after = format!("none of USDC ({usdc}) for {STRANGER} | an unlimited amount of USDC ({usdc})");
-    assert!(rules.contains(&format!("allowance | {after} | {HONEST}")), "{rules:#?}");
-    assert!(rules.contains(&format!("allowance | {after} after transaction 1 | {HONEST}")), "{rules:#?}");
+    assert_eq!(
+        told(&world, wide).await,
+        [format!("allowance | none of USDC ({usdc}) for {STRANGER} | an unlimited amount of USDC ({usdc}) | {HONEST}")]
+    );
 
     // Inside Permit2, an hour longer than is declared. 2033-05-18 03:33:20 UTC is the two thousand millionth second.
     let until = 2_000_000_000_u64;
@@ -177,12 +177,13 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
         at_most: U256::from(HUNDRED),
     }];
     let hundred = world.in_usdc(HUNDRED);
-    let rules = told(&world, late).await;
-    let wanted = format!(
-        "allowance | at most {hundred} for {STRANGER} in Permit2 until 2033-05-18 03:33:20Z in the end | {hundred} until \
-         2033-05-18 04:33:20Z | {HONEST}"
+    assert_eq!(
+        told(&world, late).await,
+        [format!(
+            "allowance | at most {hundred} for {STRANGER} in Permit2 until 2033-05-18 03:33:20Z in the end | {hundred} \
+             until 2033-05-18 04:33:20Z | {HONEST}"
+        )]
     );
-    assert!(rules.contains(&wanted), "{rules:#?}");
 
     // To somebody who is not named, for nothing.
     let mut gift = world.proposal(
@@ -195,9 +196,16 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
     );
     gift.outflows = vec![Flow { token: world.usdc.clone(), amount: U256::from(HUNDRED) }];
     gift.recipients = vec![me];
-    let rules = told(&world, gift).await;
-    let wanted = format!("recipient | only the named recipients get anything | {STRANGER} | {HONEST}");
-    assert!(rules.contains(&wanted), "{rules:#?}");
+    assert_eq!(
+        told(&world, gift).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
+                 among the recipients | {HONEST}"
+            ),
+            format!("recipient | only the named recipients get anything | {STRANGER} | {HONEST}"),
+        ]
+    );
 }
 
 /// What the first rule named `simulation` says, in words, and what would pass.
@@ -212,19 +220,13 @@ async fn a_swap_that_reverts_is_told_in_words() {
     let world = World::new(6).await;
     let honest = world.swap(HUNDRED).await;
     let expected = honest.inflows[0].expected;
-    let inside = |index: u64, name: &str| {
-        format!("; by the contract: ExecutionFailed(commandIndex: {index}, message: …): {name}")
-    };
 
     // The router would have to bring twice what there is.
     let dear = world.swap_enforcing(HUNDRED, Some(expected * U256::from(2))).await;
     assert_eq!(
         said(&told(&world, dear).await),
-        format!(
-            "transaction 2 reverts: the price moved: less than the least you accept would come out{} | the same with a \
-             new quote, or with more slippage",
-            inside(1, "V3TooLittleReceived()")
-        )
+        "transaction 2 reverts: the price moved: less than the least you accept would come out; by the contract: \
+         V3TooLittleReceived() | the same with a new quote, or with more slippage"
     );
     // What goes in is bounded the other way where what comes out is fixed.
     let most = with_call(honest.clone(), |execution, _| {
@@ -233,11 +235,8 @@ async fn a_swap_that_reverts_is_told_in_words() {
     });
     assert_eq!(
         said(&told(&world, most).await),
-        format!(
-            "transaction 2 reverts: the price moved: more than the most you give would go in{} | the same with a new \
-             quote, or with more slippage",
-            inside(1, "V3TooMuchRequested()")
-        )
+        "transaction 2 reverts: the price moved: more than the most you give would go in; by the contract: \
+         V3TooMuchRequested() | the same with a new quote, or with more slippage"
     );
     // Its time is over: the first second of 1970 is past on every chain.
     let late = with_call(honest.clone(), |execution, _| execution.deadline = Some(U256::from(1)));
@@ -251,53 +250,40 @@ async fn a_swap_that_reverts_is_told_in_words() {
 async fn a_permit_that_reverts_is_told_in_words() {
     let world = World::new(6).await;
     let honest = world.swap(HUNDRED).await;
-    let inside = |index: u64, name: &str| {
-        format!("; by the contract: ExecutionFailed(commandIndex: {index}, message: …): {name}")
-    };
+    // The router hands on what Permit2 says of a permit inside an error of its own; what fails while it takes the token
+    // it lets through as it is.
     let past = with_call(honest.clone(), |_, permit| permit.sigDeadline = U256::from(1));
     assert_eq!(
         said(&told(&world, past).await),
-        format!(
-            "transaction 2 reverts: the signature is past its time{} | the same with a new signature",
-            inside(0, "SignatureExpired(signatureDeadline: 1)")
-        )
+        "transaction 2 reverts: the signature is past its time; by the contract: ExecutionFailed(commandIndex: 0, \
+         message: …): SignatureExpired(signatureDeadline: 1) | the same with a new signature"
     );
     let used = with_call(honest.clone(), |_, permit| permit.details.nonce += U48::from(1));
     assert_eq!(
         said(&told(&world, used).await),
-        format!(
-            "transaction 2 reverts: the signature was used before, or was made void{} | the same with a new signature",
-            inside(0, "InvalidNonce()")
-        )
+        "transaction 2 reverts: the signature was used before, or was made void; by the contract: \
+         ExecutionFailed(commandIndex: 0, message: …): InvalidNonce() | the same with a new signature"
     );
     // The allowance is for one unit less than is taken.
     let small = with_call(honest.clone(), |_, permit| permit.details.amount -= U160::from(1));
     assert_eq!(
         said(&told(&world, small).await),
-        format!(
-            "transaction 2 reverts: the allowance in Permit2 is smaller than what is to be taken{} | the same with an \
-             allowance of the whole amount",
-            inside(1, &format!("InsufficientAllowance(amount: {})", HUNDRED - 1))
-        )
+        "transaction 2 reverts: the allowance in Permit2 is smaller than what is to be taken; by the contract: \
+         InsufficientAllowance(amount: 99999999) | the same with an allowance of the whole amount"
     );
     let gone = with_call(honest.clone(), |_, permit| permit.details.expiration = U48::from(1));
     assert_eq!(
         said(&told(&world, gone).await),
-        format!(
-            "transaction 2 reverts: the allowance in Permit2 is past its time{} | the same with a new allowance",
-            inside(1, "AllowanceExpired(deadline: 1)")
-        )
+        "transaction 2 reverts: the allowance in Permit2 is past its time; by the contract: AllowanceExpired(deadline: \
+         1) | the same with a new allowance"
     );
     // Permit2 itself may take nothing of the token.
     let mut alone = honest;
     alone.legs.remove(0);
     assert_eq!(
         said(&told(&world, alone).await),
-        format!(
-            "transaction 1 reverts: the token could not be taken: too little is held or allowed, or the token itself \
-             refuses{} | an amount that is held and allowed, of a token that can be moved",
-            inside(1, "TRANSFER_FROM_FAILED")
-        )
+        "transaction 1 reverts: the token could not be taken: too little is held or allowed, or the token itself \
+         refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held and allowed, of a token that can be moved"
     );
 }
 
@@ -322,10 +308,12 @@ async fn a_transfer_of_more_than_is_held_is_told_in_words() {
 async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
     let world = World::new(6).await;
     let mut short = world.swap(HUNDRED).await;
-    // Enough to begin with, and less than a swap takes.
+    // Enough to begin with, and less than a swap takes. The account gives every transaction a tenth more than it asks.
     short.legs[1].gas_limit = 60_000;
-    let rules = told(&world, short).await;
-    assert!(said(&rules).starts_with("transaction 2 "), "{rules:#?}");
+    assert_eq!(
+        said(&told(&world, short).await),
+        "transaction 2 breaks within its 66000 gas: out of gas | an action that can run within its gas"
+    );
 }
 
 /// The settlement of an order is a call of somebody else's, and its revert is told the same way.

@@ -33,16 +33,18 @@ pub fn judge(
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
     judge.plan(&mut faults);
-    for one in framed.exposed() {
-        judge.account(one, &mut faults);
-        judge.balances(one, &mut faults);
-        judge.allowances(one, &mut faults);
-        judge.everything_else(one, &mut faults);
+    let (moves, paid) = (judge.moves(framed.account()), judge.paid());
+    // What did not run to its end brings nothing in and uses nothing up: to tell that too would bury why.
+    if judge.ran() {
+        for one in framed.exposed() {
+            judge.account(one, &mut faults);
+            judge.balances(one, &mut faults);
+            judge.allowances(one, &mut faults);
+            judge.everything_else(one, &mut faults);
+        }
+        judge.inflows_of_others(&mut faults);
+        judge.recipients(&paid, &mut faults);
     }
-    judge.inflows_of_others(&mut faults);
-    let moves = judge.moves(framed.account());
-    let paid = judge.paid();
-    judge.recipients(&paid, &mut faults);
     let (class, leaves, takes_back) = judge.class(&moves);
     let gas_cost = judge.gas_cost();
     let (pinned, gas_used) = (simulation.pinned, judge.gas_used());
@@ -101,6 +103,14 @@ impl Judge<'_> {
         own.fold(0, |sum, end| sum.saturating_add(end.gas_used))
     }
 
+    /// Whether every leg, and the settlement of an order, ran to its end; where not, [`Self::outcomes`] has a fault.
+    fn ran(&self) -> bool {
+        let ended = &self.simulation.outcomes;
+        let own = self.legs().count();
+        let all = if self.framed.order().is_some() { ended.len() > own } else { ended.len() >= own };
+        all && ended.iter().all(|end| end.status == Status::Success)
+    }
+
     /// Every leg there, every leg successful, and nothing left unasked.
     fn outcomes(&self, faults: &mut Vec<Fault>) {
         for (at, leg, end) in self.legs() {
@@ -114,7 +124,7 @@ impl Judge<'_> {
                 Some(Status::Halted(why)) => {
                     let found = format!("transaction {} breaks within its {} gas: {why}", at + 1, leg.gas_limit);
                     let fault = Fault::new("simulation", "every transaction succeeds", found);
-                    faults.push(fault.passing("another action: this one uses up whatever gas it gets, or cannot run"));
+                    faults.push(fault.passing("an action that can run within its gas"));
                 }
                 None => faults.push(Fault::new(
                     "simulation",
@@ -303,9 +313,12 @@ impl Judge<'_> {
                 let enough = moved.after.saturating_add(out) >= moved.before.saturating_add(least);
                 if !enough {
                     let came = moved.after.saturating_sub(moved.before);
-                    let (came, declared) = (self.figure(token, came), self.figure(token, least));
-                    let fault = Fault::new("inflow", format!("at least {declared} to {one}"), &came);
-                    faults.push(fault.passing(format_args!("a least of {came} or below, as a new quote may give it")));
+                    let (told, declared) = (self.figure(token, came), self.figure(token, least));
+                    let fault = Fault::new("inflow", format!("at least {declared} to {one}"), &told);
+                    faults.push(match came.is_zero() {
+                        true => fault,
+                        false => fault.passing(format_args!("a least of {told} or below, as a new quote may give it")),
+                    });
                 }
             }
             None if moved.after > moved.before => {
