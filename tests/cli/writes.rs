@@ -225,6 +225,44 @@ fn a_transaction_that_reverts_in_its_block_is_told_so() {
     let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
     assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
     assert_eq!(answer.0["data"]["amount_out"], "0", "the chain's word, not the simulation's");
+    let block = block_of(&desk, hash);
+    let told = format!("transaction {hash} is in block {block} and reverted: the contract gives no reason");
+    assert_eq!(answer.0["error"]["message"], told);
+}
+
+fn block_of(desk: &Desk, hash: &str) -> u64 {
+    let receipt = desk.ask("eth_getTransactionReceipt", json!([hash]));
+    u64::from_str_radix(receipt["blockNumber"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+/// Between the last look and the block those who keep the pools take nearly all of it out.
+#[test]
+fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
+    let desk = Desk::new();
+    let pair = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
+    let (pools, _) = desk.call("get_pool_info", &pair, &[]);
+    desk.ask("evm_setAutomine", json!([false]));
+    let swapping = desk.swapping(json!({}));
+    desk.until_pending(1);
+    for pool in pools["data"]["pools"].as_array().unwrap().iter().filter(|pool| pool["version"] == "V3") {
+        // The liquidity at the current price is the pool's fourth word, by the layout of its published source.
+        let held = desk.ask("eth_getStorageAt", json!([pool["pool"], "0x4", "latest"]));
+        let held = u128::from_str_radix(held.as_str().unwrap().trim_start_matches("0x"), 16).unwrap();
+        desk.ask("anvil_setStorageAt", json!([pool["pool"], "0x4", format!("0x{:064x}", held / 2_000)]));
+    }
+    desk.ask("evm_mine", json!([]));
+    let answer = ended(swapping);
+    expect(&answer, "EXECUTION_TX_REVERTED", "a pool that was drained");
+    let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
+    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
+    assert_eq!(
+        answer.0["error"]["message"],
+        format!(
+            "transaction {hash} is in block {} and reverted: the price moved: less than the least you accept would come \
+             out; by the contract: V3TooLittleReceived()",
+            block_of(&desk, hash)
+        )
+    );
 }
 
 #[test]

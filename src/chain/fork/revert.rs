@@ -229,7 +229,7 @@ impl Reason {
     /// As the contract has it.
     fn raw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("reverted without a reason"),
+            Self::Empty => f.write_str("the contract gives no reason"),
             Self::Message(message) => write!(f, "{message}"),
             Self::Panic { code, meaning } => write!(f, "panic {code:#04x}: {meaning}"),
             Self::Custom { name, arguments, inner } => {
