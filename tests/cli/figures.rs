@@ -9,7 +9,7 @@ use crate::writes::expect;
 use crate::{bardo, run};
 
 /// Holds an answer to its code, and every rule that stands against it, each as `rule | limit | value | what would pass`.
-fn told(answer: &Answer, code: &str) -> Vec<String> {
+pub fn told(answer: &Answer, code: &str) -> Vec<String> {
     expect(answer, code, &answer.0.to_string());
     let violations = answer.0["error"]["details"]["violations"].as_array().cloned().unwrap_or_default();
     let field = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();

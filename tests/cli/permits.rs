@@ -178,11 +178,17 @@ fn a_brain_is_told_which_permit_does_not_serve_and_why() {
         two = offer()\ntime.sleep(21)\n\
         found['late'] = commit(two['permit_id'], two['simulation_hash'])\n";
     let said = brain(home.path(), lines, &Value::Null);
-    envelope_is(&said["other"], "PERMIT_MISMATCH", "another hash");
+    let told = |name: &str, code: &str, message: &str| {
+        envelope_is(&said[name], code, name);
+        assert_eq!(said[name]["error"]["message"], message, "{name}");
+    };
+    let other = "the simulation hash is not the one this permit was given with; the offer still stands";
+    told("other", "PERMIT_MISMATCH", other);
     assert_eq!(said["done"]["status"], "success", "the offer stood: {}", said["done"]);
-    envelope_is(&said["twice"], "PERMIT_CONSUMED", "a second time");
-    envelope_is(&said["never"], "PERMIT_EXPIRED", "one that never was");
-    envelope_is(&said["late"], "PERMIT_EXPIRED", "nobody committed in time");
+    told("twice", "PERMIT_CONSUMED", "the permit has been used");
+    let over = "the permit has expired, or was issued by an earlier run: preview the action again";
+    told("never", "PERMIT_EXPIRED", over);
+    told("late", "PERMIT_EXPIRED", over);
     // No permit outlives its program.
     let again = "found['again'] = commit(before['permit'], before['digest'])\n";
     let said = brain(home.path(), again, &json!({"permit": said["permit"], "digest": said["digest"]}));

@@ -276,6 +276,9 @@ fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
     desk.ask("evm_setAutomine", json!([false]));
     let answer = desk.swap(json!({}), &["--idempotency-key", "slow"]);
     expect(&answer, "EXECUTION_TX_TIMEOUT", "no block");
+    let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
+    let told = format!("transaction {hash} was signed, and is not settled in the time that was waited");
+    assert_eq!(answer.0["error"]["message"], told);
     assert_eq!(answer.0["error"]["details"]["tx_hash"], answer.0["data"]["tx_hash"]);
     let again = desk.swap(json!({}), &["--idempotency-key", "slow"]);
     assert_eq!(again.0["data"]["tx_hash"], answer.0["data"]["tx_hash"], "the same, and no second one");
@@ -378,5 +381,9 @@ fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
                         "source_chain": "ethereum", "destination_chain": "base"});
     let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
     expect(&answer, "CROSS_CHAIN_DESTINATION_DEGRADED", "nobody answers");
+    // Which end, at which address, and that nothing has gone.
+    let message = answer.0["error"]["message"].as_str().unwrap();
+    let start = format!("the destination base is not well: no endpoint of base answers: http://127.0.0.1:{port}: ");
+    assert!(message.starts_with(&start) && message.ends_with("; nothing was sent"), "{message}");
     assert_eq!(desk.nonce("pending"), 0);
 }

@@ -4,7 +4,8 @@
 use alloy::primitives::aliases::{U48, U160};
 use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
-use bardo::abi::erc20::Erc20;
+use bardo::abi::erc20::{Erc20, Weth9};
+use bardo::abi::nft::Erc721;
 use bardo::base::error::ErrorCode;
 use bardo::chain::network::Contract;
 use bardo::chain::permit2::PermitSingle;
@@ -128,6 +129,22 @@ async fn what_moves_undeclared_is_told_in_whole_tokens() {
         format!("undeclared_inflow | nothing of {weth} to {me} | {comes} smallest units of {weth} | {HONEST}");
     assert!(rules.contains(&undeclared), "{rules:#?}");
 
+    // All of it goes to somebody else, under the name of a swap.
+    let mut theft = honest.clone();
+    let (usdc, transfer) =
+        (world.contract_of(&world.usdc), Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) });
+    theft.legs = vec![leg(Purpose::Main, usdc, transfer.abi_encode().into())];
+    assert_eq!(
+        told(&world, theft).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
+                 among the recipients | {HONEST}"
+            ),
+            format!("inflow | at least {} to {me} | {} | {HONEST}", world.in_weth(least), world.in_weth(U256::ZERO)),
+        ]
+    );
+
     // Twice as much is allowed as is used: the rest would stay, and the swap declares that none does.
     let mut stays = honest.clone();
     stays.legs = vec![world.approve(Purpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
@@ -204,6 +221,62 @@ async fn what_may_be_taken_is_told_with_whom_and_until_when() {
                  among the recipients | {HONEST}"
             ),
             format!("recipient | only the named recipients get anything | {STRANGER} | {HONEST}"),
+        ]
+    );
+}
+
+alloy::sol! {
+    /// Of Permit2, by its published interface.
+    function invalidateNonces(address token, address spender, uint48 newNonce) external;
+}
+
+/// What is neither named nor known is told by what it is: coin, tokens without a description, operators, nonces.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_else_changes_is_told_by_what_it_is() {
+    let world = World::new(6).await;
+    let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
+    let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
+
+    // A hundredth of a coin is wrapped, and nothing of it is declared.
+    let mut wrap = leg(Purpose::Main, weth, Weth9::depositCall {}.abi_encode().into());
+    wrap.value = U256::from(10).pow(U256::from(16));
+    assert_eq!(
+        told(&world, world.proposal(Intent::Transfer, vec![wrap])).await,
+        [
+            format!("calldata | at most 0 of the chain's coin out | 0.01 of the chain's coin may go out | {HONEST}"),
+            format!("outflow | at most 0 of the chain's coin from {me} | 0.01 of the chain's coin | {HONEST}"),
+            format!(
+                "undeclared_inflow | nothing of {weth} to {me} | 10000000000000000 smallest units of {weth} | {HONEST}"
+            ),
+        ]
+    );
+
+    // Whoever operates a collection may take all of it.
+    let positions = world.contract(Contract::V3PositionManager);
+    let call = Erc721::setApprovalForAllCall { operator: STRANGER, approved: true };
+    let operated = world.proposal(Intent::Approve, vec![leg(Purpose::Main, positions, call.abi_encode().into())]);
+    assert_eq!(
+        told(&world, operated).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {positions}: it calls a contract that is none \
+                 of the tokens named | {HONEST}"
+            ),
+            format!("operator | the operators of {positions} stay | {STRANGER} becomes true | {HONEST}"),
+        ]
+    );
+
+    // Five signatures to come are made void.
+    let call = invalidateNoncesCall { token: usdc, spender: STRANGER, newNonce: U48::from(5) };
+    let voided = world.proposal(Intent::Revoke, vec![leg(Purpose::Main, permit2, call.abi_encode().into())]);
+    assert_eq!(
+        told(&world, voided).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {permit2}: this program does not know this \
+                 call of Permit2 | {HONEST}"
+            ),
+            format!("permit2_nonce | the nonce of {usdc} for {STRANGER} becomes 0 | 5 | {HONEST}"),
         ]
     );
 }

@@ -110,7 +110,9 @@ impl Judge<'_> {
             self.permit2_nonce(one, change.token, change.spender, before, after, faults);
             let later = after.expiration > before.expiration;
             if after.amount.is_zero() || !(after.amount > before.amount || later) {
-                if bound(change.token, change.spender, true).is_none() && !spends(change.token) {
+                // Its nonce alone is told above.
+                let moved = (after.amount, after.expiration) != (before.amount, before.expiration);
+                if moved && bound(change.token, change.spender, true).is_none() && !spends(change.token) {
                     let before = self.figure(id, before.amount);
                     faults.push(Fault::new("allowance", format!("that of {whom} stays {before}"), stands()));
                 }
