@@ -4,10 +4,12 @@
 //! signed. Not here: signing (see `custody`), and sending (see `chain::sender`).
 
 use alloy::{
-    consensus::{Transaction as _, TxEnvelope, transaction::SignerRecoverable as _},
+    consensus::{Transaction as _, TxEnvelope},
     eips::eip2718::{Decodable2718 as _, Encodable2718 as _},
     primitives::{Address, B256, Bytes},
 };
+
+use crate::base::signer::signer_of;
 
 /// A transaction with its signature, decoded and encoded.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,13 +33,23 @@ pub enum SignedError {
     NoChain,
 }
 
+/// Who signed a transaction. The upper half of `s` is nobody's signature
+/// ([EIP-2](https://eips.ethereum.org/EIPS/eip-2)).
+pub fn sender_of(transaction: &TxEnvelope) -> Option<Address> {
+    let signature = transaction.signature();
+    if signature.normalize_s().is_some() {
+        return None;
+    }
+    signer_of(signature, &transaction.signature_hash())
+}
+
 impl Signed {
     /// Takes a signed transaction, and recovers who signed it.
     ///
     /// # Errors
     /// [`SignedError`]: a signature of nobody, or no chain id.
     pub fn new(transaction: TxEnvelope) -> Result<Self, SignedError> {
-        let from = transaction.recover_signer().map_err(|_| SignedError::Signature)?;
+        let from = sender_of(&transaction).ok_or(SignedError::Signature)?;
         if transaction.chain_id().is_none() {
             return Err(SignedError::NoChain);
         }

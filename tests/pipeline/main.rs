@@ -42,6 +42,7 @@ mod guardian;
 mod late;
 mod led;
 mod looks;
+mod once;
 mod operator;
 mod order_permits;
 mod orders;

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `capability` | leave to sign one thing |
+//! | `look` | what is read of the chain on one block, once |
 //! | `assess` | facts, verdicts and simulation on one block |
 //! | `preview` | from a proposal to a permit |
 //! | `commit` | from a permit to money held and a nonce taken |
@@ -21,6 +22,7 @@ mod assess;
 mod capability;
 mod commit;
 pub(in crate::safety) mod consent;
+mod look;
 mod order;
 mod outbid;
 mod plan;
@@ -59,6 +61,8 @@ use crate::safety::guardian::Guardian;
 use crate::safety::orders::Orders;
 use crate::safety::rulebook::Rulebook;
 use crate::store::Store;
+
+use look::Look;
 
 pub use capability::{Action, Capability, Order, OrderToSign, ToSign, Transaction};
 pub use commit::{Committed, LegReport, State};
@@ -167,6 +171,8 @@ struct Prepared {
     account: Arc<dyn Account>,
     ground: Ground,
     asked: Asked,
+    /// What the preview has read.
+    look: Look,
 }
 
 impl Prepared {

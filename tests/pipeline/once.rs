@@ -1,0 +1,95 @@
+//! What a commit asks the chain before it signs: on the very block of its preview only where the chain stands, on any
+//! other everything anew.
+
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use bardo::chain::devnet::server;
+use bardo::chain::network::NetworkKind;
+use bardo::chain::sender::SenderRules;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::State;
+use bardo::sandbox::Sandbox;
+use serde_json::Value;
+
+use crate::endpoints::connect;
+use crate::proxy::{Fate, Proxy};
+use crate::world::{ASKED, Hook, World, sandbox};
+
+/// A chain on which nobody else makes blocks.
+static QUIET: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
+
+/// One test at a time: each makes blocks.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// How long what a preview has read serves, as `safety::pipeline::look` says.
+const SERVES: Duration = Duration::from_secs(2);
+
+/// What is asked between the beginning of a commit and its signature, by method, when `between` has happened since the
+/// preview; and how long after the preview it had begun.
+async fn asked_before_the_signature(account: usize, between: impl AsyncFn(&World)) -> (Vec<String>, Duration) {
+    let _alone = ALONE.lock().await;
+    let world = World::over(&QUIET, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let served = server::serve(QUIET.chains()[0].devnet.clone(), 0).await.unwrap();
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hears = Arc::clone(&heard);
+    let told = move |asked: &Value, _: usize| {
+        // Several questions may stand in one request.
+        let each = asked.as_array().map_or(std::slice::from_ref(asked), Vec::as_slice);
+        hears.lock().unwrap().extend(each.iter().map(|one| one["method"].as_str().unwrap().to_owned()));
+        Fate::Pass
+    };
+    let proxy = Proxy::asked(served.url(), told).await;
+    let client = connect(world.client.network(), std::slice::from_ref(&proxy.url)).await;
+    let pipeline = world.through(&client, Duration::from_secs(60));
+    let begun = Instant::now();
+    let preview = pipeline.preview(world.swap(50_000_000).await, world.wallet.clone(), ASKED).await.unwrap();
+    between(&world).await;
+    heard.lock().unwrap().clear();
+    let before: Arc<Mutex<Option<Vec<String>>>> = Arc::default();
+    let (hears, notes) = (Arc::clone(&heard), Arc::clone(&before));
+    let note = move || {
+        let (mut notes, heard) = (notes.lock().unwrap(), hears.lock().unwrap());
+        notes.get_or_insert_with(|| heard.clone());
+    };
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(note).into_inner().unwrap();
+    let since = begun.elapsed();
+    let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done);
+    let mut asked = before.lock().unwrap().take().expect("it was signed");
+    asked.sort();
+    asked.dedup();
+    (asked, since)
+}
+
+/// What reads or runs something of the chain's state.
+const READS: [&str; 5] = ["eth_call", "eth_getStorageAt", "eth_getProof", "eth_getCode", "debug_traceCall"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_the_block_of_its_preview_a_commit_asks_nothing_twice() {
+    // On a machine that is held up what was read may be too old: that is the other test.
+    for _ in 0..20 {
+        let (asked, since) = asked_before_the_signature(1, async |_| {}).await;
+        if since < SERVES / 2 {
+            assert!(!asked.iter().any(|method| READS.contains(&method.as_str())), "{asked:?}");
+            assert!(asked.iter().any(|method| method == "eth_getBlockByNumber"), "where the chain stands: {asked:?}");
+            assert!(asked.iter().any(|method| method == "eth_getTransactionCount"), "its nonces: {asked:?}");
+            return;
+        }
+    }
+    panic!("no preview was done within a second");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_another_block_a_commit_asks_everything_again() {
+    let mined = async |_: &World| drop(QUIET.chains()[0].devnet.mine().await.unwrap());
+    let (asked, _) = asked_before_the_signature(2, mined).await;
+    assert!(asked.iter().any(|method| method == "eth_call"), "{asked:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_too_long_ago_is_asked_again() {
+    let (asked, since) = asked_before_the_signature(3, async |_| tokio::time::sleep(SERVES).await).await;
+    assert!(since >= SERVES);
+    assert!(asked.iter().any(|method| method == "eth_call"), "{asked:?}");
+}
