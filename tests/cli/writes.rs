@@ -101,27 +101,65 @@ pub fn envelope_is(envelope: &Value, code: &str, what: &str) -> Vec<String> {
 fn a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent() {
     let desk = Desk::new();
     let lookalike = desk.contract("badLookalikeToken");
-    for (changed, code) in [
-        (json!({"token_in": "USDX"}), "TOKEN_NOT_FOUND"),
-        (json!({"token_out": lookalike}), "TOKEN_LOOKALIKE"),
-        (json!({"token_out": "ETH"}), "VALIDATION_FAILED"),
-        (json!({"amount": "0"}), "VALIDATION_FAILED"),
-        (json!({"amount": "-1"}), "VALIDATION_FAILED"),
-        (json!({"slippage_bps": 10_001}), "VALIDATION_FAILED"),
-        (json!({"deadline": 0}), "VALIDATION_FAILED"),
-        (json!({"chain": "etherium"}), "CHAIN_UNKNOWN"),
+    let at = |address: &str| address.parse::<alloy::primitives::Address>().unwrap();
+    let imitates = format!(
+        "'USD\u{421}', the symbol of {}, can be taken for USDC: it mixes letters of several scripts; it is not used. The listed \
+         one is USDC {}",
+        at(lookalike),
+        at(desk.token("USDC"))
+    );
+    let itself = format!("a token cannot be swapped for itself: {}", at(desk.token("WETH")));
+    let unknown = "unknown token 'USDX' (did you mean USDC?) on ethereum (31337); known by symbol: ETH, DAI, LINK, UNI, USDC, \
+                   USDT, WBTC, WETH; name any other by its address";
+    let told = |changed: Value, code: &str, message: &str| {
+        let answer = desk.swap(changed.clone(), &[]);
+        expect(&answer, code, &changed.to_string());
+        assert_eq!(answer.0["error"]["message"], message, "{changed}");
+    };
+    for (changed, code, message) in [
+        (json!({"token_in": "USDX"}), "TOKEN_NOT_FOUND", unknown),
+        (json!({"token_out": lookalike}), "TOKEN_LOOKALIKE", imitates.as_str()),
+        (json!({"token_out": "ETH"}), "VALIDATION_FAILED", itself.as_str()),
+        (
+            json!({"amount": "0"}),
+            "VALIDATION_FAILED",
+            "parameter `amount`: an amount of zero cannot be swapped; give an amount above zero",
+        ),
+        (
+            json!({"amount": "-1"}),
+            "VALIDATION_FAILED",
+            "parameter `amount`: '-' is not allowed: write the number without a sign",
+        ),
+        (
+            json!({"slippage_bps": 10_001}),
+            "VALIDATION_FAILED",
+            "parameter `slippage_bps`: more than 10000 basis points (100 %): write 0 to 10000, such as 50 for 0.5 %",
+        ),
+        (
+            json!({"deadline": 0}),
+            "VALIDATION_FAILED",
+            "parameter `deadline`: 0 s; expected 1 to 86400 s from now, such as 300",
+        ),
+        (
+            json!({"chain": "etherium"}),
+            "CHAIN_UNKNOWN",
+            "unknown chain 'etherium' (did you mean 'ethereum'?); known: ethereum",
+        ),
     ] {
-        expect(&desk.swap(changed.clone(), &[]), code, &changed.to_string());
+        told(changed, code, message);
     }
     // A good token that no pool trades: the share of a pair.
     let asked = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
     let (pools, _) = desk.call("get_pool_info", &asked, &[]);
     let pair = pools["data"]["pools"].as_array().unwrap().iter().find(|pool| pool["version"] == "V2").unwrap();
-    expect(&desk.swap(json!({"token_out": pair["pool"]}), &[]), "ROUTING_NO_ROUTE", "a pair's share");
+    let no_way = "no chain of V2 or V3 pools joins ETH to UNI-V2 on ethereum (31337)";
+    told(json!({"token_out": pair["pool"]}), "ROUTING_NO_ROUTE", no_way);
     // One key for two calls: the second is not the first.
     let first = desk.swap(json!({}), &["--idempotency-key", "k"]);
     assert_eq!((&first.0["status"], first.1), (&json!("success"), 0), "{}", first.0);
-    expect(&desk.swap(json!({"amount": "0.02"}), &["--idempotency-key", "k"]), "IDEMPOTENCY_CONFLICT", "a key");
+    let second = desk.swap(json!({"amount": "0.02"}), &["--idempotency-key", "k"]);
+    expect(&second, "IDEMPOTENCY_CONFLICT", "a key");
+    assert_eq!(second.0["error"]["message"], "the key `k` was used for another call, of uniswap_execute_swap");
     assert_eq!(desk.swap(json!({}), &["--idempotency-key", "k"]), first);
     assert_eq!(desk.nonce("latest"), 1, "one swap, once");
 }
@@ -368,6 +406,8 @@ fn an_order_that_nobody_fills_in_time_has_expired() {
     over.store(true, Ordering::SeqCst);
     mining.join().unwrap();
     expect(&answer, "UNISWAPX_ORDER_EXPIRED", "no block in time");
+    let hash = answer.0["data"]["order_hash"].as_str().unwrap();
+    assert_eq!(answer.0["error"]["message"], format!("order {hash} expired without being filled"));
     assert_eq!(answer.0["data"]["status"], "expired");
 }
 
