@@ -185,10 +185,10 @@ fn a_brain_is_told_which_permit_does_not_serve_and_why() {
     let other = "the simulation hash is not the one this permit was given with; the offer still stands";
     told("other", "PERMIT_MISMATCH", other);
     assert_eq!(said["done"]["status"], "success", "the offer stood: {}", said["done"]);
-    told("twice", "PERMIT_CONSUMED", "the permit has been used");
-    let over = "the permit has expired, or was issued by an earlier run: preview the action again";
-    told("never", "PERMIT_EXPIRED", over);
-    told("late", "PERMIT_EXPIRED", over);
+    told("twice", "PERMIT_CONSUMED", &format!("permit {} has been used", said["permit"].as_str().unwrap()));
+    let never = format!("no offer is open under {}: it was taken back, has lapsed, or never was", "5".repeat(32));
+    told("never", "PERMIT_EXPIRED", &never);
+    told("late", "PERMIT_EXPIRED", "nobody committed it in time: the offer has lapsed, nothing was signed");
     // No permit outlives its program.
     let again = "found['again'] = commit(before['permit'], before['digest'])\n";
     let said = brain(home.path(), again, &json!({"permit": said["permit"], "digest": said["digest"]}));
