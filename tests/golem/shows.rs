@@ -64,10 +64,10 @@ fn an_auction_is_filled_by_a_rival_and_another_expires() {
     let events = events("falling-price", &[]);
     assert!(says(&events, "order:update", "filled"));
     assert!(says(&events, "order:update", "expired"));
-    assert_eq!(captions(&events), [0, 10, 30, 45, 46, 48, 60]);
+    assert_eq!(captions(&events), [0, 10, 30, 55, 56, 58, 74]);
     // No gas is spent on the second once its allowance stands: the wallet's coin stays what it is until the end.
     let offered = of_kind(&events, "order:update")
-        .find(|event| event["status"] == "open" && event["at"].as_u64() > at_second(&events, 48));
+        .find(|event| event["status"] == "open" && event["at"].as_u64() > at_second(&events, 58));
     let since = offered.unwrap()["seq"].as_u64().unwrap();
     let coins: BTreeSet<_> = of_kind(&events, "vitals")
         .filter(|event| event["seq"].as_u64().unwrap() > since)
