@@ -33,6 +33,7 @@ mod delegated;
 mod endpoints;
 #[path = "../support/engine.rs"]
 mod engine;
+mod figures;
 mod forged;
 mod frames;
 mod funds;

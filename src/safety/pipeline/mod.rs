@@ -16,6 +16,7 @@
 //! | `settle` | receipts, what the chain says became of it, the ledger's last word |
 //! | `recover` | what a crash left behind |
 //! | `refusal` | why not |
+//! | `reverted` | why a transaction that is in a block did nothing |
 
 mod assess;
 mod capability;
@@ -28,6 +29,7 @@ mod plan;
 mod preview;
 mod recover;
 mod refusal;
+mod reverted;
 mod settle;
 mod sign;
 mod turn;
