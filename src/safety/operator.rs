@@ -1,6 +1,7 @@
 //! The operator's rules as the pipeline asks for them: policy file, stop file, ledger and checks
 //! behind the one seam.
 
+mod away;
 pub(in crate::safety) mod consent;
 mod following;
 mod liquidation;
@@ -19,7 +20,7 @@ use super::checks::slippage::SlippageLimits;
 use super::checks::standing::{Standing, moved, request};
 use super::facts::Facts;
 use super::framed::Framed;
-use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
+use super::ledger::{self, LedgerError, MarkMoved, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
 use super::policy::{Adopted, ChainId, Keeper, Policy, TokenRef};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
@@ -244,7 +245,10 @@ impl Rulebook for OperatorRules {
         let network = self.network(framed.proposal().chain_id);
         let usage = usage.as_ref().map_err(String::as_str);
         self.anchor();
-        operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts))
+        let away = self.store.read(|connection| Ok::<_, StoreError>(away::worth(&away::of(connection, framed, facts))));
+        // Where nobody tells, nothing is on its way.
+        let away = away.unwrap_or_default();
+        operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts).with_away(away))
     }
 
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
@@ -273,6 +277,8 @@ impl Rulebook for OperatorRules {
         let policy = self.policy();
         let wish =
             request(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+        let away = away::of(transaction, framed, facts);
+        let wish = wish.with_away(away::worth(&away));
         let proposal = framed.proposal();
         let party = Party {
             call_id: proposal.call_id,
@@ -295,6 +301,12 @@ impl Rulebook for OperatorRules {
                 let moved =
                     moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
                 ledger::note_moved(transaction, id, &moved).map_err(failed)?;
+                if facts.portfolio.is_ok() {
+                    ledger::weigh_away(transaction, &party, wish.equity, &away).map_err(failed)?;
+                }
+                if let Some(leaving) = away::leaving(framed, facts, wish.equity) {
+                    ledger::note_leaving(transaction, id, &party, leaving).map_err(failed)?;
+                }
                 ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
                 let body = json!({
                     "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
@@ -359,6 +371,15 @@ impl Rulebook for OperatorRules {
         let entry = Entry { kind: Kind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(())
+    }
+
+    fn arrived(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Option<MarkMoved>, ReserveError> {
+        ledger::note_arrived(transaction, now, ReservationId::stored(reservation.0)).map_err(failed)
     }
 
     fn hold_again(
