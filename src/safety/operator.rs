@@ -40,8 +40,8 @@ const MAX_CHANGE: usize = 200;
 
 /// What the pipeline asks before it lets anything pass.
 ///
-/// What is reserved and how it ended goes on the audit trail in the same transaction. The trail's
-/// anchor follows at the next question, and when the last of the rules' holders is gone.
+/// What is reserved and how it ended goes on the audit trail in the same transaction. The trail's anchor follows at the
+/// next question, after each of the operator's decisions, and when the last of the rules' holders is gone.
 #[derive(Debug)]
 pub struct OperatorRules {
     keeper: Arc<Keeper>,
@@ -89,7 +89,12 @@ impl OperatorRules {
     pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
         let anchor = Anchor::beside(store.path());
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
-        Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor, runtime }
+        let rules = Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor, runtime };
+        // A trail has an anchor from before its first entry on. One that has lost it gets none here, so that it is found.
+        if matches!(rules.store.read(audit::head), Ok(Head::EMPTY)) {
+            rules.anchor();
+        }
+        rules
     }
 
     /// Whoever follows the policy's file.
@@ -147,7 +152,9 @@ impl OperatorRules {
             audit::append(transaction, now, &entry)?;
             Ok(done)
         });
-        written.await
+        let written = written.await;
+        self.anchor();
+        written
     }
 
     /// Stops everything, by the operator's word.
@@ -187,10 +194,7 @@ impl OperatorRules {
     /// the log, since what it witnesses is there all the same.
     fn anchor(&self) {
         let moved = self.store.read(audit::head).map_err(|error: AuditError| error.to_string());
-        let moved = moved.and_then(|head| match head {
-            Head::EMPTY => Ok(()),
-            head => self.anchor.advance(head).map_err(|error| error.to_string()),
-        });
+        let moved = moved.and_then(|head| self.anchor.advance(head).map_err(|error| error.to_string()));
         if let Err(error) = moved {
             tracing::warn!("{error}");
         }
