@@ -135,6 +135,7 @@ fn what_comes_back_moves_no_mark_and_a_mark_that_was_forgotten_comes_back_by_not
     file.write(|transaction| forget_high_water(transaction, party().account)).unwrap();
     assert_eq!(file.arrives(id), None, "there is none to move");
     assert_eq!(file.marks(), [0, 0]);
+    file.sees(THERE, 100);
     let id = file.bridge(1_000, 500);
     file.write(|transaction| forget_high_water(transaction, party().account)).unwrap();
     file.sees(HERE, 900);
