@@ -157,6 +157,7 @@ fn snapshot() -> Snapshot {
         amount: Some(amount()),
         unlimited: false,
         expires_at: Some(samples::START + 300),
+        promised: None,
     };
     Snapshot {
         golem_id: GolemId::operator(),

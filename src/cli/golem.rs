@@ -93,6 +93,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         step: run.step,
         operator: true,
     };
+    let stop = StopFile::in_folder(DataFolder::of(&config).root());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
         let actor = Living::playing(scenario.clone()).led_by(brain).given(config.golem.lifespan_seconds());
@@ -102,6 +103,11 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         let options = SessionOptions { seed: run.seed, time, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
+    // A stop that a show has raised is a stop like any other, for every program on this data folder: nobody lifts it but
+    // the operator, who should not first learn of it from the next refusal.
+    if let Some(level) = stop.read().level() {
+        eprintln!("bardo: {level} is in force and stays so, with the show over; `bardo resume` lifts it");
+    }
     let died = played.phases.last() == Some(&Phase::Terminal);
     if led && (died || !played.missed.is_empty()) {
         let died = died.then(|| "the Golem died".to_owned());

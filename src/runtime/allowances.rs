@@ -98,5 +98,55 @@ fn row(
         amount: TokenAmount::new(raw, token.decimals).ok(),
         unlimited: is_unlimited(raw),
         expires_at,
+        promised: None,
     })
+}
+
+/// Notes what signed orders may still take of what Permit2 may take of a token, an exact amount. What an order leaves when
+/// it ends without having been filled stands until somebody takes it back, and should not look like one that is needed.
+pub fn note_promised(
+    rows: &mut [AllowanceNow],
+    permit2: Option<Address>,
+    promised: impl Fn(&AllowanceNow) -> Option<U256>,
+) {
+    for row in rows {
+        if !row.through_permit2 && !row.unlimited && Some(row.spender) == permit2 {
+            row.promised = promised(row);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_orders_may_take_is_noted_where_they_take_it() {
+        let (permit2, router) = (Address::repeat_byte(1), Address::repeat_byte(2));
+        let row = |spender, through_permit2, unlimited| AllowanceNow {
+            chain: SafeText::default(),
+            chain_id: 31_337,
+            symbol: SafeText::default(),
+            token: Address::repeat_byte(3),
+            spender,
+            label: None,
+            through_permit2,
+            raw: U256::from(9),
+            amount: None,
+            unlimited,
+            expires_at: None,
+            promised: None,
+        };
+        let mut rows = [
+            row(permit2, false, false),
+            row(permit2, false, true),
+            row(router, false, false),
+            row(permit2, true, false),
+        ];
+        note_promised(&mut rows, Some(permit2), |row| Some(row.raw));
+        assert_eq!(rows.map(|row| row.promised), [Some(U256::from(9)), None, None, None]);
+        let mut rows = [row(permit2, false, false)];
+        note_promised(&mut rows, None, |_| Some(U256::ZERO));
+        assert_eq!(rows[0].promised, None);
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy::primitives::U256;
+use alloy::primitives::{Address, U256};
 
 use super::simulate::Simulated;
 use super::value::{Doubt, Values};
@@ -63,6 +63,8 @@ pub struct Portfolio {
     pub equity: Usd,
     /// Held, and without a price: not in [`Self::equity`].
     pub unpriced: Vec<Token>,
+    /// The lowest price of each token that has one, held or not, by contract.
+    pub lowest: BTreeMap<Address, Usd>,
 }
 
 /// One token held.

@@ -335,7 +335,8 @@ fn near_a_dollar(spread: Band) -> bool {
 
 /// What the account holds, valued at the lowest; what has no price is named and counts for nothing.
 pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads) -> Result<Portfolio, Doubt> {
-    let mut portfolio = Portfolio::default();
+    let priced = spreads.of.iter().filter_map(|(token, spread)| Some((*token, spread.as_ref().ok()?.all.lowest)));
+    let mut portfolio = Portfolio { lowest: priced.collect(), ..Portfolio::default() };
     for (id, (token, amount)) in balances {
         if amount.is_zero() {
             continue;

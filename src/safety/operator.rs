@@ -1,6 +1,7 @@
 //! The operator's rules as the pipeline asks for them: policy file, stop file, ledger and checks
 //! behind the one seam.
 
+mod away;
 pub(in crate::safety) mod consent;
 mod following;
 mod liquidation;
@@ -19,7 +20,7 @@ use super::checks::slippage::SlippageLimits;
 use super::checks::standing::{Standing, moved, request};
 use super::facts::Facts;
 use super::framed::Framed;
-use super::ledger::{self, LedgerError, Micros, Outcome, Party, ReservationId, Usage};
+use super::ledger::{self, LedgerError, MarkMoved, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
 use super::policy::{Adopted, ChainId, Keeper, Policy, TokenRef};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
@@ -39,8 +40,8 @@ const MAX_CHANGE: usize = 200;
 
 /// What the pipeline asks before it lets anything pass.
 ///
-/// What is reserved and how it ended goes on the audit trail in the same transaction. The trail's
-/// anchor follows at the next question, and when the last of the rules' holders is gone.
+/// What is reserved and how it ended goes on the audit trail in the same transaction. The trail's anchor follows at the
+/// next question, after each of the operator's decisions, and when the last of the rules' holders is gone.
 #[derive(Debug)]
 pub struct OperatorRules {
     keeper: Arc<Keeper>,
@@ -88,7 +89,12 @@ impl OperatorRules {
     pub fn new(keeper: Arc<Keeper>, stop: StopFile, store: Store, networks: impl IntoIterator<Item = Network>) -> Self {
         let anchor = Anchor::beside(store.path());
         let runtime = Handle::try_current().map(OnceLock::from).unwrap_or_default();
-        Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor, runtime }
+        let rules = Self { keeper, stop, store, networks: networks.into_iter().collect(), anchor, runtime };
+        // A trail has an anchor from before its first entry on. One that has lost it gets none here, so that it is found.
+        if matches!(rules.store.read(audit::head), Ok(Head::EMPTY)) {
+            rules.anchor();
+        }
+        rules
     }
 
     /// Whoever follows the policy's file.
@@ -146,7 +152,9 @@ impl OperatorRules {
             audit::append(transaction, now, &entry)?;
             Ok(done)
         });
-        written.await
+        let written = written.await;
+        self.anchor();
+        written
     }
 
     /// Stops everything, by the operator's word.
@@ -186,10 +194,7 @@ impl OperatorRules {
     /// the log, since what it witnesses is there all the same.
     fn anchor(&self) {
         let moved = self.store.read(audit::head).map_err(|error: AuditError| error.to_string());
-        let moved = moved.and_then(|head| match head {
-            Head::EMPTY => Ok(()),
-            head => self.anchor.advance(head).map_err(|error| error.to_string()),
-        });
+        let moved = moved.and_then(|head| self.anchor.advance(head).map_err(|error| error.to_string()));
         if let Err(error) = moved {
             tracing::warn!("{error}");
         }
@@ -244,7 +249,10 @@ impl Rulebook for OperatorRules {
         let network = self.network(framed.proposal().chain_id);
         let usage = usage.as_ref().map_err(String::as_str);
         self.anchor();
-        operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts))
+        let away = self.store.read(|connection| Ok::<_, StoreError>(away::worth(&away::of(connection, framed, facts))));
+        // Where nobody tells, nothing is on its way.
+        let away = away.unwrap_or_default();
+        operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts).with_away(away))
     }
 
     fn consent(&self, framed: &Framed, facts: &Facts) -> ApprovalNeed {
@@ -273,6 +281,8 @@ impl Rulebook for OperatorRules {
         let policy = self.policy();
         let wish =
             request(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+        let away = away::of(transaction, framed, facts);
+        let wish = wish.with_away(away::worth(&away));
         let proposal = framed.proposal();
         let party = Party {
             call_id: proposal.call_id,
@@ -295,6 +305,12 @@ impl Rulebook for OperatorRules {
                 let moved =
                     moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
                 ledger::note_moved(transaction, id, &moved).map_err(failed)?;
+                if facts.portfolio.is_ok() {
+                    ledger::weigh_away(transaction, &party, wish.equity, &away).map_err(failed)?;
+                }
+                if let Some(leaving) = away::leaving(framed, facts, wish.equity) {
+                    ledger::note_leaving(transaction, id, &party, leaving).map_err(failed)?;
+                }
                 ledger::note_recipients(transaction, id, proposal.chain_id, &proposal.recipients).map_err(failed)?;
                 let body = json!({
                     "reservation": id.get(), "tool": proposal.tool.name, "intent": proposal.intent.as_str(),
@@ -359,6 +375,15 @@ impl Rulebook for OperatorRules {
         let entry = Entry { kind: Kind::ActionSettled, call_id: Some(call_id), golem_id: &golem_id, body: &body };
         audit::append(transaction, now, &entry).map_err(unrecorded)?;
         Ok(())
+    }
+
+    fn arrived(
+        &self,
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Option<MarkMoved>, ReserveError> {
+        ledger::note_arrived(transaction, now, ReservationId::stored(reservation.0)).map_err(failed)
     }
 
     fn hold_again(

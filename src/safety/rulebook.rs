@@ -10,6 +10,7 @@ use super::approval::ApprovalNeed;
 use super::checks::slippage::SlippageLimits;
 use super::facts::Facts;
 use super::framed::Framed;
+use super::ledger::MarkMoved;
 use super::verdict::Verdict;
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
@@ -71,6 +72,20 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
         reservation: Reservation,
         end: End,
     ) -> Result<(), ReserveError>;
+
+    /// Lets the stop-loss's mark follow what a bridge order has carried to another chain, where it has arrived. To be told
+    /// before the order is settled, in the same transaction.
+    ///
+    /// # Errors
+    /// [`ReserveError`]: nothing has moved.
+    fn arrived(
+        &self,
+        _transaction: &Transaction<'_>,
+        _now: u64,
+        _reservation: Reservation,
+    ) -> Result<Option<MarkMoved>, ReserveError> {
+        Ok(None)
+    }
 
     /// Holds anew what was settled, because what it was for has happened after all: no cap is asked, it is gone.
     ///

@@ -1,13 +1,21 @@
 //! Proposals for tests, to be changed in one thing at a time.
 
-use alloy::primitives::{Address, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, U256};
 
 use super::checks::model::META;
 use super::framed::{FeeBound, Frame, FramedLeg, FramedSlot};
+use super::orders::record::Figures;
+use super::orders::{OrderState, Record, Stage};
 use super::proposal::{Intent, Leg, Proposal, Purpose};
-use crate::base::id::{CallId, GolemId};
+use super::rulebook::Reservation;
+use super::typed::TypedMessage;
+use crate::abi::erc7683::AcrossOrderData;
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::text::SafeText;
+use crate::base::units::Usd;
 use crate::chain::token::{Token, TokenId};
+use crate::fabric::Asset;
+use crate::intents;
 use crate::safety::account::AccountKind;
 
 /// A listed token.
@@ -60,4 +68,58 @@ pub(super) fn frame(proposal: Proposal) -> Frame {
     let legs = proposal.legs.iter().map(framed).collect();
     let fees = FeeBound { max_fee_per_gas: 10_000_000_000, max_priority_fee_per_gas: 1_000_000_000 };
     Frame { proposal, kind: AccountKind::LocalKey, signer, payer: signer, legs, order: None, fees }
+}
+
+/// A bridge order of `account`: five of this dollar coin here for four over there, until `deadline`.
+pub(super) fn bridge_order(account: Address, token: Address, deadline: u32) -> Record {
+    let intent = intents::Intent {
+        origin_settler: Address::repeat_byte(1),
+        user: account,
+        nonce: U256::from(1),
+        origin_chain_id: 31_337,
+        open_deadline: deadline.saturating_sub(100),
+        fill_deadline: deadline,
+        data: AcrossOrderData {
+            inputToken: token,
+            inputAmount: U256::from(5_000_000),
+            outputToken: Address::repeat_byte(3),
+            outputAmount: U256::from(4_000_000),
+            destinationChainId: U256::from(31_338),
+            recipient: account.into_word(),
+            exclusiveRelayer: Address::ZERO,
+            depositNonce: U256::from(1),
+            exclusivityPeriod: 0,
+            message: Default::default(),
+        },
+    };
+    let message = TypedMessage::CrossChainOrder { permit2: Address::repeat_byte(4), intent: Box::new(intent) };
+    let asset = Asset { symbol: SafeText::clean("USDC", 5), address: token, decimals: 6 };
+    Record {
+        hash: B256::repeat_byte(1),
+        permit_id: PermitId::random(),
+        call_id: CallId::new(1),
+        golem_id: GolemId::operator(),
+        chain_id: 31_337,
+        account,
+        status: OrderState::pending(&message),
+        message,
+        signature: None,
+        stage: Stage::Submitted,
+        figures: Figures {
+            token_in: asset.clone(),
+            token_out: asset,
+            quoted_out: U256::from(5),
+            expected_outcome: SafeText::default(),
+            from_block: 1,
+            arrival_from_block: None,
+            arrival_before: None,
+        },
+        card: None,
+        reservation: Reservation(1),
+        spent: Usd::ZERO,
+        gas: Usd::ZERO,
+        created_at: 0,
+        signed_at: None,
+        shown: false,
+    }
 }

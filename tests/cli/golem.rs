@@ -118,6 +118,23 @@ fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
     }
 }
 
+/// Whoever has watched a show that ends with a stop is told that it stands, and for whom.
+#[test]
+fn a_stop_that_a_show_leaves_is_told_at_its_end() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("show.toml");
+    let beat = "[[beat]]\nat = 1\ndo = \"query_state\"\nparams = { query = \"balances\" }\nexpect = [\"success\"]\n";
+    let cue = "[[cue]]\nat = 2\ndo = { stop = { level = \"exit-only\", reason = \"enough\" } }\n";
+    let play = |text: &str| {
+        std::fs::write(&file, format!("name = \"stopping\"\nabout = \"a\"\n{text}")).unwrap();
+        run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file))
+    };
+    let (_, err, code) = play(beat);
+    assert!(code == 0 && !err.contains("in force"), "{err}");
+    let (_, err, code) = play(&format!("{beat}{cue}"));
+    assert!(code == 0 && err.contains("exit-only is in force and stays so") && err.contains("`bardo resume`"), "{err}");
+}
+
 #[cfg(unix)]
 #[test]
 fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {

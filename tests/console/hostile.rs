@@ -310,6 +310,7 @@ fn snapshot() -> Snapshot {
         amount: Some(amount()),
         unlimited: false,
         expires_at: None,
+        promised: None,
     };
     let grant = GrantNow {
         number: 4,

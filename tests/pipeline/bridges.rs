@@ -27,7 +27,7 @@ use bardo::safety::rulebook::Rulebook;
 use bardo::safety::typed::TypedMessage;
 use bardo::sandbox::plan::Token;
 use bardo::sandbox::{Sandbox, SandboxChain, SandboxConfig};
-use bardo::store::Store;
+use bardo::store::{Store, StoreError};
 use bardo::uniswap::order::OrderKind;
 use serde_json::{Value, json};
 
@@ -61,8 +61,13 @@ pub struct Bridge {
 impl Bridge {
     /// Everything as `bardo call` has it, over chains that make blocks only here.
     pub async fn open() -> Self {
+        Self::open_under("").await
+    }
+
+    /// The same with these lines in the policy.
+    async fn open_under(lines: &str) -> Self {
         let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
+        std::fs::write(home.path().join("policy-devnet.toml"), format!("{POLICY}{lines}")).unwrap();
         let engine = Engine::open(home.path(), &Flags::default(), quiet).await;
         let (orders, sandbox) = (engine.orders.unwrap(), engine.sandbox.unwrap());
         let Acting { pipeline, account: signer, .. } = engine.acting;
@@ -186,6 +191,47 @@ impl Bridge {
         ]
     }
 
+    /// What a swap on ethereum that enters a position is refused for; nothing where it is done.
+    async fn swap_refused(&self) -> Option<String> {
+        let params = json!({"token_in": "USDC", "token_out": "UNI", "amount": "1", "chain": "ethereum"});
+        let response = self.call("uniswap_execute_swap", params).await;
+        if response.status == Status::Success {
+            return None;
+        }
+        let violations = response.error.as_ref().unwrap().details()["violations"].as_array().cloned();
+        let rules = violations.unwrap_or_default().into_iter().map(|one| one["rule"].as_str().unwrap().to_owned());
+        Some(rules.collect::<Vec<_>>().join(" "))
+    }
+
+    /// The stop-loss's marks on both chains, in millionths of a dollar.
+    fn marks(&self) -> [i64; 2] {
+        let account = self.account.to_string();
+        [31_337, 31_338].map(|chain| {
+            let read = |connection: &rusqlite::Connection| -> Result<i64, StoreError> {
+                let mut rows = connection
+                    .prepare(
+                        "SELECT coalesce(max(micros), 0) FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2",
+                    )
+                    .unwrap();
+                Ok(rows.query_row(rusqlite::params![chain, account], |row| row.get(0)).unwrap())
+            };
+            self.store.read(read).unwrap()
+        })
+    }
+
+    /// Sets how much of the coin the account has on ethereum; answers how much it had.
+    async fn set_coin(&self, wei: U256) -> U256 {
+        let account = self.account;
+        let set = move |chain: &mut Chain| {
+            let had = chain.state().balance(account);
+            chain.set_balance(account, wei);
+            had
+        };
+        let had = self.chain("ethereum").devnet.run(set).await.unwrap();
+        self.chain("ethereum").devnet.mine().await.unwrap();
+        had
+    }
+
     async fn deposit(&self, id: B256) -> u8 {
         let settler = self.chain("ethereum").deployment.contracts["originSettler"];
         self.ask("ethereum", settler, OriginSettler::depositsCall { orderId: id }).await.status
@@ -288,6 +334,78 @@ async fn what_nobody_delivers_comes_back_after_its_time() {
     let unknown = bridge.refund(B256::repeat_byte(7)).await;
     assert!(message(&unknown).contains("was not signed here"), "{unknown:#?}");
     assert_eq!(bridge.deposit(id).await, 3);
+}
+
+/// Of some 25,000 dollars 100 are under way: more than the stop-loss lets be lost, and not lost.
+const NARROW: &str = "stop_loss_pct = \"0.3\"\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_bridge_carries_away_is_no_loss_and_a_loss_meanwhile_is_one() {
+    let bridge = Bridge::open_under(NARROW).await;
+    // A tenth of a coin is 340 dollars.
+    let poorer = async || {
+        let coin = U256::from(10).pow(U256::from(17));
+        let had = bridge.set_coin(U256::ZERO).await;
+        bridge.set_coin(had - coin).await;
+        let refused = bridge.swap_refused().await;
+        bridge.set_coin(had).await;
+        refused
+    };
+    let stop_loss = Some("stop_loss_pct".to_owned());
+    let mut delivered = None;
+    // Relayers forget some of what they have locked: then another one is sent.
+    for _ in 0..4 {
+        let (id, _) = bridge.locked(600).await;
+        assert_eq!(bridge.swap_refused().await, None, "it is locked, not lost");
+        assert_eq!(poorer().await, stop_loss, "what is locked hides no loss");
+        if bridge.blocks_until(id, &["base", "ethereum"], "filled").await.is_some() {
+            delivered = Some(id);
+            break;
+        }
+    }
+    let id = delivered.expect("no relayer delivers anything");
+    assert_eq!(bridge.swap_refused().await, None, "it has arrived");
+    let before = bridge.marks();
+    for _ in 0..20 {
+        if bridge.orders.look(id).await.unwrap().stage == Stage::Ended {
+            break;
+        }
+        bridge.pass(1).await;
+    }
+    assert_eq!(bridge.orders.record(id).unwrap().stage, Stage::Ended);
+    // The mark has gone with the money: a hundred dollars and a few cents of what was lost before, from one to the other.
+    let after = bridge.marks();
+    let went = before[0] - after[0];
+    assert!((99_000_000..=102_000_000).contains(&went), "{before:?} {after:?}");
+    assert_eq!(after[1], went.max(before[1]), "{before:?} {after:?}");
+    assert_eq!(bridge.swap_refused().await, None, "it has left for good, and nothing is lost");
+    assert_eq!(poorer().await, stop_loss);
+    let trail: String = bridge
+        .store
+        .read(|connection| -> Result<String, StoreError> {
+            let mut rows = connection.prepare("SELECT group_concat(body) FROM audit_entry").unwrap();
+            Ok(rows.query_row([], |row| row.get(0)).unwrap())
+        })
+        .unwrap();
+    assert!(trail.contains("stop_loss_mark"), "that a mark was lowered is on the trail");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_comes_back_from_a_bridge_is_no_loss_and_moves_no_mark() {
+    let bridge = Bridge::open_under(NARROW).await;
+    let (id, record) = bridge.locked(60).await;
+    let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
+    let marks = bridge.marks();
+    let last = u64::from(intent.fill_deadline);
+    bridge.pass_to(last + 10).await;
+    // Nobody knows any more where it is, until it is back: anybody may send it here.
+    assert_eq!(bridge.swap_refused().await.as_deref(), Some("stop_loss_pct"));
+    bridge.pass_to(last + 10 + REFUND_DELAY).await;
+    let back = bridge.refund(id).await;
+    assert_eq!(back.status, Status::Success, "{back:#?}");
+    assert_eq!(bridge.orders.look(id).await.unwrap().stage, Stage::Ended);
+    assert_eq!(bridge.marks(), marks);
+    assert_eq!(bridge.swap_refused().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -18,6 +18,7 @@ use bardo::safety::pipeline::State;
 use bardo::safety::proposal::{Intent, Proposal};
 use bardo::safety::rulebook::End;
 use bardo::sandbox::Sandbox;
+use bardo::store::StoreError;
 use bardo::uniswap::order::OrderKind;
 use serde_json::json;
 
@@ -173,6 +174,13 @@ async fn a_preview_that_another_action_overtakes_is_made_anew() {
     let response = calling.await.unwrap();
     assert_eq!(response.status, Status::Success, "{response:#?}");
     assert_eq!(usdc - world.balance(&world.usdc).await, U256::from(50_000_000));
+    // The trail says which of the two was refused, and which only came too early.
+    let kinds = world.store.read(|connection| -> Result<Vec<String>, StoreError> {
+        let wanted = "SELECT kind FROM audit_entry WHERE kind IN ('action:refused', 'action:overtaken') ORDER BY seq";
+        let mut statement = connection.prepare(wanted)?;
+        Ok(statement.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?)
+    });
+    assert_eq!(kinds.unwrap(), ["action:refused", "action:refused", "action:overtaken"]);
 }
 
 /// What another program does to the balances, the allowances and Permit2's nonce while a call is prepared is no reason to

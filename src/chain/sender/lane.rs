@@ -146,9 +146,12 @@ pub fn allocate(
         return Err(ahead(next, found));
     }
     // A nonce that nothing was signed with, and yet the chain is past it.
-    let spent: Option<i64> = transaction.prepare_cached("SELECT MIN(nonce) FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state <> 'signed' AND nonce < ?3")?.query_row(params![chain, owner, counted(seen.latest, "a nonce")?],
-        |row| row.get(0),
-    )?;
+    let spent: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT MIN(nonce) FROM sender_nonce
+             WHERE chain_id = ?1 AND account = ?2 AND state <> 'signed' AND nonce < ?3",
+        )?
+        .query_row(params![chain, owner, counted(seen.latest, "a nonce")?], |row| row.get(0))?;
     if let Some(spent) = spent {
         return Err(ahead(from_row(spent, "a nonce")?, seen.latest));
     }
@@ -231,8 +234,12 @@ pub(super) fn spent(
 ) -> Result<(), LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let number = counted(nonce, "a nonce")?;
-    let moved = transaction.prepare_cached("UPDATE sender_lane SET next_nonce = next_nonce + 1 WHERE chain_id = ?1 AND account = ?2 AND next_nonce = ?3")?.execute(params![chain, owner, number],
-    )?;
+    let moved = transaction
+        .prepare_cached(
+            "UPDATE sender_lane SET next_nonce = next_nonce + 1
+             WHERE chain_id = ?1 AND account = ?2 AND next_nonce = ?3",
+        )?
+        .execute(params![chain, owner, number])?;
     if moved > 0 {
         transaction
             .prepare_cached(

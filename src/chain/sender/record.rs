@@ -464,12 +464,17 @@ fn insert(
     now: u64,
 ) -> Result<Kept, RecordError> {
     // The same action signed again with a nonce that was given back has the same bytes, and the same hash.
-    let stored = transaction.prepare_cached("INSERT INTO sender_transaction (hash, chain_id, account, nonce, raw, route, call_id, replaces, state, stored_at)
+    let stored = transaction
+        .prepare_cached(
+            "INSERT INTO sender_transaction
+             (hash, chain_id, account, nonce, raw, route, call_id, replaces, state, stored_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT (hash) DO UPDATE SET route = excluded.route, call_id = excluded.call_id,
              replaces = excluded.replaces, state = excluded.state, stored_at = excluded.stored_at,
              note = NULL, settled_at = NULL, late = 0, missing_since = NULL
-         WHERE state = 'dropped'")?.execute(params![
+         WHERE state = 'dropped'",
+        )?
+        .execute(params![
             signed.hash().as_slice(),
             counted(signed.chain_id(), "the chain's id")?,
             signed.from().as_slice(),
@@ -480,8 +485,7 @@ fn insert(
             replaces.map(|hash| hash.to_vec()),
             TxState::Stored.as_str(),
             counted(now, "the time")?,
-        ],
-    )?;
+        ])?;
     match stored {
         0 => Err(RecordError::Twice(signed.hash())),
         _ => Ok(Kept { hash: signed.hash() }),

@@ -198,6 +198,15 @@ fn notice(words: &str) -> Wish {
 }
 
 /// What may be taken, in words.
+/// What an exact allowance of Permit2 is there for: it outlives an order that ends without being filled.
+fn for_orders(allowance: &AllowanceNow) -> Piece {
+    match allowance.promised {
+        Some(promised) if promised.is_zero() => ("  no order needs it".to_owned(), Role::StateCare),
+        Some(_) => ("  for signed orders".to_owned(), Role::TextDim),
+        None => (String::new(), Role::TextDim),
+    }
+}
+
 fn scope(allowance: &AllowanceNow) -> String {
     if allowance.unlimited {
         return "any amount".to_owned();
@@ -357,6 +366,7 @@ impl Portfolio {
                     if here { Role::Selection } else { Role::Text },
                 ),
                 (format!("{way}{until}"), Role::TextDim),
+                for_orders(allowance),
             ];
             let right: Vec<Piece> = vec![(allowance.chain.to_string(), Role::TextDim)];
             let room = usize::from(inner.width).saturating_sub(allowance.chain.width() + 1);

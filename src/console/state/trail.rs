@@ -36,6 +36,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         }
         "permit:refused" => format!("the offer was refused: {}", text("why")),
         "action:refused" => format!("✕ {} refused: {}", text("wanted"), text("why")),
+        "action:overtaken" => "nothing was refused: another action came between, it is prepared anew".to_owned(),
         "action:reserved" => format!("${} counted as spent for {}", text("spend"), text("expected_outcome")),
         "action:settled" => format!("{}, ${} spent", text("state"), text("spent")),
         "action:verified" if text("matched") == "true" => "chain agrees ✓".to_owned(),

@@ -97,6 +97,7 @@ fn full(width: u16, height: u16) -> State {
         amount: None,
         unlimited: false,
         expires_at: None,
+        promised: None,
     };
     with.allowances.rows = (1..40).map(allowance).collect();
     let held = with.holdings[0].rows[0].clone();

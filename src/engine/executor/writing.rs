@@ -373,6 +373,7 @@ impl Act {
             if undisturbed || left == 0 || refusal.error.code() != ErrorCode::SafetySimulationFailed {
                 return Err(refusal);
             }
+            acting.pipeline.record_overtaken(self.context.call_id(), &self.shared.golem_id).await;
             self.until_nobody_acts(acting).await?;
             job = self.bind(params)?;
         }

@@ -202,6 +202,10 @@ pub struct AllowanceNow {
     pub unlimited: bool,
     /// When it ends, in seconds since the Unix epoch; only inside Permit2.
     pub expires_at: Option<u64>,
+    /// How much of it signed orders may still take, in raw units: of an exact amount that Permit2 may take of a token.
+    /// `None` for any other, and where the ledger does not tell.
+    #[serde(default)]
+    pub promised: Option<U256>,
 }
 
 /// A standing approval.

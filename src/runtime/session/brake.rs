@@ -9,12 +9,12 @@ use tokio::sync::{Notify, mpsc, watch};
 use super::tell;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
-use crate::base::id::GolemId;
+use crate::base::id::{GolemId, PermitId};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::{Command, News, Sent};
-use crate::runtime::questions::OperatorAnswer;
+use crate::runtime::questions::{OperatorAnswer, QuestionKey};
 use crate::safety::stop::{InForce, Stop, StopFile};
 
 /// What can be done about a stop before anything else stands, and from everywhere afterwards.
@@ -26,6 +26,9 @@ pub(super) struct Brake {
     pub own: watch::Sender<Option<Stop>>,
     /// Stops that were set here beneath somebody's hold and are not on record yet: no look at what is in force shows them.
     beneath: Arc<Mutex<Vec<Stop>>>,
+    /// Refusals that came with a stop and wait behind other commands. The stop takes the question back, and whoever asked
+    /// should hear the operator's words all the same.
+    refusals: Arc<Mutex<Vec<(PermitId, SafeText)>>>,
     /// Rung when something was done here, so that everybody looks at the stop file now and not at the next look.
     pub rung: Arc<Notify>,
 }
@@ -37,7 +40,14 @@ impl Brake {
 
     /// Over this stop file.
     pub(super) fn over(file: StopFile, clock: Arc<dyn Clock>) -> Self {
-        Self { file, clock, own: watch::Sender::new(None), beneath: Arc::default(), rung: Arc::default() }
+        Self {
+            file,
+            clock,
+            own: watch::Sender::new(None),
+            beneath: Arc::default(),
+            refusals: Arc::default(),
+            rung: Arc::default(),
+        }
     }
 
     /// Raises the ladder; the answer says what is in force now.
@@ -53,6 +63,11 @@ impl Brake {
     /// The stops that were set beneath another one since this was asked last.
     pub(super) fn set_beneath(&self) -> Vec<Stop> {
         std::mem::take(&mut *self.beneath.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The refusals that came with a stop since this was asked last.
+    pub(super) fn refusals(&self) -> Vec<(PermitId, SafeText)> {
+        std::mem::take(&mut *self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes a choice of one's own hold, or raises the ladder where there is none. Where the choice is lower it is set
@@ -188,7 +203,11 @@ impl Front {
         if !ours || self.watch_only {
             return None;
         }
-        if let Command::Answer { answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
+        if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason } } = &sent.command {
+            if let QuestionKey::Action(permit) = key {
+                let mut refusals = self.brake.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                refusals.push((*permit, reason.clone()));
+            }
             // Where it fails, it fails again where the answer is given, and that says so.
             let _tried_again = self.brake.refuse_all(reason);
             return None;

@@ -197,7 +197,7 @@ impl Stage {
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
-    fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
+    pub(super) fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
         answering::answer(desk, permit, answer)
     }

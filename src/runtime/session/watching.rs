@@ -26,7 +26,7 @@ use crate::runtime::market::model::{ChainSnapshot, Money, Update};
 use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::answering::asked_at;
-use crate::runtime::questions::{Listed, Question, Told};
+use crate::runtime::questions::{Listed, OperatorAnswer, Question, Told};
 use crate::safety::audit::{AuditError, Kind, Note, Trail};
 use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
@@ -296,6 +296,11 @@ impl Stage {
         if let Some(desk) = &self.desk {
             if level.is_some() {
                 desk.drop_grants();
+            }
+            // Before the stop that came with them takes their questions back; each is given once more in its order, where
+            // it finds itself given.
+            for (permit, reason) in self.brake.refusals() {
+                let _gone = self.answer_action(permit, OperatorAnswer::RefuseAndStop { reason });
             }
             if level >= Some(StopLevel::Halt) {
                 desk.withdraw_all("a halt is in force");

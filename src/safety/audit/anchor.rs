@@ -81,10 +81,9 @@ impl Anchor {
         // Until the file is closed: several processes write one trail.
         lock(&file)?;
         let bytes = bounded(&mut file)?;
-        let standing =
-            if bytes.is_empty() { Head::EMPTY } else { parse(&bytes).unwrap_or(Head { seq: u64::MAX, ..Head::EMPTY }) };
-        if standing.seq >= head.seq {
-            // A file that was tampered with stays as it is, for `verify` to find.
+        // A file that was tampered with stays as it is, for `verify` to find.
+        let stands = |bytes| parse(bytes).is_none_or(|standing: Head| standing.seq >= head.seq);
+        if !bytes.is_empty() && stands(&bytes) {
             return Ok(());
         }
         file.seek(SeekFrom::Start(0))?;

@@ -19,6 +19,8 @@ pub enum Kind {
     ApprovalAnswered,
     /// Something stands against it.
     ActionRefused,
+    /// What was refused last for a call was refused because another action of the account came between: it is made anew.
+    ActionOvertaken,
     /// What it may take is held.
     ActionReserved,
     /// What it took is counted.
@@ -69,7 +71,7 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 30] = [
+    pub const ALL: [Self; 31] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
@@ -77,6 +79,7 @@ impl Kind {
         Self::ApprovalResolved,
         Self::ApprovalAnswered,
         Self::ActionRefused,
+        Self::ActionOvertaken,
         Self::ActionReserved,
         Self::ActionSettled,
         Self::ActionVerified,
@@ -112,6 +115,7 @@ impl Kind {
             Self::ApprovalResolved => "approval:resolved",
             Self::ApprovalAnswered => "approval:answered",
             Self::ActionRefused => "action:refused",
+            Self::ActionOvertaken => "action:overtaken",
             Self::ActionReserved => "action:reserved",
             Self::ActionSettled => "action:settled",
             Self::ActionVerified => "action:verified",

@@ -205,3 +205,40 @@ async fn a_stop_without_a_name_is_recorded_when_it_changes() {
         assert_eq!(count.unwrap(), entries, "{what}");
     }
 }
+
+/// A session in which nobody has asked for anything yet has lost no anchor; one that is taken away is missed.
+#[tokio::test]
+async fn a_first_session_has_its_anchor_before_anything_is_asked() {
+    use crate::safety::ledger;
+    use crate::safety::operator::OperatorRules;
+    use crate::safety::policy::{Keeper, parse};
+    use crate::safety::stop::StopFile;
+
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("ledger.db");
+    let open = || Store::open(StoreConfig::at(&database), &[MIGRATIONS, ledger::MIGRATIONS]).unwrap();
+    let rules = |store: &Store| {
+        let policy = parse("preset = \"demo\"", std::path::Path::new("policy.toml")).unwrap();
+        let stop = StopFile::in_folder(folder.path());
+        OperatorRules::new(std::sync::Arc::new(Keeper::fixed(policy)), stop, store.clone(), [])
+    };
+    let anchor = Anchor::beside(&database);
+    let verified = |store: &Store| store.read(|connection| verify(connection, &anchor, None)).unwrap();
+    let store = open();
+    let first = rules(&store);
+    let trail = super::Trail::new(store.clone(), std::sync::Arc::new(crate::base::clock::SystemClock));
+    let body = json!({ "level": "pause", "reason": "x", "by": "somebody", "stop": "1" });
+    let note = Note { kind: Kind::HaltRaised, call_id: None, golem_id: GolemId::operator(), body };
+    trail.record(note).await.unwrap();
+    let report = verified(&store);
+    assert_eq!((report.entries, report.faults), (1, vec![]));
+    // What the operator decides is witnessed at once.
+    first.reset_breaker("somebody", 1).await.unwrap();
+    let report = verified(&store);
+    assert_eq!((report.entries, report.anchor), (2, Some(report.head)));
+    // Nobody lays a new one where it is gone.
+    std::fs::remove_file(anchor.path()).unwrap();
+    let second = rules(&store);
+    assert_eq!(verified(&store).faults, [Fault::NoAnchor]);
+    drop((first, second));
+}

@@ -39,6 +39,13 @@ impl<'a> Standing<'a> {
         let caps = policy.caps(facts.phase, facts.reduce_only());
         Self { policy, usage, network, caps, wish: request(framed, facts) }
     }
+
+    /// The same with what is on its way over bridges among what is held.
+    #[must_use]
+    pub fn with_away(mut self, away: Micros) -> Self {
+        self.wish = self.wish.map(|wish| wish.with_away(away));
+        self
+    }
 }
 
 /// What the frame wants of the limits.

@@ -113,6 +113,15 @@ pub struct Request {
     pub equity: Micros,
 }
 
+impl Request {
+    /// The same with what is on its way over bridges among what is held. More than can be counted is left out.
+    #[must_use]
+    pub fn with_away(self, away: Micros) -> Self {
+        let equity = self.equity.plus(away).unwrap_or(self.equity);
+        Self { equity, ..self }
+    }
+}
+
 impl Caps {
     /// Every cap on dollars that stands against `request`.
     pub fn against_spending(&self, usage: &Usage, request: &Request) -> Vec<Violation> {

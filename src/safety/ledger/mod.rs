@@ -15,6 +15,7 @@
 //! `chain::sender`).
 
 mod breaker;
+mod bridged;
 mod caps;
 mod liquidation;
 mod micros;
@@ -33,6 +34,7 @@ use crate::base::id::{CallId, GolemId};
 use crate::chain::token::TokenId;
 use crate::store::StoreError;
 
+pub use bridged::{Leaving, MarkMoved, note_arrived, note_leaving, weigh_away};
 pub(crate) use caps::percent;
 pub use caps::{Caps, Request, Span, SpendCap, TokenCaps, TokenKey, token_name};
 pub use liquidation::{end_liquidation, plan_liquidation};
@@ -304,6 +306,7 @@ pub fn settle(
             .execute(params![id, sql(now)?, gas.to_sql(), token_text(TokenId::Native)])?;
     }
     transaction.prepare_cached("UPDATE ledger_reservation_token SET held = 0 WHERE reservation = ?1")?.execute([id])?;
+    bridged::forget(transaction, id)?;
     breaker::learn(transaction, now, id, success, most_failures)
 }
 
@@ -484,6 +487,7 @@ pub fn set_high_water(
 /// # Errors
 /// [`LedgerError`].
 pub fn forget_high_water(transaction: &Transaction<'_>, account: Address) -> Result<usize, LedgerError> {
+    bridged::forget_marks(transaction, account)?;
     Ok(transaction
         .prepare_cached("DELETE FROM ledger_high_water WHERE account = ?1")?
         .execute([account.to_string()])?)

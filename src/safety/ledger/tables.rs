@@ -7,7 +7,23 @@ use crate::store::Migrations;
 /// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
 /// in logs that only grow, each row with the running total, so that a window costs two look-ups
 /// however much it holds.
-pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED] };
+pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED] };
+
+/// What bridge orders that have not ended are to carry away: what it was worth when the account was weighed last, of how much
+/// in all, whether it was counted then, and which mark stood where it is to arrive.
+const BRIDGED: &str = "
+    CREATE TABLE ledger_bridged (
+        reservation INTEGER PRIMARY KEY REFERENCES ledger_reservation (id),
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        worth INTEGER NOT NULL CHECK (worth >= 0),
+        whole INTEGER NOT NULL CHECK (whole >= worth),
+        seen INTEGER NOT NULL CHECK (seen IN (0, 1)),
+        to_chain INTEGER NOT NULL,
+        to_mark INTEGER NOT NULL CHECK (to_mark >= 0)
+    ) STRICT;
+    CREATE INDEX ledger_bridged_account ON ledger_bridged (account, chain_id);
+";
 
 /// A clock of their own for calls, so that no call moves the one by which spending is counted; and what an action has really
 /// moved out of the account, without what others may take of it and without gas.

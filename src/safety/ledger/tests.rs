@@ -1,5 +1,6 @@
 //! The ledger on a real file, held against a list that is searched from end to end each time.
 
+mod bridged;
 mod clocks;
 
 use std::path::PathBuf;

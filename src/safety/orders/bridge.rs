@@ -175,6 +175,9 @@ fn seen(
     let never = standing.deposit == 0 && standing.over;
     let (status, end) = match standing.deposit {
         REFUNDED => (IntentStatus::Refunded, Some(Ending::TookNothing)),
+        // The chain it goes to may be told later than the one it left: what nobody has seen arrive there is waited for as
+        // long as it can.
+        REPAID if standing.delivery.is_none() && !too_late => (IntentStatus::Filled, None),
         REPAID => (IntentStatus::Filled, Some(Ending::Took)),
         _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
         LOCKED if too_late => (IntentStatus::Expired, None),
@@ -202,7 +205,8 @@ fn seen(
         }
         (IntentStatus::Filled, _) => match confirmed {
             Some(came) => format!("{} {} arrived on {destination}", text(came, wanted), wanted.symbol),
-            None => format!("delivered on {destination}, as its settler says"),
+            None if delivery.is_some() => format!("delivered on {destination}, as its settler says"),
+            None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
         },
         (IntentStatus::Expired, 0) => format!("nothing left the wallet; nobody locked the {}", given.symbol),
         (IntentStatus::Expired, _) => {
@@ -249,3 +253,6 @@ fn seen(
 fn text(amount: U256, token: &Asset) -> String {
     TokenAmount::new(amount, token.decimals).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
 }
+
+#[cfg(test)]
+mod tests;

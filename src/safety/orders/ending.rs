@@ -8,6 +8,7 @@ use super::{Card, Ending, Record};
 use crate::base::text::SafeText;
 use crate::fabric::{EventKind, OrderStatus, ToolVerified};
 use crate::safety::audit::{self, AuditError, Entry, Kind};
+use crate::safety::ledger::MarkMoved;
 use crate::safety::rulebook::ReserveError;
 
 /// Whose word the end of an auction is: its service's status, held against the events of the reactor and of Permit2.
@@ -44,13 +45,21 @@ pub(super) fn event(record: &Record, card: &Card) -> EventKind {
     EventKind::ToolVerified(verified(record, card))
 }
 
+/// Whether what a bridge order carried has arrived on the other chain, as the balance there shows.
+pub(super) fn has_arrived(card: &Card, end: Ending) -> bool {
+    match (card, end) {
+        (Card::Intent(update), Ending::Took) => update.amount_out.is_some(),
+        (Card::Intent(_), Ending::TookNothing | Ending::Withdrawn) | (Card::Order(_), _) => false,
+    }
+}
+
 /// Puts the end on the trail.
 pub(super) fn record(
     transaction: &Transaction<'_>,
     now: u64,
     record: &Record,
     card: &Card,
-    end: Ending,
+    (end, moved): (Ending, Option<MarkMoved>),
 ) -> Result<(), ReserveError> {
     let ToolVerified { expected_outcome, actual_outcome, ground_truth_source, matched } = verified(record, card);
     let (amount_in, amount_out, hash) = match card {
@@ -70,12 +79,16 @@ pub(super) fn record(
         Ending::TookNothing => "nothing",
         Ending::Withdrawn => "nothing: nobody had seen it",
     };
-    let body = json!({
+    let mut body = json!({
         "order": record.hash, "kind": record.kind(), "status": card.status(), "took": took,
         "amount_in": amount_in, "amount_out": amount_out, "tx": hash, "permit_id": record.permit_id,
         "expected_outcome": expected_outcome, "actual_outcome": actual_outcome,
         "ground_truth_source": ground_truth_source, "matched": matched,
     });
+    if let (Some(moved), Some(body)) = (moved, body.as_object_mut()) {
+        let mark = json!({ "before": moved.before.dollars(), "after": moved.after.dollars() });
+        body.insert("stop_loss_mark".to_owned(), mark);
+    }
     let entry =
         Entry { kind: Kind::OrderEnded, call_id: Some(record.call_id), golem_id: &record.golem_id, body: &body };
     audit::append(transaction, now, &entry).map(drop).map_err(|error| match error {

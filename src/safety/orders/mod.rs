@@ -370,7 +370,12 @@ impl Orders {
                     if !ended {
                         return Ok(false);
                     }
-                    ending::record(transaction, now, &kept, &shown, end)?;
+                    // Only what has arrived for certain is no loss: what its settler has paid on for nothing is one.
+                    let moved = match ending::has_arrived(&shown, end) {
+                        true => rules.arrived(transaction, now, kept.reservation)?,
+                        false => None,
+                    };
+                    ending::record(transaction, now, &kept, &shown, (end, moved))?;
                     let (end, word) = match end {
                         Ending::Took => (End::Done { spent: kept.spent }, "done"),
                         Ending::TookNothing | Ending::Withdrawn if kept.gas == Usd::ZERO => {

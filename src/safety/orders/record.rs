@@ -317,8 +317,12 @@ pub(crate) fn withdraw(
 
 /// Ends an order that has not ended yet; false where it had.
 pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: OrderState, now: u64) -> Result<bool, StoreError> {
-    let rows = transaction.prepare_cached("UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3 WHERE hash = ?1 AND stage <> 'ended'")?.execute(params![hash.as_slice(), status.as_str(), number(now)?],
-    )?;
+    let rows = transaction
+        .prepare_cached(
+            "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3
+             WHERE hash = ?1 AND stage <> 'ended'",
+        )?
+        .execute(params![hash.as_slice(), status.as_str(), number(now)?])?;
     Ok(rows == 1)
 }
 
@@ -330,9 +334,13 @@ pub(crate) fn note_card(
     card: &str,
     now: u64,
 ) -> Result<(), StoreError> {
-    transaction.prepare_cached("UPDATE safety_order SET card = ?3, status = CASE stage WHEN 'ended' THEN status ELSE ?2 END, changed_at = ?4
-         WHERE hash = ?1")?.execute(params![hash.as_slice(), status.as_str(), card, number(now)?],
-    )?;
+    transaction
+        .prepare_cached(
+            "UPDATE safety_order
+             SET card = ?3, status = CASE stage WHEN 'ended' THEN status ELSE ?2 END, changed_at = ?4
+         WHERE hash = ?1",
+        )?
+        .execute(params![hash.as_slice(), status.as_str(), card, number(now)?])?;
     Ok(())
 }
 

@@ -271,7 +271,7 @@ impl Pipeline {
     }
 
     /// Everything that can be looked at again without holding anything: the permit's own truth, and
-    /// every check on the block of now.
+    /// every check on the block of now. Where that is the preview's own block the chain itself is not asked twice.
     async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, look, .. } = prepared;
         self.verify(preview)?;
@@ -304,17 +304,16 @@ impl Pipeline {
         let permit_id = prepared.preview.permit.permit_id;
         let _turn = self.have_turn(&prepared.preview, turn).await?;
         let framed = &prepared.preview.framed;
-        // Where only an order is signed no nonce is taken.
-        let next = async { if framed.legs().is_empty() { Ok(None) } else { self.for_next(framed).await.map(Some) } };
-        let (assessment, next) = futures::join!(self.look_again(&prepared), next);
-        let assessment = assessment?;
+        let assessment = self.look_again(&prepared).await?;
         if let Some(verdict) = self.unseen(framed, &assessment.facts)? {
             return Err(Refusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
         failpoint::reach(Failpoint::LookedAgain);
         let figures = self.order_figures(framed, &assessment).await?;
-        let next = next?;
+        // Read last: another wallet's transactions must not go unseen while the chain is looked at. Where only an order is
+        // signed no nonce is taken.
+        let next = if framed.legs().is_empty() { None } else { Some(self.for_next(framed).await?) };
         let seen = next.map(|(nonces, _)| nonces);
         let at_work = self.work_on(permit_id);
         let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent).await?;

@@ -21,12 +21,13 @@ use crate::safety::ground::{Ground, Untold};
 use crate::safety::simulate::{self, Surroundings};
 use crate::safety::value::{Doubt, Spreads, Valued};
 
-/// So long a look serves, as prices do: a feed's age and a mean over half an hour say the same over it.
+/// So long a look serves: an endpoint that was wrong is not believed for longer.
 const SERVES: Duration = Duration::from_secs(2);
 
 /// What was read on one block for the legs of a frame from one of them on.
 #[derive(Debug, Clone)]
 pub(super) struct Look {
+    framed: Framed,
     pinned: Pinned,
     next: BlockContext,
     from: usize,
@@ -47,14 +48,15 @@ pub(super) struct Look {
 
 impl Look {
     /// Whether the same look at `fork` would find the same. What was not answered is asked again, and so is another
-    /// chain: this block says nothing of it.
-    fn holds(&self, fork: &Fork, from: usize) -> bool {
+    /// chain: this block says nothing of it. Only a test network's cheats change a block's state and not its hash.
+    fn holds(&self, framed: &Framed, fork: &Fork, from: usize) -> bool {
         let whole = self.tokens.is_ok()
             && matches!(self.arrival, Ok(None))
             && self.data_fee.is_ok()
             && self.balances.is_ok()
             && self.cage.is_ok();
         whole
+            && self.framed == *framed
             && (self.pinned, self.next, self.from) == (fork.pinned(), fork.next_block(), from)
             && self.at.elapsed() < SERVES
     }
@@ -91,8 +93,10 @@ impl Pipeline {
         fork: &Fork,
         earlier: Option<&Look>,
     ) -> Result<Look, Refusal> {
-        if let Some(look) = earlier.filter(|look| look.holds(fork, from)) {
-            return Ok(look.clone());
+        if let Some(look) = earlier.filter(|look| look.holds(framed, fork, from)) {
+            // Prices have an age of their own.
+            let spreads = spreads(ground, framed, fork, &look.tokens).await;
+            return Ok(Look { spreads, ..look.clone() });
         }
         let at = Instant::now();
         let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
@@ -116,20 +120,16 @@ impl Pipeline {
         };
         let nothing = BTreeMap::new();
         let described = tokens.as_ref().unwrap_or(&nothing);
-        let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
-        // What is held is valued whatever is traded: an equity that leaves holdings out looks like a loss.
-        let listed = ground.network().book.tokens().iter().map(|token| TokenId::Erc20(token.address));
-        let named: BTreeSet<TokenId> = described.keys().copied().chain(listed).collect();
-        let named: Vec<TokenId> = named.into_iter().collect();
         let next = fork.next_block();
         let (spreads, data_fee, balances, cage) = futures::join!(
-            ground.spreads_on(fork.pinned().hash, &named, traded),
+            spreads(ground, framed, fork, &tokens),
             ground.data_fee(framed, block),
             ground.balances(framed.account(), described, block),
             cage::read(ground, framed.account(), block, next.timestamp)
         );
         let pinned = fork.pinned();
         Ok(Look {
+            framed: framed.clone(),
             pinned,
             next,
             from,
@@ -145,4 +145,20 @@ impl Pipeline {
             ran: None,
         })
     }
+}
+
+/// Prices of what the frame names, and of all that the network's book lists: what is held is valued whatever is traded,
+/// for an equity that leaves holdings out looks like a loss.
+async fn spreads(
+    ground: &Ground,
+    framed: &Framed,
+    fork: &Fork,
+    described: &Result<BTreeMap<TokenId, Token>, Doubt>,
+) -> Spreads {
+    let listed = ground.network().book.tokens().iter().map(|token| TokenId::Erc20(token.address));
+    let described = described.iter().flat_map(BTreeMap::keys).copied();
+    let named: BTreeSet<TokenId> = described.chain(listed).collect();
+    let named: Vec<TokenId> = named.into_iter().collect();
+    let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
+    ground.spreads_on(fork.pinned().hash, &named, traded).await
 }

@@ -46,7 +46,7 @@ use tokio::time::Instant;
 
 use crate::base::clock::Clock;
 use crate::base::error::ErrorCode;
-use crate::base::id::PermitId;
+use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::Phase;
 use crate::chain::provider::ProviderError;
 use crate::chain::sender::{ChainNonces, FeeQuote, Fees, Sender, SenderError};
@@ -321,6 +321,16 @@ impl Pipeline {
         });
         if let Err(error) = self.inner.trail.record(self.note(framed, kind, body)).await {
             tracing::warn!(%error, "a refusal is not on the audit trail");
+        }
+    }
+
+    /// Records that what was refused last for a call was refused only because another action of the account came between,
+    /// and is prepared anew: nobody is refused anything by it.
+    pub async fn record_overtaken(&self, call_id: CallId, golem_id: &GolemId) {
+        let (kind, golem_id) = (Kind::ActionOvertaken, golem_id.clone());
+        let note = Note { kind, call_id: Some(call_id), golem_id, body: json!({}) };
+        if let Err(error) = self.inner.trail.record(note).await {
+            tracing::warn!(%error, "that a preview is made anew is not on the audit trail");
         }
     }
 

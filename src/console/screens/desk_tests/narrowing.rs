@@ -86,3 +86,24 @@ fn what_is_held_and_has_no_line_is_counted_above_the_others() {
     zoomed.act(Action::Zoom, &world.known(), wide);
     assert!(drawn(&zoomed, &world, wide).contains("Holding 1–18 of 21"), "{}", drawn(&zoomed, &world, wide));
 }
+
+#[test]
+fn an_exact_allowance_of_permit2_says_whether_an_order_needs_it() {
+    let mut world = world();
+    let rows = &mut world.snapshot.allowances.rows;
+    let exact = crate::runtime::handle::AllowanceNow { through_permit2: false, expires_at: None, ..rows[0].clone() };
+    let promised = |raw: Option<u64>| crate::runtime::handle::AllowanceNow {
+        promised: raw.map(alloy::primitives::U256::from),
+        ..exact.clone()
+    };
+    *rows = vec![promised(Some(7)), promised(Some(0)), promised(None)];
+    let mut zoomed = Portfolio::default();
+    zoomed.act(Action::NextPanel, &world.known(), AREA);
+    zoomed.act(Action::Zoom, &world.known(), AREA);
+    let shown = drawn(&zoomed, &world, AREA);
+    let told: Vec<&str> = shown.lines().filter(|line| line.contains("Approved")).collect();
+    let [needed, left, unknown] = told[..] else { panic!("{shown}") };
+    assert!(needed.contains("for signed orders") && !needed.contains("needs"), "{needed}");
+    assert!(left.contains("no order needs it"), "{left}");
+    assert!(!unknown.contains("orders") && !unknown.contains("needs"), "{unknown}");
+}

@@ -144,6 +144,7 @@ fn world_of(words: Words<'_>) -> World {
         amount: TokenAmount::new(U256::from(250_000_000u64), 6).ok(),
         unlimited,
         expires_at: (seed == 1).then_some(START + 300),
+        promised: None,
     };
     let snapshot = Snapshot {
         golem_id: GolemId::operator(),

@@ -192,3 +192,24 @@ async fn a_console_that_only_watches_stops_nothing() {
     assert_eq!(queue.recv().await, Some(sent(Command::Hold)), "the session says why not");
     assert_eq!(file.read(), InForce::None);
 }
+
+/// What is refused with a stop is known before the stop is: otherwise its question would be taken back without a word.
+#[tokio::test]
+async fn a_refusal_that_stops_is_heard_before_its_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    let brake = brake(folder.path());
+    let front = Front { brake: brake.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };
+    let (permit, reason) = (PermitId::random(), SafeText::clean("not today", 20));
+    let refuse = |key, reason: &SafeText| {
+        sent(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason: reason.clone() } })
+    };
+    assert_eq!(front.stops(&refuse(QuestionKey::Action(permit), &reason)), None, "it goes on for its answer");
+    assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));
+    assert_eq!(brake.refusals(), [(permit, reason.clone())]);
+    assert_eq!(brake.refusals(), [], "once");
+    front.stops(&refuse(QuestionKey::Own(1), &reason));
+    assert_eq!(brake.refusals(), [], "no action is refused by it");
+    let watching = Front { watch_only: true, ..front };
+    watching.stops(&refuse(QuestionKey::Action(permit), &reason));
+    assert_eq!(brake.refusals(), [], "whoever watches refuses nothing");
+}

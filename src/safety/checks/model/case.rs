@@ -483,6 +483,7 @@ impl Case {
             }],
             equity: usd(equity),
             unpriced: vec![],
+            lowest: [].into(),
         });
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
         Facts {

@@ -1,0 +1,166 @@
+//! What bridges carry away, and the highest marks that go with it.
+
+use super::*;
+
+const HERE: u64 = 31_337;
+const THERE: u64 = 31_338;
+
+impl File {
+    /// A bridge order that carries `worth` away, reserved while the account has `whole` on the chain it leaves.
+    fn bridge(&mut self, whole: u64, worth: u64) -> ReservationId {
+        self.write(|transaction| {
+            let caps = Caps { cooldown: 0, trades_per_hour: 100, ..caps() };
+            let wish = Request { equity: dollars(whole), ..request(1) };
+            let id = reserve(transaction, DAY, &caps, &party(), &wish)?;
+            weigh_away(transaction, &party(), dollars(whole), &[])?;
+            let leaving = Leaving { worth: dollars(worth), whole: dollars(whole), to: THERE };
+            note_leaving(transaction, id, &party(), leaving)?;
+            Ok(id)
+        })
+        .unwrap()
+    }
+
+    fn weigh(&mut self, whole: u64, away: &[(ReservationId, u64)]) {
+        let away: Vec<_> = away.iter().map(|(id, worth)| (*id, dollars(*worth))).collect();
+        self.write(|transaction| weigh_away(transaction, &party(), dollars(whole), &away)).unwrap();
+    }
+
+    fn arrives(&mut self, id: ReservationId) -> Option<(u64, u64)> {
+        let moved = self.write(|transaction| {
+            let moved = note_arrived(transaction, DAY, id)?;
+            settle(transaction, DAY, id, Outcome::Done { spent: dollars(1) }, 3)?;
+            Ok(moved)
+        });
+        moved.unwrap().map(|moved| (moved.before.get(), moved.after.get()))
+    }
+
+    fn sees(&mut self, chain_id: u64, whole: u64) {
+        self.write(|transaction| observe(transaction, DAY, &Party { chain_id, ..party() }, dollars(whole))).unwrap();
+    }
+
+    /// The marks here and there, in whole dollars.
+    fn marks(&self) -> [u64; 2] {
+        [HERE, THERE].map(|chain| {
+            let usage = usage(&self.connection, DAY, chain, party().account, [], 0).unwrap();
+            assert_eq!(usage.high_water.get() % 1_000_000, 0, "whole dollars");
+            usage.high_water.get() / 1_000_000
+        })
+    }
+
+    fn noted(&self) -> i64 {
+        self.connection.query_row("SELECT count(*) FROM ledger_bridged", [], |row| row.get(0)).unwrap()
+    }
+}
+
+#[test]
+fn the_mark_goes_with_the_money_and_a_fall_in_percent_stays_what_it_was() {
+    let mut file = File::new();
+    file.sees(HERE, 1_000);
+    file.sees(THERE, 100);
+    // A twentieth was lost before; nine tenths of the rest leave.
+    let id = file.bridge(950, 855);
+    assert_eq!(file.marks(), [1_000, 100], "nothing moves before it has arrived");
+    assert_eq!(file.arrives(id), Some((1_000_000_000, 100_000_000)));
+    // 95 of 100 here, 955 of 1,000 there: what was lost is left behind nowhere.
+    assert_eq!(file.marks(), [100, 1_000]);
+    assert_eq!(file.noted(), 0);
+    // Once is enough.
+    assert_eq!(file.write(|transaction| note_arrived(transaction, DAY, id)).unwrap(), None);
+    assert_eq!(file.marks(), [100, 1_000]);
+}
+
+#[test]
+fn what_arrives_before_its_order_ends_raises_the_mark_once() {
+    let mut file = File::new();
+    file.sees(HERE, 1_000);
+    file.sees(THERE, 100);
+    let id = file.bridge(1_000, 500);
+    file.sees(THERE, 600);
+    file.arrives(id);
+    assert_eq!(file.marks(), [500, 600]);
+    // Where nobody has looked yet, the mark is what came.
+    let mut file = File::new();
+    let id = file.bridge(1_000, 500);
+    file.arrives(id);
+    assert_eq!(file.marks(), [500, 500]);
+}
+
+#[test]
+fn of_two_on_their_way_each_takes_its_own_part() {
+    let mut file = File::new();
+    let first = file.bridge(1_000, 500);
+    // The first is locked and counted when the second is reserved.
+    let second = file.bridge(1_000, 400);
+    file.weigh(1_000, &[(first, 500), (second, 400)]);
+    file.arrives(first);
+    assert_eq!(file.marks(), [500, 500]);
+    file.arrives(second);
+    assert_eq!(file.marks(), [100, 900]);
+
+    // One that was not counted is taken out of no other: too little is taken, and never too much.
+    let mut file = File::new();
+    let first = file.bridge(1_000, 500);
+    let second = file.bridge(1_000, 400);
+    file.weigh(1_000, &[(second, 400)]);
+    file.arrives(first);
+    file.arrives(second);
+    assert_eq!(file.marks(), [300, 700]);
+}
+
+#[test]
+fn it_is_weighed_as_it_was_seen_last() {
+    let mut file = File::new();
+    let id = file.bridge(1_000, 500);
+    // It has fallen to 300 on its way, of 800 in all: of the mark three eighths go.
+    file.weigh(800, &[(id, 300)]);
+    file.arrives(id);
+    assert_eq!(file.marks(), [625, 375]);
+    // More than all cannot leave.
+    let mut file = File::new();
+    let id = file.bridge(1_000, 2_000);
+    file.arrives(id);
+    assert_eq!(file.marks(), [0, 1_000]);
+}
+
+#[test]
+fn what_comes_back_moves_no_mark_and_a_mark_that_was_forgotten_comes_back_by_nothing() {
+    let mut file = File::new();
+    file.sees(THERE, 100);
+    let id = file.bridge(1_000, 500);
+    file.settle(DAY, id, Outcome::Withdrawn).unwrap();
+    assert_eq!((file.marks(), file.noted()), ([1_000, 100], 0));
+    assert_eq!(file.write(|transaction| note_arrived(transaction, DAY, id)).unwrap(), None);
+
+    let id = file.bridge(1_000, 500);
+    file.write(|transaction| forget_high_water(transaction, party().account)).unwrap();
+    assert_eq!(file.arrives(id), None, "there is none to move");
+    assert_eq!(file.marks(), [0, 0]);
+    file.sees(THERE, 100);
+    let id = file.bridge(1_000, 500);
+    file.write(|transaction| forget_high_water(transaction, party().account)).unwrap();
+    file.sees(HERE, 900);
+    file.arrives(id);
+    assert_eq!(file.marks(), [450, 450], "the hundred over there is forgotten");
+}
+
+#[test]
+fn what_leaves_where_something_is_to_arrive_takes_its_part_of_the_mark_along() {
+    let mut file = File::new();
+    file.sees(THERE, 400);
+    let id = file.bridge(1_000, 500);
+    let back = file
+        .write(|transaction| {
+            let party = Party { chain_id: THERE, ..party() };
+            let caps = Caps { cooldown: 0, ..caps() };
+            let id = reserve(transaction, DAY, &caps, &party, &Request { equity: dollars(400), ..request(1) })?;
+            let leaving = Leaving { worth: dollars(300), whole: dollars(400), to: HERE };
+            note_leaving(transaction, id, &party, leaving)?;
+            Ok(id)
+        })
+        .unwrap();
+    file.arrives(back);
+    assert_eq!(file.marks(), [1_300, 100]);
+    file.arrives(id);
+    // Half of 1,300 goes with what was half of all when it was weighed: the marks together stay what they were.
+    assert_eq!(file.marks(), [650, 750]);
+}

@@ -1,0 +1,95 @@
+use alloy::primitives::{Address, B256, U256};
+use serde_json::json;
+
+use super::*;
+use crate::base::model::{ActionClass, Phase};
+use crate::chain::fork::{Changes, Pinned, Simulation};
+use crate::safety::sample::bridge_order;
+use crate::safety::simulate::Simulated;
+use crate::safety::value::Doubt;
+
+const ACCOUNT: Address = Address::repeat_byte(9);
+const USDC: Address = Address::repeat_byte(2);
+const DEADLINE: u32 = 1_000;
+const LOCKED_IN: u64 = 7;
+
+/// Five dollar coins that were locked in block 7.
+fn order() -> Record {
+    let locked = json!({"chain_id": 31_337, "hash": B256::ZERO, "block": LOCKED_IN});
+    Record { card: Some(card(locked)), ..bridge_order(ACCOUNT, USDC, DEADLINE) }
+}
+
+fn card(locked: serde_json::Value) -> String {
+    let asset = json!({"symbol": "USDC", "address": USDC, "decimals": 6});
+    json!({
+        "intent_id": B256::repeat_byte(1), "status": "filling", "source_chain": "ethereum", "destination_chain": "base",
+        "token_in": asset, "token_out": asset, "amount_in": "5", "min_out": "4", "estimated_output": "5",
+        "recipient": ACCOUNT, "settler": ACCOUNT, "bids": [], "locked": locked, "fill_deadline": DEADLINE,
+        "money": "", "remark": "",
+    })
+    .to_string()
+}
+
+fn facts(block: u64, time: u64) -> Facts {
+    let pinned = Pinned { chain_id: 31_337, number: block, hash: B256::ZERO };
+    let price: Usd = "0.99".parse().unwrap();
+    Facts {
+        now_millis: 0,
+        block_time: time,
+        phase: Phase::Thriving,
+        stop: None,
+        tokens: [].into(),
+        values: Err(Doubt::because("not asked")),
+        portfolio: Ok(Portfolio { lowest: [(USDC, price)].into(), ..Portfolio::default() }),
+        simulation: Some(Simulated {
+            pinned,
+            gas_used: 1,
+            gas_cost: U256::ZERO,
+            class: ActionClass::NewPosition,
+            leaves: false,
+            reduce_only: false,
+            takes_back: false,
+            moves: vec![],
+            paid: vec![],
+            simulation: Simulation { pinned, outcomes: vec![], changes: Changes::default() },
+        }),
+    }
+}
+
+#[test]
+fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
+    let deadline = u64::from(DEADLINE);
+    let worth = |block, time| carried(&order(), &facts(block, time)).map(Micros::get);
+    assert_eq!(worth(LOCKED_IN, 500), Some(4_950_000));
+    assert_eq!(worth(LOCKED_IN, deadline), Some(4_950_000));
+    assert_eq!(worth(LOCKED_IN, deadline + 1), None);
+    // The balances of the block before have it still: it would count twice.
+    assert_eq!(worth(LOCKED_IN - 1, 500), None);
+}
+
+#[test]
+fn what_is_not_known_counts_for_nothing() {
+    let now = || facts(LOCKED_IN, 500);
+    let unknown: [(&str, fn(&mut Record)); 4] = [
+        ("nothing was told of it", |order| order.card = None),
+        ("what was told cannot be read", |order| order.card = Some("{}".to_owned())),
+        ("not locked", |order| order.card = Some(card(serde_json::Value::Null))),
+        ("nobody knows since when", |order| {
+            order.card = Some(card(json!({"chain_id": 31_337, "hash": B256::ZERO, "block": null})));
+        }),
+    ];
+    for (why, change) in unknown {
+        let mut order = order();
+        change(&mut order);
+        assert_eq!(carried(&order, &now()), None, "{why}");
+    }
+    let mut unpriced = now();
+    unpriced.portfolio = Ok(Portfolio::default());
+    assert_eq!(carried(&order(), &unpriced), None);
+    let untold = Facts { portfolio: Err(Doubt::because("no balances")), ..now() };
+    assert_eq!(carried(&order(), &untold), None);
+    let unsimulated = Facts { simulation: None, ..now() };
+    assert_eq!(carried(&order(), &unsimulated), None);
+    let too_much = [(ReservationId::stored(1), Micros::MAX), (ReservationId::stored(2), Micros::MAX)];
+    assert_eq!(worth(&too_much), Micros::ZERO);
+}
