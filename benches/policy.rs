@@ -149,6 +149,7 @@ fn facts() -> Facts {
             }],
             equity: usd("25310.42"),
             unpriced: vec![],
+            lowest: [].into(),
         }),
         simulation: Some(Simulated {
             pinned,

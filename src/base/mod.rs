@@ -9,5 +9,6 @@ pub mod format;
 pub mod id;
 pub mod model;
 pub mod service;
+pub mod signer;
 pub mod text;
 pub mod units;

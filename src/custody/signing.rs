@@ -8,6 +8,7 @@ use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
 
 use super::secret::SecretKey;
+use crate::base::signer::signer_of;
 use crate::chain::signed::Signed;
 use crate::safety::SignError;
 use crate::safety::pipeline::{OrderToSign, ToSign};
@@ -94,9 +95,10 @@ impl Key {
     /// `r ‖ s ‖ v`, v 27 or 28, held against the address before anyone gets it.
     fn hash(&self, digest: B256) -> Result<[u8; SIGNATURE_BYTES], SignError> {
         let signature = self.signer.sign_hash_sync(&digest).map_err(failed)?;
-        match signature.recover_address_from_prehash(&digest) {
-            Ok(found) if found == self.address() => Ok(signature.as_bytes()),
-            _ => Err(SignError::Refused("a message's signature does not recover to the account".into())),
+        if signer_of(&signature, &digest) == Some(self.address()) {
+            Ok(signature.as_bytes())
+        } else {
+            Err(SignError::Refused("a message's signature does not recover to the account".into()))
         }
     }
 }

@@ -5,6 +5,7 @@
 //! is held to its rules here alone.
 
 use alloy::eips::BlockId;
+use alloy::primitives::aliases::U160;
 use alloy::primitives::{Address, FixedBytes, U256};
 use alloy::providers::bindings::IMulticall3;
 use alloy::sol_types::SolCall;
@@ -17,13 +18,17 @@ use crate::abi::permit2::Permit2;
 use crate::abi::policy_cage::PolicyCage;
 use crate::abi::policy_cage::PolicyCage::{AssetRule, Rules};
 use crate::base::error::Violation;
-use crate::base::units::{BasisPoints, Rounding};
+use crate::base::text::SafeText;
+use crate::base::units::{BasisPoints, Rounding, TokenAmount};
 use crate::chain::multicall::Calls;
-use crate::chain::network::Contract;
-use crate::chain::token::TokenId;
+use crate::chain::network::{Contract, Network};
+use crate::chain::token::{self, TokenId};
 
 /// The contract's price of 1e18 raw units has 18 decimals.
 const UNIT: u64 = 1_000_000_000_000_000_000;
+
+/// Every chain's coin has as many.
+const COIN_DECIMALS: u8 = 18;
 
 /// An account's rules with everything they are judged by, all of one block.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +54,10 @@ pub struct Cage {
 pub struct CagedAsset {
     /// Its rule.
     pub rule: AssetRule,
+    /// What the address book calls it, where it lists it.
+    pub symbol: Option<SafeText>,
+    /// Its decimals; `None` where the token does not tell them.
+    pub decimals: Option<u8>,
     /// What the account holds.
     pub balance: U256,
     /// What has left within the contract's day.
@@ -74,6 +83,15 @@ fn key(token: TokenId) -> Address {
         TokenId::Native => Address::ZERO,
         TokenId::Erc20(address) => address,
     }
+}
+
+/// What the address book calls an asset of the rules.
+fn symbol(network: &Network, token: Address) -> Option<SafeText> {
+    if token.is_zero() {
+        return Some(SafeText::clean(network.native_symbol, token::MAX_SYMBOL));
+    }
+    let listed = network.book.tokens().iter().find(|listed| listed.address == token);
+    listed.map(|listed| SafeText::clean(&listed.symbol, token::MAX_SYMBOL))
 }
 
 /// Reads the rules of `owner` at `block`, whose next block has the time `at`. `None` where there is no
@@ -131,7 +149,7 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
         };
         let decimals = match decimals {
             Some(call) => call.take(&answers),
-            None => Some(18),
+            None => Some(COIN_DECIMALS),
         };
         let price = round.take(&answers).zip(feed_decimals.take(&answers)).zip(decimals).and_then(
             |((round, feed_decimals), decimals)| {
@@ -144,6 +162,8 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
         );
         assets.push(CagedAsset {
             rule: rule.clone(),
+            symbol: symbol(ground.network(), rule.token),
+            decimals,
             balance: balance.ok_or_else(|| unread("a balance of the account"))?,
             left_in_day: left.take(&answers).ok_or_else(|| unread("what left within a day"))?,
             price,
@@ -158,6 +178,30 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
         highest: standing.highest,
         last_action: standing.lastAction,
     }))
+}
+
+impl CagedAsset {
+    /// Its symbol and contract, as far as they are known.
+    fn name(&self) -> String {
+        let token = self.rule.token;
+        match &self.symbol {
+            Some(symbol) if token.is_zero() => symbol.to_string(),
+            Some(symbol) => format!("{symbol} ({token})"),
+            None if token.is_zero() => "the chain's coin".to_owned(),
+            None => token.to_string(),
+        }
+    }
+
+    /// So much of it, for a person.
+    fn figure(&self, raw: U256) -> String {
+        if raw == U256::MAX || raw == U256::from(U160::MAX) {
+            return format!("an unlimited amount of {}", self.name());
+        }
+        match self.decimals.and_then(|decimals| TokenAmount::new(raw, decimals).ok()) {
+            Some(amount) => format!("{amount} {}", self.name()),
+            None => format!("{raw} smallest units of {}", self.name()),
+        }
+    }
 }
 
 impl Cage {
@@ -180,23 +224,23 @@ impl Cage {
         let listed = |selector: FixedBytes<4>| {
             self.rules.calls.iter().any(|call| call.target == target && call.selector == selector)
         };
-        let own = [self.contract, self.manager, self.owner].contains(&target);
         let allowed = match selector {
             Some(selector) => listed(selector),
             None => data.is_empty() && listed(FixedBytes::ZERO),
         };
-        if own || !allowed {
-            let selector = selector.map_or_else(|| "no function".to_owned(), |selector| selector.to_string());
-            refuse(
-                found,
-                "calls",
-                "the functions that the owner lists",
-                format!("{selector} of {target}"),
-                "a listed function",
-            );
+        let named = || match selector {
+            Some(selector) => format!("function {selector} of {target}"),
+            None => format!("a call of {target} without a function"),
+        };
+        if [self.contract, self.manager, self.owner].contains(&target) {
+            let limit = "no call of the policy contract, of its delegation manager or of the account itself";
+            refuse(found, "calls", limit, named(), "an action without this call");
+        } else if !allowed {
+            let would_pass = "a listed function, or the same once the owner lists this one";
+            refuse(found, "calls", "the functions that the owner lists", named(), would_pass);
         }
         if !value.is_zero() && self.asset(Address::ZERO).is_none() {
-            refuse(found, "assets", "the assets that the owner lists", "the chain's coin".to_owned(), "a listed asset");
+            unlisted(found, "the chain's coin".to_owned());
         }
         if let Ok(approval) = Erc20::approveCall::abi_decode_validate(data) {
             self.approval(target, approval.spender, approval.value, found);
@@ -210,26 +254,28 @@ impl Cage {
             return;
         }
         match self.asset(token) {
-            None => {
-                refuse(found, "assets", "the assets that the owner lists", token.to_string(), "a listed asset");
-            }
+            None => unlisted(found, token.to_string()),
             Some(asset) if amount > U256::from(asset.rule.maxPerTransaction) => {
-                let most = asset.rule.maxPerTransaction;
-                let limit = format!("at most {most} of {token} approved");
-                refuse(found, "maxPerTransaction", limit, amount.to_string(), format!("{most} or less"));
+                let most = asset.figure(U256::from(asset.rule.maxPerTransaction));
+                let limit = format!("at most {most} allowed at once");
+                refuse(found, "maxPerTransaction", limit, asset.figure(amount), format!("{most} or less"));
             }
             Some(_) => {}
         }
         if !self.rules.spenders.contains(&spender) {
-            refuse(found, "spenders", "the spenders that the owner lists", spender.to_string(), "a listed spender");
+            let would_pass = "a listed spender, or the same once the owner lists this one";
+            refuse(found, "spenders", "the spenders that the owner lists", spender.to_string(), would_pass);
         }
     }
 
     fn flows(&self, plan: &Plan<'_>, now: u64, found: &mut Vec<Violation>) {
         for token in plan.out.iter().map(|(token, _)| token).chain(plan.into.iter().map(|(token, _, _)| token)) {
             if self.asset(key(*token)).is_none() {
-                let value = key(*token).to_string();
-                refuse(found, "assets", "the assets that the owner lists", value, "a listed asset");
+                let value = match token {
+                    TokenId::Native => "the chain's coin".to_owned(),
+                    TokenId::Erc20(address) => address.to_string(),
+                };
+                unlisted(found, value);
             }
         }
         let mut worth = Some(Worth::default());
@@ -249,35 +295,43 @@ impl Cage {
             worth = worth.zip(asset.price).and_then(|(worth, price)| worth.with(asset.balance, out, least, price));
         }
         let Some(worth) = worth else {
-            let limit = format!("feeds that answer, at most {} s old", self.rules.maxPriceAge);
-            refuse(found, "maxPriceAge", limit, "a price cannot be told".to_owned(), "the same with live feeds");
+            let limit = format!("a price of every asset, at most {} s old", self.rules.maxPriceAge);
+            let silent = self.assets.iter().filter(|asset| asset.price.is_none());
+            let silent: Vec<_> = silent.map(|one| format!("{} by the feed {}", one.name(), one.rule.feed)).collect();
+            let value = match silent.as_slice() {
+                [] => "sums that are too large to be counted".to_owned(),
+                silent => format!("no price of {}", silent.join(", ")),
+            };
+            refuse(found, "maxPriceAge", limit, value, "the same once every feed of the rules answers in time");
             return;
         };
         self.value(&worth, exits, now, found);
     }
 
     fn limits(&self, asset: &CagedAsset, out: U256, into: U256, found: &mut Vec<Violation>) {
-        let AssetRule { token, maxPerTransaction, maxPerDay, maxPosition, .. } = &asset.rule;
+        let AssetRule { maxPerTransaction, maxPerDay, maxPosition, .. } = &asset.rule;
         let bound = |limit: u128| (limit != u128::MAX).then(|| U256::from(limit));
         if let Some(most) = bound(*maxPerTransaction).filter(|most| out > *most) {
-            let limit = format!("at most {most} of {token} in one transaction");
-            refuse(found, "maxPerTransaction", limit, out.to_string(), format!("{most} or less"));
+            let most = asset.figure(most);
+            let limit = format!("at most {most} in one transaction");
+            refuse(found, "maxPerTransaction", limit, asset.figure(out), format!("{most} or less"));
         }
         let day = asset.left_in_day.saturating_add(out);
         if let Some(most) = bound(*maxPerDay).filter(|most| !out.is_zero() && day > *most) {
-            let limit = format!("at most {most} of {token} in a day");
-            refuse(
-                found,
-                "maxPerDay",
-                limit,
-                day.to_string(),
-                format!("{} or less", most.saturating_sub(asset.left_in_day)),
-            );
+            let limit = format!("at most {} in a day, which ends after 24 to 28 hours", asset.figure(most));
+            let value = format!("{} on top of {}", asset.figure(out), asset.figure(asset.left_in_day));
+            let would_pass = format!("{} or less now", asset.figure(most.saturating_sub(asset.left_in_day)));
+            refuse(found, "maxPerDay", limit, value, would_pass);
         }
-        let after = asset.balance.saturating_sub(out).saturating_add(into);
+        let kept = asset.balance.saturating_sub(out);
+        let after = kept.saturating_add(into);
         if let Some(most) = bound(*maxPosition).filter(|most| into > out && after > *most) {
-            let limit = format!("at most {most} of {token} held");
-            refuse(found, "maxPosition", limit, after.to_string(), "a smaller amount".to_owned());
+            let limit = format!("at most {} held", asset.figure(most));
+            let would_pass = match most.checked_sub(kept).filter(|room| !room.is_zero()) {
+                Some(room) => format!("at most {} coming in", asset.figure(room)),
+                None => "nothing more of it; selling it is free".to_owned(),
+            };
+            refuse(found, "maxPosition", limit, format!("{} held afterwards", asset.figure(after)), would_pass);
         }
     }
 
@@ -286,8 +340,10 @@ impl Cage {
         let least = worth.out.saturating_mul(kept);
         if worth.into.saturating_mul(U256::from(10_000)) < least {
             let limit = format!("at most {} bps of the value lost", self.rules.maxLossBps);
-            let value = format!("{} for {}", dollars(worth.into), dollars(worth.out));
-            refuse(found, "maxLossBps", limit, value, format!("{} or more", dollars(least / U256::from(10_000))));
+            let (into, out) = (dollars(worth.into, Rounding::Down), dollars(worth.out, Rounding::Up));
+            let least = dollars(least.div_ceil(U256::from(10_000)), Rounding::Up);
+            let value = format!("at least {into} for {out} by the owner's feeds");
+            refuse(found, "maxLossBps", limit, value, format!("at least {least} guaranteed"));
         }
         if worth.out.is_zero() || exits && !worth.into.is_zero() {
             return;
@@ -296,8 +352,10 @@ impl Cage {
         let share = BasisPoints::new(10_000_u32.saturating_sub(u32::from(self.rules.maxDrawdownBps)));
         let floor = share.map_or(highest, |share| share.of(highest, Rounding::Down));
         if worth.after < floor {
-            let limit = format!("at least {}, {} bps below the highest", dollars(floor), self.rules.maxDrawdownBps);
-            refuse(found, "maxDrawdownBps", limit, dollars(worth.after), "an exit, until the owner resets the highest");
+            let (floor, highest) = (dollars(floor, Rounding::Up), dollars(highest, Rounding::Down));
+            let limit = format!("at least {floor}, {} bps below the highest, {highest}", self.rules.maxDrawdownBps);
+            let value = format!("{} afterwards", dollars(worth.after, Rounding::Down));
+            refuse(found, "maxDrawdownBps", limit, value, "an exit, until the owner resets the highest");
         }
         let next = self.last_action.saturating_add(u64::from(self.rules.minInterval));
         if self.last_action != 0 && now < next {
@@ -306,8 +364,8 @@ impl Cage {
                 found,
                 "minInterval",
                 limit,
-                format!("{} s too soon", next - now),
-                format!("the same from {next} on"),
+                format!("{} s after the last one", now.saturating_sub(self.last_action)),
+                format!("the same in {} s, or an exit now", next.saturating_sub(now)),
             );
         }
     }
@@ -348,10 +406,21 @@ fn refuse(
     found.push(Violation { rule, limit: limit.into(), value: value.into(), would_pass: would_pass.into() });
 }
 
-/// Dollars with two decimals, for a person.
-fn dollars(value: U256) -> String {
-    let cents = value / U256::from(UNIT / 100);
-    format!("${}.{:02}", cents / U256::from(100), (cents % U256::from(100)).to::<u64>())
+fn unlisted(found: &mut Vec<Violation>, asset: String) {
+    let would_pass = "a listed asset, or the same once the owner lists this one";
+    refuse(found, "assets", "the assets that the owner lists", asset, would_pass);
+}
+
+/// Dollars with two decimals, for a person. What is needed is rounded up and what is there down, so that nobody is told
+/// a figure that would not pass.
+fn dollars(value: U256, rounding: Rounding) -> String {
+    let cent = U256::from(UNIT / 100);
+    let cents = match rounding {
+        Rounding::Down => value / cent,
+        Rounding::Up => value.div_ceil(cent),
+    };
+    let (whole, cents) = cents.div_rem(U256::from(100));
+    format!("${whole}.{cents:0>2}")
 }
 
 #[cfg(test)]

@@ -9,12 +9,11 @@ use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::proposal::{Intent, Leg, Proposal, Purpose};
-use super::simulate::Fault;
+use super::simulate::{Fault, figure, when};
 use super::typed::TypedMessage;
 use crate::abi::erc20::{Erc20, Weth9};
 use crate::abi::erc7683::OriginSettler;
 use crate::abi::permit2::Permit2;
-use crate::base::text::SafeText;
 use crate::chain::network::{AddressBook, Contract};
 use crate::chain::token::TokenId;
 use crate::uniswap::address::{V2_PAIR_INIT_CODE_HASH, v2_pair};
@@ -222,6 +221,7 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == *token);
         let declared = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if *most > declared {
+            let (declared, most) = (figure(proposal, *token, declared), figure(proposal, *token, *most));
             faults.push(Fault::new("calldata", format!("at most {declared} out"), format!("{most} may go out")));
         }
     }
@@ -229,22 +229,24 @@ fn held_to(proposal: &Proposal, binding: &Binding, faults: &mut Vec<Fault>) {
     // simulation's alone to hold it to.
     let gives_back = proposal.intent == Intent::Refund && proposal.outflows.is_empty() && binding.out.is_empty();
     // Two inflows of one token are not each the whole of what is certain of it.
-    let mut least: BTreeMap<TokenId, (U256, &SafeText)> = BTreeMap::new();
+    let mut least: BTreeMap<TokenId, U256> = BTreeMap::new();
     for inflow in proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account && !gives_back) {
-        let (sum, _) = least.entry(inflow.token.id).or_insert((U256::ZERO, &inflow.token.symbol));
+        let sum = least.entry(inflow.token.id).or_default();
         *sum = sum.saturating_add(inflow.at_least);
     }
-    for (token, (at_least, symbol)) in least {
+    for (token, at_least) in least {
         let certain = binding.into.get(&token).copied().unwrap_or_default();
         if certain < at_least {
-            let declared = format!("at least {at_least} {symbol} in, whatever happens");
-            faults.push(Fault::new("calldata", declared, format!("only {certain} are certain by the calldata")));
+            let declared = format!("at least {} in, whatever happens", figure(proposal, token, at_least));
+            let found = format!("only {} certain by the calldata", figure(proposal, token, certain));
+            faults.push(Fault::new("calldata", declared, found));
         }
     }
     if let Some(trade) = &proposal.trade
         && binding.until.is_none_or(|until| until > U256::from(trade.deadline))
     {
-        let found = binding.until.map_or("never".to_owned(), |until| until.to_string());
-        faults.push(Fault::new("calldata", format!("void after {}", trade.deadline), found));
+        let never = || "it never becomes void".to_owned();
+        let found = binding.until.map_or_else(never, |until| format!("void after {}", when(until.saturating_to())));
+        faults.push(Fault::new("calldata", format!("void after {}", when(trade.deadline)), found));
     }
 }

@@ -302,10 +302,9 @@ pub(super) fn note_allowed(
     account: Address,
     token: Address,
 ) -> Result<(), StoreError> {
-    transaction.execute(
-        "INSERT OR IGNORE INTO safety_allowed (chain_id, account, token) VALUES (?1, ?2, ?3)",
-        params![number(chain_id)?, account.to_string(), token.to_string()],
-    )?;
+    transaction
+        .prepare_cached("INSERT OR IGNORE INTO safety_allowed (chain_id, account, token) VALUES (?1, ?2, ?3)")?
+        .execute(params![number(chain_id)?, account.to_string(), token.to_string()])?;
     Ok(())
 }
 
@@ -331,10 +330,9 @@ pub(super) fn replace_leg(
     leg: usize,
     hash: B256,
 ) -> Result<(), StoreError> {
-    transaction.execute(
-        "UPDATE safety_leg SET hash = ?3 WHERE permit_id = ?1 AND leg = ?2",
-        params![permit_id.to_string(), number(leg as u64)?, hash.as_slice()],
-    )?;
+    transaction
+        .prepare_cached("UPDATE safety_leg SET hash = ?3 WHERE permit_id = ?1 AND leg = ?2")?
+        .execute(params![permit_id.to_string(), number(leg as u64)?, hash.as_slice()])?;
     Ok(())
 }
 
@@ -362,17 +360,17 @@ pub(super) fn ended_with(connection: &Connection, hash: B256) -> Result<Option<(
 
 /// Takes the end back of what was done under a permit: something of it has happened after all.
 pub(super) fn reopen(transaction: &Transaction<'_>, permit_id: PermitId, reservation: i64) -> Result<(), StoreError> {
-    transaction.execute(
-        "UPDATE safety_permit SET ended = NULL, reservation = ?2 WHERE permit_id = ?1",
-        params![permit_id.to_string(), reservation],
-    )?;
+    transaction
+        .prepare_cached("UPDATE safety_permit SET ended = NULL, reservation = ?2 WHERE permit_id = ?1")?
+        .execute(params![permit_id.to_string(), reservation])?;
     Ok(())
 }
 
 /// Notes how what was done under a permit has ended.
 pub(super) fn note_end(transaction: &Transaction<'_>, permit_id: PermitId, ended: &str) -> Result<(), StoreError> {
     transaction
-        .execute("UPDATE safety_permit SET ended = ?2 WHERE permit_id = ?1", params![permit_id.to_string(), ended])?;
+        .prepare_cached("UPDATE safety_permit SET ended = ?2 WHERE permit_id = ?1")?
+        .execute(params![permit_id.to_string(), ended])?;
     Ok(())
 }
 
@@ -392,10 +390,11 @@ pub(super) fn note_received(
     who: Address,
     now: u64,
 ) -> Result<(), StoreError> {
-    transaction.execute(
-        "INSERT INTO safety_recipient (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-        params![number(chain_id)?, who.to_string(), number(now)?],
-    )?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO safety_recipient (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
     Ok(())
 }
 

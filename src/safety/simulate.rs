@@ -7,6 +7,7 @@
 //! | `judge` | every change against the declaration; `judge::allowances` what others may take |
 //! | `class` | what a set of moves is |
 //! | `declared` | what shows before anything is run |
+//! | `figures` | amounts in faults, for a person |
 //! | `order` | the same for an order that others settle, and its worst settlement |
 //!
 //! Whoever is exposed by a signature (account, signer,
@@ -14,6 +15,7 @@
 
 mod class;
 mod declared;
+mod figures;
 mod judge;
 mod order;
 
@@ -30,11 +32,15 @@ use crate::chain::fork::{Call, Fees, Fork, ForkError, Options, Pinned, Simulatio
 use crate::chain::token::TokenId;
 
 pub use declared::declared;
+pub(in crate::safety) use figures::{figure, name, when};
 pub use judge::judge;
 pub use order::{order_faults, reactor_role, settler};
 
 /// Characters kept of one fault.
-const MAX_FAULT: usize = 300;
+const MAX_FAULT: usize = 500;
+
+/// What would pass where an action does something that it does not declare.
+const HONEST: &str = "an action that does what it declares and nothing else";
 
 /// What the framed bytes do.
 #[derive(Debug, Clone, PartialEq)]
@@ -113,12 +119,22 @@ pub struct Fault {
     pub declared: SafeText,
     /// What happens.
     pub found: SafeText,
+    /// What would pass.
+    pub would_pass: SafeText,
 }
 
 impl Fault {
     pub(super) fn new(rule: &'static str, declared: impl ToString, found: impl ToString) -> Self {
         let clean = |text: String| SafeText::clean(&text, MAX_FAULT);
-        Self { rule, declared: clean(declared.to_string()), found: clean(found.to_string()) }
+        let would_pass = clean(HONEST.to_owned());
+        Self { rule, declared: clean(declared.to_string()), found: clean(found.to_string()), would_pass }
+    }
+
+    /// The same, where something nearer would pass than another action.
+    #[must_use]
+    pub(super) fn passing(mut self, would_pass: impl ToString) -> Self {
+        self.would_pass = SafeText::clean(&would_pass.to_string(), MAX_FAULT);
+        self
     }
 
     /// As an envelope carries it.
@@ -127,7 +143,7 @@ impl Fault {
             rule: self.rule.to_owned(),
             limit: self.declared.to_string(),
             value: self.found.to_string(),
-            would_pass: "an action that does what it declares and nothing else".to_owned(),
+            would_pass: self.would_pass.to_string(),
         }
     }
 }

@@ -210,7 +210,12 @@ pub fn values(
     let mut keep = |result: Result<Valued, Doubt>| match result {
         Ok(valued) => Some(valued),
         Err(doubt) => {
-            doubts.extend(doubt.reasons);
+            // One token without a price leaves several figures untold, for one and the same reason.
+            for reason in doubt.reasons {
+                if !doubts.contains(&reason) {
+                    doubts.push(reason);
+                }
+            }
             None
         }
     };

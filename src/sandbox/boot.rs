@@ -157,9 +157,9 @@ pub fn build_chain(
 ) -> Result<(Chain, Residents), SandboxError> {
     let mut chain = empty_chain(plan, cast, accounts, genesis_time)?;
     let demo = accounts.first().map(Party::address).unwrap_or_default();
-    let prices = Prices::at(seed, genesis_time, 0, &[]);
+    let prices = Prices::at(seed, 0, 0, &[]);
     let deployment = Arc::new(furnish(&mut chain, plan, cast, demo, &prices, report)?);
-    let residents = Residents::new(seed, deployment, cast.clone());
+    let residents = Residents::new(seed, genesis_time, deployment, cast.clone());
     live_through_the_past(&mut chain, &residents, genesis_time, report)?;
     chain.set_next_base_fee(plan.base_fee);
     Ok((chain, residents))

@@ -47,6 +47,8 @@ struct Instructions {
 #[derive(Debug, Clone)]
 pub struct Residents {
     seed: u64,
+    /// When the market began, in seconds since the epoch.
+    began: u64,
     deployment: Arc<Deployment>,
     cast: Cast,
     instructions: Arc<Mutex<Instructions>>,
@@ -55,10 +57,11 @@ pub struct Residents {
 }
 
 impl Residents {
-    /// The inhabitants of a furnished chain: market and keeper at work.
-    pub fn new(seed: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
+    /// The inhabitants of a furnished chain whose market began at `began`, in seconds since the epoch: market and keeper
+    /// at work.
+    pub fn new(seed: u64, began: u64, deployment: Arc<Deployment>, cast: Cast) -> Self {
         let order_service = OrderService::new(seed, Arc::clone(&deployment), cast.clone());
-        Self { seed, deployment, cast, instructions: Arc::default(), order_service, relayers: Arc::default() }
+        Self { seed, began, deployment, cast, instructions: Arc::default(), order_service, relayers: Arc::default() }
     }
 
     /// The chain's order service.
@@ -160,7 +163,7 @@ impl Residents {
         let next = chain.next_context();
         let instructions = self.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        price_at(self.seed, asset, timestamp, block, &instructions.shocks)
+        price_at(self.seed, asset, self.age(timestamp), block, &instructions.shocks)
     }
 
     /// Lets everybody act: what they send goes into the block that is made next.
@@ -193,14 +196,19 @@ impl Residents {
         let next = chain.next_context();
         let instructions = self.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        Prices::at(self.seed, timestamp, block, &instructions.shocks)
+        Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks)
+    }
+
+    /// How old the market is at this time.
+    fn age(&self, timestamp: u64) -> u64 {
+        timestamp.saturating_sub(self.began)
     }
 
     fn decide(&self, chain: &Chain) -> Vec<Order> {
         let next = chain.next_context();
         let mut instructions = self.lock();
         let (timestamp, block) = instructions.frozen_at.unwrap_or((next.timestamp, next.number));
-        let prices = Prices::at(self.seed, timestamp, block, &instructions.shocks);
+        let prices = Prices::at(self.seed, self.age(timestamp), block, &instructions.shocks);
         let mut decided = Vec::new();
         if instructions.frozen_at.is_none() {
             let moment = Moment {

@@ -1,5 +1,6 @@
-//! What the market holds an asset to be worth: a pure function of seed, time and block, so that a chain that is
-//! rolled back or taken forward in time finds the same market, and both chains agree.
+//! What the market holds an asset to be worth: a pure function of seed, age and block, so that a chain that is
+//! rolled back or taken forward in time finds the same market, and both chains agree. The market's age is what counts,
+//! not the hour: the same seed tells the same story whenever it is begun, so that nothing passes or fails by the clock.
 //!
 //! Not here: how prices get there (see `market`) or are reported (see `keeper`).
 
@@ -123,9 +124,9 @@ impl Shock {
 pub struct Prices([PriceE8; Asset::ALL.len()]);
 
 impl Prices {
-    /// All prices at `timestamp` and `block`; see [`price_at`].
-    pub fn at(seed: u64, timestamp: u64, block: u64, shocks: &[Shock]) -> Self {
-        Self(Asset::ALL.map(|asset| price_at(seed, asset, timestamp, block, shocks)))
+    /// All prices at `age` and `block`; see [`price_at`].
+    pub fn at(seed: u64, age: u64, block: u64, shocks: &[Shock]) -> Self {
+        Self(Asset::ALL.map(|asset| price_at(seed, asset, age, block, shocks)))
     }
 
     /// One of them, in dollars with eight decimals.
@@ -135,13 +136,13 @@ impl Prices {
     }
 }
 
-/// The price of `asset` at `timestamp` (seconds since the epoch) and `block`, in dollars with eight decimals.
-pub fn price_at(seed: u64, asset: Asset, timestamp: u64, block: u64, shocks: &[Shock]) -> PriceE8 {
+/// The price of `asset` at `age` (seconds since the market began) and `block`, in dollars with eight decimals.
+pub fn price_at(seed: u64, asset: Asset, age: u64, block: u64, shocks: &[Shock]) -> PriceE8 {
     let deviation: i128 = WAVES
         .iter()
         .enumerate()
         .map(|(number, (length, amplitude))| {
-            asset.swing(*amplitude) * wave(seed, asset, number, *length, timestamp) / BILLION
+            asset.swing(*amplitude) * wave(seed, asset, number, *length, age) / BILLION
         })
         .sum();
     let start = asset.anchor().cast_signed() * (BILLION + deviation) / BILLION;
@@ -153,11 +154,11 @@ pub fn price_at(seed: u64, asset: Asset, timestamp: u64, block: u64, shocks: &[S
 }
 
 /// Smooth noise between ± one billion: a random value at every multiple of `length` seconds, eased between.
-fn wave(seed: u64, asset: Asset, number: usize, length: u64, timestamp: u64) -> i128 {
-    let step = timestamp / length;
+fn wave(seed: u64, asset: Asset, number: usize, length: u64, age: u64) -> i128 {
+    let step = age / length;
     let from = lattice(seed, asset, number, step);
     let to = lattice(seed, asset, number, step + 1);
-    let at = i128::from(timestamp % length) * 1_000_000 / i128::from(length);
+    let at = i128::from(age % length) * 1_000_000 / i128::from(length);
     let eased = at * at * (3_000_000 - 2 * at) / 1_000_000_000_000;
     from + (to - from) * eased / 1_000_000
 }
@@ -173,7 +174,7 @@ fn lattice(seed: u64, asset: Asset, number: usize, step: u64) -> i128 {
 mod tests {
     use super::*;
 
-    const NOW: u64 = 1_800_000_000;
+    const NOW: u64 = 7_200;
 
     #[test]
     fn prices_swing_within_their_band_and_do_swing() {

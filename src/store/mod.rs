@@ -29,6 +29,9 @@ pub use migrate::Migrations;
 use hold::Holds;
 use session::Session;
 
+/// Statements that each connection keeps compiled: more than there are, for the same few run again and again.
+const STATEMENTS: usize = 256;
+
 /// Readers kept open between uses.
 const READERS: usize = 4;
 
@@ -223,5 +226,6 @@ fn connect(config: &StoreConfig, access: OpenFlags) -> Result<Connection, StoreE
     connection.busy_timeout(config.patience)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
     Ok(connection)
 }

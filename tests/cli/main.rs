@@ -15,6 +15,8 @@ mod devnet_process;
 mod doctor;
 mod documents;
 #[cfg(unix)]
+mod figures;
+#[cfg(unix)]
 mod funds;
 mod golem;
 mod ground;

@@ -118,8 +118,9 @@ fn what_the_owners_contract_would_refuse_is_refused_before() {
     let rules = expect(&answer, "SAFETY_CAGE_VIOLATION", "more than the owner allows");
     assert_eq!(rules, ["policy_cage.maxPerTransaction"]);
     let violation = &answer.0["error"]["details"]["violations"][0];
-    assert_eq!(violation["value"], "10000000000000000");
-    assert_eq!(violation["would_pass"], "9999999999999999 or less");
+    assert_eq!(violation["limit"], "at most 0.009999999999999999 ETH in one transaction");
+    assert_eq!(violation["value"], "0.01 ETH");
+    assert_eq!(violation["would_pass"], "0.009999999999999999 ETH or less");
     configure(vec![CallRule { selector: FixedBytes([1, 2, 3, 4]), ..execute.clone() }], u128::MAX);
     assert_eq!(expect(&desk.swap(json!({}), &[]), "SAFETY_CAGE_VIOLATION", "another function"), ["policy_cage.calls"]);
     let before = desk.nonce("latest");
@@ -177,11 +178,17 @@ fn a_brain_is_told_which_permit_does_not_serve_and_why() {
         two = offer()\ntime.sleep(21)\n\
         found['late'] = commit(two['permit_id'], two['simulation_hash'])\n";
     let said = brain(home.path(), lines, &Value::Null);
-    envelope_is(&said["other"], "PERMIT_MISMATCH", "another hash");
+    let told = |name: &str, code: &str, message: &str| {
+        envelope_is(&said[name], code, name);
+        assert_eq!(said[name]["error"]["message"], message, "{name}");
+    };
+    let other = "the simulation hash is not the one this permit was given with; the offer still stands";
+    told("other", "PERMIT_MISMATCH", other);
     assert_eq!(said["done"]["status"], "success", "the offer stood: {}", said["done"]);
-    envelope_is(&said["twice"], "PERMIT_CONSUMED", "a second time");
-    envelope_is(&said["never"], "PERMIT_EXPIRED", "one that never was");
-    envelope_is(&said["late"], "PERMIT_EXPIRED", "nobody committed in time");
+    told("twice", "PERMIT_CONSUMED", "the permit has been used");
+    let over = "the permit has expired, or was issued by an earlier run: preview the action again";
+    told("never", "PERMIT_EXPIRED", over);
+    told("late", "PERMIT_EXPIRED", over);
     // No permit outlives its program.
     let again = "found['again'] = commit(before['permit'], before['digest'])\n";
     let said = brain(home.path(), again, &json!({"permit": said["permit"], "digest": said["digest"]}));

@@ -15,8 +15,10 @@
 //! | `CROSS_CHAIN_DESTINATION_DEGRADED` | the destination does not answer |
 //! | `IDEMPOTENCY_CONFLICT` | one key for two calls |
 //! | `PERMIT_EXPIRED`, `PERMIT_MISMATCH`, `PERMIT_CONSUMED`, `SAFETY_CAGE_VIOLATION` | `permits` has them |
-//! | `WALLET_NOT_CONFIGURED` | `hands` has it |
-//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | `call` has it: a swap fixes what goes in, and that is always quoted |
+//! | `WALLET_NOT_CONFIGURED` | `figures` has it, and `hands` every way to it |
+//! | `ROUTING_INSUFFICIENT_LIQUIDITY` | `figures` has it of a bridge that nobody can carry: a swap fixes what goes in, and that is always quoted |
+//!
+//! What each rule tells beside its name is in `figures`.
 
 use std::fs;
 use std::sync::Arc;
@@ -30,10 +32,12 @@ use crate::devnet_process::ask;
 use crate::{bardo, run};
 
 /// The category by `001`, the group by `000`, the status and the exit code of the specification.
-const CODES: [(&str, &str, &str, &str, i32); 27] = [
+const CODES: [(&str, &str, &str, &str, i32); 29] = [
     ("TOKEN_NOT_FOUND", "validation_error", "data", "error", 1),
     ("TOKEN_LOOKALIKE", "risk_blocked", "data", "blocked", 3),
     ("ROUTING_NO_ROUTE", "validation_error", "routing", "error", 1),
+    ("ROUTING_INSUFFICIENT_LIQUIDITY", "validation_error", "routing", "error", 1),
+    ("WALLET_NOT_CONFIGURED", "permission_denied", "wallet", "error", 1),
     ("CHAIN_UNKNOWN", "validation_error", "chain", "error", 1),
     ("VALIDATION_FAILED", "validation_error", "call", "error", 1),
     ("IDEMPOTENCY_CONFLICT", "validation_error", "call", "error", 1),
@@ -137,7 +141,9 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
     assert!(violation["limit"].as_str().unwrap().starts_with("$20.00 "), "{violation}");
     // The gas of a revert counts as well.
     assert!(violation["value"].as_str().unwrap().starts_with("$3"), "{violation}");
-    desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n", desk.token("USDC")));
+    // Nothing here is about a loss, and this devnet's market drifts meanwhile.
+    let wide = "max_loss_bps = 1000\n";
+    desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n{wide}", desk.token("USDC")));
     refused(&desk, json!({"token_out": "UNI"}), &[], "SAFETY_TOKEN_NOT_ALLOWED", &["allowed_tokens"]);
     desk.under("allowed_tools = [\"token_revoke\"]\n");
     refused(&desk, json!({}), &[], "SAFETY_NOT_ALLOWED", &["allowed_tools"]);
@@ -159,7 +165,7 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
     desk.under("max_trades_per_hour = 1\n");
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
     refused(&desk, json!({}), &[], "SAFETY_RATE_LIMITED", &["max_trades_per_hour"]);
-    desk.under("stop_loss_pct = \"10\"\n");
+    desk.under(&format!("stop_loss_pct = \"10\"\n{wide}"));
     assert_eq!(desk.swap(json!({}), &[]).1, 0);
     // Of some 25,000 dollars more than 4,000 are gone: the demo wallet has 1.4 coins at 3,400.
     desk.ask("anvil_setBalance", json!([desk.account(), "0x16345785d8a0000"]));
@@ -221,6 +227,48 @@ fn a_transaction_that_reverts_in_its_block_is_told_so() {
     let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
     assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
     assert_eq!(answer.0["data"]["amount_out"], "0", "the chain's word, not the simulation's");
+    let block = block_of(&desk, hash);
+    let told = format!("transaction {hash} is in block {block} and reverted: the contract gives no reason");
+    assert_eq!(answer.0["error"]["message"], told);
+}
+
+fn block_of(desk: &Desk, hash: &str) -> u64 {
+    let receipt = desk.ask("eth_getTransactionReceipt", json!([hash]));
+    u64::from_str_radix(receipt["blockNumber"].as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+/// Between the last look and the block the coin falls by two per cent in every pool, and half of one is let slip.
+#[test]
+fn a_swap_whose_price_moves_before_its_block_is_told_so_in_words() {
+    let desk = Desk::new();
+    let pair = json!({"token_a": "WETH", "token_b": "USDC", "chain": "ethereum"});
+    let (pools, _) = desk.call("get_pool_info", &pair, &[]);
+    desk.ask("evm_setAutomine", json!([false]));
+    let swapping = desk.swapping(json!({}));
+    desk.until_pending(1);
+    for pool in pools["data"]["pools"].as_array().unwrap().iter().filter(|pool| pool["version"] == "V3") {
+        // The first word of a pool has, from its lower end, the root of the price in 160 bits and the price's tick in
+        // 24, by the layout of its published source: 200 ticks lower the root is 1.0001^-100 of what it was.
+        let word = desk.ask("eth_getStorageAt", json!([pool["pool"], "0x0", "latest"]));
+        let (rest, root) = word.as_str().unwrap().trim_start_matches("0x").split_at(24);
+        let (rest, tick) = rest.split_at(18);
+        let hex = |digits: &str| u128::from_str_radix(digits, 16).unwrap();
+        let (root, tick) = (hex(root) * 990_050_328 / 1_000_000_000, hex(tick) - 200);
+        desk.ask("anvil_setStorageAt", json!([pool["pool"], "0x0", format!("0x{rest}{tick:06x}{root:040x}")]));
+    }
+    desk.ask("evm_mine", json!([]));
+    let answer = ended(swapping);
+    expect(&answer, "EXECUTION_TX_REVERTED", "a price that fell");
+    let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
+    assert_eq!(desk.ask("eth_getTransactionReceipt", json!([hash]))["status"], "0x0");
+    assert_eq!(
+        answer.0["error"]["message"],
+        format!(
+            "transaction {hash} is in block {} and reverted: the price moved: less than the least you accept would come \
+             out; by the contract: V3TooLittleReceived()",
+            block_of(&desk, hash)
+        )
+    );
 }
 
 #[test]
@@ -230,6 +278,9 @@ fn a_transaction_that_no_block_takes_is_partial_and_not_sent_twice() {
     desk.ask("evm_setAutomine", json!([false]));
     let answer = desk.swap(json!({}), &["--idempotency-key", "slow"]);
     expect(&answer, "EXECUTION_TX_TIMEOUT", "no block");
+    let hash = answer.0["data"]["tx_hash"].as_str().unwrap();
+    let told = format!("transaction {hash} was signed, and is not settled in the time that was waited");
+    assert_eq!(answer.0["error"]["message"], told);
     assert_eq!(answer.0["error"]["details"]["tx_hash"], answer.0["data"]["tx_hash"]);
     let again = desk.swap(json!({}), &["--idempotency-key", "slow"]);
     assert_eq!(again.0["data"]["tx_hash"], answer.0["data"]["tx_hash"], "the same, and no second one");
@@ -332,5 +383,9 @@ fn a_bridge_to_a_chain_that_does_not_answer_is_not_begun() {
                         "source_chain": "ethereum", "destination_chain": "base"});
     let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
     expect(&answer, "CROSS_CHAIN_DESTINATION_DEGRADED", "nobody answers");
+    // Which end, at which address, and that nothing has gone.
+    let message = answer.0["error"]["message"].as_str().unwrap();
+    let start = format!("the destination base is not well: no endpoint of base answers: http://127.0.0.1:{port}: ");
+    assert!(message.starts_with(&start) && message.ends_with("; nothing was sent"), "{message}");
     assert_eq!(desk.nonce("pending"), 0);
 }

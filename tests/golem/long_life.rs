@@ -16,6 +16,9 @@ const GIVEN: u64 = 360;
 const ROUND: u64 = 900;
 const ROUNDS: u64 = GIVEN * 60 / ROUND;
 
+/// Seconds that pass at once.
+const TICK: u64 = 15;
+
 /// The demo's rules, with room for what a life this busy moves in a day.
 const POLICY: &str = "preset = \"demo\"\nmax_daily_spend_usd = \"50000\"\n[spending_limits]\nper_day = \"50000\"\n";
 
@@ -51,14 +54,22 @@ const DOES: [(u64, &str, &str); 5] = [
 /// Its show. It ends with a beat that it does not live to see.
 fn show() -> String {
     let mut text =
-        "name = \"a-life\"\nabout = \"From birth to death.\"\noperator = \"approve\"\ntick = 15\n".to_owned();
+        format!("name = \"a-life\"\nabout = \"From birth to death.\"\noperator = \"approve\"\ntick = {TICK}\n");
     let mut beat = |at: u64, does: &str, params: &str, more: &str| {
         text.push_str(&format!("[[beat]]\nat = {at}\ndo = \"{does}\"\nparams = {{ {params} }}\n{more}\n"));
     };
+    let mut cues = String::new();
     for round in 0..ROUNDS {
         let begins = round * ROUND;
-        for (at, _, params) in DOES {
+        for (at, tool, params) in DOES {
             beat(begins + at, "act", params, "");
+            // Memory takes back what slippage no swap has needed, down to a tenth of a per cent, and blocks are as far apart
+            // here as ticks: the market stands still from the quote to the swap, so that no price leaves it behind.
+            if tool == "uniswap_execute_swap" {
+                for (second, on) in [((begins + at).saturating_sub(TICK), false), (begins + at + 3 * TICK, true)] {
+                    cues.push_str(&format!("[[cue]]\nat = {second}\ndo = {{ trading = {{ on = {on} }} }}\n"));
+                }
+            }
         }
         // Between two rounds the router can take nothing.
         for token in ["USDC", "WETH", "UNI"] {
@@ -68,7 +79,7 @@ fn show() -> String {
         beat(begins + 850, "query_grimoire", "query = \"swap USDC UNI\"", "expect = [\"success\"]");
     }
     beat(GIVEN * 60 + 600, "query_state", "query = \"balances\"", "expect = [\"success\"]");
-    text
+    text + &cues
 }
 
 fn of_kind<'a>(events: &'a [Value], kind: &'a str) -> impl Iterator<Item = &'a Value> {

@@ -15,6 +15,7 @@ mod liquidation;
 mod long_life;
 mod model;
 mod model_limits;
+mod moments;
 mod pi;
 mod poison;
 mod process;

@@ -53,7 +53,7 @@ fn a_price_that_moves_while_a_decision_waits_makes_the_old_offer_void() {
     // The first offer was taken at its word, and did not hold any more.
     let refused: Vec<_> = of_kind(&events, "permit:refused").map(|event| event["code"].clone()).collect();
     assert_eq!(refused, ["PERMIT_MISMATCH"]);
-    assert_eq!(captions(&events), [0, 15, 20, 22, 36, 40, 50], "the beats come when the document says");
+    assert_eq!(captions(&events), [0, 15, 20, 22, 38, 54, 58, 68], "the beats come when the document says");
     let verified: Vec<_> = of_kind(&events, "tool:verified").collect();
     assert_eq!(verified.len(), 1, "only the smaller amount was signed: {verified:#?}");
     assert_eq!(verified[0]["matched"], true);
@@ -64,10 +64,10 @@ fn an_auction_is_filled_by_a_rival_and_another_expires() {
     let events = events("falling-price", &[]);
     assert!(says(&events, "order:update", "filled"));
     assert!(says(&events, "order:update", "expired"));
-    assert_eq!(captions(&events), [0, 10, 30, 45, 46, 48, 60]);
+    assert_eq!(captions(&events), [0, 10, 30, 55, 56, 58, 74]);
     // No gas is spent on the second once its allowance stands: the wallet's coin stays what it is until the end.
     let offered = of_kind(&events, "order:update")
-        .find(|event| event["status"] == "open" && event["at"].as_u64() > at_second(&events, 48));
+        .find(|event| event["status"] == "open" && event["at"].as_u64() > at_second(&events, 58));
     let since = offered.unwrap()["seq"].as_u64().unwrap();
     let coins: BTreeSet<_> = of_kind(&events, "vitals")
         .filter(|event| event["seq"].as_u64().unwrap() > since)
@@ -140,7 +140,7 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
     assert!(says(&events, "golem:thought", "WETH on ethereum: "), "what is left is told");
     let sold: Vec<_> = of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).collect();
     assert!(!sold.is_empty());
-    assert_eq!(captions(&events), [0, 10, 20, 26, 45, 54, 70, 95, 98, 103, 110, 115, 135]);
+    assert_eq!(captions(&events), [0, 10, 20, 26, 45, 64, 70, 95, 98, 103, 110, 115, 135]);
     // The bridge's money is back before it is flattened: there is nothing to cancel any more, and nothing locked.
     assert_eq!(ends(&events, "ada", "intent_refund"), [None]);
     assert!(says(&events, "intent:update", "refunded"), "the bridge's money came back");

@@ -95,12 +95,6 @@ impl House {
     }
 
     async fn made(policy: &str, approve: ApprovalMode) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        if !policy.is_empty() {
-            std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
-        }
-        let environment: Environment = [("BARDO_HOME", folder.path().to_str().unwrap())].into_iter().collect();
-        let config = Config::load(&environment, &Flags::default()).unwrap();
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let sandbox = SandboxConfig {
             seed: 1,
@@ -110,6 +104,17 @@ impl House {
             market: MarketMode::Off,
             keeper: true,
         };
+        Self::on(sandbox, policy, approve, clock).await
+    }
+
+    /// The same on a devnet as somebody else wants it, at the time of this clock.
+    pub async fn on(sandbox: SandboxConfig, policy: &str, approve: ApprovalMode, clock: Arc<dyn Clock>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        if !policy.is_empty() {
+            std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
+        }
+        let environment: Environment = [("BARDO_HOME", folder.path().to_str().unwrap())].into_iter().collect();
+        let config = Config::load(&environment, &Flags::default()).unwrap();
         let opened = runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
         let data = DataFolder::of(&config);
         data.create().unwrap();

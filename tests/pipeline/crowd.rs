@@ -137,9 +137,16 @@ async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3
     futures::future::join_all(stands).await
 }
 
-/// Commits everything at once.
+/// Commits one, before anybody has committed more: both have a part in it, however unevenly the machine serves them.
+async fn first(stands: &mut [Stand]) {
+    let stand = &mut stands[0];
+    let committed = stand.pipeline.commit(stand.permits.pop().unwrap(), Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done, "{:?}", committed.remarks);
+}
+
+/// Commits everything else at once.
 async fn committed(stands: Vec<Stand>) -> Came {
-    let mut came = Came::default();
+    let mut came = Came { done: 1, refused: 0 };
     let commits = stands.iter().flat_map(|stand| {
         let pipeline = stand.pipeline.clone();
         stand.permits.iter().map(move |permit| {
@@ -170,15 +177,19 @@ async fn committed(stands: Vec<Stand>) -> Came {
     came
 }
 
-/// The other process: says when it has previewed, waits for the word, commits, says what came of it.
+/// The other process: says when it has previewed and when it has committed the first, waits for the word each time,
+/// commits, says what came of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by the tests of this file, as a process of its own"]
 async fn other_half() {
     let (Some(folder), Ok(kind)) = (std::env::var_os(FILE), std::env::var(KIND)) else { return };
     let folder = Path::new(&folder);
-    let stands = previewed(folder, &kind, &open(folder), ACCOUNTS[1]).await;
+    let mut stands = previewed(folder, &kind, &open(folder), ACCOUNTS[1]).await;
     println!("\nready");
     let mut word = String::new();
+    std::io::stdin().read_line(&mut word).unwrap();
+    first(&mut stands).await;
+    println!("\nfirst");
     std::io::stdin().read_line(&mut word).unwrap();
     let came = committed(stands).await;
     println!("\ncame={} {}", came.done, came.refused);
@@ -210,9 +221,12 @@ async fn two_processes(kind: &'static str) -> (Came, tempfile::TempDir) {
     std::thread::spawn(move || {
         BufReader::new(told).lines().map_while(Result::ok).try_for_each(|line| lines.send(line))
     });
-    let stands = previewed(folder.path(), kind, &store, ACCOUNTS[0]).await;
+    let mut stands = previewed(folder.path(), kind, &store, ACCOUNTS[0]).await;
     while heard.recv().await.expect("it ended before it was ready") != "ready" {}
     word.write_all(b"go\n").unwrap();
+    first(&mut stands).await;
+    while heard.recv().await.expect("it ended before its first commit") != "first" {}
+    word.write_all(b"go on\n").unwrap();
     let own = committed(stands).await;
     let theirs = loop {
         let line = heard.recv().await.expect("it ended without a word");

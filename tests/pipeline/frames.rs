@@ -120,7 +120,7 @@ fn what_is_declared_and_signed_is_looked_at_before_anything_is_run() {
             });
         }),
         ("signature", "nothing of", &|frame| signs(frame, |message| single(message).spender = OTHER)),
-        ("signature", "at most 1000", &|frame| {
+        ("signature", "at most 0.000000000000001 IN (", &|frame| {
             signs(frame, |message| single(message).details.amount = alloy::primitives::aliases::U160::from(1_001u64));
         }),
         ("signature", "nothing after", &|frame| {
@@ -130,9 +130,9 @@ fn what_is_declared_and_signed_is_looked_at_before_anything_is_run() {
             let later = alloy::primitives::aliases::U48::from(1_790_000_301u64);
             signs(frame, |message| single(message).details.expiration = later);
         }),
-        ("trade", "at least 900 comes in", &|frame| frame.proposal.inflows[0].at_least = number(899)),
-        ("trade", "at least 900 comes in", &|frame| frame.proposal.inflows[0].recipient = OTHER),
-        ("trade", "1000 goes out", &|frame| frame.proposal.outflows[0].amount = number(999)),
+        ("trade", "at least 0.0000000000000009 OUT (", &|frame| frame.proposal.inflows[0].at_least = number(899)),
+        ("trade", "at least 0.0000000000000009 OUT (", &|frame| frame.proposal.inflows[0].recipient = OTHER),
+        ("trade", "all of the 0.000000000000001 IN (", &|frame| frame.proposal.outflows[0].amount = number(999)),
     ];
     for (rule, declared, spoil) in wrong {
         let found = found(spoil);
@@ -203,9 +203,10 @@ fn what_only_helps_moves_nothing_and_allows_no_more_than_is_needed() {
         ..Changes::default()
     };
     let after = |spender, is| vec![Outcome { changes: Some(allows(spender, is)), ..outcome(Status::Success) }];
+    let after_first = |amount: &str| format!("{amount} IN ({GIVEN}) after transaction 1");
     assert!(judged(frame(), after(PERMIT2, 1_000), honest()).is_empty());
-    is(&judged(frame(), after(PERMIT2, 1_001), honest()), "allowance", "1001 after transaction 1");
-    is(&judged(frame(), after(POOL, 1), honest()), "allowance", "1 after transaction 1");
+    is(&judged(frame(), after(PERMIT2, 1_001), honest()), "allowance", &after_first("0.000000000000001001"));
+    is(&judged(frame(), after(POOL, 1), honest()), "allowance", &after_first("0.000000000000000001"));
 }
 
 #[test]
@@ -219,13 +220,13 @@ fn what_is_to_come_in_must_be_found_coming() {
     let mut pays = frame();
     let inflow = Inflow { recipient: OTHER, at_least: number(5), ..pays.proposal.inflows[0].clone() };
     pays.proposal.inflows.push(inflow);
-    is(&judged(pays, well(), honest()), "inflow", "at least 5");
+    is(&judged(pays, well(), honest()), "inflow", "at least 0.000000000000000005 OUT (");
     // The coin is to come, and the account is not touched.
     let mut coin = frame();
     coin.proposal.inflows[0].token.id = TokenId::Native;
     let mut untouched = honest();
     untouched.accounts.clear();
-    is(&judged(coin, well(), untouched), "inflow", "wei");
+    is(&judged(coin, well(), untouched), "inflow", "at least 0.0000000000000009 OUT to");
     // Nothing comes back, and somebody who is not named has it.
     let mut gift = frame();
     gift.proposal.inflows.clear();
@@ -257,7 +258,7 @@ fn an_order_is_looked_at_before_it_is_run() {
     is(&found(&|frame| frame.order.as_mut().unwrap().signer = OTHER), "order", "a signature of the account");
     is(&found(&|frame| frame.proposal.order.as_mut().unwrap().holder = ME), "order", "somebody else");
     // It takes 1,000; one less may go out.
-    is(&found(&|frame| frame.proposal.outflows[0].amount = number(999)), "order", "at most 999");
+    is(&found(&|frame| frame.proposal.outflows[0].amount = number(999)), "order", "at most 0.000000000000000999 IN (");
     // An auction where the book names no cosigner.
     let auction = Draft {
         reactor: OTHER,

@@ -151,10 +151,21 @@ async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
     let world = World::new(3).await;
     let permit = world.preview(world.approval(HUNDRED)).await.unwrap().permit.permit_id;
     world.book.private.store(true, Ordering::SeqCst);
-    let (code, rules) = world.refused(world.approval(HUNDRED)).await;
-    assert_eq!((code, rules), (ErrorCode::SafetyNotAllowed, ["private_rpc_above_usd".to_owned()].into()));
-    let refused = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
-    assert_eq!(refused.code, ErrorCode::SafetyNotAllowed);
+    let refused = world.preview(world.approval(HUNDRED)).await.unwrap_err();
+    let again = world.pipeline.commit(permit, Consent::None).await.unwrap_err();
+    for refused in [refused, again] {
+        assert_eq!(refused.code, ErrorCode::SafetyNotAllowed, "{refused:?}");
+        let [one] = refused.violations.as_slice() else { panic!("{refused:?}") };
+        assert_eq!(
+            (one.rule.as_str(), one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()),
+            (
+                "private_rpc_above_usd",
+                "above it a transaction is shown to a private relay alone",
+                "no relay",
+                "a smaller amount, or the same once `relay` is set for this chain in the configuration"
+            )
+        );
+    }
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
@@ -166,7 +177,20 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
     *world.book.hot_lane.lock().unwrap() = "1".parse().unwrap();
     let refused = world.pipeline.commit(permit, Consent::Always).await.unwrap_err();
     assert_eq!(refused.code, ErrorCode::PermitMismatch, "{refused:?}");
-    assert!(refused.message.contains("safety-guardian"), "{}", refused.message);
+    assert_eq!(refused.message, "it is above the hot lane now, and the safety-guardian has not been asked");
+    // Looked at anew, there is none to be asked.
+    let refused = world.preview(world.approval(HUNDRED)).await.unwrap_err();
+    assert_eq!(refused.code, ErrorCode::SafetySpendingLimitExceeded, "{refused:?}");
+    let [one] = refused.violations.as_slice() else { panic!("{refused:?}") };
+    assert_eq!(
+        (one.rule.as_str(), one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()),
+        (
+            "hot_lane",
+            "above the hot lane the safety-guardian must agree",
+            "above the hot lane, and no safety-guardian runs",
+            "a smaller amount"
+        )
+    );
 }
 
 /// Where money is real the standing word is the policy's to limit, and never covers a change of authority.
@@ -254,7 +278,7 @@ async fn what_fails_in_the_middle_of_a_plan_ends_it() {
 }
 
 /// An order's proposal, as its tool makes it, with the allowance that it needs already there.
-async fn proposed(desk: &Desk) -> Proposal {
+pub async fn proposed(desk: &Desk) -> Proposal {
     let permit2 = desk.world.contract(Contract::Permit2);
     let allow = Erc20::approveCall { spender: permit2, value: U256::from(HUNDRED) };
     desk.world.send(desk.world.contract_of(&desk.world.usdc), allow).await;

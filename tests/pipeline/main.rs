@@ -33,6 +33,7 @@ mod delegated;
 mod endpoints;
 #[path = "../support/engine.rs"]
 mod engine;
+mod figures;
 mod forged;
 mod frames;
 mod funds;
@@ -41,6 +42,7 @@ mod guardian;
 mod late;
 mod led;
 mod looks;
+mod once;
 mod operator;
 mod order_permits;
 mod orders;

@@ -94,21 +94,17 @@ async fn outside_its_hours_nothing_is_signed_but_what_takes_back() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_hour_that_ends_before_the_signature_ends_what_it_allowed() {
     let world = World::new(2).await;
-    // To the start of a minute, so that the look has all of it; allowed is what is left of the day until its end.
-    let into = world.clock.now_millis() % 60_000;
-    world.clock.shift(i64::try_from(60_000 - into).unwrap());
-    let minute = world.clock.now_millis() / 60_000 % 1_440 + 1;
-    let hours = format!(
-        "active_hours = [\"{} 00:00-{:02}:{:02}\"]",
-        weekday(world.clock.now_millis() / 1_000 / DAY),
-        minute / 60,
-        minute % 60
-    );
+    // To the start of an hour, so that the look has all of it; allowed is that hour and what was of the day before it.
+    let hour = DAY * 1_000 / 24;
+    let into = world.clock.now_millis() % hour;
+    world.clock.shift(i64::try_from(hour - into).unwrap());
+    let now = world.clock.now_millis();
+    let hours = format!("active_hours = [\"{} 00:00-{:02}:00\"]", weekday(now / 1_000 / DAY), now / hour % 24 + 1);
     let ruled = Ruled::over(world, &hours);
     let world = &ruled.world;
     let preview = ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
     let before = world.wallet.signatures.load(Ordering::SeqCst);
-    world.clock.shift(60_000);
+    world.clock.shift(i64::try_from(hour).unwrap());
     let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
     let refusal = refused.expect_err("the hours are over");
     assert!(refusal.violations.iter().any(|one| one.rule == "active_hours"), "{refusal:#?}");

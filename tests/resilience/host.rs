@@ -28,6 +28,7 @@ max_monthly_spend_usd = "1000000"
 max_trades_per_hour = 100000
 max_consecutive_failures = 100000
 max_tool_calls_per_minute = 100000
+max_loss_bps = 1000
 
 [spending_limits]
 per_day = "1000000"

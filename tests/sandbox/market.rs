@@ -1,9 +1,10 @@
 //! The market over time.
 
+use bardo::sandbox::market::standing;
 use bardo::sandbox::plan::{BASE, ETHEREUM, Token, Venue};
 use bardo::sandbox::target::Asset;
 
-use crate::world::World;
+use crate::world::{START, World};
 
 #[test]
 fn over_fifteen_minutes_prices_stay_in_their_band_and_pools_agree() {
@@ -43,6 +44,24 @@ fn the_memory_of_a_busy_pool_reaches_back_an_hour() {
         let written = u32::from(slot0.observationIndex);
         assert!(written < 120 + 300 / 4, "{venue:?} wrote {written} observations");
         world.ask(pool.address, UniswapV3Pool::observeCall { secondsAgos: vec![3_600, 0] });
+    }
+}
+
+/// No wave of the market's is as long as the hours between these two, nor do they fit into them.
+#[test]
+fn whenever_it_is_begun_the_same_seed_shows_the_same_market() {
+    let mut now = World::begun(&BASE, 1, START);
+    let mut later = World::begun(&BASE, 1, START + 5 * 3_600 + 437);
+    for block in 0..60 {
+        for asset in Asset::ALL {
+            assert_eq!(now.residents.price(&now.chain, asset), later.residents.price(&later.chain, asset), "{asset:?}");
+        }
+        let stands = |world: &World| -> Vec<_> {
+            world.sound_pools().iter().map(|pool| standing(world.chain.state(), pool)).collect()
+        };
+        assert_eq!(stands(&now), stands(&later), "block {block}");
+        now.block();
+        later.block();
     }
 }
 

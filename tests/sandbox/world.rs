@@ -32,9 +32,14 @@ impl World {
     }
 
     pub fn seeded(plan: &'static ChainPlan, seed: u64) -> Self {
+        Self::begun(plan, seed, START)
+    }
+
+    /// A chain whose past ends at `start`.
+    pub fn begun(plan: &'static ChainPlan, seed: u64, start: u64) -> Self {
         let accounts = Party::development_accounts().unwrap();
         let cast = Cast::new().unwrap();
-        let (chain, residents) = build_chain(seed, plan, &cast, &accounts, START - PAST_SECONDS, &|_| {}).unwrap();
+        let (chain, residents) = build_chain(seed, plan, &cast, &accounts, start - PAST_SECONDS, &|_| {}).unwrap();
         Self { chain, residents, accounts }
     }
 

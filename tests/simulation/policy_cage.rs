@@ -484,6 +484,8 @@ impl Cage {
             let price = answer * U256::from(10).pow(U256::from(36 - 8 - decimals));
             CagedAsset {
                 rule: rule.clone(),
+                symbol: None,
+                decimals: Some(decimals),
                 balance: self.ask(rule.token, Erc20::balanceOfCall { owner: OWNER }),
                 left_in_day: self.ask(self.cage, PolicyCage::leftInDayCall { owner: OWNER, token: rule.token }),
                 price: fresh.then_some(price),

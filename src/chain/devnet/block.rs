@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use alloy::consensus::constants::EMPTY_WITHDRAWALS;
 use alloy::consensus::proofs::ordered_trie_root_with_encoder;
-use alloy::consensus::transaction::SignerRecoverable;
 use alloy::consensus::{
     EMPTY_OMMER_ROOT_HASH, Header, ReceiptEnvelope, Signed, TxEnvelope, TxReceipt, TypedTransaction,
 };
@@ -17,6 +16,7 @@ use revm::context::result::HaltReason;
 
 use super::error::SubmitError;
 use crate::chain::evm::BlockContext;
+use crate::chain::signed::sender_of;
 
 /// A transaction with its sender, which was recovered once.
 #[derive(Debug, Clone)]
@@ -74,7 +74,7 @@ pub struct Block {
 impl ChainTransaction {
     /// Recovers the sender of a signed transaction.
     pub fn signed(envelope: TxEnvelope) -> Result<Self, SubmitError> {
-        let sender = envelope.recover_signer().map_err(|_| SubmitError::InvalidSignature)?;
+        let sender = sender_of(&envelope).ok_or(SubmitError::InvalidSignature)?;
         let hash = *envelope.tx_hash();
         Ok(Self { envelope, sender, hash, impersonated: false })
     }

@@ -2,7 +2,7 @@
 //! nothing that needs a key.
 
 use alloy::{
-    consensus::{Transaction as _, TxEnvelope, transaction::SignerRecoverable as _},
+    consensus::{Transaction as _, TxEnvelope},
     eips::{
         eip2930::AccessList,
         eip7702::{Authorization, RecoveredAuthority, RecoveredAuthorization, SignedAuthorization},
@@ -15,6 +15,7 @@ use revm::{
 };
 
 use crate::chain::evm::{Checks, TRANSACTION_GAS_CAP};
+use crate::chain::signed::sender_of;
 
 /// One transaction to simulate. Amounts in wei, gas in gas units.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -143,7 +144,7 @@ impl Call {
         if transaction.is_eip4844() {
             return Err(CallError::Blob);
         }
-        let from = transaction.recover_signer().map_err(|_| CallError::Signature)?;
+        let from = sender_of(transaction).ok_or(CallError::Signature)?;
         let fees = match transaction.max_priority_fee_per_gas() {
             Some(max_priority_fee) => Fees::Dynamic { max_fee: transaction.max_fee_per_gas(), max_priority_fee },
             None => Fees::Legacy { gas_price: transaction.max_fee_per_gas() },

@@ -42,7 +42,7 @@ pub use call::{Call, CallError, Delegation, Fees, Payment};
 pub use changes::{Limits, Watch};
 pub use outcome::*;
 pub use remote::{Hints, Remote, RemoteLimits};
-pub use revert::{Errors, Reason};
+pub use revert::{Errors, Meaning, Reason};
 pub use source::{NextBlock, Source};
 
 use crate::{

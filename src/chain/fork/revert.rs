@@ -1,7 +1,9 @@
 //! Why a call reverted, in words: `Error(string)`, `Panic(uint256)`, custom errors of known
-//! protocols, and raw bytes for the rest.
+//! protocols, and raw bytes for the rest. What is known of a reason's meaning is said first, in `words`.
 //!
 //! Whatever a contract put into its revert is outside text and comes out as [`SafeText`].
+
+mod words;
 
 use std::{collections::HashMap, fmt, sync::LazyLock};
 
@@ -13,6 +15,8 @@ use alloy::{
 };
 
 use crate::base::text::SafeText;
+
+pub use words::Meaning;
 
 /// Characters kept of a revert's own text.
 const MAX_TEXT: usize = 512;
@@ -58,6 +62,20 @@ impl Reason {
     /// Reads the data of a revert with the errors that Bardo knows.
     pub fn decode(data: &Bytes) -> Self {
         Errors::known().decode(data)
+    }
+
+    /// What it means, by the innermost call that is known; `None` where nobody here knows.
+    pub fn meaning(&self) -> Option<Meaning> {
+        match self {
+            Self::Message(message) => words::meaning(message.as_str()),
+            Self::Custom { name, inner, .. } => {
+                inner.as_ref().and_then(|inner| inner.meaning()).or_else(|| words::meaning(name.as_str()))
+            }
+            Self::Panic { code, .. } => {
+                (*code == U256::from(PanicKind::UnderOverflow as u32)).then_some(words::OVERFLOW)
+            }
+            Self::Empty | Self::Raw(_) => None,
+        }
     }
 }
 
@@ -118,12 +136,16 @@ impl Errors {
         let mut inner = None;
         let mut arguments = Vec::with_capacity(decoded.body.len());
         for (parameter, value) in error.inputs.iter().zip(&decoded.body) {
+            let mut passed_on = false;
             if let DynSolValue::Bytes(bytes) = value
                 && depth < MAX_NESTING
             {
                 match self.decode_nested(&Bytes::copy_from_slice(bytes), depth + 1) {
                     Reason::Raw(_) => {}
-                    reason => inner = Some(Box::new(reason)),
+                    reason => {
+                        inner = Some(Box::new(reason));
+                        passed_on = true;
+                    }
                 }
             }
             let mut text = String::new();
@@ -131,7 +153,11 @@ impl Errors {
                 text.push_str(&parameter.name);
                 text.push_str(": ");
             }
-            print(value, &mut text);
+            match passed_on {
+                // It stands behind the error, in words: its bytes would only push those out of a short line.
+                true => text.push('…'),
+                false => print(value, &mut text),
+            }
             arguments.push(SafeText::clean(&text, MAX_ARGUMENT));
         }
         Some(Reason::Custom { name: SafeText::clean(&error.name, MAX_ARGUMENT), arguments, inner })
@@ -186,10 +212,24 @@ fn print(value: &DynSolValue, text: &mut String) {
     };
 }
 
+/// In words where they are known, and always as the contract has it.
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.meaning() {
+            Some(meaning) => {
+                write!(f, "{}; by the contract: ", meaning.happened)?;
+                self.raw(f)
+            }
+            None => self.raw(f),
+        }
+    }
+}
+
+impl Reason {
+    /// As the contract has it.
+    fn raw(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Empty => f.write_str("reverted without a reason"),
+            Self::Empty => f.write_str("the contract gives no reason"),
             Self::Message(message) => write!(f, "{message}"),
             Self::Panic { code, meaning } => write!(f, "panic {code:#04x}: {meaning}"),
             Self::Custom { name, arguments, inner } => {
@@ -202,7 +242,10 @@ impl fmt::Display for Reason {
                 }
                 f.write_str(")")?;
                 match inner {
-                    Some(inner) => write!(f, ": {inner}"),
+                    Some(inner) => {
+                        f.write_str(": ")?;
+                        inner.raw(f)
+                    }
                     None => Ok(()),
                 }
             }
@@ -413,9 +456,16 @@ mod tests {
         // 0x4e487b71 is keccak("Panic(uint256)")[..4]; 0x11 is arithmetic overflow.
         let mut data = vec![0x4e, 0x48, 0x7b, 0x71];
         data.extend(U256::from(0x11).to_be_bytes::<32>());
-        let reason = decode(data);
+        let reason = decode(data.clone());
         assert_eq!(reason, Reason::Panic { code: U256::from(0x11), meaning: "arithmetic overflow or underflow" });
-        assert_eq!(reason.to_string(), "panic 0x11: arithmetic overflow or underflow");
+        assert_eq!(
+            reason.to_string(),
+            "a sum went below zero or beyond its bounds; with a token, less is held or allowed than is to go out; by the \
+             contract: panic 0x11: arithmetic overflow or underflow"
+        );
+        // 0x12 is a division by zero, which means nothing more to anybody.
+        data[35] = 0x12;
+        assert_eq!(decode(data).to_string(), "panic 0x12: division by zero");
     }
 
     #[test]
@@ -427,13 +477,14 @@ mod tests {
         };
         let outer = ExecutionFailed { commandIndex: U256::from(2), message: inner.abi_encode().into() };
         let text = decode(outer.abi_encode()).to_string();
-        assert!(text.starts_with("ExecutionFailed(commandIndex: 2, message: 0x"), "{text}");
-        assert!(
-            text.ends_with(
-                "ERC20InsufficientBalance(sender: 0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266, balance: 5, needed: 7)"
-            ),
-            "{text}"
+        assert_eq!(
+            text,
+            "less is held than is to go out; by the contract: ExecutionFailed(commandIndex: 2, message: …): \
+             ERC20InsufficientBalance(sender: 0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266, balance: 5, needed: 7)"
         );
+        // What the inner call has said in a way that nobody knows stays as it came.
+        let outer = ExecutionFailed { commandIndex: U256::from(2), message: vec![0xab; 3].into() };
+        assert_eq!(decode(outer.abi_encode()).to_string(), "ExecutionFailed(commandIndex: 2, message: 0xababab)");
     }
 
     #[test]

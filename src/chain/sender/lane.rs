@@ -131,11 +131,8 @@ pub fn allocate(
 ) -> Result<NonceTicket, LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let known: Option<i64> = transaction
-        .query_row(
-            "SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2",
-            params![chain, owner],
-            |row| row.get(0),
-        )
+        .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![chain, owner], |row| row.get(0))
         .optional()?;
     let ahead = |ledger: u64, found: u64| LaneError::ChainAhead { chain_id, account, ledger, chain: found };
     let next = match known {
@@ -149,43 +146,45 @@ pub fn allocate(
         return Err(ahead(next, found));
     }
     // A nonce that nothing was signed with, and yet the chain is past it.
-    let spent: Option<i64> = transaction.query_row(
-        "SELECT MIN(nonce) FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state <> 'signed' AND nonce < ?3",
-        params![chain, owner, counted(seen.latest, "a nonce")?],
-        |row| row.get(0),
-    )?;
+    let spent: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT MIN(nonce) FROM sender_nonce
+             WHERE chain_id = ?1 AND account = ?2 AND state <> 'signed' AND nonce < ?3",
+        )?
+        .query_row(params![chain, owner, counted(seen.latest, "a nonce")?], |row| row.get(0))?;
     if let Some(spent) = spent {
         return Err(ahead(from_row(spent, "a nonce")?, seen.latest));
     }
     let free: Option<(i64, i64)> = transaction
-        .query_row(
+        .prepare_cached(
             "SELECT ticket, nonce FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free'
              ORDER BY nonce LIMIT 1",
-            params![chain, owner],
-            |row| Ok((row.get(0)?, row.get(1)?)),
-        )
+        )?
+        .query_row(params![chain, owner], |row| Ok((row.get(0)?, row.get(1)?)))
         .optional()?;
     let nonce = match free {
         Some((ticket, nonce)) => {
             // A new row gives a new ticket: whoever held this nonce before does not hold it again.
-            transaction.execute("DELETE FROM sender_nonce WHERE ticket = ?1", [ticket])?;
+            transaction.prepare_cached("DELETE FROM sender_nonce WHERE ticket = ?1")?.execute([ticket])?;
             from_row(nonce, "a nonce")?
         }
         None => {
             let after = counted(next, "a nonce")?.checked_add(1).ok_or(LaneError::Beyond("a nonce"))?;
-            transaction.execute(
-                "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
+            transaction
+                .prepare_cached(
+                    "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
                  ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = excluded.next_nonce",
-                params![chain, owner, after],
-            )?;
+                )?
+                .execute(params![chain, owner, after])?;
             next
         }
     };
-    transaction.execute(
-        "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
+    transaction
+        .prepare_cached(
+            "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
          VALUES (?1, ?2, ?3, 'reserved', ?4, (SELECT id FROM temp.store_session))",
-        params![chain, owner, counted(nonce, "a nonce")?, counted(now, "the time")?],
-    )?;
+        )?
+        .execute(params![chain, owner, counted(nonce, "a nonce")?, counted(now, "the time")?])?;
     Ok(NonceTicket { ticket: transaction.last_insert_rowid(), chain_id, account, nonce })
 }
 
@@ -202,9 +201,11 @@ pub fn give_back(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<
 pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
     let NonceTicket { ticket: number, chain_id, account, nonce } = ticket;
     let found: Option<i64> = transaction
-        .query_row(
+        .prepare_cached(
             "SELECT 1 FROM sender_nonce WHERE ticket = ?1 AND chain_id = ?2 AND account = ?3 AND nonce = ?4
              AND state = 'reserved'",
+        )?
+        .query_row(
             params![number, counted(*chain_id, "the chain's id")?, account.as_slice(), counted(*nonce, "a nonce")?],
             |row| row.get(0),
         )
@@ -215,7 +216,9 @@ pub(super) fn held(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Resul
 
 /// Notes that something signed with the ticket's nonce is stored.
 pub(super) fn signed(transaction: &Transaction<'_>, ticket: &NonceTicket) -> Result<(), LaneError> {
-    transaction.execute("UPDATE sender_nonce SET state = 'signed' WHERE ticket = ?1", [ticket.ticket])?;
+    transaction
+        .prepare_cached("UPDATE sender_nonce SET state = 'signed' WHERE ticket = ?1")?
+        .execute([ticket.ticket])?;
     Ok(())
 }
 
@@ -231,22 +234,24 @@ pub(super) fn spent(
 ) -> Result<(), LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let number = counted(nonce, "a nonce")?;
-    let moved = transaction.execute(
-        "UPDATE sender_lane SET next_nonce = next_nonce + 1 WHERE chain_id = ?1 AND account = ?2 AND next_nonce = ?3",
-        params![chain, owner, number],
-    )?;
+    let moved = transaction
+        .prepare_cached(
+            "UPDATE sender_lane SET next_nonce = next_nonce + 1
+             WHERE chain_id = ?1 AND account = ?2 AND next_nonce = ?3",
+        )?
+        .execute(params![chain, owner, number])?;
     if moved > 0 {
-        transaction.execute(
-            "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
+        transaction
+            .prepare_cached(
+                "INSERT INTO sender_nonce (chain_id, account, nonce, state, reserved_at, session)
              VALUES (?1, ?2, ?3, 'signed', ?4, NULL)
              ON CONFLICT (chain_id, account, nonce) DO UPDATE SET state = 'signed'",
-            params![chain, owner, number, counted(now, "the time")?],
-        )?;
+            )?
+            .execute(params![chain, owner, number, counted(now, "the time")?])?;
     }
-    transaction.execute(
-        "UPDATE sender_nonce SET state = 'signed' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3",
-        params![chain, owner, number],
-    )?;
+    transaction
+        .prepare_cached("UPDATE sender_nonce SET state = 'signed' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3")?
+        .execute(params![chain, owner, number])?;
     Ok(())
 }
 
@@ -258,24 +263,23 @@ pub(super) fn release(
     nonce: u64,
 ) -> Result<(), LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
-    transaction.execute(
-        "UPDATE sender_nonce SET state = 'free' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3",
-        params![chain, owner, counted(nonce, "a nonce")?],
-    )?;
+    transaction
+        .prepare_cached("UPDATE sender_nonce SET state = 'free' WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3")?
+        .execute(params![chain, owner, counted(nonce, "a nonce")?])?;
     // Free nonces at the end are no gaps; drop them, so that the lane stands as before.
     loop {
-        let dropped = transaction.execute(
-            "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free' AND nonce =
+        let dropped = transaction
+            .prepare_cached(
+                "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND state = 'free' AND nonce =
              (SELECT next_nonce - 1 FROM sender_lane WHERE chain_id = ?1 AND account = ?2)",
-            params![chain, owner],
-        )?;
+            )?
+            .execute(params![chain, owner])?;
         if dropped == 0 {
             return Ok(());
         }
-        transaction.execute(
-            "UPDATE sender_lane SET next_nonce = next_nonce - 1 WHERE chain_id = ?1 AND account = ?2",
-            params![chain, owner],
-        )?;
+        transaction
+            .prepare_cached("UPDATE sender_lane SET next_nonce = next_nonce - 1 WHERE chain_id = ?1 AND account = ?2")?
+            .execute(params![chain, owner])?;
     }
 }
 
@@ -292,29 +296,29 @@ pub fn reconcile(
 ) -> Result<(), LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let latest = counted(seen.latest, "a nonce")?;
-    let open: Option<i64> = transaction.query_row(
-        "SELECT MIN(nonce) FROM sender_transaction
+    let open: Option<i64> = transaction
+        .prepare_cached(
+            "SELECT MIN(nonce) FROM sender_transaction
          WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND settled_at IS NULL",
-        params![chain, owner, latest],
-        |row| row.get(0),
-    )?;
+        )?
+        .query_row(params![chain, owner, latest], |row| row.get(0))?;
     if let Some(nonce) = open {
         return Err(LaneError::Open { chain_id, account, nonce: from_row(nonce, "a nonce")? });
     }
-    transaction.execute(
-        "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND state <> 'signed'",
-        params![chain, owner, latest],
-    )?;
-    transaction.execute(
-        "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
+    transaction
+        .prepare_cached(
+            "DELETE FROM sender_nonce WHERE chain_id = ?1 AND account = ?2 AND nonce < ?3 AND state <> 'signed'",
+        )?
+        .execute(params![chain, owner, latest])?;
+    transaction
+        .prepare_cached(
+            "INSERT INTO sender_lane (chain_id, account, next_nonce) VALUES (?1, ?2, ?3)
          ON CONFLICT (chain_id, account) DO UPDATE SET next_nonce = MAX(next_nonce, excluded.next_nonce)",
-        params![chain, owner, latest],
-    )?;
-    let next: i64 = transaction.query_row(
-        "SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2",
-        params![chain, owner],
-        |row| row.get(0),
-    )?;
+        )?
+        .execute(params![chain, owner, latest])?;
+    let next: i64 = transaction
+        .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![chain, owner], |row| row.get(0))?;
     let ledger = from_row(next, "a nonce")?;
     if seen.pending > ledger {
         return Err(LaneError::ChainAhead { chain_id, account, ledger, chain: seen.pending });
@@ -343,11 +347,8 @@ pub struct Lane {
 pub fn lane(connection: &Connection, chain_id: u64, account: Address) -> Result<Lane, LaneError> {
     let (chain, owner) = (counted(chain_id, "the chain's id")?, account.as_slice());
     let next: Option<i64> = connection
-        .query_row(
-            "SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2",
-            params![chain, owner],
-            |row| row.get(0),
-        )
+        .prepare_cached("SELECT next_nonce FROM sender_lane WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![chain, owner], |row| row.get(0))
         .optional()?;
     let nonces = |question: &str| -> Result<Vec<u64>, LaneError> {
         let mut statement = connection.prepare(question)?;

@@ -244,21 +244,23 @@ pub(super) fn advance(
     note: Option<&str>,
 ) -> Result<TxState, RecordError> {
     let found: Option<String> = transaction
-        .query_row("SELECT state FROM sender_transaction WHERE hash = ?1", [hash.as_slice()], |row| row.get(0))
+        .prepare_cached("SELECT state FROM sender_transaction WHERE hash = ?1")?
+        .query_row([hash.as_slice()], |row| row.get(0))
         .optional()?;
     let state = TxState::parse(&found.ok_or(RecordError::Unknown(hash))?).ok_or(RecordError::Damaged("its state"))?;
     let next = state.after(event).ok_or(RecordError::Impossible { hash, state, event })?;
     let note = note.map(|note| SafeText::clean(note, NOTE_CHARS).to_string());
-    transaction.execute(
-        "UPDATE sender_transaction SET state = ?2, note = COALESCE(?3, note) WHERE hash = ?1",
-        params![hash.as_slice(), next.as_str(), note],
-    )?;
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET state = ?2, note = COALESCE(?3, note) WHERE hash = ?1")?
+        .execute(params![hash.as_slice(), next.as_str(), note])?;
     Ok(next)
 }
 
 /// Notes that its bytes are about to leave.
 pub(super) fn count_send(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
-    transaction.execute("UPDATE sender_transaction SET sends = sends + 1 WHERE hash = ?1", [hash.as_slice()])?;
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET sends = sends + 1 WHERE hash = ?1")?
+        .execute([hash.as_slice()])?;
     Ok(())
 }
 
@@ -266,10 +268,9 @@ pub(super) fn count_send(transaction: &Transaction<'_>, hash: B256) -> Result<()
 pub(super) fn place(transaction: &Transaction<'_>, hash: B256, block: Option<(u64, B256)>) -> Result<(), RecordError> {
     let number = block.map(|(number, _)| counted(number, "a block's number")).transpose()?;
     let block = block.map(|(_, block)| block.to_vec());
-    transaction.execute(
-        "UPDATE sender_transaction SET block_number = ?2, block_hash = ?3 WHERE hash = ?1",
-        params![hash.as_slice(), number, block],
-    )?;
+    transaction
+        .prepare_cached("UPDATE sender_transaction SET block_number = ?2, block_hash = ?3 WHERE hash = ?1")?
+        .execute(params![hash.as_slice(), number, block])?;
     Ok(())
 }
 
@@ -277,7 +278,8 @@ pub(super) fn place(transaction: &Transaction<'_>, hash: B256, block: Option<(u6
 pub(super) fn missing(transaction: &Transaction<'_>, hash: B256, since: Option<u64>) -> Result<(), RecordError> {
     let since = since.map(|since| counted(since, "the time")).transpose()?;
     transaction
-        .execute("UPDATE sender_transaction SET missing_since = ?2 WHERE hash = ?1", params![hash.as_slice(), since])?;
+        .prepare_cached("UPDATE sender_transaction SET missing_since = ?2 WHERE hash = ?1")?
+        .execute(params![hash.as_slice(), since])?;
     Ok(())
 }
 
@@ -289,16 +291,17 @@ pub(super) fn settle(
     nonce: u64,
     now: u64,
 ) -> Result<(), RecordError> {
-    transaction.execute(
-        "UPDATE sender_transaction SET settled_at = ?4
+    transaction
+        .prepare_cached(
+            "UPDATE sender_transaction SET settled_at = ?4
          WHERE chain_id = ?1 AND account = ?2 AND nonce = ?3 AND settled_at IS NULL",
-        params![
+        )?
+        .execute(params![
             counted(chain_id, "the chain's id")?,
             account.as_slice(),
             counted(nonce, "a nonce")?,
             counted(now, "the time")?
-        ],
-    )?;
+        ])?;
     Ok(())
 }
 
@@ -375,7 +378,8 @@ pub(super) fn given_up(connection: &Connection, chain_id: u64) -> Result<Vec<Ent
 /// Notes that a block has what had been given up: it has its end ahead of it again.
 pub(super) fn is_late(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
     transaction
-        .execute("UPDATE sender_transaction SET late = 1, settled_at = NULL WHERE hash = ?1", [hash.as_slice()])?;
+        .prepare_cached("UPDATE sender_transaction SET late = 1, settled_at = NULL WHERE hash = ?1")?
+        .execute([hash.as_slice()])?;
     Ok(())
 }
 
@@ -392,7 +396,7 @@ pub fn late(connection: &Connection) -> Result<Vec<B256>, RecordError> {
 /// # Errors
 /// [`RecordError::Store`].
 pub fn took_note(transaction: &Transaction<'_>, hash: B256) -> Result<(), RecordError> {
-    transaction.execute("UPDATE sender_transaction SET late = 0 WHERE hash = ?1", [hash.as_slice()])?;
+    transaction.prepare_cached("UPDATE sender_transaction SET late = 0 WHERE hash = ?1")?.execute([hash.as_slice()])?;
     Ok(())
 }
 
@@ -460,14 +464,17 @@ fn insert(
     now: u64,
 ) -> Result<Kept, RecordError> {
     // The same action signed again with a nonce that was given back has the same bytes, and the same hash.
-    let stored = transaction.execute(
-        "INSERT INTO sender_transaction (hash, chain_id, account, nonce, raw, route, call_id, replaces, state, stored_at)
+    let stored = transaction
+        .prepare_cached(
+            "INSERT INTO sender_transaction
+             (hash, chain_id, account, nonce, raw, route, call_id, replaces, state, stored_at)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
          ON CONFLICT (hash) DO UPDATE SET route = excluded.route, call_id = excluded.call_id,
              replaces = excluded.replaces, state = excluded.state, stored_at = excluded.stored_at,
              note = NULL, settled_at = NULL, late = 0, missing_since = NULL
          WHERE state = 'dropped'",
-        params![
+        )?
+        .execute(params![
             signed.hash().as_slice(),
             counted(signed.chain_id(), "the chain's id")?,
             signed.from().as_slice(),
@@ -478,8 +485,7 @@ fn insert(
             replaces.map(|hash| hash.to_vec()),
             TxState::Stored.as_str(),
             counted(now, "the time")?,
-        ],
-    )?;
+        ])?;
     match stored {
         0 => Err(RecordError::Twice(signed.hash())),
         _ => Ok(Kept { hash: signed.hash() }),

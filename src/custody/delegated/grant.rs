@@ -7,6 +7,7 @@ use alloy::sol_types::{Eip712Domain, SolCall, SolStruct as _, eip712_domain};
 
 use super::caveats::{Enforcers, Limits, LimitsError};
 use crate::abi::delegation::{DeleGator, Delegation, DelegationManager, typed};
+use crate::base::signer::signer_of;
 use crate::chain::network::{Contract, Network};
 use crate::chain::provider::{ChainClient, ProviderError};
 
@@ -125,10 +126,9 @@ impl Grant {
         let unsigned = GrantError::Signature(delegation.delegator);
         let signature = Signature::try_from(delegation.signature.as_ref()).map_err(|_| unsigned.clone())?;
         let digest = digest(&delegation, manager, network.chain_id);
-        match signature.recover_address_from_prehash(&digest) {
-            // The framework refuses the upper half of `s`, which recovers as well.
-            Ok(signer) if signer == delegation.delegator && signature.normalize_s().is_none() => {}
-            _ => return Err(unsigned),
+        // The framework refuses the upper half of `s`, which recovers as well.
+        if signer_of(&signature, &digest) != Some(delegation.delegator) || signature.normalize_s().is_some() {
+            return Err(unsigned);
         }
         Ok(Self { chain_id: network.chain_id, manager, implementation, delegation, limits })
     }

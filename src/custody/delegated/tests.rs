@@ -328,7 +328,7 @@ async fn a_delegation_that_is_not_wholly_understood_is_none() {
     assert_eq!(grant::hash_of(&good).as_slice(), told.as_ref());
 
     type Change = fn(&mut Delegation);
-    let changes: [(&str, Change); 7] = [
+    let changes: [(&str, Change); 8] = [
         ("another session", |d| d.delegate = Address::repeat_byte(1)),
         ("anybody", |d| d.delegate = alloy::primitives::address!("0x0000000000000000000000000000000000000a11")),
         ("another owner", |d| d.delegator = Address::repeat_byte(1)),
@@ -336,6 +336,15 @@ async fn a_delegation_that_is_not_wholly_understood_is_none() {
         ("a wider list", |d| d.caveats[0].terms = [d.caveats[0].terms.as_ref(), &[9; 20]].concat().into()),
         ("another salt", |d| d.salt = U256::from(8)),
         ("no signature", |d| d.signature = Bytes::new()),
+        // It recovers to the owner as well, and the framework refuses it.
+        ("the upper half of s", |d| {
+            let signature = alloy::primitives::Signature::try_from(d.signature.as_ref()).unwrap();
+            // The order of secp256k1, by SEC 2.
+            let order =
+                alloy::primitives::uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
+            let mirrored = alloy::primitives::Signature::new(signature.r(), order - signature.s(), !signature.v());
+            d.signature = mirrored.as_bytes().into();
+        }),
     ];
     for (what, change) in changes {
         let mut changed = good.clone();

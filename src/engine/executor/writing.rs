@@ -321,7 +321,14 @@ impl Act {
             None => acting.pipeline.commit(permit_id, consent).await,
         };
         match committed {
-            Ok(committed) => self.ended(&previewed.preview, previewed.deliver, &committed),
+            Ok(committed) => {
+                let mut ended = self.ended(&previewed.preview, previewed.deliver, &committed)?;
+                if committed.state == State::Reverted {
+                    let why = acting.pipeline.why_reverted(&committed).await;
+                    ended.error = Some(ToolError::new(ErrorCode::ExecutionTxReverted, why));
+                }
+                Ok(ended)
+            }
             Err(refusal) => {
                 self.broke = refusal.code == ErrorCode::ToolPanicked;
                 Err(refused(refusal.error()))

@@ -64,15 +64,18 @@ fn cage() -> Cage {
         maxPriceAge: 3_600,
     };
     let held = [
-        (usdc(1_000_000), usdc(100_000), U256::from(10).pow(U256::from(30))),
-        (weth(50_000), U256::ZERO, dollars(2_000)),
+        (usdc(1_000_000), usdc(100_000), U256::from(10).pow(U256::from(30)), Some("USDC"), 6),
+        (weth(50_000), U256::ZERO, dollars(2_000), Some("WETH"), 18),
     ];
-    let assets = rules.assets.iter().zip(held).map(|(rule, (balance, left_in_day, price))| CagedAsset {
-        rule: rule.clone(),
-        balance,
-        left_in_day,
-        price: Some(price),
-    });
+    let assets =
+        rules.assets.iter().zip(held).map(|(rule, (balance, left_in_day, price, symbol, decimals))| CagedAsset {
+            rule: rule.clone(),
+            symbol: symbol.map(|symbol| SafeText::clean(symbol, 20)),
+            decimals: Some(decimals),
+            balance,
+            left_in_day,
+            price: Some(price),
+        });
     let assets = assets.collect();
     Cage { contract: CAGE, manager: MANAGER, owner: OWNER, rules, assets, highest: dollars(20_000), last_action: LAST }
 }
@@ -146,7 +149,8 @@ fn only_listed_assets_are_sent_allowed_given_or_taken() {
     assert_eq!(now(&cage, &call(PURSE, 1, &[])), ["assets"], "the coin");
     let coin = AssetRule { token: Address::ZERO, ..cage.rules.assets[1].clone() };
     let price = Some(dollars(2_000));
-    cage.assets.push(CagedAsset { rule: coin, balance: U256::ZERO, left_in_day: U256::ZERO, price });
+    let (balance, left_in_day) = (U256::ZERO, U256::ZERO);
+    cage.assets.push(CagedAsset { rule: coin, symbol: None, decimals: Some(18), balance, left_in_day, price });
     assert_eq!(now(&cage, &call(PURSE, 1, &[])), NOTHING, "a coin that is listed");
 }
 
@@ -248,4 +252,152 @@ fn actions_keep_their_distance_and_exits_need_none() {
     assert_eq!(broken(&cage, &sell(), NOW - 1), NOTHING);
     cage.last_action = 0;
     assert_eq!(broken(&cage, &buy(), 599), NOTHING, "there was none before");
+}
+
+/// What stands against a plan, each as `rule | limit | value | what would pass`.
+fn told(cage: &Cage, plan: &Plan<'_>, now: u64) -> Vec<String> {
+    let found = cage.judge(plan, now);
+    let words =
+        found.into_iter().map(|one| format!("{} | {} | {} | {}", one.rule, one.limit, one.value, one.would_pass));
+    words.map(|words| words.trim_start_matches("policy_cage.").to_owned()).collect()
+}
+
+#[test]
+fn a_list_tells_what_is_not_on_it() {
+    let cage = cage();
+    let listed = "the functions that the owner lists";
+    let would_pass = "a listed function, or the same once the owner lists this one";
+    assert_eq!(
+        told(&cage, &call(ROUTER, 0, &[1, 2, 3, 4]), NOW),
+        [format!("calls | {listed} | function 0x01020304 of {ROUTER} | {would_pass}")]
+    );
+    assert_eq!(
+        told(&cage, &call(ROUTER, 0, &[]), NOW),
+        [format!("calls | {listed} | a call of {ROUTER} without a function | {would_pass}")]
+    );
+    // Nobody is told to list what no owner can.
+    assert_eq!(
+        told(&cage, &call(OWNER, 0, &SWAP), NOW),
+        [format!(
+            "calls | no call of the policy contract, of its delegation manager or of the account itself | function \
+             0x3593564c of {OWNER} | an action without this call"
+        )]
+    );
+    let assets = "assets | the assets that the owner lists";
+    let would_pass = "a listed asset, or the same once the owner lists this one";
+    assert_eq!(told(&cage, &call(PURSE, 1, &[]), NOW), [format!("{assets} | the chain's coin | {would_pass}")]);
+    let stray = swap((STRANGER, U256::from(1)), (USDC, U256::ZERO));
+    assert_eq!(told(&cage, &stray, NOW), [format!("{assets} | {STRANGER} | {would_pass}")]);
+    let coin = Plan { out: vec![(TokenId::Native, U256::from(1))], ..call(ROUTER, 0, &SWAP) };
+    assert_eq!(told(&cage, &coin, NOW), [format!("{assets} | the chain's coin | {would_pass}")]);
+    let data = Erc20::approveCall { spender: STRANGER, value: U256::from(1) }.abi_encode();
+    assert_eq!(
+        told(&cage, &call(USDC, 0, &data), NOW),
+        [format!(
+            "spenders | the spenders that the owner lists | {STRANGER} | a listed spender, or the same once the owner \
+             lists this one"
+        )]
+    );
+}
+
+#[test]
+fn a_bound_tells_its_figure_in_whole_tokens_and_what_is_left_of_it() {
+    let one = U256::from(1);
+    // A thousand may leave at once, and a millionth more does.
+    let more = swap((USDC, usdc(100_000) + one), (WETH, weth(5_001)));
+    let (most, asked) = (format!("1000 USDC ({USDC})"), format!("1000.000001 USDC ({USDC})"));
+    assert_eq!(
+        told(&cage(), &more, NOW),
+        [format!("maxPerTransaction | at most {most} in one transaction | {asked} | {most} or less")]
+    );
+    let data = |value| Erc20::approveCall { spender: PERMIT2, value }.abi_encode();
+    for (value, asked) in [(usdc(100_000) + one, asked), (U256::MAX, format!("an unlimited amount of USDC ({USDC})"))] {
+        assert_eq!(
+            told(&cage(), &call(USDC, 0, &data(value)), NOW),
+            [format!("maxPerTransaction | at most {most} allowed at once | {asked} | {most} or less")]
+        );
+    }
+    // 2,500 may leave in a day, 1,800 have: 700 are left.
+    let mut day = cage();
+    day.assets[0].left_in_day = usdc(180_000);
+    assert_eq!(
+        told(&day, &buy(), NOW),
+        [format!(
+            "maxPerDay | at most 2500 USDC ({USDC}) in a day, which ends after 24 to 28 hours | 1000 USDC ({USDC}) on top \
+             of 1800 USDC ({USDC}) | 700 USDC ({USDC}) or less now"
+        )]
+    );
+    // Six may be held: with 5.8 there is room for 0.2, with 6 for none.
+    let mut position = cage();
+    for (held, after, would_pass) in [
+        (58_000, "6.3", format!("at most 0.2 WETH ({WETH}) coming in")),
+        (60_000, "6.5", "nothing more of it; selling it is free".to_owned()),
+    ] {
+        position.assets[1].balance = weth(held);
+        assert_eq!(
+            told(&position, &buy(), NOW),
+            [format!(
+                "maxPosition | at most 6 WETH ({WETH}) held | {after} WETH ({WETH}) held afterwards | {would_pass}"
+            )]
+        );
+    }
+    // Of a token that tells no decimals only its smallest units can be said, and of one that is not listed its contract.
+    let mut mute = cage();
+    (mute.assets[0].symbol, mute.assets[0].decimals) = (None, None);
+    assert_eq!(
+        told(&mute, &more, NOW),
+        [format!(
+            "maxPerTransaction | at most 1000000000 smallest units of {USDC} in one transaction | 1000000001 smallest \
+             units of {USDC} | 1000000000 smallest units of {USDC} or less"
+        )]
+    );
+}
+
+#[test]
+fn a_loss_tells_what_is_needed_rounded_against_itself() {
+    let cage = cage();
+    // 98 % of a thousand; 0.4899 WETH at 2,000 are 979.80.
+    assert_eq!(
+        told(&cage, &swap((USDC, usdc(100_000)), (WETH, weth(4_899))), NOW),
+        [
+            "maxLossBps | at most 200 bps of the value lost | at least $979.80 for $1000.00 by the owner's feeds | at least \
+          $980.00 guaranteed"
+        ]
+    );
+    // 98 % of 999.99 are 979.9902, which is more than 979.99.
+    assert_eq!(
+        told(&cage, &swap((USDC, usdc(99_999)), (WETH, weth(4_899))), NOW),
+        [
+            "maxLossBps | at most 200 bps of the value lost | at least $979.80 for $999.99 by the owner's feeds | at least \
+          $980.00 guaranteed"
+        ]
+    );
+    let mut fallen = self::cage();
+    // 90 % of 22,223 are 20,000.70.
+    fallen.highest = dollars(22_223);
+    assert_eq!(
+        told(&fallen, &buy(), NOW),
+        [
+            "maxDrawdownBps | at least $20000.70, 1000 bps below the highest, $22223.00 | $20000.00 afterwards | an exit, \
+          until the owner resets the highest"
+        ]
+    );
+    assert_eq!(
+        told(&cage, &buy(), LAST + 550),
+        ["minInterval | 600 s between two executions | 550 s after the last one | the same in 50 s, or an exit now"]
+    );
+}
+
+#[test]
+fn a_price_that_is_missing_is_named_with_its_feed() {
+    let mut cage = cage();
+    cage.assets[1].price = None;
+    let limit = "maxPriceAge | a price of every asset, at most 3600 s old";
+    let would_pass = "the same once every feed of the rules answers in time";
+    assert_eq!(
+        told(&cage, &buy(), NOW),
+        [format!("{limit} | no price of WETH ({WETH}) by the feed {STRANGER} | {would_pass}")]
+    );
+    cage.assets[1].price = Some(U256::MAX);
+    assert_eq!(told(&cage, &buy(), NOW), [format!("{limit} | sums that are too large to be counted | {would_pass}")]);
 }

@@ -31,11 +31,12 @@ fn read(connection: &Connection) -> Result<Row, LedgerError> {
 }
 
 fn write(transaction: &Transaction<'_>, row: &Row) -> Result<(), LedgerError> {
-    transaction.execute(
-        "INSERT INTO ledger_breaker (one, failures, opened_at, trial) VALUES (1, ?1, ?2, ?3)
+    transaction
+        .prepare_cached(
+            "INSERT INTO ledger_breaker (one, failures, opened_at, trial) VALUES (1, ?1, ?2, ?3)
          ON CONFLICT (one) DO UPDATE SET failures = ?1, opened_at = ?2, trial = ?3",
-        params![row.failures, row.opened_at.map(sql).transpose()?, row.trial],
-    )?;
+        )?
+        .execute(params![row.failures, row.opened_at.map(sql).transpose()?, row.trial])?;
     Ok(())
 }
 

@@ -256,7 +256,9 @@ pub fn settle(
         Outcome::NotSent => ("not_sent", Micros::ZERO, Some(false)),
         Outcome::Withdrawn => ("withdrawn", Micros::ZERO, None),
         Outcome::Unclear => {
-            transaction.execute("UPDATE ledger_reservation SET state = 'unclear' WHERE id = ?1", [id])?;
+            transaction
+                .prepare_cached("UPDATE ledger_reservation SET state = 'unclear' WHERE id = ?1")?
+                .execute([id])?;
             return Ok(());
         }
     };
@@ -471,10 +473,11 @@ pub fn set_high_water(
     equity: Micros,
 ) -> Result<(), LedgerError> {
     let now = advance(transaction, now)?;
-    transaction.execute(
-        "INSERT OR REPLACE INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)",
-        params![sql(party.chain_id)?, party.account.to_string(), equity.to_sql(), sql(now)?],
-    )?;
+    transaction
+        .prepare_cached(
+            "INSERT OR REPLACE INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)",
+        )?
+        .execute(params![sql(party.chain_id)?, party.account.to_string(), equity.to_sql(), sql(now)?])?;
     Ok(())
 }
 
@@ -485,7 +488,9 @@ pub fn set_high_water(
 /// [`LedgerError`].
 pub fn forget_high_water(transaction: &Transaction<'_>, account: Address) -> Result<usize, LedgerError> {
     bridged::forget_marks(transaction, account)?;
-    Ok(transaction.execute("DELETE FROM ledger_high_water WHERE account = ?1", [account.to_string()])?)
+    Ok(transaction
+        .prepare_cached("DELETE FROM ledger_high_water WHERE account = ?1")?
+        .execute([account.to_string()])?)
 }
 
 /// Closes the breaker, by the operator's word.

@@ -107,11 +107,9 @@ impl Usage {
 /// # Errors
 /// [`LedgerError`].
 pub fn held(connection: &Connection) -> Result<Micros, LedgerError> {
-    let held: i64 = connection.query_row(
-        "SELECT coalesce(sum(micros), 0) FROM ledger_reservation WHERE state IN ('open', 'unclear')",
-        [],
-        |row| row.get(0),
-    )?;
+    let held: i64 = connection
+        .prepare_cached("SELECT coalesce(sum(micros), 0) FROM ledger_reservation WHERE state IN ('open', 'unclear')")?
+        .query_row([], |row| row.get(0))?;
     Ok(Micros::from_sql(held)?)
 }
 

@@ -177,13 +177,15 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(
         .ok_or_else(|| StoreError::Query("what is to be signed is no order".to_owned()))?;
     let (token_in, token_out, destination) = pair(&record.message);
     let facts = serde_json::to_string(&record.figures).map_err(|error| StoreError::Query(error.to_string()))?;
-    transaction.execute(
-        "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, token_in,
+    transaction
+        .prepare_cached(
+            "INSERT INTO safety_order (hash, permit_id, call_id, golem_id, kind, chain_id, account, permit2, token_in,
          token_out, destination, encoded, signature, stage, status, facts, card, reservation, spent_usd, gas_usd,
          created_at, changed_at, shown)
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, NULL, ?13, ?14, ?15, NULL, ?16, ?17, ?18, ?19, ?19,
                  0)",
-        params![
+        )?
+        .execute(params![
             hash.as_slice(),
             record.permit_id.to_string(),
             record.call_id.to_string(),
@@ -203,8 +205,7 @@ pub(crate) fn insert(transaction: &Transaction<'_>, record: &Record) -> Result<(
             record.spent.to_string(),
             record.gas.to_string(),
             number(record.created_at)?,
-        ],
-    )?;
+        ])?;
     Ok(())
 }
 
@@ -267,10 +268,11 @@ pub(crate) fn advance(
     status: OrderState,
     now: u64,
 ) -> Result<bool, StoreError> {
-    let rows = transaction.execute(
-        "UPDATE safety_order SET stage = ?3, status = ?4, changed_at = ?5 WHERE hash = ?1 AND stage = ?2",
-        params![hash.as_slice(), from.as_str(), to.as_str(), status.as_str(), number(now)?],
-    )?;
+    let rows = transaction
+        .prepare_cached(
+            "UPDATE safety_order SET stage = ?3, status = ?4, changed_at = ?5 WHERE hash = ?1 AND stage = ?2",
+        )?
+        .execute(params![hash.as_slice(), from.as_str(), to.as_str(), status.as_str(), number(now)?])?;
     Ok(rows == 1)
 }
 
@@ -282,17 +284,18 @@ pub(crate) fn keep_signature(
     gas: Usd,
     now: u64,
 ) -> Result<bool, StoreError> {
-    let rows = transaction.execute(
-        "UPDATE safety_order SET stage = 'signed', signature = ?2, gas_usd = ?3, changed_at = ?4, signed_at = ?4
+    let rows = transaction
+        .prepare_cached(
+            "UPDATE safety_order SET stage = 'signed', signature = ?2, gas_usd = ?3, changed_at = ?4, signed_at = ?4
          WHERE hash = ?1 AND stage = 'reserved'",
-        params![hash.as_slice(), signature.as_ref(), gas.to_string(), number(now)?],
-    )?;
+        )?
+        .execute(params![hash.as_slice(), signature.as_ref(), gas.to_string(), number(now)?])?;
     Ok(rows == 1)
 }
 
 /// Notes that somebody may have seen an order who did not take it.
 pub(crate) fn note_shown(transaction: &Transaction<'_>, hash: B256) -> Result<(), StoreError> {
-    transaction.execute("UPDATE safety_order SET shown = 1 WHERE hash = ?1", [hash.as_slice()])?;
+    transaction.prepare_cached("UPDATE safety_order SET shown = 1 WHERE hash = ?1")?.execute([hash.as_slice()])?;
     Ok(())
 }
 
@@ -303,20 +306,23 @@ pub(crate) fn withdraw(
     status: OrderState,
     now: u64,
 ) -> Result<bool, StoreError> {
-    let rows = transaction.execute(
-        "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3
+    let rows = transaction
+        .prepare_cached(
+            "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3
          WHERE hash = ?1 AND stage = 'signed' AND shown = 0",
-        params![hash.as_slice(), status.as_str(), number(now)?],
-    )?;
+        )?
+        .execute(params![hash.as_slice(), status.as_str(), number(now)?])?;
     Ok(rows == 1)
 }
 
 /// Ends an order that has not ended yet; false where it had.
 pub(crate) fn end(transaction: &Transaction<'_>, hash: B256, status: OrderState, now: u64) -> Result<bool, StoreError> {
-    let rows = transaction.execute(
-        "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3 WHERE hash = ?1 AND stage <> 'ended'",
-        params![hash.as_slice(), status.as_str(), number(now)?],
-    )?;
+    let rows = transaction
+        .prepare_cached(
+            "UPDATE safety_order SET stage = 'ended', status = ?2, changed_at = ?3
+             WHERE hash = ?1 AND stage <> 'ended'",
+        )?
+        .execute(params![hash.as_slice(), status.as_str(), number(now)?])?;
     Ok(rows == 1)
 }
 
@@ -328,11 +334,13 @@ pub(crate) fn note_card(
     card: &str,
     now: u64,
 ) -> Result<(), StoreError> {
-    transaction.execute(
-        "UPDATE safety_order SET card = ?3, status = CASE stage WHEN 'ended' THEN status ELSE ?2 END, changed_at = ?4
+    transaction
+        .prepare_cached(
+            "UPDATE safety_order
+             SET card = ?3, status = CASE stage WHEN 'ended' THEN status ELSE ?2 END, changed_at = ?4
          WHERE hash = ?1",
-        params![hash.as_slice(), status.as_str(), card, number(now)?],
-    )?;
+        )?
+        .execute(params![hash.as_slice(), status.as_str(), card, number(now)?])?;
     Ok(())
 }
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
-use alloy::providers::Provider as _;
 
+use super::look::Look;
 use super::recover::allowed_before;
 use super::{Pipeline, Refusal};
 use crate::base::error::ErrorCode;
@@ -15,15 +15,13 @@ use crate::base::model::{Check, Phase};
 use crate::base::units::{Rounding, Usd};
 use crate::chain::fork::{Fork, NextBlock};
 use crate::chain::network::Contract;
-use crate::chain::provider::ProviderError;
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::EventKind;
-use crate::safety::cage;
 use crate::safety::calldata;
 use crate::safety::checks::{policy_cage, slippage};
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
-use crate::safety::ground::{Ground, Untold, portfolio};
+use crate::safety::ground::{Ground, portfolio};
 use crate::safety::orders::record;
 use crate::safety::permit;
 use crate::safety::simulate::{self, Fault, Simulated, Surroundings};
@@ -38,7 +36,8 @@ pub(super) struct Assessment {
     pub verdicts: Vec<Verdict>,
     /// What the simulation found against it.
     pub faults: Vec<Fault>,
-    pub spreads: Spreads,
+    /// What was read for it.
+    pub look: Look,
 }
 
 impl Assessment {
@@ -48,7 +47,8 @@ impl Assessment {
 }
 
 impl Pipeline {
-    /// Looks at the legs of `framed` from number `from` on, on the chain's latest block.
+    /// Looks at the legs of `framed` from number `from` on, on the chain's latest block. What an earlier look has found
+    /// on that very block is not asked of the chain again.
     ///
     /// # Errors
     /// [`Refusal`] if the chain cannot be read at all. What stands against the frame is in the verdicts.
@@ -58,39 +58,12 @@ impl Pipeline {
         framed: &Framed,
         from: usize,
         phase: Phase,
+        earlier: Option<&Look>,
     ) -> Result<Assessment, Refusal> {
         let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
         let fork =
             Fork::pin(&ground.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| unread(&error))?;
-        let block = BlockId::hash(fork.pinned().hash);
-        let provider = ground.client.provider();
-        let nonce = async {
-            provider.get_transaction_count(framed.signer()).block_id(block).await.map_err(ProviderError::from)
-        };
-        let (tokens, nonce, arrival, code) = futures::join!(
-            ground.tokens(framed),
-            nonce,
-            self.arrival(framed),
-            self.settling_code(ground, framed, block)
-        );
-        let code = code?;
-        let nonce = nonce.map_err(|error| unread(&error))?;
-        let (tokens, unknown) = match tokens {
-            Ok(tokens) => (tokens, None),
-            Err(Untold::Chain(error)) => return Err(unread(&error)),
-            Err(Untold::Doubt(doubt)) => (BTreeMap::new(), Some(doubt)),
-        };
-        let traded = framed.proposal().trade.as_ref().map_or(&[][..], |trade| trade.pools.as_slice());
-        // What is held is valued whatever is traded: an equity that leaves holdings out looks like a loss.
-        let listed = ground.network().book.tokens().iter().map(|token| TokenId::Erc20(token.address));
-        let named: BTreeSet<TokenId> = tokens.keys().copied().chain(listed).collect();
-        let named: Vec<TokenId> = named.into_iter().collect();
-        let (spreads, data_fee, balances, cage) = futures::join!(
-            ground.spreads_on(fork.pinned().hash, &named, traded),
-            ground.data_fee(framed, block),
-            ground.balances(framed.account(), &tokens, block),
-            cage::read(ground, framed.account(), block, fork.next_block().timestamp)
-        );
+        let mut look = self.look(ground, framed, from, &fork, earlier).await?;
         let around = Surroundings {
             permit2: ground.network().book.contract(Contract::Permit2),
             wrapped: ground.network().book.contract(Contract::WrappedNative),
@@ -99,19 +72,19 @@ impl Pipeline {
             promised: self.promised(framed)?,
             known: self.known(ground, framed)?,
         };
+        let ran = look.run(&fork, framed, &around).await;
         let weighed = |incoming: Unpriced| {
-            let told = match (&unknown, &balances) {
-                (Some(doubt), _) | (None, Err(doubt)) => Err(doubt.clone()),
-                (None, Ok(balances)) => values(framed, &tokens, &spreads, &amounts(balances), &around, incoming),
-            };
-            with_data_fee(told?.arriving(arrival.clone()?)?, data_fee.clone()?, &spreads)
+            let tokens = look.tokens.as_ref().map_err(Doubt::clone)?;
+            let balances = amounts(look.balances.as_ref().map_err(Doubt::clone)?);
+            let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
+            with_data_fee(told.arriving(look.arrival.clone()?)?, look.data_fee.clone()?, &look.spreads)
         };
         let told = weighed(Unpriced::Doubt);
         let mut faults = simulate::declared(framed, &around);
         faults.extend(calldata::read(framed.proposal(), &ground.network().book));
         let next = fork.next_block().timestamp;
-        faults.extend(simulate::order_faults(framed, &ground.network().book, next, code));
-        let simulated = match simulate::run(&fork, framed, from, nonce, &around).await {
+        faults.extend(simulate::order_faults(framed, &ground.network().book, next, look.settling));
+        let simulated = match ran {
             Ok(simulation) => {
                 let (mut simulated, found) =
                     simulate::judge(framed, from, simulation, fork.next_block().base_fee, &around);
@@ -128,7 +101,7 @@ impl Pipeline {
             (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
             (told, _) => told,
         };
-        let held = balances.and_then(|balances| portfolio(&balances, &spreads));
+        let held = look.balances.as_ref().map_err(Doubt::clone).and_then(|held| portfolio(held, &look.spreads));
         let (simulation, failed) = match simulated {
             Ok(simulated) => (Some(simulated), None),
             Err(error) => (None, Some(error)),
@@ -138,20 +111,20 @@ impl Pipeline {
             block_time: fork.next_block().timestamp,
             phase,
             stop: self.inner.rules.stop(),
-            tokens,
+            tokens: look.tokens.clone().unwrap_or_default(),
             values: told,
             portfolio: held,
             simulation,
         };
         let mut verdicts = self.inner.rules.check(framed, &facts);
         verdicts.push(slippage::check(framed, &facts, &self.inner.rules.slippage(phase)));
-        verdicts.push(policy_cage::check(framed, &facts, &cage));
+        verdicts.push(policy_cage::check(framed, &facts, &look.cage));
         let place = |verdict: &Verdict| Check::ALL.iter().position(|check| *check == verdict.check);
         verdicts.sort_by_key(place);
         if !verdicts.iter().any(Verdict::blocks) {
             verdicts.push(simulation_verdict(facts.simulation.as_ref(), &faults, failed.as_ref()));
         }
-        Ok(Assessment { facts, verdicts, faults, spreads })
+        Ok(Assessment { facts, verdicts, faults, look })
     }
 
     /// What signed orders of the account may still take, by token.

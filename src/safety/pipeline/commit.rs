@@ -271,11 +271,11 @@ impl Pipeline {
     }
 
     /// Everything that can be looked at again without holding anything: the permit's own truth, and
-    /// every check on the block of now.
+    /// every check on the block of now. Where that is the preview's own block the chain itself is not asked twice.
     async fn look_again(&self, prepared: &Prepared) -> Result<Assessment, Refusal> {
-        let Prepared { preview, ground, .. } = prepared;
+        let Prepared { preview, ground, look, .. } = prepared;
         self.verify(preview)?;
-        let assessment = self.assess(ground, &preview.framed, 0, prepared.asked.now()).await?;
+        let assessment = self.assess(ground, &preview.framed, 0, prepared.asked.now(), Some(look)).await?;
         self.verify(preview)?;
         if assessment.blocks() {
             self.tell_verdicts(&preview.framed, &assessment.verdicts);
@@ -303,15 +303,16 @@ impl Pipeline {
     async fn carry_out(&self, prepared: Prepared, consent: Consent, turn: ByTurn) -> Result<Committed, Refusal> {
         let permit_id = prepared.preview.permit.permit_id;
         let _turn = self.have_turn(&prepared.preview, turn).await?;
+        let framed = &prepared.preview.framed;
         let assessment = self.look_again(&prepared).await?;
-        if let Some(verdict) = self.unseen(&prepared.preview.framed, &assessment.facts)? {
+        if let Some(verdict) = self.unseen(framed, &assessment.facts)? {
             return Err(Refusal::by(vec![verdict], None));
         }
         self.consented(&prepared.preview, &assessment, &consent)?;
         failpoint::reach(Failpoint::LookedAgain);
-        let framed = &prepared.preview.framed;
         let figures = self.order_figures(framed, &assessment).await?;
-        // Where only an order is signed no nonce is taken.
+        // Read last: another wallet's transactions must not go unseen while the chain is looked at. Where only an order is
+        // signed no nonce is taken.
         let next = if framed.legs().is_empty() { None } else { Some(self.for_next(framed).await?) };
         let seen = next.map(|(nonces, _)| nonces);
         let at_work = self.work_on(permit_id);

@@ -3,6 +3,7 @@
 //! | file | holds |
 //! |---|---|
 //! | `capability` | leave to sign one thing |
+//! | `look` | what is read of the chain on one block, once |
 //! | `assess` | facts, verdicts and simulation on one block |
 //! | `preview` | from a proposal to a permit |
 //! | `commit` | from a permit to money held and a nonce taken |
@@ -15,17 +16,20 @@
 //! | `settle` | receipts, what the chain says became of it, the ledger's last word |
 //! | `recover` | what a crash left behind |
 //! | `refusal` | why not |
+//! | `reverted` | why a transaction that is in a block did nothing |
 
 mod assess;
 mod capability;
 mod commit;
 pub(in crate::safety) mod consent;
+mod look;
 mod order;
 mod outbid;
 mod plan;
 mod preview;
 mod recover;
 mod refusal;
+mod reverted;
 mod settle;
 mod sign;
 mod turn;
@@ -57,6 +61,8 @@ use crate::safety::guardian::Guardian;
 use crate::safety::orders::Orders;
 use crate::safety::rulebook::Rulebook;
 use crate::store::Store;
+
+use look::Look;
 
 pub use capability::{Action, Capability, Order, OrderToSign, ToSign, Transaction};
 pub use commit::{Committed, LegReport, State};
@@ -165,6 +171,8 @@ struct Prepared {
     account: Arc<dyn Account>,
     ground: Ground,
     asked: Asked,
+    /// What the preview has read.
+    look: Look,
 }
 
 impl Prepared {

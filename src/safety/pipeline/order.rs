@@ -12,6 +12,7 @@ use super::commit::Held;
 use super::{Pipeline, Prepared, Refusal};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
+use crate::base::signer::signer_of;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{self, Token, TokenId};
@@ -269,7 +270,7 @@ fn sign(answer: Result<Bytes, SignError>, framed: &Framed, signer: Address) -> R
     };
     let digest = framed.order().map(|order| order.message.digest(framed.proposal().chain_id));
     let found = digest.zip(Signature::from_raw(&signature).ok());
-    let found = found.and_then(|(digest, signature)| signature.recover_address_from_prehash(&digest).ok());
+    let found = found.and_then(|(digest, signature)| signer_of(&signature, &digest));
     if found == Some(signer) {
         return Ok(signature);
     }

@@ -130,7 +130,7 @@ impl Pipeline {
         {
             // Where it cannot be told, all that was held for it counts.
             let gas = cost_of(&prepared.ground, &legs).await.ok();
-            let gas = gas.and_then(|gas| gas_usd(&first.spreads, gas)).unwrap_or(held.gas).min(held.gas);
+            let gas = gas.and_then(|gas| gas_usd(&first.look.spreads, gas)).unwrap_or(held.gas).min(held.gas);
             // What was looked at before the transactions is looked at again after them.
             let looked = match legs.len() {
                 0 => Ok(current),
@@ -162,7 +162,7 @@ impl Pipeline {
             }
         };
         // Without the chain's word on it, all that was held for gas counts.
-        let gas = truth.as_ref().and_then(|truth| gas_usd(&first.spreads, truth.gas_cost));
+        let gas = truth.as_ref().and_then(|truth| gas_usd(&first.look.spreads, truth.gas_cost));
         let gas = gas.unwrap_or(held.gas).min(held.gas);
         let spent = truth.as_ref().and_then(|truth| truth.spent(&framed, &legs, &first, gas));
         let spent = spent.unwrap_or(held.spent).min(held.spent);
@@ -233,7 +233,7 @@ impl Pipeline {
     async fn rest_stands(&self, prepared: &Prepared, leg: usize) -> Result<Assessment, Refusal> {
         let Prepared { preview, ground, .. } = prepared;
         let framed = &preview.framed;
-        let assessment = self.assess(ground, framed, leg, prepared.asked.now()).await?;
+        let assessment = self.assess(ground, framed, leg, prepared.asked.now(), None).await?;
         let takes_back =
             framed.legs().get(leg).is_some_and(|leg| leg.purpose == Purpose::CleanUp) && assessment.facts.takes_back();
         if !assessment.faults.is_empty() {

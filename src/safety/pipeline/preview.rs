@@ -95,7 +95,7 @@ impl Pipeline {
         let last_stop = self.inner.rules.last_stop();
         self.step(&framed, "Simulating via Revm");
         failpoint::reach(Failpoint::Framed);
-        let assessment = self.assess(&ground, &framed, 0, asked.now()).await?;
+        let assessment = self.assess(&ground, &framed, 0, asked.now(), None).await?;
         failpoint::reach(Failpoint::Assessed);
         let mut verdicts = assessment.verdicts.clone();
         let facts = &assessment.facts;
@@ -165,7 +165,11 @@ impl Pipeline {
                 expires_at: preview.permit.expires_at,
             }),
         );
-        self.remember(Prepared { preview: preview.clone(), account, ground, asked }, now, Instant::now());
+        self.remember(
+            Prepared { preview: preview.clone(), account, ground, asked, look: assessment.look },
+            now,
+            Instant::now(),
+        );
         failpoint::reach(Failpoint::Permitted);
         Ok(preview)
     }

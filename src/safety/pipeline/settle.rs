@@ -66,7 +66,7 @@ impl Truth {
             let usd = match paid(framed, legs, one.token.id) {
                 Some(amount) if amount < one.amount => {
                     let amount = TokenAmount::new(amount, one.token.decimals).ok()?;
-                    let price = assessment.spreads.get(one.token.id).ok()?.all.highest;
+                    let price = assessment.look.spreads.get(one.token.id).ok()?.all.highest;
                     Usd::value_of(amount, price, Rounding::Up).ok()?.min(one.usd)
                 }
                 _ => one.usd,
@@ -77,7 +77,7 @@ impl Truth {
         for moved in self.moves.iter().filter(|moved| moved.after < moved.before && !of_them(moved.token)) {
             let token = assessment.facts.tokens.get(&moved.token)?;
             let lost = TokenAmount::new(moved.before.saturating_sub(moved.after), token.decimals).ok()?;
-            let price = assessment.spreads.get(moved.token).ok()?.all.highest;
+            let price = assessment.look.spreads.get(moved.token).ok()?.all.highest;
             spent = spent.checked_add(Usd::value_of(lost, price, Rounding::Up).ok()?).ok()?;
         }
         Some(spent)

@@ -14,6 +14,7 @@ use super::{Pipeline, Prepared};
 use crate::abi::erc20::Erc20;
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
+use crate::base::signer::signer_of;
 use crate::chain::sender::{self, Kept, NonceTicket, RecordError, Route, Sender};
 use crate::chain::signed::Signed;
 use crate::fabric::TxState;
@@ -211,7 +212,7 @@ fn filled(leg: &FramedLeg, data: &[u8], chain_id: u64) -> Result<(), &'static st
 }
 
 fn recovered(signature: &[u8], digest: B256) -> Option<Address> {
-    Signature::from_raw(signature).ok()?.recover_address_from_prehash(&digest).ok()
+    signer_of(&Signature::from_raw(signature).ok()?, &digest)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use alloy::primitives::{Address, U256};
 
-use super::{Fault, Surroundings};
+use super::{Fault, Surroundings, figure, name, when};
 use crate::chain::evm::PLACEHOLDER_SIGNATURE;
 use crate::chain::token::TokenId;
 use crate::safety::account::AccountKind;
@@ -48,12 +48,16 @@ pub fn declared(framed: &Framed, around: &Surroundings) -> Vec<Fault> {
         }
         let least = declared.get(&trade.token_out.id).copied().unwrap_or_default();
         if least < trade.min_out {
-            faults.push(Fault::new("trade", format!("at least {} comes in", trade.min_out), least));
+            let (wanted, least) =
+                (figure(proposal, trade.token_out.id, trade.min_out), figure(proposal, trade.token_out.id, least));
+            faults.push(Fault::new("trade", format!("at least {wanted} is declared to come in"), least));
         }
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == trade.token_in.id);
         let most = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if trade.amount_in > most {
-            faults.push(Fault::new("trade", format!("{} goes out", trade.amount_in), most));
+            let given = figure(proposal, trade.token_in.id, trade.amount_in);
+            let most = figure(proposal, trade.token_in.id, most);
+            faults.push(Fault::new("trade", format!("all of the {given} traded is declared to go out"), most));
         }
     }
     faults
@@ -80,22 +84,22 @@ fn signature(framed: &Framed, signer: Address, message: &TypedMessage, around: &
             AllowanceKind::Permit2 { .. } | AllowanceKind::Erc20 => None,
         });
         let Some((at_most, expires_at)) = bound else {
-            let declared = format!("nothing of {} for {}", takes.token, takes.spender);
-            faults.push(Fault::new("signature", declared, takes.amount));
+            let declared = format!("nothing of {} for {}", name(proposal, id), takes.spender);
+            faults.push(Fault::new("signature", declared, figure(proposal, id, takes.amount)));
             continue;
         };
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == id);
         let needed = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount)).max(at_most);
         if takes.amount > needed {
-            faults.push(Fault::new(
-                "signature",
-                format!("at most {needed} of {} for {}", takes.token, takes.spender),
-                takes.amount,
-            ));
+            let declared = format!("at most {} for {}", figure(proposal, id, needed), takes.spender);
+            let fault = Fault::new("signature", declared, figure(proposal, id, takes.amount));
+            faults.push(fault.passing("a signature over the amount of the action and no more"));
         }
         let until = takes.holds_until.max(takes.usable_until);
         if until > expires_at {
-            faults.push(Fault::new("signature", format!("nothing after {expires_at}"), format!("until {until}")));
+            let declared = format!("nothing after {}", when(expires_at));
+            let fault = Fault::new("signature", declared, format!("it serves until {}", when(until)));
+            faults.push(fault.passing("a signature that ends with the action"));
         }
     }
 }

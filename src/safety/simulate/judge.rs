@@ -9,11 +9,12 @@ use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolCall as _;
 
 use super::class::classify;
+use super::figures::{figure, name};
 use super::{Fault, Move, Simulated, Surroundings};
 use crate::abi::erc7683::OriginSettler;
 use crate::abi::permit2::Permit2;
 use crate::base::model::ActionClass;
-use crate::chain::fork::{Changes, Outcome, Simulation, Status};
+use crate::chain::fork::{Changes, Outcome, Reason, Simulation, Status};
 use crate::chain::token::TokenId;
 use crate::safety::framed::{Framed, FramedLeg};
 use crate::safety::proposal::{Intent, Leg, Purpose};
@@ -32,16 +33,18 @@ pub fn judge(
     let mut faults = Vec::new();
     judge.outcomes(&mut faults);
     judge.plan(&mut faults);
-    for one in framed.exposed() {
-        judge.account(one, &mut faults);
-        judge.balances(one, &mut faults);
-        judge.allowances(one, &mut faults);
-        judge.everything_else(one, &mut faults);
+    let (moves, paid) = (judge.moves(framed.account()), judge.paid());
+    // What did not run to its end brings nothing in and uses nothing up: to tell that too would bury why.
+    if judge.ran() {
+        for one in framed.exposed() {
+            judge.account(one, &mut faults);
+            judge.balances(one, &mut faults);
+            judge.allowances(one, &mut faults);
+            judge.everything_else(one, &mut faults);
+        }
+        judge.inflows_of_others(&mut faults);
+        judge.recipients(&paid, &mut faults);
     }
-    judge.inflows_of_others(&mut faults);
-    let moves = judge.moves(framed.account());
-    let paid = judge.paid();
-    judge.recipients(&paid, &mut faults);
     let (class, leaves, takes_back) = judge.class(&moves);
     let gas_cost = judge.gas_cost();
     let (pinned, gas_used) = (simulation.pinned, judge.gas_used());
@@ -58,6 +61,13 @@ pub fn judge(
         simulation,
     };
     (simulated, faults)
+}
+
+/// What would pass where a contract has refused.
+fn passes(reason: &Reason) -> &'static str {
+    reason
+        .meaning()
+        .map_or("the same once the contract no longer refuses it, or another action", |known| known.would_pass)
 }
 
 struct Judge<'a> {
@@ -93,24 +103,28 @@ impl Judge<'_> {
         own.fold(0, |sum, end| sum.saturating_add(end.gas_used))
     }
 
+    /// Whether every leg, and the settlement of an order, ran to its end; where not, [`Self::outcomes`] has a fault.
+    fn ran(&self) -> bool {
+        let ended = &self.simulation.outcomes;
+        let own = self.legs().count();
+        let all = if self.framed.order().is_some() { ended.len() > own } else { ended.len() >= own };
+        all && ended.iter().all(|end| end.status == Status::Success)
+    }
+
     /// Every leg there, every leg successful, and nothing left unasked.
     fn outcomes(&self, faults: &mut Vec<Fault>) {
-        for (at, _, end) in self.legs() {
+        for (at, leg, end) in self.legs() {
             match end.map(|end| &end.status) {
                 Some(Status::Success) => {}
                 Some(Status::Reverted(reason)) => {
-                    faults.push(Fault::new(
-                        "simulation",
-                        "every transaction succeeds",
-                        format!("transaction {} reverts: {reason}", at + 1),
-                    ));
+                    let found = format!("transaction {} reverts: {reason}", at + 1);
+                    let fault = Fault::new("simulation", "every transaction succeeds", found);
+                    faults.push(fault.passing(passes(reason)));
                 }
                 Some(Status::Halted(why)) => {
-                    faults.push(Fault::new(
-                        "simulation",
-                        "every transaction succeeds",
-                        format!("transaction {} breaks: {why}", at + 1),
-                    ));
+                    let found = format!("transaction {} breaks within its {} gas: {why}", at + 1, leg.gas_limit);
+                    let fault = Fault::new("simulation", "every transaction succeeds", found);
+                    faults.push(fault.passing("an action that can run within its gas"));
                 }
                 None => faults.push(Fault::new(
                     "simulation",
@@ -124,12 +138,12 @@ impl Judge<'_> {
             faults.push(Fault::new("simulation", "the order's settlement is simulated", "it was not"));
         }
         for end in self.simulation.outcomes.iter().skip(own) {
-            let why = match &end.status {
+            let (why, would_pass) = match &end.status {
                 Status::Success => continue,
-                Status::Reverted(reason) => format!("it reverts: {reason}"),
-                Status::Halted(why) => format!("it breaks: {why}"),
+                Status::Reverted(reason) => (format!("it reverts: {reason}"), passes(reason)),
+                Status::Halted(why) => (format!("it breaks: {why}"), "an order that can be settled"),
             };
-            faults.push(Fault::new("simulation", "the order can be settled at its worst", why));
+            faults.push(Fault::new("simulation", "the order can be settled at its worst", why).passing(would_pass));
         }
         for gap in &self.changes().gaps {
             faults.push(Fault::new("simulation_complete", "every change is looked for", format!("{gap:?}")));
@@ -158,7 +172,7 @@ impl Judge<'_> {
                     faults.push(Fault::new(
                         "plan",
                         "transactions beside the main one move no tokens",
-                        format!("transaction {} moves {}", at + 1, change.token),
+                        format!("transaction {} moves {}", at + 1, self.name(TokenId::Erc20(change.token))),
                     ));
                 }
             }
@@ -259,8 +273,18 @@ impl Judge<'_> {
         if self.changes().account(one).is_none()
             && let Some(least) = self.inflow(TokenId::Native, one).filter(|least| !least.is_zero())
         {
-            faults.push(Fault::new("inflow", format!("at least {least} wei to {one}"), "nothing"));
+            let declared = format!("at least {} to {one}", self.figure(TokenId::Native, least));
+            faults.push(Fault::new("inflow", declared, "nothing"));
         }
+    }
+
+    /// So much of a token, for a person.
+    fn figure(&self, token: TokenId, raw: U256) -> String {
+        figure(self.framed.proposal(), token, raw)
+    }
+
+    fn name(&self, token: TokenId) -> String {
+        name(self.framed.proposal(), token)
     }
 
     /// No more out than declared, no less in, and nothing in that was not expected.
@@ -268,20 +292,18 @@ impl Judge<'_> {
         let is_account = one == self.framed.account();
         let out = if is_account { self.outflow(token) } else { U256::ZERO };
         let least = self.inflow(token, one);
-        let name = match token {
-            TokenId::Native => "wei".to_owned(),
-            TokenId::Erc20(address) => format!("of {address}"),
-        };
         let Some(moved) = self.moved(token, one) else {
             if let Some(least) = least.filter(|least| !least.is_zero()) {
-                faults.push(Fault::new("inflow", format!("at least {least} {name} to {one}"), "nothing"));
+                let declared = format!("at least {} to {one}", self.figure(token, least));
+                faults.push(Fault::new("inflow", declared, "nothing"));
             }
             return;
         };
         if moved.after < moved.before && least.is_none_or(|least| least.is_zero()) {
             let lost = moved.before.saturating_sub(moved.after);
             if lost > out {
-                faults.push(Fault::new("outflow", format!("at most {out} {name} from {one}"), lost));
+                let declared = format!("at most {} from {one}", self.figure(token, out));
+                faults.push(Fault::new("outflow", declared, self.figure(token, lost)));
             }
             return;
         }
@@ -291,12 +313,17 @@ impl Judge<'_> {
                 let enough = moved.after.saturating_add(out) >= moved.before.saturating_add(least);
                 if !enough {
                     let came = moved.after.saturating_sub(moved.before);
-                    faults.push(Fault::new("inflow", format!("at least {least} {name} to {one}"), came));
+                    let (told, declared) = (self.figure(token, came), self.figure(token, least));
+                    let fault = Fault::new("inflow", format!("at least {declared} to {one}"), &told);
+                    faults.push(match came.is_zero() {
+                        true => fault,
+                        false => fault.passing(format_args!("a least of {told} or below, as a new quote may give it")),
+                    });
                 }
             }
             None if moved.after > moved.before => {
-                let came = moved.after.saturating_sub(moved.before);
-                faults.push(Fault::new("undeclared_inflow", format!("nothing {name} to {one}"), came));
+                let came = self.figure(token, moved.after.saturating_sub(moved.before));
+                faults.push(Fault::new("undeclared_inflow", format!("nothing of {} to {one}", self.name(token)), came));
             }
             None => {}
         }

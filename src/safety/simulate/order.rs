@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use alloy::primitives::{Address, B256, Bytes, U256, address};
 use alloy::sol_types::SolCall as _;
 
+use super::figures::{figure, figure_of, when};
 use super::{Fault, Surroundings};
 use crate::abi::erc20::Erc20;
 use crate::abi::uniswapx::{Reactor, SignedOrder as EncodedSigned};
@@ -105,8 +106,8 @@ pub fn order_faults(framed: &Framed, book: &AddressBook, now: u64, code: Option<
         let flows = proposal.outflows.iter().filter(|flow| flow.token.id == id);
         let most = flows.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
         if takes.amount > most {
-            let found = format!("{} may be taken", takes.amount);
-            faults.push(Fault::new("order", format!("at most {most} of {} out", takes.token), found));
+            let found = format!("{} may be taken", figure(proposal, id, takes.amount));
+            faults.push(Fault::new("order", format!("at most {} out", figure(proposal, id, most)), found));
         }
     }
     faults
@@ -139,12 +140,19 @@ fn uniswapx(framed: &Framed, order: &Order, reactor: Address, book: &AddressBook
         });
         let certain = certain.fold(U256::ZERO, |sum, output| sum.saturating_add(output.amount));
         if certain < inflow.at_least {
-            let declared = format!("at least {} {} in, whatever happens", inflow.at_least, inflow.token.symbol);
-            faults.push(Fault::new("order", declared, format!("only {certain} are certain by the order")));
+            let (wanted, certain) =
+                (figure(proposal, inflow.token.id, inflow.at_least), figure(proposal, inflow.token.id, certain));
+            let declared = format!("at least {wanted} in, whatever happens");
+            faults.push(Fault::new("order", declared, format!("only {certain} certain by the order")));
         }
     }
     if proposal.trade.as_ref().is_none_or(|trade| order.info().deadline > U256::from(trade.deadline)) {
-        faults.push(Fault::new("order", "void after the trade's deadline", order.info().deadline));
+        let until = proposal
+            .trade
+            .as_ref()
+            .map_or_else(|| "a deadline that a trade names".to_owned(), |trade| when(trade.deadline));
+        let found = format!("void after {}", when(order.info().deadline.saturating_to()));
+        faults.push(Fault::new("order", format!("void after {until}"), found));
     }
 }
 
@@ -171,12 +179,12 @@ fn cross_chain(framed: &Framed, intent: &intents::Intent, settler: Address, now:
     }
     let token = TokenId::Erc20(intent.data.outputToken);
     if token != arrival.token.id || intent.data.outputAmount < arrival.at_least {
-        let found = format!("{} of {}", intent.data.outputAmount, intent.data.outputToken);
-        faults.push(Fault::new(
-            "order",
-            format!("at least {} {} arrive", arrival.at_least, arrival.token.symbol),
-            found,
-        ));
+        let found = match token == arrival.token.id {
+            true => figure_of(&arrival.token, intent.data.outputAmount),
+            false => format!("{} smallest units of {}", intent.data.outputAmount, intent.data.outputToken),
+        };
+        let wanted = format!("at least {} arrive", figure_of(&arrival.token, arrival.at_least));
+        faults.push(Fault::new("order", wanted, found));
     }
 }
 

@@ -27,6 +27,7 @@ use super::target::Prices;
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::abi::uniswapx::Reactor;
+use crate::base::signer::signer_of;
 use crate::chain::devnet::{Block, Chain};
 use crate::chain::permit2::{Domain, nonce_position, nonce_used};
 use crate::uniswap::gateway::BestBid;
@@ -187,7 +188,7 @@ impl OrderService {
             return Err(SubmitError::Faults(faults));
         }
         let digest = order.permit().digest(&Domain { chain_id, permit2: PERMIT2 });
-        let signer = Signature::from_raw(signature).ok().and_then(|it| it.recover_address_from_prehash(&digest).ok());
+        let signer = Signature::from_raw(signature).ok().and_then(|it| signer_of(&it, &digest));
         if signer != Some(swapper) {
             return Err(SubmitError::Signature { swapper });
         }

@@ -27,6 +27,7 @@ use super::target::Prices;
 use crate::abi::erc20::{Erc20, OpenMint, Weth9};
 use crate::abi::erc7683::{DestinationSettler, OriginSettler};
 use crate::abi::permit2::Permit2;
+use crate::base::signer::signer_of;
 use crate::base::text::SafeText;
 use crate::chain::devnet::Chain;
 use crate::chain::permit2::{Domain, nonce_position, nonce_used};
@@ -286,7 +287,7 @@ impl Relayers {
             return Err(RelayError::Faults(faults));
         }
         let digest = intent.permit().digest(&Domain { chain_id: origin, permit2: PERMIT2 });
-        let signer = Signature::from_raw(signature).ok().and_then(|it| it.recover_address_from_prehash(&digest).ok());
+        let signer = Signature::from_raw(signature).ok().and_then(|it| signer_of(&it, &digest));
         if signer != Some(intent.user) {
             return Err(RelayError::Signature { user: intent.user });
         }

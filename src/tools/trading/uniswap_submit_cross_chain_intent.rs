@@ -224,9 +224,13 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         token_out: wanted,
     };
     let bids = network.quote(&wish).await.map_err(|error| unanswered(&error))?;
+    let asked = TokenAmount::new(amount, token_in.decimals)?;
     let best = bids.iter().max_by_key(|bid| bid.output).ok_or_else(|| {
-        let what = format_args!("nobody bids for {} on {from} against {} on {to}", token_in.symbol, token_out.symbol);
-        ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what)
+        let (given, got) = (&token_in.symbol, &token_out.symbol);
+        let what = format_args!("nobody bids for {asked} {given} on {from} against {got} on {to}");
+        ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what).suggest(
+            "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold.",
+        )
     })?;
     let estimated = best.output;
     let least = points(ROOM_BPS)?.minimum_out(estimated);

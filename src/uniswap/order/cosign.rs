@@ -6,6 +6,7 @@ use alloy::primitives::{Address, B256, Bytes, Signature, U256, keccak256};
 use alloy::sol_types::SolValue;
 
 use super::{Order, Revert};
+use crate::base::signer::signer_of;
 
 impl Order {
     /// Who must cosign; nobody for the first Dutch order and for a Priority order that names none.
@@ -78,5 +79,5 @@ fn recover(digest: B256, signature: &[u8]) -> Option<Address> {
         _ => return None,
     };
     let signature = Signature::new(U256::from_be_bytes(*r), U256::from_be_bytes(*s), odd);
-    signature.recover_address_from_prehash(&digest).ok()
+    signer_of(&signature, &digest)
 }

@@ -6,7 +6,7 @@ use super::Judge;
 use crate::chain::fork::Permit2Allowance;
 use crate::chain::token::TokenId;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind};
-use crate::safety::simulate::Fault;
+use crate::safety::simulate::{Fault, when};
 
 impl Judge<'_> {
     /// Between two legs an allowance may be what the action needs, and no more: whoever stops the
@@ -25,8 +25,8 @@ impl Judge<'_> {
         let Some(stays) = declared.map(|bound| self.may_stay(bound)).max() else {
             faults.push(Fault::new(
                 "allowance",
-                format!("none of {token} for {spender}"),
-                format!("{is} after transaction {}", leg + 1),
+                format!("none of {} for {spender}", self.name(id)),
+                format!("{} after transaction {}", self.figure(id, is), leg + 1),
             ));
             return;
         };
@@ -35,8 +35,8 @@ impl Judge<'_> {
         if is > needed {
             faults.push(Fault::new(
                 "allowance",
-                format!("at most {needed} of {token} for {spender}"),
-                format!("{is} after transaction {}", leg + 1),
+                format!("at most {} for {spender}", self.figure(id, needed)),
+                format!("{} after transaction {}", self.figure(id, is), leg + 1),
             ));
         }
     }
@@ -67,22 +67,30 @@ impl Judge<'_> {
         for change in self.changes().allowances.iter().filter(|change| change.owner == one && change.allowance.moved())
         {
             let (before, after) = (change.allowance.before, change.allowance.after);
-            let of = format!("{} for {}", change.token, change.spender);
-            match bound(change.token, change.spender, false) {
+            let id = TokenId::Erc20(change.token);
+            let (whom, stands) = (change.spender, self.figure(id, after));
+            match bound(change.token, whom, false) {
                 Some(bound) if after > before && after > self.may_stay(bound) => {
-                    faults.push(Fault::new("allowance", format!("at most {} of {of}", self.may_stay(bound)), after));
+                    let most = self.figure(id, self.may_stay(bound));
+                    faults.push(Fault::new("allowance", format!("at most {most} for {whom} in the end"), stands));
                 }
-                None if after > before => faults.push(Fault::new("allowance", format!("none of {of}"), after)),
+                None if after > before => {
+                    faults.push(Fault::new("allowance", format!("none of {} for {whom}", self.name(id)), stands));
+                }
                 // Used up by what is spent: that is declared as spent.
                 None if !spends(change.token) => {
-                    faults.push(Fault::new("allowance", format!("that of {of} stays {before}"), after));
+                    let before = self.figure(id, before);
+                    faults.push(Fault::new("allowance", format!("that of {whom} stays {before}"), stands));
                 }
                 _ => {}
             }
-            let promised = self.around.promised_to(TokenId::Erc20(change.token), change.spender);
+            let promised = self.around.promised_to(id, whom);
             // Taking back is the operator's to do, a trade's it is not: it would make open orders void.
             if self.framed.proposal().is_trade() && after < before && after < promised {
-                faults.push(Fault::new("allowance", format!("{promised} of {of}, which open orders may take"), after));
+                let (promised, after) = (self.figure(id, promised), self.figure(id, after));
+                let declared = format!("{promised} for {whom}, which open orders may take");
+                let fault = Fault::new("allowance", declared, after);
+                faults.push(fault.passing("the same once the open orders have ended"));
             }
         }
         for change in self.changes().permit2_allowances.iter().filter(|change| change.owner == one) {
@@ -90,34 +98,36 @@ impl Judge<'_> {
             if before == after {
                 continue;
             }
-            let of = format!("{} for {} in Permit2", change.token, change.spender);
+            let id = TokenId::Erc20(change.token);
+            let (of, whom) = (self.name(id), format!("{} in Permit2", change.spender));
             if self.around.permit2 != Some(change.permit2) {
                 let found = format!("{} keeps one", change.permit2);
-                faults.push(Fault::new("allowance", format!("none of {of} but in the known Permit2"), found));
+                let declared = format!("none of {of} for {} but in the known Permit2", change.spender);
+                faults.push(Fault::new("allowance", declared, found));
                 continue;
             }
+            let stands = || format!("{} until {}", self.figure(id, after.amount), when(after.expiration));
             self.permit2_nonce(one, change.token, change.spender, before, after, faults);
             let later = after.expiration > before.expiration;
             if after.amount.is_zero() || !(after.amount > before.amount || later) {
-                if bound(change.token, change.spender, true).is_none() && !spends(change.token) {
-                    faults.push(Fault::new("allowance", format!("that of {of} stays"), after.amount));
+                // Its nonce alone is told above.
+                let moved = (after.amount, after.expiration) != (before.amount, before.expiration);
+                if moved && bound(change.token, change.spender, true).is_none() && !spends(change.token) {
+                    let before = self.figure(id, before.amount);
+                    faults.push(Fault::new("allowance", format!("that of {whom} stays {before}"), stands()));
                 }
                 continue;
             }
             match bound(change.token, change.spender, true).map(|bound| (self.may_stay(bound), bound.kind)) {
                 Some((at_most, AllowanceKind::Permit2 { expires_at })) => {
                     if after.amount > at_most || after.expiration > expires_at {
-                        let declared = format!("at most {at_most} of {of} until {expires_at}");
-                        faults.push(Fault::new(
-                            "allowance",
-                            declared,
-                            format!("{} until {}", after.amount, after.expiration),
-                        ));
+                        let most = self.figure(id, at_most);
+                        let declared = format!("at most {most} for {whom} until {} in the end", when(expires_at));
+                        faults.push(Fault::new("allowance", declared, stands()));
                     }
                 }
                 Some((_, AllowanceKind::Erc20)) | None => {
-                    let found = format!("{} until {}", after.amount, after.expiration);
-                    faults.push(Fault::new("allowance", format!("none of {of}"), found));
+                    faults.push(Fault::new("allowance", format!("none of {of} for {whom}"), stands()));
                 }
             }
         }
@@ -145,7 +155,7 @@ impl Judge<'_> {
         if after.nonce != expected {
             faults.push(Fault::new(
                 "permit2_nonce",
-                format!("the nonce of {token} for {spender} becomes {expected}"),
+                format!("the nonce of {} for {spender} becomes {expected}", self.name(TokenId::Erc20(token))),
                 after.nonce,
             ));
         }

@@ -1,0 +1,249 @@
+//! What a refused write tells a person through the binary: of each rule its limit, the value that broke it and what would
+//! pass, worked out here from the chain and from arithmetic. `writes` has the codes.
+
+use alloy::primitives::Address;
+use serde_json::{Value, json};
+
+use crate::desk::{Answer, Desk};
+use crate::writes::expect;
+use crate::{bardo, run};
+
+/// Holds an answer to its code, and every rule that stands against it, each as `rule | limit | value | what would pass`.
+pub fn told(answer: &Answer, code: &str) -> Vec<String> {
+    expect(answer, code, &answer.0.to_string());
+    let violations = answer.0["error"]["details"]["violations"].as_array().cloned().unwrap_or_default();
+    let field = |one: &Value, name: &str| one[name].as_str().unwrap().to_owned();
+    let words = |one: &Value| ["rule", "limit", "value", "would_pass"].map(|name| field(one, name)).join(" | ");
+    violations.iter().map(words).collect()
+}
+
+/// Dollars as they are written, in millionths.
+fn micros(dollars: &str) -> u128 {
+    let plain = dollars.trim_start_matches('$').replace(',', "");
+    let (whole, rest) = plain.split_once('.').unwrap_or((&plain, ""));
+    format!("{whole}{rest:0<6}").parse().unwrap_or_else(|_| panic!("{dollars}"))
+}
+
+/// Between the braces of a pattern such as `a {} b`.
+fn between<'a>(text: &'a str, (before, after): (&str, &str)) -> &'a str {
+    let rest = text.split_once(before).unwrap_or_else(|| panic!("{before:?} in {text}")).1;
+    if after.is_empty() { rest } else { rest.split_once(after).unwrap_or_else(|| panic!("{after:?} in {text}")).0 }
+}
+
+impl Desk {
+    /// What the feed says of the coin, in hundred-millionths of a dollar.
+    fn price(&self) -> u128 {
+        let feed = &self.devnet.described["chains"][0]["feeds"]["ETH / USD"]["address"];
+        // latestRoundData(): the second of five words.
+        let told = self.ask("eth_call", json!([{"to": feed, "data": "0xfeaf968c"}, "latest"]));
+        u128::from_str_radix(&told.as_str().unwrap()[2 + 64..2 + 128], 16).unwrap()
+    }
+
+    fn at(&self, symbol: &str) -> Address {
+        self.token(symbol).parse().unwrap()
+    }
+}
+
+#[test]
+fn what_stands_against_a_swap_is_told_with_its_figures() {
+    let mut desk = Desk::new();
+    // What it counts for: a hundredth of a coin, and the gas that it may burn, each at the highest price.
+    desk.under("");
+    let (rehearsed, _) = desk.swap(json!({}), &["--dry-run"]);
+    let gas = &rehearsed["decision_hints"]["permit"]["bounds"]["gas_at_most_wei"];
+    let wei = 10_000_000_000_000_000 + gas.as_str().unwrap().parse::<u128>().unwrap();
+    let least = wei * desk.price() / 10_u128.pow(18 + 8 - 6);
+    desk.under("max_single_trade_usd = \"20\"\n");
+    let rules = told(&desk.swap(json!({}), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    let value = between(&rules[0], ("in one action | ", " | "));
+    assert_eq!(rules, [format!("max_single_trade_usd | $20.00 in one action | {value} | at most $20.00")]);
+    // The mean of the pools may be above the feed, by no more than the market moves.
+    assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
+
+    desk.under(&format!("allowed_tokens = [\"31337:{}\", \"31337:native\"]\n", desk.token("USDC")));
+    assert_eq!(
+        told(&desk.swap(json!({"token_out": "UNI"}), &[]), "SAFETY_TOKEN_NOT_ALLOWED"),
+        [format!(
+            "allowed_tokens | devnet-ethereum:native, devnet-ethereum:{} | devnet-ethereum:{} (calls itself UNI) | a token \
+             of the list",
+            desk.at("USDC"),
+            desk.at("UNI")
+        )]
+    );
+    desk.under("allowed_tools = [\"token_revoke\"]\n");
+    assert_eq!(
+        told(&desk.swap(json!({}), &[]), "SAFETY_NOT_ALLOWED"),
+        ["allowed_tools | token_revoke | uniswap_execute_swap | a tool of the list"]
+    );
+    // At 300 basis points of slippage the worst case is a loss as large, which has a rule of its own.
+    desk.under("max_slippage_bps = 100\nmax_loss_bps = 1000\n");
+    assert_eq!(
+        told(&desk.swap(json!({"slippage_bps": 300}), &[]), "SAFETY_SLIPPAGE"),
+        ["max_slippage_bps | at most 100 bps | 300 bps | 100 bps or less"]
+    );
+    // The account has no UNI yet: a new position.
+    assert_eq!(
+        told(&desk.swap(json!({"token_out": "UNI"}), &["--phase", "defensive"]), "SAFETY_PHASE_BLOCKED"),
+        [
+            "phase Defensive | rebalance, decrease-position, close-position, read-only | new-position | an action of one \
+             of these classes, or the same in a better phase",
+            "phases.defensive.exit_only | exits only: to an exit asset, to the wallet itself, at a fair price, leaving no \
+             allowance | new-position | selling what is held for a stable coin or the chain's own coin",
+        ]
+    );
+    // None is held, and all of three are to be sold. What did not run brings nothing in, which is no rule of its own.
+    assert_eq!(
+        told(&desk.swap(json!({"token_in": "UNI", "amount": "3"}), &[]), "SAFETY_SIMULATION_FAILED"),
+        [
+            "simulation | every transaction succeeds | transaction 2 reverts: the token could not be taken: too little is \
+          held or allowed, or the token itself refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held \
+          and allowed, of a token that can be moved"
+        ]
+    );
+    let mute: Address = desk.contract("badNoReturnToken").parse().unwrap();
+    desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
+    let priceless = json!({"token": mute.to_string(), "amount": "5", "chain": "ethereum"});
+    let untold = format!("{mute}: no feed and no deep enough pool prices it");
+    assert_eq!(
+        told(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN"),
+        [
+            format!(
+                "price | every value must be told before a limit can be checked | {untold} | the same once every price can \
+                 be told"
+            ),
+            format!("stop_loss_pct | what is held must be told | {untold} | the same once it can, or an exit now"),
+        ]
+    );
+    desk.under("");
+    assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test"])).2, 0);
+    let stopped = "nothing is signed but revocations and cancellations";
+    let rules = told(&desk.swap(json!({}), &[]), "HALTED");
+    assert_eq!(
+        rules,
+        [format!(
+            "stop | halt: {stopped} | decrease-position, an exit | taking back allowances and orders; everything else once \
+             the operator resumes"
+        )]
+    );
+    assert_eq!(desk.nonce("pending"), 0);
+}
+
+#[test]
+fn what_counts_over_calls_is_told_with_what_is_left() {
+    let mut desk = Desk::new();
+    desk.under("max_trades_per_hour = 1\n");
+    assert_eq!(desk.swap(json!({}), &[]).1, 0);
+    let rules = told(&desk.swap(json!({}), &[]), "SAFETY_RATE_LIMITED");
+    let wait = between(&rules[0], ("the next one in ", " s"));
+    assert_eq!(rules, [format!("max_trades_per_hour | 1 in any 60 minutes | 1 were made | the next one in {wait} s")]);
+    // It leaves the window an hour after it was made, which was not long ago and not in time to come.
+    assert!((1..=3_600).contains(&wait.parse::<u64>().unwrap()), "{wait}");
+
+    desk.under("max_daily_spend_usd = \"60\"\n");
+    let (done, exit) = desk.swap(json!({}), &[]);
+    assert_eq!(exit, 0, "{done}");
+    let rules = told(&desk.swap(json!({}), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    let (now, before) = (
+        between(&rules[0], ("in any 24 hours | ", " on top of ")),
+        between(&rules[0], (" on top of ", " already spent or reserved")),
+    );
+    let left = between(&rules[0], ("at most ", " now; "));
+    let frees = between(&rules[0], ("begins to free in ", " s"));
+    assert_eq!(
+        rules,
+        [format!(
+            "max_daily_spend_usd | $60.00 in any 24 hours | {now} on top of {before} already spent or reserved | at most \
+             {left} now; the window begins to free in {frees} s"
+        )]
+    );
+    assert!((1..=86_400).contains(&frees.parse::<u64>().unwrap()), "{frees}");
+    assert_eq!(micros(before) + micros(left), 60_000_000);
+    assert!(micros(now) > micros(left));
+    // A hundredth of a coin at least, and the gas that was burnt, was spent; no more is held now that it is over.
+    let one = desk.price() / 10_000;
+    assert!((one * 99 / 100..one * 120 / 100).contains(&micros(before)), "{before} is not about {one} millionths");
+
+    desk.under("stop_loss_pct = \"10\"\n");
+    assert_eq!(desk.swap(json!({}), &[]).1, 0);
+    // 1.4 coins are there at the start, and a tenth of one is left.
+    desk.ask("anvil_setBalance", json!([desk.account(), "0x16345785d8a0000"]));
+    let rules = told(
+        &desk.swap(json!({"token_in": "USDC", "token_out": "UNI", "amount": "50"}), &[]),
+        "SAFETY_BALANCE_BREAKER",
+    );
+    let highest = between(&rules[0], ("10 % below the highest, ", ": stops at "));
+    let floor = between(&rules[0], (": stops at ", " | "));
+    let now = between(&rules[0], (&format!("stops at {floor} | "), " | "));
+    assert_eq!(
+        rules,
+        [format!(
+            "stop_loss_pct | 10 % below the highest, {highest}: stops at {floor} | {now} | exits, until the portfolio has \
+             recovered or the operator sets a new mark"
+        )]
+    );
+    // The demo wallet: 5.9 coins and wrapped coins, 5,000 dollars, less what the swaps above have cost. 5.9 at a price of
+    // eight decimals are 59 tenths, in millionths a thousandth of it.
+    let held = 59 * desk.price() / 1_000 + 5_000_000_000;
+    assert!(
+        (held * 98 / 100..=held * 102 / 100).contains(&micros(highest)),
+        "{highest} is not about {held} millionths"
+    );
+    let tenth = micros(highest) * 9 / 10;
+    assert!(micros(floor).abs_diff(tenth) <= 10_000, "{floor} is not nine tenths of {highest}");
+    let gone = 13 * desk.price() / 1_000;
+    assert!(
+        micros(now).abs_diff(micros(highest) - gone) <= held / 50,
+        "{now} is not {highest} less 1.3 coins at {}",
+        desk.price()
+    );
+}
+
+#[test]
+fn what_takes_a_yes_is_told_with_why() {
+    let mut desk = Desk::new();
+    desk.under("require_human_approval_above_usd = \"10\"\n");
+    let answer = desk.swap(json!({}), &[]);
+    assert_eq!(told(&answer, "APPROVAL_REQUIRED"), [""; 0], "no rule stands against it");
+    let error = &answer.0["error"];
+    let permit = &error["details"]["permit"];
+    // A hundredth of a coin and the gas that it may burn, as the preview itself shows them.
+    let wei = permit["bounds"]["gas_at_most_wei"].as_str().unwrap().parse::<u128>().unwrap() + 10_u128.pow(16);
+    let least = wei * desk.price() / 10_u128.pow(18 + 8 - 6);
+    let message = error["message"].as_str().unwrap();
+    let value = between(message, ("the operator's yes: ", " is above"));
+    assert!((least..=least * 102 / 100).contains(&micros(value)), "{value} is not about {least} millionths");
+    let why = format!("{value} is above $10.00 (require_human_approval_above_usd)");
+    assert_eq!(message, format!("it needs the operator's yes: {why}"));
+    assert_eq!(permit["reasons"], json!([why]));
+}
+
+#[test]
+fn whoever_has_no_key_is_told_which_there_are() {
+    let desk = Desk::new();
+    let answer = desk.swap(json!({}), &["--key", "trading"]);
+    assert_eq!(told(&answer, "WALLET_NOT_CONFIGURED"), [""; 0]);
+    assert_eq!(
+        answer.0["error"]["message"],
+        "--key trading: keys belong to the ledger of real networks and never sign on a devnet; leave the option out, or name \
+         an account of the development mnemonic, such as development:1"
+    );
+    assert_eq!(desk.nonce("pending"), 0);
+}
+
+/// Whoever carries a bridge order out pays for the gas: a cent is worth nobody's while.
+#[test]
+fn a_bridge_that_nobody_carries_is_told_with_both_ends() {
+    let desk = Desk::new();
+    let bridge = json!({"token_in": "USDC", "token_out": "USDC", "amount": "0.01",
+                        "source_chain": "ethereum", "destination_chain": "base"});
+    let base = format!("base={}", desk.devnet.url(1));
+    let answer = desk.call("uniswap_submit_cross_chain_intent", &bridge, &["--rpc", &base]);
+    assert_eq!(told(&answer, "ROUTING_INSUFFICIENT_LIQUIDITY"), [""; 0]);
+    let error = &answer.0["error"];
+    assert_eq!(error["message"], "nobody bids for 0.01 USDC on ethereum (31337) against USDC on base (31338)");
+    assert_eq!(
+        error["suggestion"],
+        "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold."
+    );
+    assert_eq!(desk.nonce("pending"), 0);
+}

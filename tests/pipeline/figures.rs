@@ -1,0 +1,408 @@
+//! What the refusal of a simulation tells a person: each rule's limit, the value that broke it and what would pass, and a
+//! revert in words beside the contract's own, from real contracts on the devnet. Every figure is worked out here.
+
+use alloy::primitives::aliases::{U48, U160};
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::{Erc20, Weth9};
+use bardo::abi::nft::Erc721;
+use bardo::base::error::ErrorCode;
+use bardo::chain::network::Contract;
+use bardo::chain::permit2::PermitSingle;
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Proposal, Purpose};
+use bardo::safety::typed::TypedMessage;
+use bardo::uniswap::gateway::ServiceStatus;
+use bardo::uniswap::order::OrderKind;
+use bardo::uniswap::router::{Command, Exactness, Execution, Swap, Version};
+
+use crate::gates::proposed;
+use crate::orders::{Desk, Manner};
+use crate::world::{World, leg};
+
+/// A hundred USDC.
+const HUNDRED: u64 = 100_000_000;
+const STRANGER: Address = Address::repeat_byte(0x51);
+const HONEST: &str = "an action that does what it declares and nothing else";
+
+/// What stands against a proposal, each as `rule | limit | value | what would pass`.
+async fn told(world: &World, proposal: Proposal) -> Vec<String> {
+    let refusal = world.preview(proposal).await.expect_err("nothing stands against it");
+    assert_eq!(refusal.code, ErrorCode::SafetySimulationFailed, "{refusal:?}");
+    // The sentence has every one of them by rule and value.
+    for one in &refusal.violations {
+        assert!(refusal.message.contains(&format!("{}: {}", one.rule, one.value)), "{}", refusal.message);
+    }
+    let words = |one: &bardo::base::error::Violation| {
+        format!("{} | {} | {} | {}", one.rule, one.limit, one.value, one.would_pass)
+    };
+    refusal.violations.iter().map(words).collect()
+}
+
+/// Raw units as a person writes them, by long division: digits, a point, and no zeros at the end.
+fn whole(raw: U256, decimals: u32) -> String {
+    let one = U256::from(10).pow(U256::from(decimals));
+    let (whole, rest) = raw.div_rem(one);
+    let mut rest = (rest + one).to_string().split_off(1);
+    while rest.ends_with('0') {
+        rest.pop();
+    }
+    if rest.is_empty() { whole.to_string() } else { format!("{whole}.{rest}") }
+}
+
+impl World {
+    /// So many raw units of USDC, of six decimals.
+    fn in_usdc(&self, raw: u64) -> String {
+        format!("{} USDC ({})", whole(U256::from(raw), 6), self.contract_of(&self.usdc))
+    }
+
+    fn in_weth(&self, raw: U256) -> String {
+        format!("{} WETH ({})", whole(raw, 18), self.contract_of(&self.weth))
+    }
+}
+
+/// The swap with other commands in its call, and with the permit that goes with them.
+fn with_call(mut proposal: Proposal, change: impl FnOnce(&mut Execution, &mut PermitSingle)) -> Proposal {
+    let main = proposal.legs.iter_mut().find(|leg| leg.purpose == Purpose::Main).unwrap();
+    let mut execution = Execution::decode(&main.data, Version::V2_0).unwrap();
+    let TypedMessage::Permit2Allowance { permit, .. } = &mut main.slots[0].message else { panic!() };
+    change(&mut execution, permit);
+    let Command::Permit2Permit { permit: inside, .. } = &mut execution.commands[0] else { panic!() };
+    *inside = permit.clone();
+    main.data = execution.encode(Version::V2_0);
+    proposal
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_moves_undeclared_is_told_in_whole_tokens() {
+    let world = World::new(6).await;
+    let (me, permit2, router) =
+        (world.account(), world.contract(Contract::Permit2), world.contract(Contract::UniversalRouter));
+    let honest = world.swap(HUNDRED).await;
+    // Quoted by the contract, so what comes in is known to the last digit while nobody trades in between.
+    let comes = honest.inflows[0].expected;
+
+    // A millionth less is declared than leaves: by balance, by calldata and by signature.
+    let mut less_out = honest.clone();
+    less_out.outflows[0].amount -= U256::from(1);
+    less_out.trade.as_mut().unwrap().amount_in -= U256::from(1);
+    let (declared, leaves) = (world.in_usdc(HUNDRED - 1), world.in_usdc(HUNDRED));
+    assert_eq!(
+        told(&world, less_out).await,
+        [
+            format!(
+                "signature | at most {declared} for {router} | {leaves} | a signature over the amount of the action and \
+                 no more"
+            ),
+            format!("calldata | at most {declared} out | {leaves} may go out | {HONEST}"),
+            format!("allowance | at most {declared} for {permit2} | {leaves} after transaction 1 | {HONEST}"),
+            format!("outflow | at most {declared} from {me} | {leaves} | {HONEST}"),
+        ]
+    );
+
+    // The smallest unit more is promised than comes.
+    let mut more_in = honest.clone();
+    more_in.inflows[0].at_least = comes + U256::from(1);
+    let least = honest.inflows[0].at_least;
+    assert_eq!(
+        told(&world, more_in).await,
+        [
+            format!(
+                "calldata | at least {} in, whatever happens | only {} certain by the calldata | {HONEST}",
+                world.in_weth(comes + U256::from(1)),
+                world.in_weth(least)
+            ),
+            format!(
+                "inflow | at least {} to {me} | {comes} | a least of {comes} or below, as a new quote may give it",
+                world.in_weth(comes + U256::from(1)),
+                comes = world.in_weth(comes)
+            ),
+        ]
+    );
+
+    // What comes is not named at all: no tool's word describes the token, so its smallest units are told.
+    let mut unnamed_in = honest.clone();
+    unnamed_in.inflows.clear();
+    unnamed_in.trade = None;
+    let weth = world.contract_of(&world.weth);
+    let rules = told(&world, unnamed_in).await;
+    let undeclared =
+        format!("undeclared_inflow | nothing of {weth} to {me} | {comes} smallest units of {weth} | {HONEST}");
+    assert!(rules.contains(&undeclared), "{rules:#?}");
+
+    // All of it goes to somebody else, under the name of a swap.
+    let mut theft = honest.clone();
+    let (usdc, transfer) =
+        (world.contract_of(&world.usdc), Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) });
+    theft.legs = vec![leg(Purpose::Main, usdc, transfer.abi_encode().into())];
+    assert_eq!(
+        told(&world, theft).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
+                 among the recipients | {HONEST}"
+            ),
+            format!("inflow | at least {} to {me} | {} | {HONEST}", world.in_weth(least), world.in_weth(U256::ZERO)),
+        ]
+    );
+
+    // Twice as much is allowed as is used: the rest would stay, and the swap declares that none does.
+    let mut stays = honest.clone();
+    stays.legs = vec![world.approve(Purpose::Approve, permit2, U256::from(HUNDRED * 2)), stays.legs[1].clone()];
+    assert_eq!(
+        told(&world, stays).await,
+        [
+            format!(
+                "allowance | at most {} for {permit2} | {} after transaction 1 | {HONEST}",
+                world.in_usdc(HUNDRED),
+                world.in_usdc(2 * HUNDRED)
+            ),
+            format!(
+                "allowance | at most {} for {permit2} in the end | {} | {HONEST}",
+                world.in_usdc(0),
+                world.in_usdc(HUNDRED)
+            ),
+        ]
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_may_be_taken_is_told_with_whom_and_until_when() {
+    let world = World::new(6).await;
+    let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
+    let usdc = world.contract_of(&world.usdc);
+    // An allowance for somebody whom the proposal does not name, of everything.
+    let mut wide = world.approval(HUNDRED);
+    wide.legs = vec![world.approve(Purpose::Main, STRANGER, U256::MAX)];
+    assert_eq!(
+        told(&world, wide).await,
+        [format!("allowance | none of USDC ({usdc}) for {STRANGER} | an unlimited amount of USDC ({usdc}) | {HONEST}")]
+    );
+
+    // Inside Permit2, an hour longer than is declared. 2033-05-18 03:33:20 UTC is the two thousand millionth second.
+    let until = 2_000_000_000_u64;
+    let call = bardo::abi::permit2::Permit2::approveCall {
+        token: usdc,
+        spender: STRANGER,
+        amount: U160::from(HUNDRED),
+        expiration: U48::from(until + 3_600),
+    };
+    let mut late = world.proposal(Intent::Approve, vec![leg(Purpose::Main, permit2, call.abi_encode().into())]);
+    late.allowances = vec![AllowanceBound {
+        token: world.usdc.clone(),
+        spender: STRANGER,
+        kind: AllowanceKind::Permit2 { expires_at: until },
+        at_most: U256::from(HUNDRED),
+    }];
+    let hundred = world.in_usdc(HUNDRED);
+    assert_eq!(
+        told(&world, late).await,
+        [format!(
+            "allowance | at most {hundred} for {STRANGER} in Permit2 until 2033-05-18 03:33:20Z in the end | {hundred} \
+             until 2033-05-18 04:33:20Z | {HONEST}"
+        )]
+    );
+
+    // To somebody who is not named, for nothing.
+    let mut gift = world.proposal(
+        Intent::Transfer,
+        vec![leg(
+            Purpose::Main,
+            usdc,
+            Erc20::transferCall { to: STRANGER, value: U256::from(HUNDRED) }.abi_encode().into(),
+        )],
+    );
+    gift.outflows = vec![Flow { token: world.usdc.clone(), amount: U256::from(HUNDRED) }];
+    gift.recipients = vec![me];
+    assert_eq!(
+        told(&world, gift).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {usdc}: it pays {STRANGER}, who is not named \
+                 among the recipients | {HONEST}"
+            ),
+            format!("recipient | only the named recipients get anything | {STRANGER} | {HONEST}"),
+        ]
+    );
+}
+
+alloy::sol! {
+    /// Of Permit2, by its published interface.
+    function invalidateNonces(address token, address spender, uint48 newNonce) external;
+}
+
+/// What is neither named nor known is told by what it is: coin, tokens without a description, operators, nonces.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_else_changes_is_told_by_what_it_is() {
+    let world = World::new(6).await;
+    let (me, permit2) = (world.account(), world.contract(Contract::Permit2));
+    let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
+
+    // A hundredth of a coin is wrapped, and nothing of it is declared.
+    let mut wrap = leg(Purpose::Main, weth, Weth9::depositCall {}.abi_encode().into());
+    wrap.value = U256::from(10).pow(U256::from(16));
+    assert_eq!(
+        told(&world, world.proposal(Intent::Transfer, vec![wrap])).await,
+        [
+            format!("calldata | at most 0 of the chain's coin out | 0.01 of the chain's coin may go out | {HONEST}"),
+            format!("outflow | at most 0 of the chain's coin from {me} | 0.01 of the chain's coin | {HONEST}"),
+            format!(
+                "undeclared_inflow | nothing of {weth} to {me} | 10000000000000000 smallest units of {weth} | {HONEST}"
+            ),
+        ]
+    );
+
+    // Whoever operates a collection may take all of it.
+    let positions = world.contract(Contract::V3PositionManager);
+    let call = Erc721::setApprovalForAllCall { operator: STRANGER, approved: true };
+    let operated = world.proposal(Intent::Approve, vec![leg(Purpose::Main, positions, call.abi_encode().into())]);
+    assert_eq!(
+        told(&world, operated).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {positions}: it calls a contract that is none \
+                 of the tokens named | {HONEST}"
+            ),
+            format!("operator | the operators of {positions} stay | {STRANGER} becomes true | {HONEST}"),
+        ]
+    );
+
+    // Five signatures to come are made void.
+    let call = invalidateNoncesCall { token: usdc, spender: STRANGER, newNonce: U48::from(5) };
+    let voided = world.proposal(Intent::Revoke, vec![leg(Purpose::Main, permit2, call.abi_encode().into())]);
+    assert_eq!(
+        told(&world, voided).await,
+        [
+            format!(
+                "calldata | a call that can be read back | transaction 1 to {permit2}: this program does not know this \
+                 call of Permit2 | {HONEST}"
+            ),
+            format!("permit2_nonce | the nonce of {usdc} for {STRANGER} becomes 0 | 5 | {HONEST}"),
+        ]
+    );
+}
+
+/// What the first rule named `simulation` says, in words, and what would pass.
+fn said(rules: &[String]) -> &str {
+    let rules: Vec<&String> = rules.iter().filter(|rule| rule.starts_with("simulation | ")).collect();
+    assert_eq!(rules.len(), 1, "{rules:#?}");
+    rules[0].trim_start_matches("simulation | every transaction succeeds | ")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_swap_that_reverts_is_told_in_words() {
+    let world = World::new(6).await;
+    let honest = world.swap(HUNDRED).await;
+    let expected = honest.inflows[0].expected;
+
+    // The router would have to bring twice what there is.
+    let dear = world.swap_enforcing(HUNDRED, Some(expected * U256::from(2))).await;
+    assert_eq!(
+        said(&told(&world, dear).await),
+        "transaction 2 reverts: the price moved: less than the least you accept would come out; by the contract: \
+         V3TooLittleReceived() | the same with a new quote, or with more slippage"
+    );
+    // What goes in is bounded the other way where what comes out is fixed.
+    let most = with_call(honest.clone(), |execution, _| {
+        let Command::Swap(Swap { exact, .. }) = &mut execution.commands[1] else { panic!() };
+        *exact = Exactness::Out { amount: expected * U256::from(2), in_max: U256::from(HUNDRED) };
+    });
+    assert_eq!(
+        said(&told(&world, most).await),
+        "transaction 2 reverts: the price moved: more than the most you give would go in; by the contract: \
+         V3TooMuchRequested() | the same with a new quote, or with more slippage"
+    );
+    // Its time is over: the first second of 1970 is past on every chain.
+    let late = with_call(honest.clone(), |execution, _| execution.deadline = Some(U256::from(1)));
+    assert_eq!(
+        said(&told(&world, late).await),
+        "transaction 2 reverts: its time is over; by the contract: TransactionDeadlinePassed() | the same with a new quote"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_permit_that_reverts_is_told_in_words() {
+    let world = World::new(6).await;
+    let honest = world.swap(HUNDRED).await;
+    // The router hands on what Permit2 says of a permit inside an error of its own; what fails while it takes the token
+    // it lets through as it is.
+    let past = with_call(honest.clone(), |_, permit| permit.sigDeadline = U256::from(1));
+    assert_eq!(
+        said(&told(&world, past).await),
+        "transaction 2 reverts: the signature is past its time; by the contract: ExecutionFailed(commandIndex: 0, \
+         message: …): SignatureExpired(signatureDeadline: 1) | the same with a new signature"
+    );
+    let used = with_call(honest.clone(), |_, permit| permit.details.nonce += U48::from(1));
+    assert_eq!(
+        said(&told(&world, used).await),
+        "transaction 2 reverts: the signature was used before, or was made void; by the contract: \
+         ExecutionFailed(commandIndex: 0, message: …): InvalidNonce() | the same with a new signature"
+    );
+    // The allowance is for one unit less than is taken.
+    let small = with_call(honest.clone(), |_, permit| permit.details.amount -= U160::from(1));
+    assert_eq!(
+        said(&told(&world, small).await),
+        "transaction 2 reverts: the allowance in Permit2 is smaller than what is to be taken; by the contract: \
+         InsufficientAllowance(amount: 99999999) | the same with an allowance of the whole amount"
+    );
+    let gone = with_call(honest.clone(), |_, permit| permit.details.expiration = U48::from(1));
+    assert_eq!(
+        said(&told(&world, gone).await),
+        "transaction 2 reverts: the allowance in Permit2 is past its time; by the contract: AllowanceExpired(deadline: \
+         1) | the same with a new allowance"
+    );
+    // Permit2 itself may take nothing of the token.
+    let mut alone = honest;
+    alone.legs.remove(0);
+    assert_eq!(
+        said(&told(&world, alone).await),
+        "transaction 1 reverts: the token could not be taken: too little is held or allowed, or the token itself \
+         refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held and allowed, of a token that can be moved"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transfer_of_more_than_is_held_is_told_in_words() {
+    let world = World::new(6).await;
+    let held = world.balance(&world.usdc).await;
+    let call = Erc20::transferCall { to: STRANGER, value: held + U256::from(1) };
+    let legs = vec![leg(Purpose::Main, world.contract_of(&world.usdc), call.abi_encode().into())];
+    let mut more = world.proposal(Intent::Transfer, legs);
+    more.outflows = vec![Flow { token: world.usdc.clone(), amount: held + U256::from(1) }];
+    more.recipients = vec![STRANGER];
+    // The token subtracts with checks, and names no error of its own.
+    assert_eq!(
+        said(&told(&world, more).await),
+        "transaction 1 reverts: a sum went below zero or beyond its bounds; with a token, less is held or allowed than \
+         is to go out; by the contract: panic 0x11: arithmetic overflow or underflow | an amount that is held and allowed"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_runs_out_of_gas_is_told_with_what_it_had() {
+    let world = World::new(6).await;
+    let mut short = world.swap(HUNDRED).await;
+    // Enough to begin with, and less than a swap takes. The account gives every transaction a tenth more than it asks.
+    short.legs[1].gas_limit = 60_000;
+    assert_eq!(
+        said(&told(&world, short).await),
+        "transaction 2 breaks within its 66000 gas: out of gas | an action that can run within its gas"
+    );
+}
+
+/// The settlement of an order is a call of somebody else's, and its revert is told the same way.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_order_that_cannot_be_settled_is_told_in_words() {
+    let desk = Desk::new(8, OrderKind::DutchV2, Manner::Lies(ServiceStatus::Open)).await;
+    let world = &desk.world;
+    let proposal = proposed(&desk).await;
+    world.disallow().await;
+    assert_eq!(
+        told(world, proposal.clone()).await,
+        [
+            "simulation | the order can be settled at its worst | it reverts: the token could not be taken: too little is \
+          held or allowed, or the token itself refuses; by the contract: TRANSFER_FROM_FAILED | an amount that is held \
+          and allowed, of a token that can be moved"
+        ]
+    );
+    desk.clear().await;
+}

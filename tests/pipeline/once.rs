@@ -1,0 +1,126 @@
+//! What a commit asks the chain before it signs: on the very block of its preview only where the chain stands, on any
+//! other everything anew.
+
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use bardo::chain::devnet::{Chain, ChainTransaction, server};
+use bardo::chain::network::NetworkKind;
+use bardo::chain::sender::SenderRules;
+use bardo::safety::approval::Consent;
+use bardo::safety::pipeline::State;
+use bardo::sandbox::Sandbox;
+use serde_json::Value;
+
+use crate::endpoints::connect;
+use crate::proxy::{Fate, Proxy};
+use crate::world::{ASKED, Hook, World, sandbox};
+
+/// A chain on which nobody else makes blocks.
+static QUIET: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
+
+/// One test at a time: each makes blocks.
+static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
+/// How long what a preview has read serves, as `safety::pipeline::look` says.
+const SERVES: Duration = Duration::from_secs(2);
+
+/// What was asked of the chain, by method.
+struct Questions {
+    /// Of a preview, from its beginning to its end.
+    preview: Vec<String>,
+    /// Of its commit, up to the signature.
+    commit: Vec<String>,
+    /// How long after the preview's beginning it was signed.
+    since: Duration,
+}
+
+impl Questions {
+    /// Whether the commit has read as much of the chain as the preview.
+    fn all_anew(&self) -> bool {
+        let reads = |methods: &[String]| methods.iter().filter(|method| *method == "eth_call").count();
+        reads(&self.preview) > 0 && reads(&self.commit) == reads(&self.preview)
+    }
+}
+
+/// What is asked when `between` happens after the preview and before its commit.
+async fn asked(account: usize, between: impl AsyncFn(&World)) -> Questions {
+    let _alone = ALONE.lock().await;
+    let world = World::over(&QUIET, account, SenderRules::for_network(NetworkKind::Devnet, 1_000)).await;
+    let served = server::serve(QUIET.chains()[0].devnet.clone(), 0).await.unwrap();
+    let heard: Arc<Mutex<Vec<String>>> = Arc::default();
+    let hears = Arc::clone(&heard);
+    let told = move |asked: &Value, _: usize| {
+        // Several questions may stand in one request.
+        let each = asked.as_array().map_or(std::slice::from_ref(asked), Vec::as_slice);
+        hears.lock().unwrap().extend(each.iter().map(|one| one["method"].as_str().unwrap().to_owned()));
+        Fate::Pass
+    };
+    let proxy = Proxy::asked(served.url(), told).await;
+    let client = connect(world.client.network(), std::slice::from_ref(&proxy.url)).await;
+    let pipeline = world.through(&client, Duration::from_secs(60));
+    let proposal = world.swap(50_000_000).await;
+    heard.lock().unwrap().clear();
+    let begun = Instant::now();
+    let preview = pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
+    let asked = std::mem::take(&mut *heard.lock().unwrap());
+    between(&world).await;
+    heard.lock().unwrap().clear();
+    let before: Arc<Mutex<Option<(Vec<String>, Duration)>>> = Arc::default();
+    let (hears, notes) = (Arc::clone(&heard), Arc::clone(&before));
+    let note = move || {
+        let (mut notes, heard) = (notes.lock().unwrap(), hears.lock().unwrap());
+        notes.get_or_insert_with(|| (heard.clone(), begun.elapsed()));
+    };
+    *world.wallet.on_sign.lock().unwrap() = Hook::new(note).into_inner().unwrap();
+    let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+    assert_eq!(committed.state, State::Done);
+    let (commit, since) = before.lock().unwrap().take().expect("it was signed");
+    Questions { preview: asked, commit, since }
+}
+
+/// What reads or runs something of the chain's state.
+const READS: [&str; 5] = ["eth_call", "eth_getStorageAt", "eth_getProof", "eth_getCode", "debug_traceCall"];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_the_block_of_its_preview_a_commit_asks_nothing_twice() {
+    // On a machine that is held up what was read may be too old: that is another test.
+    for _ in 0..20 {
+        let Questions { commit, since, .. } = asked(1, async |_| {}).await;
+        if since < SERVES {
+            assert!(!commit.iter().any(|method| READS.contains(&method.as_str())), "{commit:?}");
+            assert!(commit.iter().any(|method| method == "eth_getBlockByNumber"), "where the chain stands: {commit:?}");
+            assert!(commit.iter().any(|method| method == "eth_getTransactionCount"), "its nonces: {commit:?}");
+            return;
+        }
+    }
+    panic!("nothing was signed within two seconds of its preview's beginning");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_another_block_a_commit_asks_everything_again() {
+    let mined = async |_: &World| drop(QUIET.chains()[0].devnet.mine().await.unwrap());
+    let questions = asked(2, mined).await;
+    assert!(questions.all_anew(), "{:?} {:?}", questions.preview, questions.commit);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_another_block_of_the_same_height_a_commit_asks_everything_again() {
+    let replaced = async |_: &World| {
+        // Whatever was in the last block is in the one that takes its place: the same state under another hash.
+        let replace = |chain: &mut Chain| {
+            let kept = chain.head().transactions.iter().map(|one| (ChainTransaction::clone(one), 0)).collect();
+            chain.reorg(1, kept).map(|_| ())
+        };
+        QUIET.chains()[0].devnet.run(replace).await.unwrap().unwrap();
+    };
+    let questions = asked(4, replaced).await;
+    assert!(questions.all_anew(), "{:?} {:?}", questions.preview, questions.commit);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_read_too_long_ago_is_asked_again() {
+    let questions = asked(3, async |_| tokio::time::sleep(SERVES).await).await;
+    assert!(questions.since >= SERVES);
+    assert!(questions.all_anew(), "{:?} {:?}", questions.preview, questions.commit);
+}
