@@ -12,7 +12,9 @@ use bardo::base::text::SafeText;
 use bardo::engine::{Call, Input, Status, ToolResponse};
 use bardo::fabric::EventKind;
 use bardo::runtime::actor::{Actor, Seat};
-use bardo::runtime::handle::{AuditEntry, Command, Found, Handle, LeaveMode, News, Query, Sent, Snapshot};
+use bardo::runtime::handle::{
+    AuditEntry, Command, DevnetControl, Found, Handle, LeaveMode, News, Query, Sent, Snapshot,
+};
 use bardo::runtime::questions::{OperatorAnswer, Question};
 use bardo::runtime::session::{Session, SessionOptions};
 use bardo::safety::stop::StopFile;
@@ -272,5 +274,28 @@ async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() 
     let mut house = House::open(home.path()).await;
     let acts = house.by_golem().await;
     assert_eq!(acts.status, Status::Success, "{acts:?}");
+    house.leave().await;
+}
+
+/// The stop that comes with a refusal is set at once, however long its answer waits behind other work: the Golem hears the
+/// operator's words all the same, and not that its question was taken back.
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_is_refused_with_a_stop_hears_why() {
+    let home = tempfile::tempdir().unwrap();
+    let mut house = House::open(home.path()).await;
+    let params = json!({"token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
+                        "prefer_uniswapx": false});
+    house.wishes.send(params).await.unwrap();
+    house.until("a question", |house| !house.questions.is_empty()).await;
+    let key = house.questions[0].key;
+    for _ in 0..2 {
+        house.send(Command::Devnet(DevnetControl::Mine { chain_id: 31_337, blocks: 256 })).await;
+    }
+    let reason = SafeText::clean("smoke in the room", 60);
+    house.send(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason } }).await;
+    let response = timeout(Duration::from_secs(120), house.answers.recv()).await.unwrap().unwrap();
+    let words = response.error.as_ref().map(|error| error.message().to_owned()).unwrap_or_default();
+    assert!(words.contains("smoke in the room"), "{response:?}");
+    assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt));
     house.leave().await;
 }
