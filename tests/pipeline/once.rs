@@ -66,7 +66,7 @@ async fn asked(account: usize, between: impl AsyncFn(&World)) -> Questions {
     let asked = std::mem::take(&mut *heard.lock().unwrap());
     between(&world).await;
     heard.lock().unwrap().clear();
-    let before: Arc<Mutex<Option<(Vec<String>, Duration)>>> = Arc::default();
+    let before = Arc::new(Mutex::new(None));
     let (hears, notes) = (Arc::clone(&heard), Arc::clone(&before));
     let note = move || {
         let (mut notes, heard) = (notes.lock().unwrap(), hears.lock().unwrap());

@@ -70,7 +70,8 @@ fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
 #[test]
 fn what_is_not_known_counts_for_nothing() {
     let now = || facts(LOCKED_IN, 500);
-    let unknown: [(&str, fn(&mut Record)); 4] = [
+    type Change = fn(&mut Record);
+    let unknown: [(&str, Change); 4] = [
         ("nothing was told of it", |order| order.card = None),
         ("what was told cannot be read", |order| order.card = Some("{}".to_owned())),
         ("not locked", |order| order.card = Some(card(serde_json::Value::Null))),
