@@ -208,21 +208,25 @@ impl OperatorRules {
         self.network(framed.proposal().chain_id).is_some_and(|network| network.kind == NetworkKind::Devnet)
     }
 
-    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<Usage, String> {
+    /// What is used of the caps, and what is on its way over bridges: both of one moment, for an order that ends in
+    /// between would take its money out of one and not yet have moved the mark in the other.
+    fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), String> {
         let tokens = request(framed, facts).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
-        let used = self
-            .store
-            .read(|connection| ledger::usage(connection, facts.now_millis, chain_id, account, tokens.keys(), cool_off));
-        let mut usage: Usage = used.map_err(|error: LedgerError| error.to_string())?;
-        let coming = self.store.read(|connection| record::coming(connection, chain_id, account));
-        for (token, given) in coming.map_err(|error: StoreError| error.to_string())? {
+        let found = self.store.read(|connection| {
+            let moment = connection.unchecked_transaction()?;
+            let used = ledger::usage(&moment, facts.now_millis, chain_id, account, tokens.keys(), cool_off)?;
+            let away = away::worth(&away::of(&moment, framed, facts));
+            Ok((used, away, record::coming(&moment, chain_id, account)?))
+        });
+        let (mut usage, away, coming) = found.map_err(|error: LedgerError| error.to_string())?;
+        for (token, given) in coming {
             let token = if token.is_zero() { TokenId::Native } else { TokenId::Erc20(token) };
             let given = Micros::of(given, Rounding::Up).map_err(|error| error.to_string())?;
             usage.coming.insert((chain_id, token), given);
         }
-        Ok(usage)
+        Ok((usage, away))
     }
 }
 
@@ -245,13 +249,12 @@ impl Rulebook for OperatorRules {
 
     fn check(&self, framed: &Framed, facts: &Facts) -> Vec<Verdict> {
         let policy = self.policy();
-        let usage = self.usage(&policy, framed, facts);
+        let found = self.usage(&policy, framed, facts);
         let network = self.network(framed.proposal().chain_id);
-        let usage = usage.as_ref().map_err(String::as_str);
-        self.anchor();
-        let away = self.store.read(|connection| Ok::<_, StoreError>(away::worth(&away::of(connection, framed, facts))));
         // Where nobody tells, nothing is on its way.
-        let away = away.unwrap_or_default();
+        let away = found.as_ref().map(|(_, away)| *away).unwrap_or_default();
+        let usage = found.as_ref().map(|(usage, _)| usage).map_err(String::as_str);
+        self.anchor();
         operators(framed, facts, &Standing::new(&policy, usage, network, framed, facts).with_away(away))
     }
 
@@ -306,7 +309,7 @@ impl Rulebook for OperatorRules {
                     moved(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
                 ledger::note_moved(transaction, id, &moved).map_err(failed)?;
                 if facts.portfolio.is_ok() {
-                    ledger::weigh_away(transaction, &party, wish.equity, &away).map_err(failed)?;
+                    ledger::weigh_away(transaction, &party, wish.equity, &away::weighed(&away)).map_err(failed)?;
                 }
                 if let Some(leaving) = away::leaving(framed, facts, wish.equity) {
                     ledger::note_leaving(transaction, id, &party, leaving).map_err(failed)?;

@@ -64,7 +64,8 @@ pub fn note_leaving(
     Ok(())
 }
 
-/// Weighs anew what is on its way from a chain: `away` says what of it was counted, in all that the account has there.
+/// Weighs anew what bridge orders carry from a chain: `away` says what of it is among `whole`, all that the account has
+/// there. It is where it is in the wallet still, and where it is counted as on its way.
 ///
 /// # Errors
 /// [`LedgerError`].

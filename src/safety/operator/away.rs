@@ -2,8 +2,9 @@
 //!
 //! It counts among what is held on the chain it left, so that the stop-loss does not take a bridge for a loss. It counts
 //! only as long as it is certain that it is not in the wallet as well: it was locked by the block whose balances are
-//! judged, and the time in which nobody can take it back is not over. Whatever is not known counts for nothing, which is
-//! how it would be without this: then exits pass, and all else waits.
+//! judged, nobody has paid it on or given it back since, and the time in which nobody can take it back is not over.
+//! Whatever is not known counts for nothing, which is how it would be without this: then exits pass, and all else waits.
+//! What is signed and not locked yet is in the wallet, and counted there.
 
 use rusqlite::Connection;
 
@@ -16,8 +17,25 @@ use crate::safety::ledger::{self, Leaving, Micros, ReservationId};
 use crate::safety::orders::record::{self, Record};
 use crate::safety::typed::TypedMessage;
 
-/// What is on its way from the chain of `framed`, by the order that carries it.
-pub(super) fn of(connection: &Connection, framed: &Framed, facts: &Facts) -> Vec<(ReservationId, Micros)> {
+/// What one live bridge order carries, as far as the balances that are judged tell it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// Signed for, and not locked by the judged block: it is among the balances still.
+    InWallet(Micros),
+    /// Locked, and not yet seen to arrive: no balance has it.
+    OnItsWay(Micros),
+}
+
+impl Carried {
+    fn worth(self) -> Micros {
+        match self {
+            Self::InWallet(worth) | Self::OnItsWay(worth) => worth,
+        }
+    }
+}
+
+/// What live bridge orders carry from the chain of `framed`, as far as it is known.
+pub(super) fn of(connection: &Connection, framed: &Framed, facts: &Facts) -> Vec<(ReservationId, Carried)> {
     let (chain_id, account) = (framed.proposal().chain_id, framed.account());
     let live = record::live(connection).unwrap_or_else(|error| {
         tracing::warn!(%error, "what is on its way over bridges cannot be told");
@@ -27,9 +45,18 @@ pub(super) fn of(connection: &Connection, framed: &Framed, facts: &Facts) -> Vec
     own.filter_map(|one| Some((ReservationId::stored(one.reservation.0), carried(&one, facts)?))).collect()
 }
 
-/// All of it together. More than can be counted counts for nothing.
-pub(super) fn worth(away: &[(ReservationId, Micros)]) -> Micros {
-    ledger::sum(away.iter().map(|(_, worth)| *worth)).unwrap_or_default()
+/// All that is on its way, together. More than can be counted counts for nothing.
+pub(super) fn worth(carried: &[(ReservationId, Carried)]) -> Micros {
+    let away = carried.iter().filter_map(|(_, carried)| match carried {
+        Carried::OnItsWay(worth) => Some(*worth),
+        Carried::InWallet(_) => None,
+    });
+    ledger::sum(away).unwrap_or_default()
+}
+
+/// What each order carries of all that there is, wherever it is: the marks follow by it.
+pub(super) fn weighed(carried: &[(ReservationId, Carried)]) -> Vec<(ReservationId, Micros)> {
+    carried.iter().map(|(reservation, carried)| (*reservation, carried.worth())).collect()
 }
 
 /// What the order of `framed` is to carry to another chain, of all that there is; nothing where it carries nothing, or it
@@ -43,7 +70,7 @@ pub(super) fn leaving(framed: &Framed, facts: &Facts, whole: Micros) -> Option<L
     Some(Leaving { worth, whole, to })
 }
 
-fn carried(order: &Record, facts: &Facts) -> Option<Micros> {
+fn carried(order: &Record, facts: &Facts) -> Option<Carried> {
     let intent = match &order.message {
         TypedMessage::CrossChainOrder { intent, .. } => intent,
         TypedMessage::UniswapxOrder { .. }
@@ -51,17 +78,23 @@ fn carried(order: &Record, facts: &Facts) -> Option<Micros> {
         | TypedMessage::Permit2Transfer { .. } => return None,
     };
     let judged = facts.simulation.as_ref()?.pinned.number;
-    let card: IntentUpdate = serde_json::from_str(order.card.as_deref()?).ok()?;
-    // Balances of an earlier block have it still.
-    if card.locked?.block? > judged {
+    let amount = TokenAmount::new(intent.data.inputAmount, order.figures.token_in.decimals).ok()?;
+    let worth = priced(facts.portfolio.as_ref().ok()?, TokenId::Erc20(intent.data.inputToken), amount)?;
+    // Nobody has looked at it since it was signed.
+    let Some(card) = order.card.as_deref() else { return Some(Carried::InWallet(worth)) };
+    let card: IntentUpdate = serde_json::from_str(card).ok()?;
+    // Given back it is in the wallet; paid on without having been seen to arrive it may be gone for good.
+    if card.refunded.is_some() || card.repaid.is_some() && card.delivered.is_none() {
         return None;
+    }
+    let Some(locked) = card.locked else { return Some(Carried::InWallet(worth)) };
+    // Balances of an earlier block have it still.
+    if locked.block? > judged {
+        return Some(Carried::InWallet(worth));
     }
     // From then on anybody can make the settler give it back, before that is seen here.
-    if facts.block_time > u64::from(intent.fill_deadline) {
-        return None;
-    }
-    let amount = TokenAmount::new(intent.data.inputAmount, order.figures.token_in.decimals).ok()?;
-    priced(facts.portfolio.as_ref().ok()?, TokenId::Erc20(intent.data.inputToken), amount)
+    let in_time = facts.block_time <= u64::from(intent.fill_deadline);
+    in_time.then_some(Carried::OnItsWay(worth))
 }
 
 fn priced(portfolio: &Portfolio, token: TokenId, amount: TokenAmount) -> Option<Micros> {

@@ -8,11 +8,17 @@ const THERE: u64 = 31_338;
 impl File {
     /// A bridge order that carries `worth` away, reserved while the account has `whole` on the chain it leaves.
     fn bridge(&mut self, whole: u64, worth: u64) -> ReservationId {
+        self.bridge_beside(whole, worth, &[])
+    }
+
+    /// The same, while `others` are known of.
+    fn bridge_beside(&mut self, whole: u64, worth: u64, others: &[(ReservationId, u64)]) -> ReservationId {
+        let others: Vec<_> = others.iter().map(|(id, worth)| (*id, dollars(*worth))).collect();
         self.write(|transaction| {
             let caps = Caps { cooldown: 0, trades_per_hour: 100, ..caps() };
             let wish = Request { equity: dollars(whole), ..request(1) };
             let id = reserve(transaction, DAY, &caps, &party(), &wish)?;
-            weigh_away(transaction, &party(), dollars(whole), &[])?;
+            weigh_away(transaction, &party(), dollars(whole), &others)?;
             let leaving = Leaving { worth: dollars(worth), whole: dollars(whole), to: THERE };
             note_leaving(transaction, id, &party(), leaving)?;
             Ok(id)
@@ -97,7 +103,16 @@ fn of_two_on_their_way_each_takes_its_own_part() {
     file.arrives(second);
     assert_eq!(file.marks(), [100, 900]);
 
-    // One that was not counted is taken out of no other: too little is taken, and never too much.
+    // Of one that is in the wallet still when the second is reserved, the same: it is among all that there is.
+    let mut file = File::new();
+    let first = file.bridge(1_000, 500);
+    file.weigh(1_000, &[(first, 500)]);
+    let second = file.bridge_beside(1_000, 400, &[(first, 500)]);
+    file.arrives(first);
+    file.arrives(second);
+    assert_eq!(file.marks(), [100, 900]);
+
+    // One of which nothing is known is not among all that there is, and is taken out of no other.
     let mut file = File::new();
     let first = file.bridge(1_000, 500);
     let second = file.bridge(1_000, 400);

@@ -59,22 +59,54 @@ fn facts(block: u64, time: u64) -> Facts {
 #[test]
 fn what_is_locked_counts_at_the_lowest_price_until_anybody_may_take_it_back() {
     let deadline = u64::from(DEADLINE);
-    let worth = |block, time| carried(&order(), &facts(block, time)).map(Micros::get);
-    assert_eq!(worth(LOCKED_IN, 500), Some(4_950_000));
-    assert_eq!(worth(LOCKED_IN, deadline), Some(4_950_000));
-    assert_eq!(worth(LOCKED_IN, deadline + 1), None);
+    let told = |block, time| carried(&order(), &facts(block, time));
+    let worth = Micros::new(4_950_000).unwrap();
+    assert_eq!(told(LOCKED_IN, 500), Some(Carried::OnItsWay(worth)));
+    assert_eq!(told(LOCKED_IN, deadline), Some(Carried::OnItsWay(worth)));
+    assert_eq!(told(LOCKED_IN, deadline + 1), None);
     // The balances of the block before have it still: it would count twice.
-    assert_eq!(worth(LOCKED_IN - 1, 500), None);
+    assert_eq!(told(LOCKED_IN - 1, 500), Some(Carried::InWallet(worth)));
+}
+
+#[test]
+fn what_is_not_locked_is_in_the_wallet_and_weighed_with_it() {
+    let now = facts(LOCKED_IN, 500);
+    let five = Micros::new(4_950_000).unwrap();
+    for card in [None, Some(card(serde_json::Value::Null))] {
+        let order = Record { card, ..order() };
+        assert_eq!(carried(&order, &now), Some(Carried::InWallet(five)), "{:?}", order.card);
+    }
+    let both =
+        [(ReservationId::stored(1), Carried::InWallet(five)), (ReservationId::stored(2), Carried::OnItsWay(five))];
+    // Once as a balance, once as what is away; of the marks each takes its part.
+    assert_eq!(worth(&both), five);
+    assert_eq!(weighed(&both), [(ReservationId::stored(1), five), (ReservationId::stored(2), five)]);
+}
+
+#[test]
+fn what_was_paid_on_and_not_seen_to_arrive_is_held_no_more() {
+    let now = facts(LOCKED_IN, 500);
+    let place = json!({"chain_id": 31_337, "hash": B256::ZERO, "block": LOCKED_IN + 1});
+    let with = |fields: &[&str]| {
+        let mut card: serde_json::Value = serde_json::from_str(order().card.as_deref().unwrap()).unwrap();
+        for field in fields {
+            card[*field] = place.clone();
+        }
+        carried(&Record { card: Some(card.to_string()), ..order() }, &now)
+    };
+    assert!(matches!(with(&[]), Some(Carried::OnItsWay(_))));
+    assert!(matches!(with(&["delivered"]), Some(Carried::OnItsWay(_))));
+    assert!(matches!(with(&["delivered", "repaid"]), Some(Carried::OnItsWay(_))));
+    assert_eq!(with(&["repaid"]), None);
+    assert_eq!(with(&["refunded"]), None);
 }
 
 #[test]
 fn what_is_not_known_counts_for_nothing() {
     let now = || facts(LOCKED_IN, 500);
     type Change = fn(&mut Record);
-    let unknown: [(&str, Change); 4] = [
-        ("nothing was told of it", |order| order.card = None),
+    let unknown: [(&str, Change); 2] = [
         ("what was told cannot be read", |order| order.card = Some("{}".to_owned())),
-        ("not locked", |order| order.card = Some(card(serde_json::Value::Null))),
         ("nobody knows since when", |order| {
             order.card = Some(card(json!({"chain_id": 31_337, "hash": B256::ZERO, "block": null})));
         }),
@@ -91,6 +123,6 @@ fn what_is_not_known_counts_for_nothing() {
     assert_eq!(carried(&order(), &untold), None);
     let unsimulated = Facts { simulation: None, ..now() };
     assert_eq!(carried(&order(), &unsimulated), None);
-    let too_much = [(ReservationId::stored(1), Micros::MAX), (ReservationId::stored(2), Micros::MAX)];
+    let too_much = [1, 2].map(|id| (ReservationId::stored(id), Carried::OnItsWay(Micros::MAX)));
     assert_eq!(worth(&too_much), Micros::ZERO);
 }
