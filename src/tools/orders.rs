@@ -50,6 +50,34 @@ pub(super) fn card(record: &Record) -> Value {
     card.unwrap_or_else(|| json!({"status": record.status}))
 }
 
+/// What a tool that signs an order says has become of it.
+pub(super) fn status(state: &State, record: Option<&Record>) -> String {
+    match (state, record) {
+        (State::Placed, Some(record)) => record.status.to_string(),
+        (State::Simulated, _) => "simulated".to_owned(),
+        // The signature may be on disk, or with the service: the order can still be filled.
+        (State::Unclear, _) | (State::Placed, None) => "unclear".to_owned(),
+        (State::Done | State::Reverted | State::Stopped { .. }, _) => "error".to_owned(),
+    }
+}
+
+/// In a sentence, what became of a swap that is to bring `amount`: by the transaction that trades, or by an order.
+pub(super) fn swapped(state: &State, transaction: Option<B256>, order: Option<B256>, amount: &str) -> String {
+    match (state, transaction, order) {
+        (State::Done, Some(hash), _) => format!("Received {amount}, tx {hash}"),
+        (State::Simulated, _, _) => format!("Would receive {amount}; nothing was signed"),
+        (State::Reverted, Some(hash), _) => format!("The swap reverted and only gas was spent, tx {hash}"),
+        (State::Unclear, Some(hash), _) => format!("Sent and not settled yet: {amount} expected, tx {hash}"),
+        (State::Unclear | State::Placed, None, Some(hash)) => {
+            format!("Order {hash} may have been signed: do not swap again, look at its status")
+        }
+        (State::Unclear | State::Placed, _, _) => {
+            "What was signed is not settled yet: do not swap again before its end is known".to_owned()
+        }
+        (State::Done | State::Reverted, None, _) | (State::Stopped { .. }, _, _) => "The swap was not made".to_owned(),
+    }
+}
+
 /// A text field of a card.
 pub(super) fn field(card: &Value, name: &str) -> String {
     card.get(name).and_then(Value::as_str).unwrap_or_default().to_owned()
@@ -194,6 +222,32 @@ pub(super) fn way(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn stopped() -> State {
+        State::Stopped { code: crate::base::error::ErrorCode::Halted, why: "a stop".to_owned() }
+    }
+
+    #[test]
+    fn what_may_have_been_signed_is_never_told_as_not_done() {
+        for (state, told) in [
+            (State::Simulated, "simulated"),
+            (State::Unclear, "unclear"),
+            (State::Placed, "unclear"),
+            (State::Done, "error"),
+            (State::Reverted, "error"),
+            (stopped(), "error"),
+        ] {
+            assert_eq!(status(&state, None), told, "{state:?}");
+        }
+        let order = B256::repeat_byte(0x0d);
+        for (transaction, order) in [(None, Some(order)), (Some(B256::repeat_byte(1)), None), (None, None)] {
+            let said = swapped(&State::Unclear, transaction, order, "1 WETH");
+            assert!(!said.contains("not made"), "{said}");
+        }
+        let said = swapped(&State::Unclear, None, Some(order), "1 WETH");
+        assert!(said.contains(&order.to_string()) && said.contains("do not swap again"), "{said}");
+        assert_eq!(swapped(&stopped(), None, Some(order), "1 WETH"), "The swap was not made");
+    }
 
     #[test]
     fn hashes_are_read_whole() {

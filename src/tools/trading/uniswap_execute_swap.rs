@@ -27,7 +27,7 @@ use crate::safety::proposal::{
 use crate::safety::typed::TypedMessage;
 use crate::tools::allowances::{self, approve};
 use crate::tools::auction::{self, Wish};
-use crate::tools::orders::{card, way};
+use crate::tools::orders::{self, card, way};
 use crate::tools::route::{impact_of, impact_reached, pools_of};
 use crate::tools::shared::explorer_url;
 use crate::tools::swap_ask::{Found, SwapAsk, price_between};
@@ -476,13 +476,8 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         order_hash: plan.auction.as_ref().map(|order| order.hash.to_string()),
     };
     let symbol = &plan.token_out.symbol;
-    let said = match (&committed.state, &output.tx_hash) {
-        (State::Done, Some(hash)) => format!("Received {amount_out} {symbol}, tx {hash}"),
-        (State::Simulated, _) => format!("Would receive {amount_out} {symbol}; nothing was signed"),
-        (State::Reverted, Some(hash)) => format!("The swap reverted and only gas was spent, tx {hash}"),
-        (State::Unclear, Some(hash)) => format!("Sent and not settled yet: {amount_out} {symbol} expected, tx {hash}"),
-        _ => "The swap was not made".to_owned(),
-    };
+    let order = plan.auction.as_ref().map(|order| order.hash);
+    let said = orders::swapped(&committed.state, main.map(|leg| leg.hash), order, &format!("{amount_out} {symbol}"));
     let by_auction = plan.auction.as_ref().map(|order| order.kind.name());
     let (said, way) = match (&plan.auction, committed.order.as_deref()) {
         (Some(order), Some(record)) => {

@@ -29,7 +29,7 @@ use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::{self, Arrival, Flow, Proposal, SignedOrder};
 use crate::safety::typed::TypedMessage;
 use crate::tools::auction::{approvals, points};
-use crate::tools::orders::{CHECKS, card, field, random_nonce};
+use crate::tools::orders::{self, CHECKS, card, field, random_nonce};
 use crate::tools::shared::{head_time, invalid};
 
 /// The tool.
@@ -86,7 +86,8 @@ pub struct FillerBid {
 pub struct Output {
     /// Id of the intent.
     intent_id: String,
-    /// pending, filling, filled, expired, refunded.
+    /// pending, filling, filled, expired, refunded; unclear where it may have been signed and nobody has said that they
+    /// have it; simulated where nothing was signed; error where it was not sent.
     status: String,
     /// Where the money leaves.
     source_chain: String,
@@ -361,11 +362,7 @@ async fn balance(chain: &WorldChain, token: Address, owner: Address) -> Result<U
 fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
     let record = committed.order.as_deref();
     let told = record.map(card);
-    let status = match (&committed.state, record) {
-        (State::Placed, Some(record)) => record.status.to_string(),
-        (State::Simulated, _) => "simulated".to_owned(),
-        _ => "error".to_owned(),
-    };
+    let status = orders::status(&committed.state, record);
     let text = |amount: U256| {
         TokenAmount::new(amount, plan.least.decimals()).map_or_else(|_| amount.to_string(), |amount| amount.to_string())
     };

@@ -13,7 +13,7 @@ use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::Proposal;
 use crate::tools::auction::{self, Plan, Wish, points};
-use crate::tools::orders::{CHECKS, card, field};
+use crate::tools::orders::{self, CHECKS, card, field};
 use crate::tools::shared::invalid;
 
 /// The tool.
@@ -62,7 +62,8 @@ pub struct Output {
     order_hash: String,
     /// DUTCH_V2, DUTCH_V3 or PRIORITY.
     order_type: &'static str,
-    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way.
+    /// pending, open, filled, expired, cancelled; insufficient_funds or error where something stands in the way;
+    /// unclear where it may have been signed and nobody has said that they have it; simulated where nothing was signed.
     status: String,
     /// Last second in which it can be filled, since the Unix epoch.
     deadline: u64,
@@ -151,11 +152,7 @@ impl WriteTool for SubmitUniswapXOrder {
 pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
     let record = committed.order.as_deref();
     let told = record.map(card);
-    let status = match (&committed.state, record) {
-        (State::Placed, Some(record)) => record.status.to_string(),
-        (State::Simulated, _) => "simulated".to_owned(),
-        _ => "error".to_owned(),
-    };
+    let status = orders::status(&committed.state, record);
     let remark = told.as_ref().map(|told| field(told, "remark")).unwrap_or_default();
     let said = match &committed.state {
         State::Placed => format!("Order {} status: {status}", plan.hash),
