@@ -269,7 +269,7 @@ impl Stage {
 
     /// Reads the stop file, and has everybody know where it says something new.
     pub(super) fn look_at_stop(&self) {
-        for set in self.brake.set_beneath() {
+        for set in self.brake.take_beneath() {
             let changed = HaltChanged { level: Some(set.level), by: set.by.clone(), reason: set.reason.clone() };
             self.note_stop(Kind::HaltRaised, &changed, &InForce::Stop(set));
         }
@@ -299,7 +299,7 @@ impl Stage {
             }
             // Before the stop that came with them takes their questions back; each is given once more in its order, where
             // it finds itself given.
-            for (permit, reason) in self.brake.refusals() {
+            for (permit, reason) in self.brake.take_refusals() {
                 let _gone = self.answer_action(permit, OperatorAnswer::RefuseAndStop { reason });
             }
             if level >= Some(StopLevel::Halt) {

@@ -15,12 +15,12 @@ fn a_choice_beneath_somebody_elses_hold_is_told_once() {
     let (own, other) = (brake(folder.path()), brake(folder.path()));
     other.hold().unwrap();
     own.choose(StopLevel::ExitOnly, "odd prices").unwrap();
-    let set: Vec<_> = own.set_beneath().into_iter().map(|set| (set.level, set.reason.to_string())).collect();
+    let set: Vec<_> = own.take_beneath().into_iter().map(|set| (set.level, set.reason.to_string())).collect();
     assert_eq!(set, [(StopLevel::ExitOnly, "odd prices".to_owned())]);
-    assert_eq!(own.set_beneath(), [], "it is on record by then");
+    assert_eq!(own.take_beneath(), [], "it is on record by then");
     // What is in force itself is seen there.
     own.raise(StopLevel::Revoke, "a key may be stolen").unwrap();
-    assert_eq!(own.set_beneath(), []);
+    assert_eq!(own.take_beneath(), []);
 }
 
 #[test]
@@ -205,11 +205,27 @@ async fn a_refusal_that_stops_is_heard_before_its_stop() {
     };
     assert_eq!(front.stops(&refuse(QuestionKey::Action(permit), &reason)), None, "it goes on for its answer");
     assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));
-    assert_eq!(brake.refusals(), [(permit, reason.clone())]);
-    assert_eq!(brake.refusals(), [], "once");
+    assert_eq!(brake.take_refusals(), [(permit, reason.clone())]);
+    assert_eq!(brake.take_refusals(), [], "once");
     front.stops(&refuse(QuestionKey::Own(1), &reason));
-    assert_eq!(brake.refusals(), [], "no action is refused by it");
+    assert_eq!(brake.take_refusals(), [], "no action is refused by it");
     let watching = Front { watch_only: true, ..front };
     watching.stops(&refuse(QuestionKey::Action(permit), &reason));
-    assert_eq!(brake.refusals(), [], "whoever watches refuses nothing");
+    assert_eq!(brake.take_refusals(), [], "whoever watches refuses nothing");
+}
+
+/// One whose stop could not be set is answered in its turn, which says so: a later stop that means something else must
+/// not find it and refuse in its name.
+#[tokio::test]
+async fn a_refusal_whose_stop_fails_is_left_for_no_later_stop() {
+    let folder = tempfile::tempdir().unwrap();
+    // Where a file stands no folder can be made.
+    let blocked = folder.path().join("blocked");
+    std::fs::write(&blocked, "").unwrap();
+    let brake = brake(&blocked.join("data"));
+    let front = Front { brake: brake.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };
+    let answer = OperatorAnswer::RefuseAndStop { reason: SafeText::clean("not today", 20) };
+    let key = QuestionKey::Action(PermitId::random());
+    assert_eq!(front.stops(&sent(Command::Answer { key, answer })), None, "it goes on for its answer");
+    assert_eq!(brake.take_refusals(), []);
 }
