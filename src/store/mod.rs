@@ -17,7 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
@@ -28,6 +28,9 @@ pub use migrate::Migrations;
 
 use hold::Holds;
 use session::Session;
+
+/// How long it is waited before a file that somebody else has just begun is asked again.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Statements that each connection keeps compiled: more than there are, for the same few run again and again.
 const STATEMENTS: usize = 256;
@@ -75,8 +78,7 @@ impl Store {
     pub fn open(config: StoreConfig, rooms: &[Migrations]) -> Result<Self, StoreError> {
         prepare_file(&config.path)?;
         let mut connection = connect(&config, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
-        // WAL stays set in the file; the answer is the mode that now holds.
-        let mode: String = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
+        let mode = write_ahead(&connection, config.patience)?;
         if !mode.eq_ignore_ascii_case("wal") {
             return Err(StoreError::Open {
                 path: config.path,
@@ -219,6 +221,23 @@ fn prepare_file(path: &Path) -> Result<(), StoreError> {
         Ok(())
     });
     opened.map_err(|error| StoreError::Open { path: path.to_owned(), reason: error.to_string() })
+}
+
+/// Has the file log ahead, and answers the mode that now holds; it stays set in the file. Of two who do so at once on a
+/// new file SQLite sends one away without waiting: it comes as a reader, and its patience is for those who come to write.
+fn write_ahead(connection: &Connection, patience: Duration) -> Result<String, StoreError> {
+    let began = Instant::now();
+    loop {
+        let mode = connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0));
+        match mode {
+            Err(error) if is_busy(&error) && began.elapsed() < patience => std::thread::sleep(LOOK_AGAIN),
+            told => return Ok(told?),
+        }
+    }
+}
+
+fn is_busy(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked))
 }
 
 fn connect(config: &StoreConfig, access: OpenFlags) -> Result<Connection, StoreError> {

@@ -106,11 +106,31 @@ async fn an_error_or_a_panic_undoes_the_whole_write() {
     assert_eq!(value(&store, 1), Ok(Some(5)));
 }
 
+#[test]
+fn a_new_file_can_be_opened_by_many_at_once() {
+    for _ in 0..40 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("bardo.db");
+        let start = std::sync::Barrier::new(6);
+        let open = || {
+            start.wait();
+            Store::open(StoreConfig { patience: Duration::from_secs(60), ..StoreConfig::at(&path) }, &[COUNTER])
+        };
+        std::thread::scope(|scope| {
+            let opened: Vec<_> = (0..6).map(|_| scope.spawn(open)).collect();
+            for one in opened {
+                one.join().unwrap().unwrap();
+            }
+        });
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_increments_from_two_handles_are_all_counted() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("bardo.db");
-    let stores: Vec<_> = (0..2).map(|_| Store::open(StoreConfig::at(&path), &[COUNTER]).unwrap()).collect();
+    // Who comes when nobody is there may be served for long before who waits.
+    let config = StoreConfig { patience: Duration::from_secs(60), ..StoreConfig::at(folder.path().join("bardo.db")) };
+    let stores: Vec<_> = (0..2).map(|_| Store::open(config.clone(), &[COUNTER]).unwrap()).collect();
     put(&stores[0], 1, 0).await.unwrap();
     let tasks: Vec<_> = (0..100)
         .map(|number| {
