@@ -236,14 +236,14 @@ fn what_fails_in_the_simulation_or_has_no_price_is_refused() {
 fn what_needs_a_yes_is_blocked_refused_or_lapses() {
     let mut desk = Desk::new();
     desk.under("require_human_approval_above_usd = \"10\"\n");
-    desk.configure("[safety]\napproval_timeout_seconds = 5\n");
     let blocked = desk.swap(json!({}), &[]);
     expect(&blocked, "APPROVAL_REQUIRED", "nobody to ask");
     let permit = &blocked.0["error"]["details"]["permit"];
     let permit = if permit.is_null() { &blocked.0["decision_hints"]["permit"] } else { permit };
     assert!(permit["simulation_hash"].as_str().is_some_and(|hash| hash.len() == 66), "the full preview: {}", blocked.0);
 
-    for (answer, code) in [(Some("no\n"), "APPROVAL_REFUSED"), (None, "APPROVAL_LAPSED")] {
+    for (answer, seconds, code) in [(Some("no\n"), 300, "APPROVAL_REFUSED"), (None, 5, "APPROVAL_LAPSED")] {
+        desk.configure(&format!("[safety]\napproval_timeout_seconds = {seconds}\n"));
         let (shown, exit) = desk.on_a_terminal(&swap(json!({})), answer, || {});
         assert_eq!(exit, 4, "{shown}");
         assert!(shown.contains(code), "{shown}");

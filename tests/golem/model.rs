@@ -397,7 +397,7 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
             (Step::Refuses(500, "", overloaded), "500: overloaded"),
         ] {
             // Only silence is told by time; the others must not be mistaken for it on a busy machine.
-            let patience = Duration::from_millis(if matches!(fault, Step::Silent) { 500 } else { 20_000 });
+            let patience = Duration::from_millis(if matches!(fault, Step::Silent) { 2_000 } else { 20_000 });
             let server = Server::playing(style, vec![fault; 40]).await;
             let quick = ModelSetup { patience, tick: Duration::ZERO, ..setup(&server, style) };
             let mut life = house.life(name, "trade-executor", brain(quick));

@@ -359,6 +359,9 @@ fn raw(card: &Value, name: &str, decimals: u8) -> U256 {
     TokenAmount::parse(card[name].as_str().unwrap(), decimals).unwrap().raw()
 }
 
+/// Held by whoever has the fillers rest.
+static RESTING: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
+
 async fn filled(kind: OrderKind, account: usize) {
     let desk = Desk::new(account, kind, Manner::Honest).await;
     let (usdc, weth) = (desk.world.usdc.clone(), desk.world.weth.clone());
@@ -366,9 +369,17 @@ async fn filled(kind: OrderKind, account: usize) {
     // A filler overlooks some orders: then they expire, and another one is placed.
     let (record, before) = loop {
         let before = [desk.world.balance(&usdc).await, desk.world.balance(&weth).await];
-        let hash = desk.place(order("250", 40)).await;
-        assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "exactly what the order takes");
-        assert!(desk.world.book.ends.lock().unwrap().len() == tries, "its money stays held");
+        let hash = {
+            // Other tests make blocks, in which it could be filled before it is looked at.
+            let _alone = RESTING.lock().await;
+            let service = devnet().residents.order_service();
+            service.set_fillers_rest(true);
+            let hash = desk.place(order("250", 40)).await;
+            assert_eq!(desk.permit2_allows().await, U256::from(250_000_000), "exactly what the order takes");
+            assert!(desk.world.book.ends.lock().unwrap().len() == tries, "its money stays held");
+            service.set_fillers_rest(false);
+            hash
+        };
         let record = desk.end(hash).await;
         tries += 1;
         if record.status.as_str() == "filled" {
@@ -813,7 +824,7 @@ async fn an_order_ends_by_a_block_that_stays() {
     let client = ChainClient::devnet(network, devnet().devnet.clone(), Arc::new(SystemClock)).unwrap();
     let orders = desk.seen_over(client);
     let provider = desk.world.client.provider();
-    for _ in 0..60 {
+    for _ in 0..240 {
         let record = orders.look(hash).await.unwrap();
         let head = provider.get_block_number().await.unwrap();
         let below = provider.get_block_by_number((head - 1).into()).await.unwrap().unwrap();

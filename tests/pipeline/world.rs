@@ -43,6 +43,7 @@ use bardo::safety::approval::{ApprovalDesk, ApprovalNeed};
 use bardo::safety::audit::{self, Trail};
 use bardo::safety::checks::slippage::SlippageLimits;
 use bardo::safety::ground::Ground;
+use bardo::safety::ledger::MarkMoved;
 use bardo::safety::pipeline::{Asked, Capability, Pipeline, PipelineChain, PipelineConfig, Preview, Refusal};
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Flow, Inflow, Intent, Leg, Proposal, Purpose, SignatureSlot, Trade,
@@ -295,6 +296,10 @@ impl Rulebook for Book {
         *self.stop.lock().unwrap()
     }
 
+    fn last_stop(&self) -> Option<SafeText> {
+        None
+    }
+
     fn slippage(&self, _: Phase) -> SlippageLimits {
         *self.limits.lock().unwrap()
     }
@@ -377,6 +382,14 @@ impl Rulebook for Book {
             [before],
         )?;
         Ok(Reservation(transaction.last_insert_rowid()))
+    }
+
+    fn arrived(&self, _: &Transaction<'_>, _: u64, _: Reservation) -> Result<Option<MarkMoved>, ReserveError> {
+        Ok(None)
+    }
+
+    fn names_token(&self, _: u64, _: Address) -> bool {
+        false
     }
 
     fn knows_recipient(&self, _: u64, _: Address) -> bool {

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use bardo::base::failpoint::Failpoint;
 use rand::{Rng as _, SeedableRng as _};
 
-use crate::host::{AMOUNT, Devnet, Home, ROOMY, Ran, run, settled};
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, Ran, drawn, run, settled};
 
 /// Runs a swap under `key` that is to end at `point`.
 fn killed(home: &Home, devnet: &Devnet, key: &str, point: &str) {
@@ -113,7 +113,7 @@ fn killed_again_at_every_step_of_recovery_the_end_is_the_same() {
 fn killed_at_any_time_every_wish_is_fulfilled_once() {
     let kills: u64 = std::env::var("BARDO_KILLS").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
-    let seed = rand::random::<u64>();
+    let seed = drawn();
     println!("seed {seed}");
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let started = Instant::now();

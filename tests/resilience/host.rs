@@ -21,6 +21,13 @@ pub const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
 /// What is sold each time: a thousandth of a WETH, in wei.
 pub const AMOUNT: u128 = 1_000_000_000_000_000;
 
+/// The seed of what a test draws: the one of the property tests where it is given, so that a run of `.ci/run` can be
+/// repeated; else another one each time. Whoever draws prints it.
+pub fn drawn() -> u64 {
+    let given = std::env::var("PROPTEST_RNG_SEED").ok().and_then(|text| text.parse().ok());
+    given.unwrap_or_else(rand::random)
+}
+
 /// Room for everything a test wants to do, and every check in force.
 pub const ROOMY: &str = r#"preset = "demo"
 max_daily_spend_usd = "1000000"

@@ -21,7 +21,7 @@ use rand::{Rng as _, SeedableRng as _};
 
 use crate::chain::{PLENTY, sign};
 use crate::crash::{is_of_orders, is_recovery};
-use crate::host::{AMOUNT, Devnet, Home, ROOMY, run, settled};
+use crate::host::{AMOUNT, Devnet, Home, ROOMY, drawn, run, settled};
 
 const ROOMS: &[Migrations] = &[sender::MIGRATIONS, audit::MIGRATIONS];
 /// Where the writer tells whoever listens that something is kept: outside of what the power takes away.
@@ -351,7 +351,7 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
     let (noted, there) = (disk.whole(), files(&root));
     assert!(noted == there, "{:?} noted, {:?} there", noted.keys(), there.keys());
 
-    let seed = rand::random::<u64>();
+    let seed = drawn();
     println!("seed {seed}, {} notes", notes.len());
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let mut most = 0;
@@ -391,7 +391,7 @@ fn whenever_the_power_goes_what_was_acknowledged_is_there() {
 #[test]
 fn the_power_goes_at_any_place_of_a_swap_and_it_is_made_once() {
     let (devnet, home, recorder) = (Devnet::start(), Home::new(ROOMY), Recorder::new());
-    let seed = rand::random::<u64>();
+    let seed = drawn();
     println!("seed {seed}");
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let mut swaps = 0;

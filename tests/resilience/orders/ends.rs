@@ -21,7 +21,7 @@ impl Desk {
     }
 
     /// What is still held for an order. A cancellation that was killed beside it holds its own gas.
-    fn held(&self, hash: &str) -> u64 {
+    pub(super) fn held(&self, hash: &str) -> u64 {
         let hash = hash.trim_start_matches("0x");
         self.home.count(&format!(
             "SELECT count(*) FROM ledger_reservation JOIN safety_order ON reservation = ledger_reservation.id

@@ -90,7 +90,7 @@ fn whenever_the_power_goes_the_tables_of_a_swap_and_an_order_agree() {
     assert_eq!((ran.status(), ran.code), ("partial", Some(0)), "{ran:?}");
     noted.extend(notes(&record));
 
-    let seed = rand::random::<u64>();
+    let seed = drawn();
     println!("seed {seed}, {answered} notes of a swap, {} in all", noted.len());
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     let mut looked_at = 0;
@@ -139,7 +139,7 @@ fn whenever_the_power_goes_in_a_swap_the_next_program_ends_it_once() {
     let raw: Vec<u8> = home.ledger().query_row("SELECT raw FROM sender_transaction", [], |row| row.get(0)).unwrap();
     let raw = format!("0x{}", alloy::hex::encode(raw));
 
-    let seed = rand::random::<u64>();
+    let seed = drawn();
     println!("seed {seed}, {} notes", noted.len());
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(seed);
     for cut in 0..(runs() / 20).max(3) {
