@@ -22,6 +22,18 @@
 //! | 2 | [`fabric`] | events, the bus that orders them, the journal |
 //! | 1 | [`base`] | units, text, errors, configuration, clock |
 #![forbid(unsafe_code)]
+// What may stop a program that holds keys stands in tests only.
+#![cfg_attr(
+    not(test),
+    warn(
+        clippy::unwrap_used,
+        clippy::expect_used,
+        clippy::panic,
+        clippy::todo,
+        clippy::unimplemented,
+        clippy::dbg_macro
+    )
+)]
 
 pub mod abi;
 pub mod base;

@@ -1,4 +1,4 @@
-//! Arguments, error reports, logging, dispatch; nothing else.
+//! Error reports; all else is the library's.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

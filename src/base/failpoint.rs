@@ -170,13 +170,15 @@ mod armed {
             match armed.then {
                 Then::Kill => end(),
                 Then::Stop => stop(&armed.passes),
-                Then::Panic => {
-                    armed.passes.store(u32::MAX, Ordering::SeqCst);
-                    // What is asked for: how a panic is told, and what it leaves behind, is what is tested.
-                    panic!("a panic was asked for at {}", point.name())
-                }
+                Then::Panic => break_down(armed, point),
             }
         }
+    }
+
+    #[expect(clippy::panic, reason = "asked for: how a panic is told, and what it leaves behind, is what is tested")]
+    fn break_down(armed: &Armed, point: Failpoint) {
+        armed.passes.store(u32::MAX, Ordering::SeqCst);
+        panic!("a panic was asked for at {}", point.name())
     }
 
     /// Once: whoever lets it go on does not stop it again.

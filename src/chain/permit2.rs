@@ -273,13 +273,6 @@ pub fn nonce_used(nonce: U256, bits: U256) -> bool {
     bits.bit(nonce_position(nonce).1)
 }
 
-/// The lowest nonce of `word` that `bits` leaves free; nothing where all 256 are used, or for a word no
-/// nonce has.
-pub fn free_nonce(word: U256, bits: U256) -> Option<U256> {
-    let bit = (!bits).trailing_zeros();
-    (bit < 256 && word.bit_len() <= 248).then(|| (word << 8) | U256::from(bit))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -291,16 +284,6 @@ mod tests {
         assert_eq!(nonce_position(U256::MAX), (U256::MAX >> 8, 255));
         assert!(nonce_used(U256::from(258), U256::from(0b100)));
         assert!(!nonce_used(U256::from(257), U256::from(0b100)));
-    }
-
-    #[test]
-    fn a_free_nonce_is_the_lowest_clear_bit() {
-        assert_eq!(free_nonce(U256::from(3), U256::ZERO), Some(U256::from(768)));
-        assert_eq!(free_nonce(U256::from(3), U256::from(0b1011)), Some(U256::from(770)));
-        assert_eq!(free_nonce(U256::from(3), U256::MAX >> 1), Some(U256::from(768 + 255)));
-        assert_eq!(free_nonce(U256::from(3), U256::MAX), None);
-        assert_eq!(free_nonce(U256::MAX >> 8, U256::MAX >> 1), Some(U256::MAX));
-        assert_eq!(free_nonce(U256::MAX, U256::ZERO), None);
     }
 
     #[test]

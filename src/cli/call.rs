@@ -59,7 +59,11 @@ pub(super) fn run(
 
 /// With which code a process ends that was to make this call.
 pub(super) fn exit(response: &ToolResponse) -> Exit {
-    match response.status {
+    exit_of(response.status)
+}
+
+fn exit_of(status: Status) -> Exit {
+    match status {
         Status::Success | Status::Simulated | Status::Partial => Exit::Success,
         Status::Error => Exit::Error,
         Status::Blocked => Exit::Blocked,
@@ -276,6 +280,29 @@ async fn tell(mut events: crate::fabric::Receiver) {
                 }
                 _ => {}
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::ExitCode;
+
+    use super::*;
+
+    /// The numbers stand in the specification of the command line.
+    #[test]
+    fn each_status_has_its_exit_code() {
+        for (status, name, code) in [
+            (Status::Success, "success", 0),
+            (Status::Simulated, "simulated", 0),
+            (Status::Partial, "partial", 0),
+            (Status::Error, "error", 1),
+            (Status::Blocked, "blocked", 3),
+            (Status::Rejected, "rejected", 4),
+        ] {
+            assert_eq!(serde_json::to_value(status).unwrap(), name);
+            assert_eq!(ExitCode::from(exit_of(status)), ExitCode::from(code), "{name}");
         }
     }
 }

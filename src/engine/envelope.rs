@@ -24,19 +24,6 @@ pub enum Status {
     Error,
 }
 
-impl Status {
-    /// What a process ends with after a call: 0 done, simulated or under way, 1 failed, 3 blocked,
-    /// 4 refused or lapsed. (2 is for a command line that could not be understood.)
-    pub const fn exit_code(self) -> u8 {
-        match self {
-            Self::Success | Self::Simulated | Self::Partial => 0,
-            Self::Error => 1,
-            Self::Blocked => 3,
-            Self::Rejected => 4,
-        }
-    }
-}
-
 /// The envelope.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolResponse {
@@ -68,22 +55,6 @@ mod tests {
 
     use super::*;
     use crate::base::error::ErrorCode;
-
-    #[test]
-    fn exit_codes_are_those_of_the_command_line() {
-        let codes = [
-            (Status::Success, "success", 0),
-            (Status::Simulated, "simulated", 0),
-            (Status::Partial, "partial", 0),
-            (Status::Error, "error", 1),
-            (Status::Blocked, "blocked", 3),
-            (Status::Rejected, "rejected", 4),
-        ];
-        for (status, name, code) in codes {
-            assert_eq!(serde_json::to_value(status).unwrap(), name);
-            assert_eq!(status.exit_code(), code, "{name}");
-        }
-    }
 
     #[test]
     fn every_field_is_always_there() {

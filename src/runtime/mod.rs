@@ -1,6 +1,18 @@
-//! Wires what the rooms below offer into something that runs: a network into the world that tools
-//! see, the data folder that belongs to it, what writes go through, and all of it into a session that a console watches
-//! and steers. It makes no decision of its own.
+//! Wires what the rooms below offer into something that runs: a network into the world that tools see, the data folder
+//! that belongs to it, what writes go through, and all of it into a session that a console watches and steers. What is
+//! allowed is decided below, in `safety`.
+//!
+//! | file | holds |
+//! |---|---|
+//! | `world`, `orders`, `quotes` | connected chains, their order and relayer services, and who quotes, for the tools |
+//! | `account`, `acting`, `policy` | whose hands act, what their writes go through, under which policy |
+//! | `data` | the data folder, and which database belongs to which network |
+//! | `session`, `actor` | one running network with whoever lives in it |
+//! | `handle` | all that a console, a headless run or a test holds of a session |
+//! | `questions` | what waits for the operator, here and in other programs on the same ledger |
+//! | `replay`, `trades` | a recorded run behind the same handle; the trades of one as CSV |
+//! | `allowances`, `reconcile` | what others may take; an account that something else has used |
+//! | `market` | prices and pools as the Network screen shows them |
 
 pub mod account;
 mod acting;

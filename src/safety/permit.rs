@@ -14,9 +14,6 @@ use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::text::SafeText;
 use crate::store::{Migrations, StoreError};
 
-/// How long a permit serves unless configured otherwise, in milliseconds.
-pub const DEFAULT_TTL_MILLIS: u64 = 60_000;
-
 /// The pipeline's tables: permits that were used, the transactions signed under them, who has received something
 /// before, and the orders that others settle.
 pub const MIGRATIONS: Migrations = Migrations {

@@ -26,9 +26,7 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
     fn stop(&self) -> Option<StopLevel>;
 
     /// Names the stop that was set last, whether it stands or has been lifted; another name as soon as there was another.
-    fn last_stop(&self) -> Option<SafeText> {
-        None
-    }
+    fn last_stop(&self) -> Option<SafeText>;
 
     /// How much a trade may lose in `phase`.
     fn slippage(&self, phase: Phase) -> SlippageLimits;
@@ -80,12 +78,10 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
     /// [`ReserveError`]: nothing has moved.
     fn arrived(
         &self,
-        _transaction: &Transaction<'_>,
-        _now: u64,
-        _reservation: Reservation,
-    ) -> Result<Option<MarkMoved>, ReserveError> {
-        Ok(None)
-    }
+        transaction: &Transaction<'_>,
+        now: u64,
+        reservation: Reservation,
+    ) -> Result<Option<MarkMoved>, ReserveError>;
 
     /// Holds anew what was settled, because what it was for has happened after all: no cap is asked, it is gone.
     ///
@@ -102,9 +98,7 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
     fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool;
 
     /// Whether the policy names this token itself, rather than letting it pass among others.
-    fn names_token(&self, _chain_id: u64, _token: Address) -> bool {
-        false
-    }
+    fn names_token(&self, chain_id: u64, token: Address) -> bool;
 }
 
 /// What was held for an action, as the ledger numbers it.

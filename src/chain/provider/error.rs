@@ -197,7 +197,21 @@ impl ProviderError {
                 let message = message.as_str().to_lowercase();
                 !answer::words_mean_trouble(*code, &message) && !answer::words_mean_behind(&message)
             }
-            _ => false,
+            Self::Disagreement { .. }
+            | Self::NoEndpoint { .. }
+            | Self::BadUrl { .. }
+            | Self::Unreachable { .. }
+            | Self::TimedOut { .. }
+            | Self::Interrupted { .. }
+            | Self::TooLarge { .. }
+            | Self::Malformed { .. }
+            | Self::Http { .. }
+            | Self::RateLimited { .. }
+            | Self::WrongChain { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::AllFailed { .. }
+            | Self::Decode { .. }
+            | Self::Local { .. } => false,
         }
     }
 
@@ -215,7 +229,16 @@ impl ProviderError {
             | Self::WrongChain { .. }
             | Self::Local { .. } => true,
             Self::AllFailed { failures, .. } => failures.iter().all(Self::nothing_sent),
-            _ => false,
+            Self::Disagreement { .. }
+            | Self::TimedOut { .. }
+            | Self::Interrupted { .. }
+            | Self::TooLarge { .. }
+            | Self::Malformed { .. }
+            | Self::Http { .. }
+            | Self::RateLimited { .. }
+            | Self::Rpc { .. }
+            | Self::OutcomeUnknown { .. }
+            | Self::Decode { .. } => false,
         }
     }
 

@@ -268,6 +268,14 @@ fn is_final(error: &ProviderError) -> bool {
         // Refused as a whole, such as a batch by one error: an endpoint in trouble may take it the next time.
         ProviderError::Rpc { code, .. } => !answer::is_trouble_code(*code),
         ProviderError::Http { status, .. } => (300..500).contains(status) && !matches!(status, 408 | 425),
-        _ => false,
+        ProviderError::Disagreement { .. }
+        | ProviderError::NoEndpoint { .. }
+        | ProviderError::Unreachable { .. }
+        | ProviderError::TimedOut { .. }
+        | ProviderError::Interrupted { .. }
+        | ProviderError::Malformed { .. }
+        | ProviderError::RateLimited { .. }
+        | ProviderError::OutcomeUnknown { .. }
+        | ProviderError::AllFailed { .. } => false,
     }
 }

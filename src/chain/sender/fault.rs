@@ -101,7 +101,19 @@ impl SendFault {
                 };
                 if failures.iter().all(harmless) { Self::Busy } else { Self::OutcomeUnknown }
             }
-            _ => Self::OutcomeUnknown,
+            // The first four say by themselves that nothing was sent, and are met above.
+            ProviderError::NoEndpoint { .. }
+            | ProviderError::BadUrl { .. }
+            | ProviderError::Unreachable { .. }
+            | ProviderError::Local { .. }
+            | ProviderError::Disagreement { .. }
+            | ProviderError::TimedOut { .. }
+            | ProviderError::Interrupted { .. }
+            | ProviderError::TooLarge { .. }
+            | ProviderError::Malformed { .. }
+            | ProviderError::Http { .. }
+            | ProviderError::RateLimited { .. }
+            | ProviderError::Decode { .. } => Self::OutcomeUnknown,
         }
     }
 

@@ -197,7 +197,6 @@ fn notice(words: &str) -> Wish {
     Wish::Notice(SafeText::clean(words, 200))
 }
 
-/// What may be taken, in words.
 /// What an exact allowance of Permit2 is there for: it outlives an order that ends without being filled.
 fn for_orders(allowance: &AllowanceNow) -> Piece {
     match allowance.promised {
@@ -207,6 +206,7 @@ fn for_orders(allowance: &AllowanceNow) -> Piece {
     }
 }
 
+/// What may be taken, in words.
 fn scope(allowance: &AllowanceNow) -> String {
     if allowance.unlimited {
         return "any amount".to_owned();

@@ -19,11 +19,11 @@ pub(super) const BEGINS_AT: u64 = 1_800_000_000_000;
 pub(super) const UNHURRIED: Duration = Duration::from_secs(365 * 86_400);
 
 /// How long somebody may be busy, by the machine's clock, before time passes in spite of it.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(90);
 
 /// How long somebody may be busy, by the machine's clock, while others wait in line to be woken: it may be one of them for
 /// whom it waits.
-const IN_LINE: Duration = Duration::from_secs(10);
+const IN_LINE: Duration = Duration::from_secs(30);
 
 /// How often it is looked whether time may go on.
 const LOOK: Duration = Duration::from_millis(20);

@@ -7,7 +7,7 @@ use alloy::providers::{Provider as _, bindings::IMulticall3};
 use alloy::rpc::types::{Filter, Header, Log};
 use alloy::sol_types::{SolCall, SolEvent as _};
 
-use super::depth::{Depth, witness};
+use super::depth::{Depth, events, witness};
 use super::record::{Record, Stage};
 use super::{Card, Ending, OrderError, Orders, Seen, line};
 use crate::abi::erc20::Erc20;
@@ -62,7 +62,7 @@ impl Orders {
                     Vec::new()
                 }
             },
-            _ => Vec::new(),
+            Some(_) | None => Vec::new(),
         };
         let name = |id: u64| self.network(id).map_or_else(|| id.to_string(), |network| network.name.clone());
         let settler = destination.client.network().book.contract(Contract::DestinationSettler).is_some();
@@ -117,8 +117,10 @@ async fn delivery(
     }
     let filter = Filter::new().address(settler).from_block(from).to_block(head);
     let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
-    let logs = destination.provider().get_logs(&filter).await.map_err(ProviderError::from)?;
-    let found = logs.iter().find_map(|log| {
+    // The mark of the stop-loss follows what has arrived, so one endpoint's word is not enough.
+    let Some(logs) = events(destination, &filter).await? else { return Ok(None) };
+    let in_range = |log: &&Log| log.block_number.is_some_and(|block| (from..=head).contains(&block));
+    let found = logs.iter().filter(in_range).filter(|log| log.address() == settler).find_map(|log| {
         let event = DestinationSettler::Filled::decode_log(&log.inner).ok()?;
         Some((place(log, destination.chain_id())?, event.data))
     });

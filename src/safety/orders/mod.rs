@@ -10,6 +10,8 @@
 //! | `bridge` | what two chains say of a bridge order, and its card |
 //! | `depth` | the block by which an end is told |
 //! | `ending` | how an end is said and put on the audit trail |
+//! | `handing_in` | each signature to its service, once; and withdrawing what nobody has seen |
+//! | `state` | where an order stands, auction or bridge |
 //!
 //! Not here: what may be signed (see `pipeline`), and the services themselves.
 

@@ -195,7 +195,13 @@ enum Slot {
 fn told_by(error: &SenderError) -> ErrorCode {
     match error {
         SenderError::Provider(ProviderError::Disagreement { .. }) => ErrorCode::ChainInconsistent,
-        _ => ErrorCode::ChainUnreachable,
+        SenderError::Provider(_)
+        | SenderError::Record(_)
+        | SenderError::Lane(_)
+        | SenderError::Fees(_)
+        | SenderError::OtherChain { .. }
+        | SenderError::NoRelay(_)
+        | SenderError::Nonsense { .. } => ErrorCode::ChainUnreachable,
     }
 }
 

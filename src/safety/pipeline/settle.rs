@@ -339,10 +339,8 @@ fn end_of(standing: &Standing, held: Held, before: Before) -> End {
 
 fn with_standing(report: LegReport, standing: &Standing) -> LegReport {
     let Some(mined) = standing.mined.as_ref().filter(|_| standing.settled) else {
-        let state = match standing.record.state {
-            Stage::Dropped if standing.settled => TxState::Dropped,
-            _ => TxState::Unclear,
-        };
+        let gone = standing.settled && standing.record.state == Stage::Dropped;
+        let state = if gone { TxState::Dropped } else { TxState::Unclear };
         return LegReport { state, ..report };
     };
     let receipt = &mined.receipt;

@@ -476,7 +476,15 @@ impl Judge<'_> {
         let class = match self.framed.proposal().intent {
             // What goes out here comes in over there: held against its value like a trade.
             Intent::Bridge if arrives && gained.is_empty() && !more_allowed => ActionClass::Rebalance,
-            _ => classify(&lost, &gained, more_allowed, self.around),
+            Intent::Swap
+            | Intent::Approve
+            | Intent::Revoke
+            | Intent::Transfer
+            | Intent::PlaceOrder
+            | Intent::CancelOrder
+            | Intent::Bridge
+            | Intent::Refund
+            | Intent::Identity => classify(&lost, &gained, more_allowed, self.around),
         };
         let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
             && !lost.is_empty()
