@@ -67,11 +67,7 @@ impl Brake {
 
     /// The refusals that came with a stop since this was asked last.
     pub(super) fn take_refusals(&self) -> Vec<(PermitId, SafeText)> {
-        self.with_refusals(std::mem::take)
-    }
-
-    fn with_refusals<T>(&self, change: impl FnOnce(&mut Vec<(PermitId, SafeText)>) -> T) -> T {
-        change(&mut self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.refusals.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Makes a choice of one's own hold, or raises the ladder where there is none. Where the choice is lower it is set
@@ -210,12 +206,11 @@ impl Front {
         if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason } } = &sent.command {
             // Known before the stop is, so that whoever sees the stop finds it.
             if let QuestionKey::Action(permit) = key {
-                self.brake.with_refusals(|refusals| refusals.push((*permit, reason.clone())));
+                let mut refusals = self.brake.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+                refusals.push((*permit, reason.clone()));
             }
-            // Where it fails, it fails again where the answer is given, and that says so: no later stop is to find it.
-            if let (Err(_), QuestionKey::Action(permit)) = (self.brake.refuse_all(reason), key) {
-                self.brake.with_refusals(|refusals| refusals.retain(|(refused, _)| refused != permit));
-            }
+            // Where it fails, it fails again where the answer is given, and that says so.
+            let _tried_again = self.brake.refuse_all(reason);
             return None;
         }
         self.brake.obey(&sent.command)

@@ -213,19 +213,3 @@ async fn a_refusal_that_stops_is_heard_before_its_stop() {
     watching.stops(&refuse(QuestionKey::Action(permit), &reason));
     assert_eq!(brake.take_refusals(), [], "whoever watches refuses nothing");
 }
-
-/// One whose stop could not be set is answered in its turn, which says so: a later stop that means something else must
-/// not find it and refuse in its name.
-#[tokio::test]
-async fn a_refusal_whose_stop_fails_is_left_for_no_later_stop() {
-    let folder = tempfile::tempdir().unwrap();
-    // Where a file stands no folder can be made.
-    let blocked = folder.path().join("blocked");
-    std::fs::write(&blocked, "").unwrap();
-    let brake = brake(&blocked.join("data"));
-    let front = Front { brake: brake.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };
-    let answer = OperatorAnswer::RefuseAndStop { reason: SafeText::clean("not today", 20) };
-    let key = QuestionKey::Action(PermitId::random());
-    assert_eq!(front.stops(&sent(Command::Answer { key, answer })), None, "it goes on for its answer");
-    assert_eq!(brake.take_refusals(), []);
-}
