@@ -77,7 +77,8 @@ impl Pipeline {
             let tokens = look.tokens.as_ref().map_err(Doubt::clone)?;
             let balances = amounts(look.balances.as_ref().map_err(Doubt::clone)?);
             let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
-            with_data_fee(told.arriving(look.arrival.clone()?)?, look.data_fee.clone()?, &look.spreads)
+            let told = told.arriving(look.arrival.clone()?)?;
+            with_data_fee(told, look.data_fee.clone()?, &look.spreads, incoming)
         };
         let told = weighed(Unpriced::Doubt);
         let mut faults = simulate::declared(framed, &around);
@@ -96,7 +97,7 @@ impl Pipeline {
             }
             Err(error) => Err(error),
         };
-        // A feed that is silent keeps nothing locked away: what only takes back gives nothing for what comes.
+        // A feed that is silent keeps nothing locked away: what only takes back gives nothing for what comes but gas.
         let told = match (told, &simulated) {
             (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
             (told, _) => told,
@@ -168,12 +169,17 @@ impl Pipeline {
 }
 
 /// The same with what a rollup asks beside gas.
-fn with_data_fee(values: Values, fee: U256, spreads: &Spreads) -> Result<Values, Doubt> {
+fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unpriced) -> Result<Values, Doubt> {
     if fee.is_zero() {
         return Ok(values);
     }
-    let fee = gas_usd(spreads, fee)
-        .ok_or_else(|| Doubt::because("the value of what the rollup asks for its base chain cannot be told"))?;
+    let fee = match (gas_usd(spreads, fee), unpriced) {
+        (Some(fee), _) => fee,
+        (None, Unpriced::Nothing) => Usd::ZERO,
+        (None, Unpriced::Doubt) => {
+            return Err(Doubt::because("the value of what the rollup asks for its base chain cannot be told"));
+        }
+    };
     let gas = values.gas.checked_add(fee).map_err(Doubt::because)?;
     let spent = values.spent.checked_add(fee).map_err(Doubt::because)?;
     Ok(Values { gas, spent, ..values })
