@@ -4,8 +4,10 @@
 use std::path::PathBuf;
 
 use crate::base::config::Config;
+use crate::base::model::Category;
 use crate::chain::network::{NetworkKind, Plan, PlanError};
-use crate::safety::policy::{Keeper, PolicyError, Preset};
+use crate::safety::policy::{Keeper, PolicyError, Preset, enforceable};
+use crate::tools::ALL_TOOL_DEFS;
 
 /// The policy of test networks and of real ones. Without it nothing is signed there.
 const FILE: &str = "policy.toml";
@@ -18,11 +20,21 @@ pub fn place(config: &Config, devnet: bool) -> (PathBuf, Preset) {
     (config.file.with_file_name(file), absent)
 }
 
-/// Opens the policy of this kind of network.
+/// Opens the policy of this kind of network, for the tools that Bardo brings.
 ///
 /// # Errors
-/// [`PolicyError`] where there is a file that cannot be used.
+/// [`PolicyError`] where there is a file that cannot be used, or a rule that nothing would hold these tools to.
 pub fn open(config: &Config, devnet: bool) -> Result<Keeper, PolicyError> {
+    let installed: Vec<Category> = ALL_TOOL_DEFS.iter().map(|tool| tool.meta.category).collect();
+    open_for(config, devnet, &installed)
+}
+
+/// The same for tools of these categories.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for(config: &Config, devnet: bool, installed: &[Category]) -> Result<Keeper, PolicyError> {
+    enforceable(installed)?;
     let (path, absent) = place(config, devnet);
     Keeper::open(path, absent)
 }
@@ -39,4 +51,25 @@ pub fn is_devnet(config: &Config) -> Result<bool, PlanError> {
             !plans.is_empty() && plans.iter().all(|plan| kind(plan) == Some(NetworkKind::Devnet))
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::config::{Environment, Flags};
+
+    #[test]
+    fn tools_that_a_rule_would_not_hold_are_refused_at_the_start() {
+        let home = tempfile::tempdir().unwrap();
+        let variables = [("BARDO_HOME".to_owned(), home.path().to_str().unwrap().to_owned())];
+        let config = Config::load(&Environment::from_iter(variables), &Flags::default()).unwrap();
+        for devnet in [true, false] {
+            assert!(open(&config, devnet).is_ok(), "what Bardo brings is held to every rule");
+            let refused = open_for(&config, devnet, &[Category::Trading, Category::Lp]).unwrap_err();
+            assert_eq!(
+                refused.to_string(),
+                "nothing enforces min_rebalance_benefit_usd, although lp tools are installed: do without them"
+            );
+        }
+    }
 }

@@ -6,6 +6,7 @@ pub(in crate::safety) mod consent;
 mod following;
 mod liquidation;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
 use alloy::primitives::{Address, B256, U256};
@@ -22,7 +23,7 @@ use super::facts::Facts;
 use super::framed::Framed;
 use super::ledger::{self, LedgerError, MarkMoved, Micros, Outcome, Party, ReservationId, Usage};
 use super::orders::record;
-use super::policy::{Adopted, ChainId, Keeper, Policy, TokenRef};
+use super::policy::{Adopted, ChainId, Keeper, Policy, Spender, TokenRef};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
 use super::stop::{InForce, StopError, StopFile};
 use super::verdict::Verdict;
@@ -417,6 +418,26 @@ impl Rulebook for OperatorRules {
         let paid: Result<bool, LedgerError> =
             self.store.read(|connection| ledger::knows_recipient(connection, chain_id, recipient));
         paid.unwrap_or(false)
+    }
+
+    fn knows_spender(&self, _chain_id: u64, spender: Address) -> bool {
+        let policy = self.policy();
+        let named = policy.rules().allowed_spenders.listed.as_ref();
+        !policy.rules().approve_first_seen.0 || named.is_some_and(|listed| listed.contains(&Spender(spender)))
+    }
+
+    fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError> {
+        let policy = self.policy();
+        let rules = policy.rules();
+        let paid: Result<Vec<Address>, LedgerError> = self.store.read(ledger::recipients);
+        let paid = paid.map_err(|error| match error {
+            LedgerError::Store(error) => error,
+            other => StoreError::Corrupt(other.to_string()),
+        })?;
+        let wallets = [&rules.safe_addresses, &rules.allowed_execution_wallets].into_iter();
+        let wallets = wallets.flat_map(|scope| scope.listed.iter().flatten()).map(|wallet| wallet.0);
+        let named = rules.allowed_recipients.listed.iter().flatten().map(|recipient| recipient.0);
+        Ok(paid.into_iter().chain(wallets).chain(named).collect())
     }
 
     fn names_token(&self, chain_id: u64, token: Address) -> bool {

@@ -15,7 +15,7 @@ use crate::base::text::SafeText;
 use crate::store::{Migrations, StoreError};
 
 /// The pipeline's tables: permits that were used, the transactions signed under them, who has received something
-/// before, and the orders that others settle.
+/// before or was let take it, and the orders that others settle.
 pub const MIGRATIONS: Migrations = Migrations {
     room: "safety",
     steps: &[
@@ -103,6 +103,14 @@ pub const MIGRATIONS: Migrations = Migrations {
         // waits for the end of one, as it did.
         "
     ALTER TABLE safety_leg ADD COLUMN takes_back INTEGER NOT NULL DEFAULT 0;
+",
+        "
+    CREATE TABLE safety_spender (
+        chain_id INTEGER NOT NULL,
+        address TEXT NOT NULL,
+        first_at INTEGER NOT NULL,
+        PRIMARY KEY (chain_id, address)
+    ) STRICT, WITHOUT ROWID;
 ",
     ],
 };
@@ -393,6 +401,39 @@ pub(super) fn note_received(
         )?
         .execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
     Ok(())
+}
+
+/// Whether somebody was let take something on this chain before.
+pub(super) fn was_let_take(connection: &Connection, chain_id: u64, who: Address) -> Result<bool, StoreError> {
+    let found: Option<i64> = connection
+        .prepare_cached("SELECT 1 FROM safety_spender WHERE chain_id = ?1 AND address = ?2")?
+        .query_row(params![number(chain_id)?, who.to_string()], |row| row.get(0))
+        .optional()?;
+    Ok(found.is_some())
+}
+
+/// Notes that somebody was let take something.
+pub(super) fn note_let_take(
+    transaction: &Transaction<'_>,
+    chain_id: u64,
+    who: Address,
+    now: u64,
+) -> Result<(), StoreError> {
+    transaction
+        .prepare_cached(
+            "INSERT INTO safety_spender (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+        )?
+        .execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
+    Ok(())
+}
+
+/// Everybody who has received something, or was let take something, on whichever chain.
+pub(super) fn parties(connection: &Connection) -> Result<Vec<Address>, StoreError> {
+    let mut asked =
+        connection.prepare_cached("SELECT address FROM safety_recipient UNION SELECT address FROM safety_spender")?;
+    let found = asked.query_map([], |row| row.get::<_, String>(0))?;
+    let garbled = |_| StoreError::Corrupt("somebody who was paid has no readable address".to_owned());
+    found.map(|text| text?.parse().map_err(garbled)).collect()
 }
 
 fn number(value: u64) -> Result<i64, StoreError> {

@@ -1,6 +1,7 @@
 //! What the pipeline asks of the operator's rules: the policy, the stop ladder and the ledger behind
 //! one seam. Every answer is about a frame and facts, never about what a tool says.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use alloy::primitives::{Address, B256};
@@ -96,6 +97,17 @@ pub trait Rulebook: fmt::Debug + Send + Sync {
 
     /// Whether this account has been given something before, or is named by the policy.
     fn knows_recipient(&self, chain_id: u64, recipient: Address) -> bool;
+
+    /// Whether this address was let take something before, or is named by the policy. The address book's contracts are
+    /// known anyway.
+    fn knows_spender(&self, chain_id: u64, spender: Address) -> bool;
+
+    /// Everybody whom the policy names or who has been given something before, on whichever chain: whose addresses others
+    /// may imitate.
+    ///
+    /// # Errors
+    /// The ledger does not tell.
+    fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError>;
 
     /// Whether the policy names this token itself, rather than letting it pass among others.
     fn names_token(&self, chain_id: u64, token: Address) -> bool;

@@ -32,7 +32,7 @@ use crate::chain::fork::{Call, Fees, Fork, ForkError, Options, Pinned, Simulatio
 use crate::chain::token::TokenId;
 
 pub use declared::declared;
-pub(in crate::safety) use figures::{figure, name, when};
+pub(in crate::safety) use figures::{figure, figure_of, name, when};
 pub use judge::judge;
 pub use order::{order_faults, reactor_role, settler};
 

@@ -182,12 +182,13 @@ impl Spreads {
     }
 }
 
-/// What becomes of what comes in and has no price.
+/// What becomes of what comes in, and of gas, where there is no price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unpriced {
     /// A doubt, as for all that is given for something.
     Doubt,
-    /// It counts for nothing, the least it can be worth: for what only takes back, where nothing is given for it.
+    /// It counts for nothing: for what only takes back, where nothing is given for what comes in, and where an allowance that
+    /// stays for want of a price can cost more than gas, which the policy bounds in wei as well.
     Nothing,
 }
 
@@ -239,7 +240,10 @@ pub fn values(
             Err(doubt) => keep(Err(doubt)),
         })
         .collect();
-    let gas = keep(pricing.outgoing(TokenId::Native, framed.worst_gas()));
+    let gas = match (pricing.outgoing(TokenId::Native, framed.worst_gas()), incoming) {
+        (Err(_), Unpriced::Nothing) => Some(Usd::ZERO),
+        (valued, Unpriced::Doubt | Unpriced::Nothing) => keep(valued).map(|valued| valued.usd),
+    };
     let sums = sum(&outflows).and_then(|out| Ok((out, sum(&takeable)?, sum(&inflows)?)));
     let (Some(gas), Ok((out, left, received))) = (gas, sums) else {
         if doubts.is_empty() {
@@ -250,10 +254,10 @@ pub fn values(
     if !doubts.is_empty() {
         return Err(Doubt { reasons: doubts });
     }
-    let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas.usd)).map_err(Doubt::because)?;
+    let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(Doubt::because)?;
     // Where these witnesses say nothing, nothing rests on them.
     let present = exchanged(framed, &Pricing { witnesses: Witnesses::Present, ..pricing }).ok();
-    Ok(Values { outflows, inflows, takeable, gas: gas.usd, spent, received, present })
+    Ok(Values { outflows, inflows, takeable, gas, spent, received, present })
 }
 
 /// What the account gives for what it must get, by some witnesses.

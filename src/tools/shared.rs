@@ -24,6 +24,10 @@ pub(super) const CHECKS: &[Check] = &[
     Check::Simulation,
 ];
 
+/// What a price impact is shown as, in percent, that could not be written as a figure: the worst. No number would be none
+/// in JSON, and read as nothing.
+pub(super) const WORST_IMPACT: f64 = 100.0;
+
 /// Where to look at a transaction: the network's explorer, or, on a devnet, this program's own page of it.
 pub(super) fn explorer_url(network: &Network, hash: &B256) -> String {
     match network.explorer {

@@ -81,11 +81,25 @@ impl Desk {
         answer: Option<&str>,
         meanwhile: impl Fn(),
     ) -> (String, u32) {
+        let arguments = ["call", "uniswap_execute_swap", &params.to_string(), "--approve", "ask", "--rpc", &self.given];
+        self.at_a_terminal(early, &arguments, "Type yes", answer, meanwhile)
+    }
+
+    /// Runs the binary on a terminal of its own. Once it has shown `asks`, `meanwhile` is done, and then something is
+    /// typed; what it showed, and the exit code.
+    pub fn at_a_terminal(
+        &self,
+        early: &str,
+        arguments: &[&str],
+        asks: &str,
+        answer: Option<&str>,
+        meanwhile: impl Fn(),
+    ) -> (String, u32) {
         let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
         let mut command = CommandBuilder::new(env!("CARGO_BIN_EXE_bardo"));
         command.env_clear();
         command.env("BARDO_HOME", self.home.path());
-        command.args(["call", "uniswap_execute_swap", &params.to_string(), "--approve", "ask", "--rpc", &self.given]);
+        command.args(arguments);
         let mut child = pty.slave.spawn_command(command).unwrap();
         drop(pty.slave);
         let mut screen = pty.master.try_clone_reader().unwrap();
@@ -100,7 +114,7 @@ impl Desk {
                 Ok(read) => shown.extend_from_slice(&some[..read]),
             }
             // What was typed before this line stood there is dropped.
-            if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains("Type yes")) {
+            if let Some(answer) = answer.filter(|_| !typed && String::from_utf8_lossy(&shown).contains(asks)) {
                 meanwhile();
                 keys.write_all(answer.as_bytes()).unwrap();
                 typed = true;

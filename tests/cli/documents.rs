@@ -135,11 +135,45 @@ const RESULTS: [(&str, &[&str]); 5] = [
 
 /// What the notes about custody say for each kind of account: a session key and what holds it, then the other two.
 const CUSTODY: [(&str, &[&str]); 3] = [
-    ("uniswap_execute_swap", &["session key", "caveat enforcers", "expir", "embedded wallet", "local key", "polic"]),
-    ("uniswap_submit_uniswapx_order", &["session", "needs no ETH", "Permit2", "embedded wallet", "local key", "polic"]),
+    (
+        "uniswap_execute_swap",
+        &[
+            "session key",
+            "caveat enforcers",
+            "expir",
+            "embedded wallet",
+            "wallet server signs",
+            "owner keeps its recovery",
+            "local key",
+            "no on-chain bounds",
+            "polic",
+        ],
+    ),
+    (
+        "uniswap_submit_uniswapx_order",
+        &[
+            "session",
+            "needs no ETH",
+            "Permit2",
+            "embedded wallet",
+            "wallet server signs",
+            "local key",
+            "no on-chain bounds",
+            "polic",
+        ],
+    ),
     (
         "uniswap_submit_cross_chain_intent",
-        &["session", "origin settler", "gas", "embedded wallet", "local key", "polic"],
+        &[
+            "session",
+            "origin settler",
+            "gas",
+            "embedded wallet",
+            "wallet server signs",
+            "local key",
+            "no on-chain bounds",
+            "polic",
+        ],
     ),
 ];
 

@@ -1,10 +1,14 @@
 //! The real binary, driven as a shell drives it.
 
 #[cfg(unix)]
+mod answers;
+#[cfg(unix)]
 mod bad_tokens;
 #[cfg(unix)]
 mod call;
 mod config;
+#[cfg(unix)]
+mod decisions;
 #[cfg(unix)]
 mod desk;
 #[cfg(unix)]
@@ -41,6 +45,8 @@ mod quotes;
 mod rare;
 mod schemas;
 mod tools;
+#[cfg(unix)]
+mod trails;
 mod usage;
 #[cfg(unix)]
 mod waits;

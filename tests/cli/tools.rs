@@ -94,6 +94,23 @@ fn profiles_show_the_categories_of_the_documents() {
 }
 
 #[test]
+fn a_role_is_shown_the_tools_that_it_may_call() {
+    let shown = |role: &str| json(&["--archetype", role, "--format", "json"]);
+    let trader = shown("trade-executor");
+    let names = names(&trader, "/name");
+    assert!(names.contains(&"uniswap_execute_swap") && names.contains(&"uniswap_get_quote"), "{names:?}");
+    let guardian = shown("safety-guardian");
+    assert!(!guardian.as_array().unwrap().is_empty());
+    assert!(guardian.as_array().unwrap().iter().all(|tool| tool["name"] != "uniswap_execute_swap"), "{guardian}");
+    // Narrowed to a category, and as a table.
+    let narrowed = json(&["--archetype", "trade-executor", "--category", "trading", "--format", "json"]);
+    let narrowed = narrowed.as_array().unwrap();
+    assert!(!narrowed.is_empty() && narrowed.len() < names.len());
+    assert!(narrowed.iter().all(|tool| tool["category"] == "trading"));
+    assert_eq!(tools(&["--archetype", "trade-executor"]).lines().count(), names.len() + 1);
+}
+
+#[test]
 fn one_tool_is_told_whole() {
     let text = tools(&["uniswap_get_quote"]);
     // `000`'s parameters with their defaults, and its steps.

@@ -85,6 +85,11 @@ pub fn envelope_is(envelope: &Value, code: &str, what: &str) -> Vec<String> {
     assert!(error["suggestion"].as_str().unwrap().len() > 20, "{what}: {error}");
     assert!(!error["message"].as_str().unwrap().is_empty() && !envelope["explanation"].as_str().unwrap().is_empty());
     assert_eq!(envelope["call_id"].as_str().unwrap().len(), 26, "{what}");
+    // What to do next is the table's own, but where it says how long to wait.
+    let written: bardo::base::error::ToolError = serde_json::from_value(error.clone()).unwrap();
+    if matches!(*group, "safety" | "permit" | "approval") && error["details"]["retry_after_ms"].is_null() {
+        assert_eq!(written.suggestion(), written.code().suggestion(), "{what}");
+    }
     let violations = error["details"]["violations"].as_array().cloned().unwrap_or_default();
     for violation in &violations {
         for field in ["rule", "limit", "value", "would_pass"] {

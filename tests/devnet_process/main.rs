@@ -12,4 +12,5 @@ mod quotes;
 #[path = "../support/side_by_side.rs"]
 mod side_by_side;
 mod sidecar;
+mod swaps;
 mod viem;

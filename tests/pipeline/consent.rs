@@ -79,14 +79,14 @@ async fn above_the_hot_lane_nothing_passes_without_a_guardian() {
     *world.book.hot_lane.lock().unwrap() = "50".parse().unwrap();
     let (code, rules) = world.refused(world.swap(HUNDRED).await).await;
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
-    assert!(rules.contains("hot_lane"), "{rules:?}");
+    assert!(rules.contains("spending_limits.hot_lane"), "{rules:?}");
     let trail = world.trail();
     let (kind, refused) = trail.last().unwrap();
     assert_eq!(
         (kind.as_str(), &refused["code"]),
         ("action:refused", &serde_json::json!("SAFETY_SPENDING_LIMIT_EXCEEDED"))
     );
-    assert_eq!(refused["violations"][0]["rule"], "hot_lane");
+    assert_eq!(refused["violations"][0]["rule"], "spending_limits.hot_lane");
 }
 
 #[tokio::test(flavor = "multi_thread")]

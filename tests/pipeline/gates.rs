@@ -6,11 +6,15 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use alloy::primitives::{Address, U256, keccak256};
 use alloy::sol_types::SolValue as _;
 use bardo::abi::erc20::Erc20;
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{CapabilityTier, StopLevel, ToolMeta};
 use bardo::base::text::SafeText;
-use bardo::chain::devnet::Chain;
+use bardo::chain::devnet::{Chain, server};
 use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::provider::HttpLimits;
+use bardo::chain::sender::Relay;
 use bardo::engine::{Call, Input, Offered};
 use bardo::safety::approval::{ApprovalNeed, Consent, Reason};
 use bardo::safety::ledger::Micros;
@@ -22,7 +26,10 @@ use bardo::store::StoreError;
 use bardo::uniswap::gateway::ServiceStatus;
 use bardo::uniswap::order::OrderKind;
 
+use crate::endpoints::connect;
 use crate::orders::{Desk, Manner, order};
+use crate::proxy::{Fate, Proxy};
+use crate::sends::SEND;
 use crate::world::{ASKED, Hook, TOOL, World, devnet};
 
 const HUNDRED: u64 = 100_000_000;
@@ -169,6 +176,35 @@ async fn what_is_to_stay_unseen_is_not_signed_without_a_relay() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
+/// Every transaction of a swap that is to stay unseen goes to the relay, and to nobody else; one that need not stays away
+/// from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_to_stay_unseen_goes_to_the_relay_alone() {
+    let world = World::new(4).await;
+    let served = server::serve(devnet().devnet.clone(), 0).await.unwrap();
+    let public = Proxy::start(served.url(), |_, _| Fate::Pass).await;
+    let private = Proxy::start(served.url(), |_, _| Fate::Pass).await;
+    let client = connect(world.client.network(), std::slice::from_ref(&public.url)).await;
+    let url = RpcUrl::parse(&private.url).unwrap();
+    let relay = Relay::new(url, None, 31_337, HttpLimits::default(), Arc::new(SystemClock)).unwrap();
+    let pipeline = world.with_relay(&client, relay);
+    let swapped = async |unseen| {
+        world.book.private.store(unseen, Ordering::SeqCst);
+        let preview = pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
+        let committed = pipeline.commit(preview.permit.permit_id, Consent::None).await.unwrap();
+        assert_eq!((committed.state, committed.legs.len()), (State::Done, 2), "{:?}", committed.remarks);
+        (public.count(SEND), private.count(SEND))
+    };
+    let (seen, hidden) = swapped(true).await;
+    assert_eq!(seen, 0, "nobody else has seen it wait");
+    assert!(hidden >= 2, "{hidden} sends for two transactions");
+    let (seen, still) = swapped(false).await;
+    assert!(seen >= 2 && still == hidden, "{seen} to everybody, {still} to the relay");
+    let trail = world.trail();
+    let routes: Vec<_> = trail.iter().filter(|(kind, _)| kind == "tx:signed").map(|(_, body)| &body["route"]).collect();
+    assert_eq!(routes, ["private", "private", "public", "public"]);
+}
+
 /// What is above the hot lane only since it was looked at has had no guardian.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
@@ -185,7 +221,7 @@ async fn what_has_come_above_the_hot_lane_needs_the_guardian_first() {
     assert_eq!(
         (one.rule.as_str(), one.limit.as_str(), one.value.as_str(), one.would_pass.as_str()),
         (
-            "hot_lane",
+            "spending_limits.hot_lane",
             "above the hot lane the safety-guardian must agree",
             "above the hot lane, and no safety-guardian runs",
             "a smaller amount"

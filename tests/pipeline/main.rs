@@ -13,7 +13,7 @@
 //! | a breaker never closes | `lib ledger::the_breaker_opens_tries_once_and_closes_again`, `operator::losses_and_failures_stop_trades` |
 //! | a breaker stops reads | `operator::under_an_open_breaker_everything_can_still_be_read` |
 //! | the stop-loss blocks exits | `lib ledger::the_stop_loss_stops_all_but_exits`, `cli writes::each_rule_refuses_by_its_own_code_and_all_of_them_at_once` |
-//! | a value is skipped when its price is unknown or the feed is down | `cli writes::what_fails_in_the_simulation_or_has_no_price_is_refused`, `operator::what_a_rollup_asks_beside_gas_is_counted_and_must_be_told` |
+//! | a value is skipped when its price is unknown or the feed is down | `cli writes::what_fails_in_the_simulation_or_has_no_price_is_refused`, `operator::what_a_rollup_asks_beside_gas_is_counted_and_must_be_told`, `feeds::without_a_price_nothing_is_bought_or_sold_and_everything_is_taken_back` |
 //! | negative spend adds headroom | `operator::what_brings_something_in_frees_nothing`, `cli writes::a_parameter_that_cannot_be_meant_is_told_and_nothing_is_sent` |
 //! | concurrent sends collide on nonces | `swap::concurrent_commits_stay_under_the_cap_and_never_share_a_nonce`, `crowd` |
 //! | concurrent swaps use up each other's allowance | `swap::of_two_swaps_at_once_neither_takes_the_others_allowance`, `resilience processes` |
@@ -33,6 +33,7 @@ mod delegated;
 mod endpoints;
 #[path = "../support/engine.rs"]
 mod engine;
+mod feeds;
 mod figures;
 mod forged;
 mod frames;

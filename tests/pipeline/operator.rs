@@ -312,7 +312,7 @@ async fn caps_hold_over_calls_and_restarts() {
         .refuses_exactly(
             spending,
             [
-                "hot_lane",
+                "spending_limits.hot_lane",
                 "above the hot lane the safety-guardian must agree",
                 "above the hot lane, and no safety-guardian runs",
                 "a smaller amount",

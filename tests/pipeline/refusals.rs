@@ -104,7 +104,7 @@ async fn every_rule_that_stands_against_it_is_named_at_once() {
     let (code, rules) = world.refused(bad).await;
     // The first check that blocks names the error; all are told.
     assert_eq!(code, ErrorCode::SafetySpendingLimitExceeded);
-    let wanted = ["max_price_impact_bps", "max_quote_age", "max_single_trade_usd", "max_slippage_bps"];
+    let wanted = ["max_price_impact_bps", "max_quote_age_seconds", "max_single_trade_usd", "max_slippage_bps"];
     assert_eq!(rules.iter().map(String::as_str).collect::<Vec<_>>(), wanted);
 }
 

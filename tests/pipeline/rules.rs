@@ -12,12 +12,13 @@ use bardo::abi::erc20::Erc20;
 use bardo::base::clock::Clock as _;
 use bardo::base::error::ErrorCode;
 use bardo::chain::network::Contract;
+use bardo::fabric::{CheckOutcome, EventKind};
 use bardo::runtime::data::ROOMS;
-use bardo::safety::approval::{ApprovalNeed, Consent};
+use bardo::safety::approval::{ApprovalNeed, Consent, Reason};
 use bardo::safety::operator::OperatorRules;
 use bardo::safety::pipeline::{Pipeline, State};
 use bardo::safety::policy::{Keeper, parse};
-use bardo::safety::proposal::{Flow, Intent, Proposal, Purpose};
+use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Flow, Intent, Proposal, Purpose};
 use bardo::safety::stop::StopFile;
 use bardo::store::{Store, StoreConfig};
 
@@ -155,4 +156,139 @@ async fn whoever_was_never_paid_takes_a_yes_where_the_policy_says_so() {
         let next = ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
         assert!(!next.first_seen && !matches!(next.needs, ApprovalNeed::Approval { .. }), "{:?}", next.needs);
     }
+}
+
+/// Lets `spender` take so many units of USDC.
+fn allows(world: &World, spender: Address, units: u64) -> Proposal {
+    let amount = U256::from(units);
+    let bound = AllowanceBound { token: world.usdc.clone(), spender, kind: AllowanceKind::Erc20, at_most: amount };
+    Proposal {
+        allowances: vec![bound],
+        ..world.proposal(Intent::Approve, vec![world.approve(Purpose::Main, spender, amount)])
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_could_never_take_takes_a_yes_where_the_policy_says_so() {
+    let new = address!("0x6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e01");
+    let known = address!("0x6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e6e02");
+    for (asks, named) in [(true, false), (false, false), (true, true)] {
+        let spenders = if named { format!("[\"{known}\"]") } else { "\"all\"".to_owned() };
+        let policy = format!("approve_first_seen = {asks}\nallowed_spenders = {spenders}\n");
+        let ruled = Ruled::over(World::new(2).await, &policy);
+        let world = &ruled.world;
+        let looks = async |proposal| ruled.pipeline.preview(proposal, world.wallet.clone(), ASKED).await.unwrap();
+        let spender = if named { known } else { new };
+        let preview = looks(allows(world, spender, 5_000_000)).await;
+        let needs_a_yes = matches!(preview.needs, ApprovalNeed::Approval { .. });
+        assert_eq!(needs_a_yes, asks && !named, "asks {asks}, named {named}: {:?}", preview.needs);
+        // The contracts of the address book are known: an ordinary swap asks nothing.
+        if !named {
+            let swap = looks(world.swap(HUNDRED).await).await;
+            assert!(
+                swap.parties.is_empty() && !matches!(swap.needs, ApprovalNeed::Approval { .. }),
+                "{:?}",
+                swap.needs
+            );
+        }
+        if !needs_a_yes {
+            continue;
+        }
+        assert_eq!(preview.needs.reasons(), [Reason::FirstAllowed]);
+        let refused = ruled.pipeline.commit(preview.permit.permit_id, Consent::None).await;
+        assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+        let again = looks(allows(world, spender, 5_000_000)).await;
+        let allowed = ruled.pipeline.commit(again.permit.permit_id, Consent::Always).await.unwrap();
+        assert_eq!(allowed.state, State::Done, "{:?}", allowed.remarks);
+        // Known from now on as one who may take, and not as one who is paid.
+        let next = looks(allows(world, spender, 6_000_000)).await;
+        assert!(next.parties.is_empty() && !matches!(next.needs, ApprovalNeed::Approval { .. }), "{:?}", next.needs);
+        assert_eq!(looks(gift(world, spender)).await.parties, [Reason::FirstPaid]);
+        // Taking back is never held up.
+        let back = looks(Proposal { intent: Intent::Revoke, ..allows(world, spender, 0) }).await;
+        assert!(matches!(back.needs, ApprovalNeed::Instant), "{:?}", back.needs);
+        let back = ruled.pipeline.commit(back.permit.permit_id, Consent::None).await.unwrap();
+        assert_eq!(back.state, State::Done, "{:?}", back.remarks);
+    }
+}
+
+/// Begins and ends like `known`, and is another.
+fn imitation(known: Address, middle: u8) -> Address {
+    let mut bytes = [middle; 20];
+    bytes[..2].copy_from_slice(&known[..2]);
+    bytes[18..].copy_from_slice(&known[18..]);
+    Address::from(bytes)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_looks_like_a_known_one_takes_a_yes_whatever_the_policy_says() {
+    let safe = address!("0x5afe00112233445566778899aabbccddeeff5afe");
+    let friend = address!("0x7ea1222222222222222222222222222222221ea7");
+    // A stranger is paid unasked here: what asks is the likeness alone.
+    let policy = format!(
+        "approve_first_seen = false\nallowed_recipients = \"all\"\nsafe_addresses = [\"{safe}\"]\n[tools.{}]\n\
+         requires_approval_above_usd = \"1000\"\n",
+        TOOL.name
+    );
+    let ruled = Ruled::over(World::new(2).await, &policy);
+    let world = &ruled.world;
+    let looks = async |to| ruled.pipeline.preview(gift(world, to), world.wallet.clone(), ASKED).await.unwrap();
+    let unasked = async |to| {
+        let preview = looks(to).await;
+        assert!(!matches!(preview.needs, ApprovalNeed::Approval { .. }), "{to}: {:?}", preview.needs);
+        preview.permit.permit_id
+    };
+    // Nobody knows the friend yet.
+    unasked(imitation(friend, 0x33)).await;
+    let paid = ruled.pipeline.commit(unasked(friend).await, Consent::None).await.unwrap();
+    assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
+    unasked(friend).await;
+    let listed = world.contract_of(&world.weth);
+    for known in [friend, safe, world.account(), world.contract(Contract::Permit2), listed] {
+        let who = imitation(known, 0x33);
+        let preview = looks(who).await;
+        assert_eq!(preview.needs.reasons(), [Reason::Resembles { who, known }], "of {known}");
+        let words = preview.needs.reasons()[0].to_string();
+        assert!(words.contains(&known.to_string()) && words.contains(&who.to_string()), "{words}");
+    }
+    let copied = imitation(friend, 0x33);
+    let refused = ruled.pipeline.commit(looks(copied).await.permit.permit_id, Consent::None).await;
+    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRequired));
+    // With a yes it is done, and then known by itself.
+    let paid = ruled.pipeline.commit(looks(copied).await.permit.permit_id, Consent::Always).await.unwrap();
+    assert_eq!(paid.state, State::Done, "{:?}", paid.remarks);
+    unasked(copied).await;
+    // One more of the kind still looks like both.
+    let third = looks(imitation(friend, 0x44)).await;
+    assert!(matches!(third.needs.reasons(), [Reason::Resembles { .. }]), "{:?}", third.needs);
+}
+
+/// As the specification has them: what stands against an action is told in the order in which it was looked for.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_checks_of_a_swap_are_told_in_their_order() {
+    let ruled = Ruled::over(World::new(2).await, "");
+    let world = &ruled.world;
+    let mut told = world.fabric().subscribe(1_000);
+    ruled.pipeline.preview(world.swap(HUNDRED).await, world.wallet.clone(), ASKED).await.unwrap();
+    let mut events = Vec::new();
+    told.try_receive(&mut events, 1_000);
+    let checks: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::SafetyCheck(check) => Some((check.check.as_str(), check.outcome)),
+            _ => None,
+        })
+        .collect();
+    let order = [
+        "halt",
+        "phase_gate",
+        "token_allowlist",
+        "spending_limit",
+        "rate_limit",
+        "balance_circuit_breaker",
+        "slippage_guard",
+        "policy_cage",
+        "simulation",
+    ];
+    assert_eq!(checks, order.map(|check| (check, CheckOutcome::Passed)));
 }

@@ -32,7 +32,7 @@ use bardo::chain::network::{Contract, DataFees, Description, Network, NetworkKin
 use bardo::chain::permit2::{PermitDetails, PermitSingle};
 use bardo::chain::price::PriceChain;
 use bardo::chain::provider::ChainClient;
-use bardo::chain::sender::{Sender, SenderRules};
+use bardo::chain::sender::{Relay, Sender, SenderRules};
 use bardo::chain::signed::Signed;
 use bardo::chain::token::{self, Token};
 use bardo::custody::development::DevelopmentAccount;
@@ -53,7 +53,7 @@ use bardo::safety::typed::TypedMessage;
 use bardo::safety::{Facts, FrameError, Framed, Verdict};
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
-use bardo::store::{Migrations, Store, StoreConfig};
+use bardo::store::{Migrations, Store, StoreConfig, StoreError};
 use bardo::uniswap::router::{CALLER, Command, Exactness, Execution, Path, Swap, V3Path, Version};
 use futures::future::BoxFuture;
 use rusqlite::Transaction;
@@ -254,6 +254,8 @@ pub struct Book {
     /// Whether everything goes by a private relay, and whether a standing word covers everything.
     pub private: AtomicBool,
     pub always: AtomicBool,
+    /// Whom it knows.
+    pub acquaintances: Mutex<BTreeSet<Address>>,
     pub ends: Mutex<Vec<End>>,
 }
 
@@ -395,6 +397,14 @@ impl Rulebook for Book {
     fn knows_recipient(&self, _: u64, _: Address) -> bool {
         false
     }
+
+    fn knows_spender(&self, _: u64, _: Address) -> bool {
+        false
+    }
+
+    fn acquaintances(&self) -> Result<BTreeSet<Address>, StoreError> {
+        Ok(self.acquaintances.lock().unwrap().clone())
+    }
 }
 
 pub struct World {
@@ -462,6 +472,7 @@ impl World {
             on_stop: Mutex::new(None),
             private: AtomicBool::new(false),
             always: AtomicBool::new(false),
+            acquaintances: Mutex::default(),
             ends: Mutex::default(),
         });
         let wallet = Arc::new(Wallet {
@@ -514,6 +525,18 @@ impl World {
     #[allow(dead_code)] // The benchmark that includes this file has no use for it.
     pub fn through(&self, client: &ChainClient, patience: Duration) -> Pipeline {
         Pipeline::new(PipelineConfig { patience, ..self.config(client) })
+    }
+
+    /// A pipeline like this one over another client of the chain, with a private relay.
+    #[allow(dead_code)] // The benchmark that includes this file has no use for it.
+    pub fn with_relay(&self, client: &ChainClient, relay: Relay) -> Pipeline {
+        let mut config = self.config(client);
+        let (store, clock) = (self.store.clone(), self.clock.clone());
+        let sender = Sender::new(client.clone(), store, clock, Some(relay), self.sending);
+        for chain in &mut config.chains {
+            chain.sender = sender.clone();
+        }
+        Pipeline::new(config)
     }
 
     /// Another program on the same ledger.

@@ -121,6 +121,55 @@ impl WriteTool for Allow {
 
 static ALLOW: ToolDef = ToolDef::write::<Allow>();
 
+/// The same with less time.
+struct Hasty;
+
+impl WriteTool for Hasty {
+    const META: ToolMeta = ToolMeta { name: "hasty", tick_budget: TickBudget::Medium, ..Allow::META };
+    type Params = Params;
+    type Output = Output;
+    type Plan = String;
+
+    fn example() -> Value {
+        Allow::example()
+    }
+
+    async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, String), ToolError> {
+        Allow::prepare(context, params).await
+    }
+
+    fn output(context: &CallContext, plan: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        Allow::output(context, plan, committed)
+    }
+}
+
+static HASTY: ToolDef = ToolDef::write::<Hasty>();
+
+/// One that never comes to an end.
+struct Stuck;
+
+impl WriteTool for Stuck {
+    const META: ToolMeta = ToolMeta { name: "stuck", tick_budget: TickBudget::Fast, ..Allow::META };
+    type Params = Params;
+    type Output = Output;
+    type Plan = String;
+
+    fn example() -> Value {
+        Allow::example()
+    }
+
+    async fn prepare(context: &CallContext, _: Params) -> Result<(Proposal, String), ToolError> {
+        context.step("Preparing");
+        std::future::pending().await
+    }
+
+    fn output(context: &CallContext, plan: String, committed: &Committed) -> Result<Reply<Output>, ToolError> {
+        Allow::output(context, plan, committed)
+    }
+}
+
+static STUCK: ToolDef = ToolDef::write::<Stuck>();
+
 struct Desk {
     world: World,
     executor: Executor,
@@ -140,7 +189,7 @@ impl Desk {
         let fabric = Fabric::in_memory(1_000, Arc::new(SystemClock));
         let events = std::sync::Mutex::new(fabric.subscribe(1_000));
         let (acting, phase) = acting(&world, world.pipeline.clone(), ApprovalMode::Never);
-        let catalog = Catalog::new([&ALLOW]).unwrap();
+        let catalog = Catalog::new([&ALLOW, &HASTY, &STUCK]).unwrap();
         let executor = executor(catalog, seen(&world), fabric, Some(store), change(acting));
         Self { world, executor, events, phase, _folder: folder }
     }
@@ -159,6 +208,21 @@ impl Desk {
 
     fn signatures(&self) -> usize {
         self.world.wallet.signatures.load(Ordering::SeqCst)
+    }
+
+    /// What took longer than its budget, in milliseconds, and how calls ended since this was last asked.
+    fn overran(&self) -> (Vec<u64>, Vec<bool>) {
+        let mut events = Vec::new();
+        self.events.lock().unwrap().try_receive(&mut events, 1_000);
+        let (mut budgets, mut ends) = (Vec::new(), Vec::new());
+        for event in &events {
+            match &event.kind {
+                EventKind::ToolOverrun(overrun) => budgets.push(overrun.budget_ms),
+                EventKind::ToolEnd(end) => ends.push(end.success),
+                _ => {}
+            }
+        }
+        (budgets, ends)
     }
 
     /// How the calls ended so far, as events tell it.
@@ -343,6 +407,77 @@ async fn a_call_can_tighten_the_phase_and_never_loosen_it() {
         desk.answer(Answer::Refuse { reason: SafeText::clean("", 10) });
         running.await.unwrap();
     }
+}
+
+/// A signature or a block that takes long is told as any other step that does: what was begun goes on.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_signs_for_longer_than_its_budget_is_told_and_goes_on() {
+    let desk = Desk::new(1).await;
+    let (go_on, told) = mpsc::channel::<()>();
+    let told = std::sync::Mutex::new(told);
+    *desk.world.wallet.on_sign.lock().unwrap() = Hook::new(move || {
+        let _ = told.lock().unwrap().recv_timeout(Duration::from_secs(120));
+    })
+    .into_inner()
+    .unwrap();
+    let executor = desk.executor.clone();
+    let call = Call::new("hasty", Input::Json(json!({"amount": "8"})));
+    let running = tokio::spawn(async move { executor.call(call).await });
+    // Preparing is cancelled at three times the budget, and signing is not: it has begun if this is still not over.
+    while desk.signatures() == 0 {
+        assert!(!running.is_finished(), "{:?}", running.await);
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    tokio::time::sleep(TickBudget::Medium.limit()).await;
+    go_on.send(()).unwrap();
+    let response = running.await.unwrap();
+    assert_eq!(response.status, Status::Success, "{response:?}");
+    assert_eq!(desk.overran(), (vec![5_000], vec![true]));
+}
+
+/// Time that the operator takes is no time of the tool.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_waits_for_an_answer_overruns_nothing() {
+    let desk = Desk::new(2).await;
+    desk.needs_a_yes();
+    let since = std::time::Instant::now();
+    let running = desk.asked(Call::new("hasty", Input::Json(json!({"amount": "9"})))).await;
+    // On a machine where preparing alone took longer, that is told.
+    let in_time = since.elapsed() < TickBudget::Medium.limit();
+    tokio::time::sleep(TickBudget::Medium.limit() + Duration::from_millis(500)).await;
+    desk.answer(Answer::Once);
+    let response = running.await.unwrap();
+    assert_eq!(response.status, Status::Success, "{response:?}");
+    let (budgets, ends) = desk.overran();
+    assert_eq!(ends, [true]);
+    assert!(budgets.is_empty() || !in_time, "{budgets:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_write_that_never_proposes_is_cancelled_at_three_times_its_budget() {
+    let desk = Desk::new(3).await;
+    let since = std::time::Instant::now();
+    let keyed = || Call {
+        idempotency_key: Some("stuck".to_owned()),
+        ..Call::new("stuck", Input::Json(json!({"amount": "1"})))
+    };
+    let response = desk.call(keyed()).await;
+    assert!(since.elapsed() >= TickBudget::Fast.cancel_after());
+    assert_eq!((response.status, code(&response)), (Status::Error, Some(ErrorCode::ToolTimeout)), "{response:?}");
+    let error = response.error.unwrap();
+    assert_eq!(error.message(), "stuck was cancelled after 3 s, before anything was signed");
+    assert_eq!(error.details()["budget_ms"], 1_000);
+    assert_eq!((desk.overran(), desk.signatures()), ((vec![1_000], vec![false]), 0));
+    // Nothing was done, so that its key is free again.
+    for _ in 0..1_000 {
+        let again = tokio::time::timeout(Duration::from_millis(200), desk.call(keyed())).await;
+        match again {
+            Err(_) => return,
+            Ok(busy) => assert_eq!(code(&busy), Some(ErrorCode::CallInProgress), "{busy:?}"),
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the key stays taken");
 }
 
 #[tokio::test(flavor = "multi_thread")]

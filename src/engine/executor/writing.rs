@@ -82,6 +82,14 @@ impl Leave {
     fn preparing(&self) -> bool {
         *self.stage() == Stage::Preparing
     }
+
+    /// Whether it is the tool, the pipeline or the chain that takes the time, and not the operator.
+    fn takes_its_time(&self) -> bool {
+        match *self.stage() {
+            Stage::Preparing | Stage::Committing => true,
+            Stage::Asking | Stage::Cancelled => false,
+        }
+    }
 }
 
 impl Executor {
@@ -112,7 +120,7 @@ impl Executor {
         let joined = match timeout(budget.limit(), &mut guard.handle).await {
             Ok(joined) => joined,
             Err(_) => {
-                if leave.preparing() {
+                if leave.takes_its_time() {
                     context.say(EventKind::ToolOverrun(ToolOverrun { budget_ms: budget.limit_millis() }));
                 }
                 tokio::select! {

@@ -14,7 +14,7 @@ use crate::chain::network::{Network, NetworkKind};
 use crate::chain::token::{Token, TokenId};
 use crate::fabric::CheckOutcome;
 use crate::runtime::market::model::Money;
-use crate::safety::approval::{ApprovalDesk, ApprovalRequest};
+use crate::safety::approval::{ApprovalDesk, ApprovalRequest, Reason};
 use crate::safety::permit::Bounds;
 use crate::safety::pipeline::Preview;
 use crate::safety::policy::{ChainId, ContractRef, Rules};
@@ -84,7 +84,7 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
     let receivers = receivers(preview);
     let confirm = receivers
         .iter()
-        .find(|_| preview.first_seen || privileged)
+        .find(|address| preview.first_seen || privileged || resembling(preview).any(|who| who == **address))
         .map(|address| Confirm {
             what: text("the last four characters of the receiver's address"),
             expected: last_four(*address),
@@ -220,6 +220,8 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
         let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
         read.push(SafeText::clean(&format!("first payment from here to {}", whom.join(", ")), LINE));
     }
+    let of_others = |why: &&Reason| matches!(why, Reason::FirstAllowed | Reason::Resembles { .. });
+    read.extend(preview.parties.iter().filter(of_others).map(Reason::words));
     for bound in &preview.permit.bounds.allowances {
         if is_unlimited(bound.at_most) {
             let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
@@ -237,6 +239,20 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
         }
     }
     seen
+}
+
+/// Whose address is easily taken for a known one.
+fn resembling(preview: &Preview) -> impl Iterator<Item = Address> {
+    preview.parties.iter().filter_map(|why| match why {
+        Reason::Resembles { who, .. } => Some(*who),
+        Reason::Above { .. }
+        | Reason::HotLane
+        | Reason::Untold
+        | Reason::Authority
+        | Reason::FirstPaid
+        | Reason::FirstAllowed
+        | Reason::Found(_) => None,
+    })
 }
 
 /// Everybody but the account itself who receives something.

@@ -161,6 +161,8 @@ pub(super) fn never_granted(preview: &Preview) -> Option<&'static str> {
         Some("it is above the hot lane")
     } else if preview.first_seen {
         Some("it pays somebody for the first time")
+    } else if preview.parties.contains(&Reason::FirstAllowed) {
+        Some("it lets somebody take for the first time")
     } else if !preview.values.takeable.is_empty() {
         Some("it leaves an allowance behind")
     } else if preview.needs.reasons().iter().any(Reason::is_of_this_one) {

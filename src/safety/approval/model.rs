@@ -66,6 +66,7 @@ pub(super) fn preview(proposal: Proposal, dollars: u64, now: u64) -> Preview {
         opinion: None,
         above_hot_lane: false,
         first_seen: false,
+        parties: vec![],
         policy: B256::ZERO,
         phase: Phase::Thriving,
         own: None,
@@ -87,6 +88,8 @@ struct Case {
     privileged: bool,
     transfer: bool,
     first_seen: bool,
+    first_allowed: bool,
+    resembles: bool,
     found: bool,
     takes_back: bool,
     network: NetworkKind,
@@ -133,6 +136,8 @@ impl Case {
             privileged: random.random_bool(0.1),
             transfer: random.random_bool(0.2),
             first_seen: random.random_bool(0.1),
+            first_allowed: random.random_bool(0.03),
+            resembles: random.random_bool(0.03),
             found: random.random_bool(0.1),
             takes_back: random.random_bool(0.1),
             network: *[NetworkKind::Devnet, NetworkKind::Test, NetworkKind::Real].choose(random).unwrap(),
@@ -189,7 +194,11 @@ impl Case {
         let verdict = if self.found { passed.asking("look at it".to_owned()) } else { passed };
         let by_rules = by_policy::of(policy, framed, &facts);
         let above = by_policy::above_hot_lane(policy, &facts);
-        (consent::needs(by_rules, framed, &facts, &[verdict], above, self.first_seen), facts)
+        let alike = Reason::Resembles { who: Address::repeat_byte(1), known: Address::repeat_byte(2) };
+        let parties =
+            [(self.first_seen, Reason::FirstPaid), (self.first_allowed, Reason::FirstAllowed), (self.resembles, alike)];
+        let parties: Vec<_> = parties.into_iter().filter(|(is, _)| *is).map(|(_, why)| why).collect();
+        (consent::needs(by_rules, framed, &facts, &[verdict], above, &parties), facts)
     }
 
     /// What it should take: the model.
@@ -206,6 +215,8 @@ impl Case {
             ("untold", value.is_none()),
             ("authority", self.privileged),
             ("first paid", self.first_seen),
+            ("first allowed", self.first_allowed),
+            ("resembles", self.resembles),
             ("given away", value.is_some() && self.transfer && self.tool_above.is_none()),
             ("found", self.found),
         ];
@@ -248,7 +259,7 @@ impl Case {
             (Need::Delay(_), "waiting") => self.shown_covers(&now),
             (_, "always") if self.network == NetworkKind::Devnet => true,
             (Need::Approval(reasons), "always") => {
-                let never = ["authority", "hot lane", "untold", "given away", "found"];
+                let never = ["authority", "hot lane", "untold", "given away", "resembles", "found"];
                 self.named && !never.iter().any(|reason| reasons.contains(reason))
             }
             (Need::Delay(_), "always") => self.named,
@@ -265,6 +276,8 @@ fn read(need: &ApprovalNeed) -> Need {
         Reason::Untold => "untold",
         Reason::Authority => "authority",
         Reason::FirstPaid => "first paid",
+        Reason::FirstAllowed => "first allowed",
+        Reason::Resembles { .. } => "resembles",
         Reason::Found(why) if why.as_str() == by_policy::GIVES_AWAY => "given away",
         Reason::Found(_) => "found",
     };
@@ -278,7 +291,7 @@ fn read(need: &ApprovalNeed) -> Need {
 
 #[test]
 fn consent_agrees_with_a_small_model_of_itself() {
-    const CASES: usize = 100_000;
+    const CASES: usize = 150_000;
     let mut random = rand_chacha::ChaCha8Rng::seed_from_u64(7);
     let mut seen = std::collections::BTreeMap::<(&str, &str, bool), usize>::new();
     for number in 0..CASES {

@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use alloy::primitives::Address;
 use serde::{Serialize, Serializer};
 
 use crate::base::text::SafeText;
@@ -34,6 +35,15 @@ pub enum Reason {
     Authority,
     /// It pays somebody who was never paid before.
     FirstPaid,
+    /// It lets somebody take who never could before.
+    FirstAllowed,
+    /// Somebody who gets something, or may take it, has an address that is easily taken for a known one.
+    Resembles {
+        /// Whose address it is.
+        who: Address,
+        /// The known address that it begins and ends like.
+        known: Address,
+    },
     /// A check wants the operator to look, and says why.
     Found(SafeText),
 }
@@ -52,8 +62,8 @@ impl Reason {
     /// Whether it is about this one action as it stands, so that no word given for others answers it.
     pub fn is_of_this_one(&self) -> bool {
         match self {
-            Self::Untold | Self::Found(_) => true,
-            Self::Above { .. } | Self::HotLane | Self::Authority | Self::FirstPaid => false,
+            Self::Untold | Self::Resembles { .. } | Self::Found(_) => true,
+            Self::Above { .. } | Self::HotLane | Self::Authority | Self::FirstPaid | Self::FirstAllowed => false,
         }
     }
 
@@ -70,10 +80,19 @@ impl Reason {
             (Self::HotLane, Self::HotLane)
             | (Self::Untold, Self::Untold)
             | (Self::Authority, Self::Authority)
-            | (Self::FirstPaid, Self::FirstPaid) => true,
+            | (Self::FirstPaid, Self::FirstPaid)
+            | (Self::FirstAllowed, Self::FirstAllowed) => true,
+            (Self::Resembles { .. }, Self::Resembles { .. }) => self == now,
             (Self::Found(shown), Self::Found(now)) => shown == now,
             (
-                Self::Above { .. } | Self::HotLane | Self::Untold | Self::Authority | Self::FirstPaid | Self::Found(_),
+                Self::Above { .. }
+                | Self::HotLane
+                | Self::Untold
+                | Self::Authority
+                | Self::FirstPaid
+                | Self::FirstAllowed
+                | Self::Resembles { .. }
+                | Self::Found(_),
                 _,
             ) => false,
         }
@@ -88,6 +107,10 @@ impl fmt::Display for Reason {
             Self::Untold => f.write_str("its value cannot be told"),
             Self::Authority => f.write_str("it changes who holds authority"),
             Self::FirstPaid => f.write_str("it pays somebody for the first time"),
+            Self::FirstAllowed => f.write_str("it lets somebody take for the first time"),
+            Self::Resembles { who, known } => {
+                write!(f, "{who} begins and ends like {known}, which is known here, and is another")
+            }
             Self::Found(why) => f.write_str(why.as_str()),
         }
     }
@@ -141,6 +164,25 @@ mod tests {
         let most = || Reason::above(Micros::MAX, Micros::new(1).unwrap(), "limit");
         assert!(!asked(&[most()]).covers(&asked(&[most()])));
         assert!(!asked(&[above(5, 1, "limit")]).covers(&asked(&[most()])));
+    }
+
+    #[test]
+    fn an_address_that_looks_like_another_is_of_this_one_action_and_of_no_other() {
+        let alike = |who: u8, known: u8| Reason::Resembles {
+            who: Address::repeat_byte(who),
+            known: Address::repeat_byte(known),
+        };
+        assert!(alike(1, 2).is_of_this_one() && !Reason::FirstAllowed.is_of_this_one());
+        assert!(asked(&[alike(1, 2)]).covers(&asked(&[alike(1, 2)])));
+        for other in [alike(1, 3), alike(3, 2), Reason::FirstPaid, Reason::FirstAllowed] {
+            assert!(!asked(&[alike(1, 2)]).covers(&asked(&[other])));
+        }
+        assert!(!asked(&[Reason::FirstPaid]).covers(&asked(&[Reason::FirstAllowed])), "taking is not being paid");
+        // Both addresses whole, within what is kept of one reason.
+        let words = alike(0xab, 0xcd).words();
+        for address in [Address::repeat_byte(0xab), Address::repeat_byte(0xcd)] {
+            assert!(words.as_str().contains(&address.to_string()), "{words}");
+        }
     }
 
     #[test]

@@ -29,6 +29,7 @@ use crate::chain::token::TokenId;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ledger::{Micros, percent};
+use crate::safety::simulate::figure;
 use crate::safety::verdict::Verdict;
 
 /// Whether a phase allows a class at all.
@@ -83,11 +84,12 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         let position = one.before.saturating_add(gone(facts, standing, framed.proposal().chain_id, one.token));
         if U512::from(sold) * U512::from(10_000) > U512::from(position) * U512::from(share.get()) {
             let most: U256 = share.of(position, Rounding::Down);
+            let shown = |raw| figure(framed.proposal(), one.token, raw);
             violations.push(Violation {
                 rule: format!("phases.{name}.max_position_share_bps"),
                 limit: format!("{} % of a position in one trade", percent(share)),
-                value: format!("{sold} of {position} smallest units"),
-                would_pass: format!("at most {most} smallest units now, and more in another trade"),
+                value: format!("{} of {}", shown(sold), shown(position)),
+                would_pass: format!("at most {} now, and more in another trade", shown(most)),
             });
         }
     }

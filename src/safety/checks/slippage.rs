@@ -13,6 +13,7 @@ use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::proposal::Trade;
+use crate::safety::simulate::figure_of;
 use crate::safety::value::Values;
 use crate::safety::verdict::Verdict;
 
@@ -89,6 +90,8 @@ pub fn check(framed: &Framed, facts: &Facts, limits: &SlippageLimits) -> Verdict
 }
 
 fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations: &mut Vec<Violation>) {
+    let goes = |raw| figure_of(&trade.token_in, raw);
+    let comes = |raw| figure_of(&trade.token_out, raw);
     let mut refuse = |rule: &str, limit: String, value: String, would_pass: String| {
         violations.push(Violation { rule: rule.to_owned(), limit, value, would_pass });
     };
@@ -116,7 +119,7 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
         refuse(
             "min_out",
             "something must go in and something must come out".to_owned(),
-            format!("{} in, at least {} out", trade.amount_in, trade.min_out),
+            format!("{} in, at least {} out", goes(trade.amount_in), comes(trade.min_out)),
             "a trade with a least output above zero".to_owned(),
         );
     }
@@ -124,9 +127,9 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
     if trade.min_out < promised {
         refuse(
             "min_out",
-            format!("at least {promised}, the quote less {}", trade.slippage),
-            trade.min_out.to_string(),
-            format!("a least output of {promised}"),
+            format!("at least {}, the quote less {}", comes(promised), trade.slippage),
+            comes(trade.min_out),
+            format!("a least output of {}", comes(promised)),
         );
     }
     let age = facts.now_millis.checked_sub(trade.quoted_at);
@@ -136,7 +139,12 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
             Some(age) => format!("{} s old", age / 1_000),
             None => "made after now, by this machine's clock".to_owned(),
         };
-        refuse("max_quote_age", format!("at most {} s", limits.max_quote_age / 1_000), value, "a new quote".to_owned());
+        refuse(
+            "max_quote_age_seconds",
+            format!("at most {} s", limits.max_quote_age / 1_000),
+            value,
+            "a new quote".to_owned(),
+        );
     }
     if trade.deadline <= facts.block_time {
         refuse(

@@ -414,6 +414,19 @@ pub fn knows_recipient(connection: &Connection, chain_id: u64, recipient: Addres
     Ok(known)
 }
 
+/// Everybody who was given something before, on whichever chain, by an action that succeeded.
+///
+/// # Errors
+/// [`LedgerError`].
+pub fn recipients(connection: &Connection) -> Result<Vec<Address>, LedgerError> {
+    let mut asked = connection.prepare_cached(
+        "SELECT DISTINCT recipient FROM ledger_recipient JOIN ledger_reservation ON id = reservation
+         WHERE state = 'done'",
+    )?;
+    let found = asked.query_map([], |row| row.get::<_, String>(0))?;
+    found.map(|text| text?.parse().map_err(|_| LedgerError::Damaged("a recipient's address that is none"))).collect()
+}
+
 /// Counts one call and judges the rate: no more than `most` in any 60 seconds, by all processes
 /// together. Answers in how many milliseconds there is a place, where this is one too many; it then does
 /// not count.

@@ -57,3 +57,57 @@ pub(in crate::safety) fn goes_private(policy: &Policy, framed: &Framed, facts: &
     let mainnet = framed.proposal().chain_id == 1;
     mainnet && spent(facts).is_none_or(|spent| policy.wants_private_rpc(spent))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use alloy::primitives::Address;
+
+    use super::*;
+    use crate::base::model::Phase;
+    use crate::safety::policy::parse;
+    use crate::safety::sample;
+    use crate::safety::value::{Doubt, Values};
+
+    fn private(policy: &str, chain_id: u64, spent: Option<&str>) -> bool {
+        let policy = parse(&format!("preset = \"demo\"\n{policy}"), Path::new("policy.toml")).unwrap();
+        let me = Address::repeat_byte(1);
+        let call = sample::leg(Address::repeat_byte(2), alloy::primitives::bytes!("01020304"));
+        let mut frame = sample::frame(sample::proposal(me, Intent::Swap, call));
+        frame.proposal.chain_id = chain_id;
+        let values = spent.map(|spent| Values { spent: spent.parse().unwrap(), ..Values::default() });
+        let facts = Facts {
+            now_millis: 1_000,
+            block_time: 1,
+            phase: Phase::Thriving,
+            stop: None,
+            tokens: Default::default(),
+            values: values.ok_or_else(|| Doubt::because("no price")),
+            portfolio: Ok(Default::default()),
+            simulation: None,
+        };
+        goes_private(&policy, &Framed::new(frame).unwrap(), &facts)
+    }
+
+    #[test]
+    fn what_is_large_or_of_unknown_size_is_shown_to_nobody_on_mainnet() {
+        let limit = "private_rpc_above_usd = \"1000\"\n";
+        for (chain_id, spent, expected) in [
+            (1, Some("999.99"), false),
+            (1, Some("1000"), false),
+            (1, Some("1000.01"), true),
+            (1, None, true),
+            // Without others who watch and trade ahead, there is nothing to hide from.
+            (31_337, Some("1000.01"), false),
+            (31_337, None, false),
+            (11_155_111, Some("1000000"), false),
+        ] {
+            assert_eq!(private(limit, chain_id, spent), expected, "{chain_id} {spent:?}");
+        }
+        let never = "private_rpc_above_usd = \"none\"\n";
+        assert!(!private(never, 1, Some("1000000")));
+        assert!(private(never, 1, None), "no limit tells nothing of what cannot be told");
+        assert!(private("private_rpc_above_usd = \"0\"\n", 1, Some("0.01")));
+    }
+}

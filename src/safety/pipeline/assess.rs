@@ -9,7 +9,7 @@ use alloy::primitives::{Address, U256};
 use super::look::Look;
 use super::recover::allowed_before;
 use super::{Pipeline, Refusal};
-use crate::base::error::ErrorCode;
+use crate::base::error::{ErrorCode, Violation};
 use crate::base::id::GolemId;
 use crate::base::model::{Check, Phase};
 use crate::base::units::{Rounding, Usd};
@@ -77,7 +77,8 @@ impl Pipeline {
             let tokens = look.tokens.as_ref().map_err(Doubt::clone)?;
             let balances = amounts(look.balances.as_ref().map_err(Doubt::clone)?);
             let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
-            with_data_fee(told.arriving(look.arrival.clone()?)?, look.data_fee.clone()?, &look.spreads)
+            let told = told.arriving(look.arrival.clone()?)?;
+            with_data_fee(told, look.data_fee.clone()?, &look.spreads, incoming)
         };
         let told = weighed(Unpriced::Doubt);
         let mut faults = simulate::declared(framed, &around);
@@ -96,7 +97,7 @@ impl Pipeline {
             }
             Err(error) => Err(error),
         };
-        // A feed that is silent keeps nothing locked away: what only takes back gives nothing for what comes.
+        // A feed that is silent keeps nothing locked away: what only takes back gives nothing for what comes but gas.
         let told = match (told, &simulated) {
             (Err(doubt), Ok(simulated)) if simulated.takes_back => weighed(Unpriced::Nothing).map_err(|_| doubt),
             (told, _) => told,
@@ -168,12 +169,17 @@ impl Pipeline {
 }
 
 /// The same with what a rollup asks beside gas.
-fn with_data_fee(values: Values, fee: U256, spreads: &Spreads) -> Result<Values, Doubt> {
+fn with_data_fee(values: Values, fee: U256, spreads: &Spreads, unpriced: Unpriced) -> Result<Values, Doubt> {
     if fee.is_zero() {
         return Ok(values);
     }
-    let fee = gas_usd(spreads, fee)
-        .ok_or_else(|| Doubt::because("the value of what the rollup asks for its base chain cannot be told"))?;
+    let fee = match (gas_usd(spreads, fee), unpriced) {
+        (Some(fee), _) => fee,
+        (None, Unpriced::Nothing) => Usd::ZERO,
+        (None, Unpriced::Doubt) => {
+            return Err(Doubt::because("the value of what the rollup asks for its base chain cannot be told"));
+        }
+    };
     let gas = values.gas.checked_add(fee).map_err(Doubt::because)?;
     let spent = values.spent.checked_add(fee).map_err(Doubt::because)?;
     Ok(Values { gas, spent, ..values })
@@ -190,8 +196,9 @@ fn simulation_verdict(
 ) -> Verdict {
     let check = Check::Simulation;
     if let Some(error) = failed {
+        let violation = unsimulated(error, "the same once the chain's state can be read and run");
         let fault = format!("it could not be simulated: {error}");
-        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, fault, Vec::new());
+        return Verdict::blocked(check, ErrorCode::SafetySimulationFailed, fault, vec![violation]);
     }
     if !faults.is_empty() {
         let detail =
@@ -209,7 +216,21 @@ fn simulation_verdict(
             );
             Verdict::passed(check, detail)
         }
-        None => Verdict::blocked(check, ErrorCode::SafetySimulationFailed, "there is no simulation", Vec::new()),
+        None => {
+            let none = "there is no simulation";
+            let violation = unsimulated(&none, "the same once it has been simulated");
+            Verdict::blocked(check, ErrorCode::SafetySimulationFailed, none, vec![violation])
+        }
+    }
+}
+
+/// Nothing is signed that has not been run: the one rule that no policy switches off.
+fn unsimulated(found: &dyn std::fmt::Display, would_pass: &str) -> Violation {
+    Violation {
+        rule: "require_simulation_before_execution".to_owned(),
+        limit: "simulated on the latest block before it is signed".to_owned(),
+        value: found.to_string(),
+        would_pass: would_pass.to_owned(),
     }
 }
 
@@ -217,4 +238,26 @@ fn simulation_verdict(
 pub(super) fn gas_usd(spreads: &Spreads, wei: U256) -> Option<Usd> {
     let price = spreads.get(TokenId::Native).ok()?.all.highest;
     Usd::value_of(crate::base::units::TokenAmount::ether(wei), price, Rounding::Up).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::fork::ForkError;
+
+    #[test]
+    fn what_could_not_be_simulated_is_refused_by_a_rule_with_its_figures() {
+        let failed = ForkError::Malformed { what: "a block without a number".to_owned() };
+        for (verdict, value, would_pass) in [
+            (simulation_verdict(None, &[], Some(&failed)), failed.to_string(), "can be read and run"),
+            (simulation_verdict(None, &[], None), "there is no simulation".to_owned(), "has been simulated"),
+        ] {
+            assert_eq!((verdict.blocks(), verdict.code), (true, Some(ErrorCode::SafetySimulationFailed)));
+            let [one] = verdict.violations.as_slice() else { panic!("{verdict:?}") };
+            assert_eq!(one.rule, "require_simulation_before_execution");
+            assert_eq!(one.limit, "simulated on the latest block before it is signed");
+            assert_eq!(one.value, value);
+            assert!(one.would_pass.contains(would_pass), "{one:?}");
+        }
+    }
 }

@@ -348,7 +348,7 @@ impl Pipeline {
             return Err(Refusal::new(ErrorCode::PermitMismatch, why));
         }
         let by_rules = self.inner.rules.consent(&preview.framed, facts);
-        let needs = consent::needs(by_rules, &preview.framed, facts, &assessment.verdicts, above, preview.first_seen);
+        let needs = consent::needs(by_rules, &preview.framed, facts, &assessment.verdicts, above, &preview.parties);
         consent::enough(preview, &needs, given, || self.inner.rules.always_covers(&preview.framed, facts))
     }
 

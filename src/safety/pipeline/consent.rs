@@ -16,7 +16,7 @@ pub(in crate::safety) fn needs(
     facts: &Facts,
     verdicts: &[Verdict],
     above_hot_lane: bool,
-    first_seen: bool,
+    parties: &[Reason],
 ) -> ApprovalNeed {
     // Taking back what others may take is never held up.
     if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
@@ -29,8 +29,8 @@ pub(in crate::safety) fn needs(
     if above_hot_lane {
         needs = needs.and_asking(Reason::HotLane);
     }
-    if first_seen {
-        needs = needs.and_asking(Reason::FirstPaid);
+    for why in parties {
+        needs = needs.and_asking(why.clone());
     }
     let asks = verdicts.iter().flat_map(|verdict| &verdict.asks);
     asks.fold(needs, |needs, why| needs.and_asking(Reason::Found(why.clone())))

@@ -25,6 +25,7 @@ pub(in crate::safety) mod consent;
 mod look;
 mod order;
 mod outbid;
+mod parties;
 mod plan;
 mod preview;
 mod recover;

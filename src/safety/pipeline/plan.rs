@@ -187,7 +187,7 @@ impl Pipeline {
         }
         if let Ended::Done = ended {
             self.look_after(&framed).await;
-            self.note_recipients(&framed).await;
+            self.note_parties(&framed).await;
         }
         // An order that is unclear is followed with the orders: its transactions say nothing of it.
         let all_sent = legs.iter().all(|leg| leg.state == TxState::Confirmed);

@@ -16,14 +16,14 @@ use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::fabric::{EventKind, PermitIssued};
 use crate::safety::account::{Account, FrameContext, Revoked};
-use crate::safety::approval::ApprovalNeed;
+use crate::safety::approval::{ApprovalNeed, Reason};
 use crate::safety::audit::Kind;
 use crate::safety::checks::halt;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
 use crate::safety::guardian::{Case, Opinion};
-use crate::safety::permit::{self, ActionPermit};
+use crate::safety::permit::ActionPermit;
 use crate::safety::proposal::Proposal;
 use crate::safety::simulate::Simulated;
 use crate::safety::value::Values;
@@ -50,6 +50,8 @@ pub struct Preview {
     pub above_hot_lane: bool,
     /// Whether it pays somebody for the first time.
     pub first_seen: bool,
+    /// Why somebody who takes part in it is to be looked at.
+    pub parties: Vec<Reason>,
     /// Names the rules it was checked under.
     pub policy: B256,
     /// The phase it was checked in.
@@ -125,9 +127,9 @@ impl Pipeline {
         let policy = self.inner.rules.version();
         let now = self.inner.clock.now_millis();
         let permit = ActionPermit::issue(&framed, policy, now, self.inner.permit_ttl);
-        let first_seen = self.first_seen(&framed)?;
+        let parties = self.parties(&framed, facts, &ground)?;
         let by_rules = self.inner.rules.consent(&framed, facts);
-        let needs = consent::needs(by_rules, &framed, facts, &verdicts, above_hot_lane, first_seen);
+        let needs = consent::needs(by_rules, &framed, facts, &verdicts, above_hot_lane, &parties);
         let preview = Preview {
             permit,
             framed: framed.clone(),
@@ -137,7 +139,8 @@ impl Pipeline {
             needs,
             opinion,
             above_hot_lane,
-            first_seen,
+            first_seen: parties.contains(&Reason::FirstPaid),
+            parties,
             policy,
             phase: facts.phase,
             own: asked.own.clone(),
@@ -212,7 +215,7 @@ impl Pipeline {
     async fn ask_guardian(&self, framed: &Framed, facts: &Facts) -> Result<Opinion, Verdict> {
         let blocked = |why: String| {
             let violation = Violation {
-                rule: "hot_lane".to_owned(),
+                rule: "spending_limits.hot_lane".to_owned(),
                 limit: "above the hot lane the safety-guardian must agree".to_owned(),
                 value: why.clone(),
                 would_pass: "a smaller amount".to_owned(),
@@ -230,22 +233,5 @@ impl Pipeline {
             Ok(opinion) => Err(blocked(format!("the safety-guardian does not agree: {}", opinion.why))),
             Err(error) => Err(blocked(error.to_string())),
         }
-    }
-
-    /// Whether somebody else than the account itself gets something who never did before.
-    fn first_seen(&self, framed: &Framed) -> Result<bool, Refusal> {
-        let proposal = framed.proposal();
-        let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
-        for recipient in proposal.recipients.iter().copied().chain(inflows) {
-            if framed.exposed().contains(&recipient) || self.inner.rules.knows_recipient(proposal.chain_id, recipient) {
-                continue;
-            }
-            let seen =
-                self.inner.store.read(|connection| permit::has_received(connection, proposal.chain_id, recipient));
-            if !seen.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
     }
 }

@@ -1,15 +1,16 @@
 //! What became of what was sent: the receipt, the account's balances before and after as the chain
 //! tells them, and the ledger's last word.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use alloy::eips::BlockId;
-use alloy::primitives::U256;
+use alloy::primitives::{Address, U256};
 use alloy::sol_types::SolEvent as _;
 use tokio::time::Instant;
 
 use super::assess::Assessment;
 use super::commit::{Held, LegReport};
+use super::parties::{receivers, spenders};
 use super::sign::Stored;
 use super::{AtWork, Pipeline, Prepared};
 use crate::abi::erc20::Erc20;
@@ -24,7 +25,7 @@ use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::audit::Kind;
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
-use crate::safety::permit::note_received;
+use crate::safety::permit::{note_let_take, note_received};
 use crate::safety::proposal::{Proposal, Purpose};
 use crate::safety::rulebook::End;
 use crate::safety::simulate::Move;
@@ -263,21 +264,23 @@ impl Pipeline {
         });
     }
 
-    /// Notes everybody who has received something, so that the next time is not the first.
-    pub(super) async fn note_recipients(&self, framed: &Framed) {
-        let proposal = framed.proposal();
-        let (chain_id, now) = (proposal.chain_id, self.inner.clock.now_millis());
+    /// Notes everybody who has received something, or was let take something, so that the next time is not the first.
+    pub(super) async fn note_parties(&self, framed: &Framed) {
+        let (chain_id, now) = (framed.proposal().chain_id, self.inner.clock.now_millis());
         let exposed = framed.exposed();
-        let all = proposal.recipients.iter().copied().chain(proposal.inflows.iter().map(|inflow| inflow.recipient));
-        let others: Vec<_> = all.filter(|one| !exposed.contains(one)).collect();
-        if others.is_empty() {
+        let others = |all: BTreeSet<Address>| all.into_iter().filter(|one| !exposed.contains(one)).collect::<Vec<_>>();
+        let (paid, allowed) = (others(receivers(framed)), others(spenders(framed)));
+        if paid.is_empty() && allowed.is_empty() {
             return;
         }
         // Not written down, they are asked about once more: no harm.
         let _noted = self
             .inner
             .store
-            .write(move |transaction| others.iter().try_for_each(|one| note_received(transaction, chain_id, *one, now)))
+            .write(move |transaction| {
+                paid.iter().try_for_each(|one| note_received(transaction, chain_id, *one, now))?;
+                allowed.iter().try_for_each(|one| note_let_take(transaction, chain_id, *one, now))
+            })
             .await;
     }
 }

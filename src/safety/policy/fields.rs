@@ -162,7 +162,7 @@ table! {
             delay_seconds: MinSeconds = Enforced::Approval;
             /// Dollars above which the operator is told.
             notify_above_usd: MaxUsd = Enforced::Approval;
-            /// Whether the operator is asked about a recipient or spender that was never used before.
+            /// Whether the operator is asked about a recipient or spender that was never used before; one whose address looks like a known one is asked about in any case.
             approve_first_seen: Require = Enforced::Approval;
             /// Tools that a standing yes (`--approve always`) covers, up to the hot lane; on the devnet above it too.
             always_approve: Scope<Word> = Enforced::Approval;

@@ -9,6 +9,7 @@ use toml::de::DeTable;
 use super::fields::{Rules, RulesFile};
 use super::preset::Preset;
 use super::{Origin, Policy};
+use crate::base::model::Category;
 use crate::base::text::{SafeText, nearest};
 
 /// The longest file that is read.
@@ -34,6 +35,14 @@ pub enum PolicyError {
         line: usize,
         /// What is wrong, and what would be right.
         what: String,
+    },
+    /// Tools are installed that could break a rule which nothing holds them to.
+    #[error("nothing enforces {field}, although {category} tools are installed: do without them")]
+    Unenforced {
+        /// The rule.
+        field: String,
+        /// What tools could break it.
+        category: Category,
     },
 }
 

@@ -94,11 +94,6 @@ impl Policy {
     pub fn wants_private_rpc(&self, spent: Usd) -> bool {
         self.rules().private_rpc_above_usd.0.is_some_and(|most| spent > most)
     }
-
-    /// Whether a tool may be called at all.
-    pub fn allows_tool(&self, tool: &str) -> bool {
-        self.rules().allowed_tools.allows_by(false, |listed| listed.iter().any(|word| word.0 == tool))
-    }
 }
 
 /// The caps on dollars, by field.

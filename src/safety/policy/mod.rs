@@ -210,10 +210,17 @@ impl Field {
     }
 }
 
-/// The first field that tools of these categories could break and nothing enforces.
-pub fn unenforced(installed: &[Category]) -> Option<Field> {
-    let fields = Policy::preset(Preset::ReadOnly).fields();
-    fields
-        .into_iter()
-        .find(|field| matches!(field.enforced, Enforced::ToolsOf(category) if installed.contains(&category)))
+/// Refuses tools of these categories where one of them could break a rule that nothing enforces.
+///
+/// # Errors
+/// [`PolicyError::Unenforced`] for the first such rule.
+pub fn enforceable(installed: &[Category]) -> Result<(), PolicyError> {
+    let fields = Policy::preset(Preset::ReadOnly).fields().into_iter();
+    let mut open = fields.filter_map(|field| match field.enforced {
+        Enforced::ToolsOf(category) if installed.contains(&category) => {
+            Some(PolicyError::Unenforced { field: field.name, category })
+        }
+        _ => None,
+    });
+    open.next().map_or(Ok(()), Err)
 }

@@ -206,10 +206,12 @@ fn read_only() -> Rules {
 /// |---|---|---|---|---|---|
 /// | Thriving | 100 % | | | no | |
 /// | Cautious | 50 % | 30 bps | 1 % | no | |
-/// | Defensive | 100 % | | | yes | 25 % |
-/// | Survival | 100 % | | | yes | 25 % |
+/// | Defensive | 50 % | | | yes | 25 % |
+/// | Survival | 50 % | | | yes | 25 % |
 /// | Terminal | 100 % | 200 bps | | yes | |
 ///
+/// Where only exits pass, the size binds nothing, since an exit is not made smaller by it: it holds where an operator opens
+/// such a phase to more.
 /// An empty cell leaves the matter to the general fields; where both say something, the stricter holds.
 fn phases() -> Phases {
     let open = PhaseRules {
@@ -220,7 +222,7 @@ fn phases() -> Phases {
         max_position_share_bps: bps(10_000),
     };
     let exits = PhaseRules { exit_only: Require(true), ..open.clone() };
-    let parts = PhaseRules { max_position_share_bps: bps(2_500), ..exits.clone() };
+    let parts = PhaseRules { size_factor_bps: bps(5_000), max_position_share_bps: bps(2_500), ..exits.clone() };
     Phases {
         thriving: open.clone(),
         cautious: PhaseRules {

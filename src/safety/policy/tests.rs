@@ -3,7 +3,7 @@ use std::path::Path;
 use alloy::primitives::address;
 
 use super::*;
-use crate::base::model::{Check, Phase};
+use crate::base::model::{Category, Check, Phase};
 use crate::chain::token::TokenId;
 use crate::safety::approval::ApprovalNeed;
 use crate::safety::ledger::{Micros, Span};
@@ -76,6 +76,8 @@ fn demo_has_the_specified_figures() {
         ("phases.cautious.size_factor_bps", "5000"),
         ("phases.cautious.max_slippage_bps", "30"),
         ("phases.cautious.max_price_impact_bps", "100"),
+        ("phases.defensive.size_factor_bps", "5000"),
+        ("phases.survival.size_factor_bps", "5000"),
         ("phases.defensive.exit_only", "true"),
         ("phases.survival.max_position_share_bps", "2500"),
         ("phases.terminal.max_slippage_bps", "200"),
@@ -332,11 +334,12 @@ fn no_field_is_carried_in_silence() {
             Enforced::Approval | Enforced::Sending | Enforced::Load => {}
             Enforced::ToolsOf(category) => {
                 assert!(field.enforced_with(&[]).unwrap_err().starts_with("not enforced"), "{}", field.name);
-                assert!(unenforced(&[category]).is_some());
+                let refused = enforceable(&[Category::Trading, category]).unwrap_err();
+                assert!(matches!(refused, PolicyError::Unenforced { category: found, .. } if found == category));
             }
         }
     }
-    assert_eq!(unenforced(&[crate::base::model::Category::Trading]), None);
+    assert_eq!(enforceable(&[Category::Trading]), Ok(()));
     // One wallet, everywhere, however it is written.
     let wallet = Wallet(address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
     let policy =
@@ -384,7 +387,7 @@ proptest::proptest! {
             let caps = policy.caps(Phase::ALL[phase], exit);
             caps.spend.iter().find(|cap| cap.rule == "max_single_trade_usd").unwrap().limit.get()
         };
-        proptest::prop_assert_eq!(once(false), if phase == 1 { micros / 2 } else { micros });
+        proptest::prop_assert_eq!(once(false), if (1..=3).contains(&phase) { micros / 2 } else { micros });
         proptest::prop_assert_eq!(once(true), micros);
     }
 }

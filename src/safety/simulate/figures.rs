@@ -44,7 +44,7 @@ pub(in crate::safety) fn figure(proposal: &Proposal, id: TokenId, raw: U256) -> 
 }
 
 /// So much of a token that is known.
-pub(super) fn figure_of(token: &Token, raw: U256) -> String {
+pub(in crate::safety) fn figure_of(token: &Token, raw: U256) -> String {
     let name = name_of(token);
     match TokenAmount::new(raw, token.decimals) {
         _ if without_bound(raw) => format!("an unlimited amount of {name}"),

@@ -149,4 +149,16 @@ fn what_comes_back_without_a_price_counts_for_nothing_and_what_goes_out_must_hav
     assert_eq!((back.received, back.spent), (usd("0"), usd("6.8")));
     proposal.outflows = vec![Flow { token: token.clone(), amount: U256::from(1) }];
     assert!(weighed(&proposal, Unpriced::Nothing).is_err(), "what goes out is never worth nothing");
+    // Nor does a coin without a price keep anybody from taking back, and from nothing else.
+    let coin = Token { id: TokenId::Native, ..token.clone() };
+    let unpriced = |outflows: Vec<Flow>, incoming| {
+        let framed = Framed::new(sample::frame(Proposal { outflows, inflows: vec![], ..proposal.clone() })).unwrap();
+        let tokens = [(TokenId::Native, coin.clone())].into();
+        let spreads = Spreads { of: BTreeMap::new(), wrapped: Some(WETH) };
+        values(&framed, &tokens, &spreads, &BTreeMap::new(), &Surroundings::default(), incoming)
+    };
+    assert!(unpriced(vec![], Unpriced::Doubt).is_err());
+    assert_eq!(unpriced(vec![], Unpriced::Nothing).unwrap().spent, usd("0"));
+    let gives = vec![Flow { token: coin.clone(), amount: U256::from(1) }];
+    assert!(unpriced(gives, Unpriced::Nothing).is_err());
 }

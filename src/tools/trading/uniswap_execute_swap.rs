@@ -29,7 +29,7 @@ use crate::tools::allowances::{self, approve};
 use crate::tools::auction::{self, Wish};
 use crate::tools::orders::{self, card, way};
 use crate::tools::route::{impact_of, impact_reached, pools_of};
-use crate::tools::shared::explorer_url;
+use crate::tools::shared::{WORST_IMPACT, explorer_url};
 use crate::tools::swap_ask::{Found, SwapAsk, price_between};
 use crate::uniswap::pool::Exact;
 use crate::uniswap::quote::OwnCall;
@@ -129,8 +129,9 @@ impl WriteTool for ExecuteSwap {
                       rate limit, balance circuit breaker, slippage guard, policy contract and a simulation on a fork of \
                       the chain; if any of them fails, it answers with a structured error and signs nothing. Custody: a \
                       delegated session key is held on chain to its targets and spending by caveat enforcers, and ends \
-                      with its expiry; an embedded wallet and a local key are held to the owner's policy contract off \
-                      chain.",
+                      with its expiry; for an embedded wallet its wallet server signs, the owner's policy contract holds \
+                      it off chain only, and the owner keeps its recovery; a local key signs here, and since a plain \
+                      account has no on-chain bounds, the same rules hold it off chain alone.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,
@@ -470,7 +471,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         amount_out: amount_out.to_string(),
         // Figures for people; every check reads exact fractions.
         effective_price: price.as_ref().and_then(|price| price.to_fixed(12).parse().ok()).unwrap_or(0.0),
-        price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(f64::NAN),
+        price_impact_pct: plan.price_impact.to_percent(4).parse().unwrap_or(WORST_IMPACT),
         slippage_actual_bps: if placed { 0 } else { shortfall(plan.expected_out, received) },
         explorer_url: main.map(|leg| explorer_url(network, &leg.hash)),
         order_hash: plan.auction.as_ref().map(|order| order.hash.to_string()),

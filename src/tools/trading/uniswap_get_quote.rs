@@ -14,6 +14,7 @@ use crate::chain::network::Contract;
 use crate::chain::permit2::PermitSingle;
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
 use crate::tools::orders::way;
+use crate::tools::shared::WORST_IMPACT;
 use crate::tools::swap_ask::{Found, SwapAsk, price_between};
 use crate::uniswap::order::OrderKind;
 use crate::uniswap::pool::Exact;
@@ -256,7 +257,7 @@ async fn answer(
         amount_in: amount_in.to_string(),
         amount_out: amount_out.to_string(),
         // Two figures for people; every check reads exact fractions.
-        price_impact_pct: impact.parse().unwrap_or(f64::NAN),
+        price_impact_pct: impact.parse().unwrap_or(WORST_IMPACT),
         gas_estimate_usd: gas_usd.and_then(|usd| usd.to_fixed(6, Rounding::Up).parse().ok()),
         route: hops.collect(),
         route_type,

@@ -123,8 +123,9 @@ impl WriteTool for SubmitCrossChainIntent {
                       in a known contract until it is delivered; what nobody delivers in time comes back by intent_refund. \
                       Delivery is confirmed by the balance over there. Custody: under delegation the session account signs \
                       over its own capped balance, and the origin settler must be among its allowed targets; the filler \
-                      pays the gas. An embedded wallet and a local key sign themselves and are held to the policy's \
-                      source chains and spending limits off chain.",
+                      pays the gas. For an embedded wallet its wallet server signs, and a local key signs here: a plain \
+                      account has no on-chain bounds, and both are held to the policy's source chains and spending \
+                      limits off chain.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer3,

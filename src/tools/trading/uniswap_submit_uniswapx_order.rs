@@ -84,8 +84,9 @@ impl WriteTool for SubmitUniswapXOrder {
                       nobody takes expires and costs nothing. The filler pays the gas. The worst that a fill can do is \
                       simulated through the real reactor before anything is signed, and what the order can take counts \
                       as spent until it has ended. Custody: under delegation the session account signs over its own capped \
-                      balance, for the owner as recipient, and needs no ETH. An embedded wallet and a local key sign \
-                      Permit2 themselves and are held to the policy's spending limits off chain.",
+                      balance, for the owner as recipient, and needs no ETH. For an embedded wallet \
+                      its wallet server signs Permit2, and a local key signs it here: a plain account has no on-chain \
+                      bounds, and both are held to the policy's spending limits off chain.",
         category: Category::Trading,
         capability: CapabilityTier::Write,
         risk_tier: RiskTier::Layer2,

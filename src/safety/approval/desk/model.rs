@@ -8,6 +8,7 @@ use super::*;
 use crate::base::clock::SimulatedClock;
 use crate::base::id::GolemId;
 use crate::base::model::CapabilityTier;
+use crate::safety::approval::Reason;
 use crate::safety::approval::model::{preview, proposal, usd};
 use crate::safety::proposal::{Flow, Inflow, Proposal};
 use crate::safety::sample;
@@ -15,7 +16,7 @@ use crate::safety::value::Valued;
 use alloy::primitives::{Address, U256};
 
 /// In what an action differs from the one the standing approval was given with.
-const DIFFERENCES: [&str; 15] = [
+const DIFFERENCES: [&str; 16] = [
     "nothing",
     "golem",
     "tool",
@@ -29,6 +30,7 @@ const DIFFERENCES: [&str; 15] = [
     "stop",
     "authority",
     "first paid",
+    "first allowed",
     "hot lane",
     "allowance left",
 ];
@@ -63,6 +65,7 @@ fn action(difference: &str, dollars: u64) -> Preview {
         "phase" => preview.phase = Phase::Cautious,
         "stop" => preview.last_stop = Some(SafeText::clean("another", 20)),
         "first paid" => preview.first_seen = true,
+        "first allowed" => preview.parties = vec![Reason::FirstAllowed],
         "hot lane" => preview.above_hot_lane = true,
         "allowance left" => {
             let token = sample::token(Address::repeat_byte(20), "IN", 18);
@@ -90,7 +93,8 @@ async fn standing_approvals_agree_with_a_small_model_of_them() {
         let similar = Answer::Similar { millis: seconds * 1_000, total: usd(total) };
         let given = desk.answer(asked.permit.permit_id, similar).is_ok();
         // The model: some actions are never granted, and a total covers at least the first.
-        let may = !["authority", "first paid", "hot lane", "allowance left"].contains(&difference) && total >= first;
+        let may = !["authority", "first paid", "first allowed", "hot lane", "allowance left"].contains(&difference)
+            && total >= first;
         assert_eq!(given, may, "history {history}: {difference}, {first} of {total}");
         let number = desk.state().unrecorded.first().map(Grant::number);
         assert_eq!(number.is_some(), may);

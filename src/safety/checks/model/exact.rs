@@ -160,8 +160,10 @@ fn a_phase_tells_its_classes_and_its_share() {
     refused(
         |case| sells(case, 26),
         code,
-        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | 26 of 100 smallest units | at \
-           most 25 smallest units now, and more in another trade"],
+        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | \
+           0.000000000000000026 GOOD (0x0000000000000000000000000000000000000201) of 0.0000000000000001 GOOD \
+           (0x0000000000000000000000000000000000000201) | at most 0.000000000000000025 GOOD \
+           (0x0000000000000000000000000000000000000201) now, and more in another trade"],
     );
     refused(
         |case| {
@@ -169,8 +171,10 @@ fn a_phase_tells_its_classes_and_its_share() {
             case.token_moved = 400;
         },
         code,
-        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | 36 of 140 smallest units | at \
-           most 35 smallest units now, and more in another trade"],
+        &["phases.survival.max_position_share_bps | 25 % of a position in one trade | \
+           0.000000000000000036 GOOD (0x0000000000000000000000000000000000000201) of 0.00000000000000014 GOOD \
+           (0x0000000000000000000000000000000000000201) | at most 0.000000000000000035 GOOD \
+           (0x0000000000000000000000000000000000000201) now, and more in another trade"],
     );
 }
 
@@ -388,18 +392,21 @@ fn a_trade_tells_what_would_be_enough() {
     );
     traded_badly(
         |trade| trade.nothing_in = true,
-        "min_out | something must go in and something must come out | 0 in, at least 9950 out | a trade with a least \
-         output above zero",
+        "min_out | something must go in and something must come out | 0 GOOD \
+         (0x0000000000000000000000000000000000000201) in, at least 0.00000000000000995 GOOD \
+         (0x0000000000000000000000000000000000000202) out | a trade with a least output above zero",
     );
     // 10,000 less half a hundredth is 9,950.
     traded_badly(
         |trade| trade.more = -1,
-        "min_out | at least 9950, the quote less 50 bps | 9949 | a least output of 9950",
+        "min_out | at least 0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202), the quote less 50 bps \
+         | 0.000000000000009949 GOOD (0x0000000000000000000000000000000000000202) | a least output of \
+         0.00000000000000995 GOOD (0x0000000000000000000000000000000000000202)",
     );
-    traded_badly(|trade| trade.age = 31_000, "max_quote_age | at most 30 s | 31 s old | a new quote");
+    traded_badly(|trade| trade.age = 31_000, "max_quote_age_seconds | at most 30 s | 31 s old | a new quote");
     traded_badly(
         |trade| trade.age = -5_001,
-        "max_quote_age | at most 30 s | made after now, by this machine's clock | a new quote",
+        "max_quote_age_seconds | at most 30 s | made after now, by this machine's clock | a new quote",
     );
     traded_badly(|trade| trade.deadline = -3, "deadline | a time to come | 3 s ago by the chain's time | a new quote");
     // 98 of 100 are to be certain.

@@ -75,7 +75,7 @@ impl Case {
         self.figures.unwrap_or(match self.number() {
             0 => all,
             1 => Figures { size: 5_000, slippage: 30, impact: 100, ..all },
-            2 | 3 => Figures { exits_only: true, share: 2_500, ..all },
+            2 | 3 => Figures { size: 5_000, exits_only: true, share: 2_500, ..all },
             _ => Figures { exits_only: true, slippage: 200, ..all },
         })
     }
@@ -205,7 +205,7 @@ impl Case {
             over("min_out", trade.nothing_in || trade.nothing_out);
             over("min_out", trade.more < 0 || trade.nothing_out);
             let old = trade.age > i64::try_from(self.quote_most).unwrap() * 1_000;
-            over("max_quote_age", old || trade.age < -5_000);
+            over("max_quote_age_seconds", old || trade.age < -5_000);
             over("deadline", trade.deadline <= 0);
         }
         over("max_loss_bps", self.exchanges() && (self.out.is_none() || !self.fair() && !self.fair_by_now()));

@@ -91,8 +91,8 @@ fn each_figure_of_a_trade_has_its_bound() {
         ("min_out", |one| one.amount_in = U256::ZERO),
         ("min_out", |one| (one.min_out, one.expected_out) = (U256::ZERO, U256::ZERO)),
         ("min_out", |one| (one.exact_output, one.min_out) = (true, U256::from(999))),
-        ("max_quote_age", |one| one.quoted_at = NOW - 60_001),
-        ("max_quote_age", |one| one.quoted_at = NOW + 5_001),
+        ("max_quote_age_seconds", |one| one.quoted_at = NOW - 60_001),
+        ("max_quote_age_seconds", |one| one.quoted_at = NOW + 5_001),
         ("deadline", |one| one.deadline = NOW / 1_000),
     ];
     for (rule, spoil) in spoilt {

@@ -143,11 +143,11 @@ fn a_quote_is_of_now_and_a_trade_promises_what_it_quoted() {
     let cases: [Case; 12] = [
         (|_| {}, &[]),
         (|trade| trade.quoted_at = 70_000, &[]),
-        (|trade| trade.quoted_at = 69_999, &["max_quote_age"]),
+        (|trade| trade.quoted_at = 69_999, &["max_quote_age_seconds"]),
         // Clocks differ by a little.
         (|trade| trade.quoted_at = 105_000, &[]),
-        (|trade| trade.quoted_at = 105_001, &["max_quote_age"]),
-        (|trade| trade.quoted_at = u64::MAX, &["max_quote_age"]),
+        (|trade| trade.quoted_at = 105_001, &["max_quote_age_seconds"]),
+        (|trade| trade.quoted_at = u64::MAX, &["max_quote_age_seconds"]),
         (|trade| trade.deadline = 100, &["deadline"]),
         (|trade| trade.amount_in = U256::ZERO, &["min_out"]),
         (|trade| (trade.expected_out, trade.min_out) = (U256::ZERO, U256::ZERO), &["min_out"]),

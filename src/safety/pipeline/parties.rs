@@ -1,0 +1,109 @@
+//! Who gets something by an action, or leave to take something, and was never seen here, or has an address that is easily
+//! taken for one that was.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::Address;
+
+use super::{Pipeline, Refusal};
+use crate::base::error::ErrorCode;
+use crate::safety::approval::Reason;
+use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
+use crate::safety::ground::Ground;
+use crate::safety::permit;
+use crate::store::StoreError;
+
+/// So many bytes at each end of an address are what people compare: four digits.
+const COMPARED: usize = 2;
+
+impl Pipeline {
+    /// Why somebody who takes part in it is to be looked at.
+    pub(super) fn parties(&self, framed: &Framed, facts: &Facts, ground: &Ground) -> Result<Vec<Reason>, Refusal> {
+        let proposal = framed.proposal();
+        let own = framed.exposed();
+        let contracts: BTreeSet<Address> = ground.network().book.contracts().map(|(_, address)| address).collect();
+        let receivers = receivers(framed);
+        // What only takes back lets nobody take.
+        let spenders = if facts.takes_back() { BTreeSet::new() } else { spenders(framed) };
+        let mut reasons = Vec::new();
+        for who in receivers.iter().filter(|who| !own.contains(who)) {
+            let received = |connection: &_| permit::has_received(connection, proposal.chain_id, *who);
+            if !self.inner.rules.knows_recipient(proposal.chain_id, *who) && !self.stored(received)? {
+                reasons.push(Reason::FirstPaid);
+                break;
+            }
+        }
+        for who in spenders.iter().filter(|who| !own.contains(who) && !contracts.contains(*who)) {
+            let taken = |connection: &_| permit::was_let_take(connection, proposal.chain_id, *who);
+            if !self.inner.rules.knows_spender(proposal.chain_id, *who) && !self.stored(taken)? {
+                reasons.push(Reason::FirstAllowed);
+                break;
+            }
+        }
+        let mut known = self.inner.rules.acquaintances().map_err(unavailable)?;
+        known.extend(self.stored(permit::parties)?);
+        known.extend(own);
+        known.extend(contracts);
+        known.extend(ground.network().book.tokens().iter().map(|token| token.address));
+        for who in receivers.union(&spenders).filter(|who| !known.contains(*who)) {
+            if let Some(known) = known.iter().find(|known| alike(*who, **known)) {
+                reasons.push(Reason::Resembles { who: *who, known: *known });
+            }
+        }
+        Ok(reasons)
+    }
+
+    fn stored<T>(&self, ask: impl FnOnce(&rusqlite::Connection) -> Result<T, StoreError>) -> Result<T, Refusal> {
+        self.inner.store.read(ask).map_err(unavailable)
+    }
+}
+
+fn unavailable(error: StoreError) -> Refusal {
+    Refusal::new(ErrorCode::StoreUnavailable, error)
+}
+
+/// Everybody who is to get something.
+pub(super) fn receivers(framed: &Framed) -> BTreeSet<Address> {
+    let proposal = framed.proposal();
+    let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
+    proposal.recipients.iter().copied().chain(inflows).collect()
+}
+
+/// Everybody who is let take something, be it for the length of the action.
+pub(super) fn spenders(framed: &Framed) -> BTreeSet<Address> {
+    let bounds = framed.proposal().allowances.iter().map(|bound| bound.spender);
+    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
+    let order = framed.order().map(|order| &order.message);
+    bounds.chain(inside.chain(order).flat_map(|message| message.takes()).map(|takes| takes.spender)).collect()
+}
+
+/// Whether two addresses begin and end the same and are not the same: what somebody makes who wants theirs to be copied out
+/// of a history in place of another.
+fn alike(one: Address, other: Address) -> bool {
+    one != other
+        && one.first_chunk::<COMPARED>() == other.first_chunk()
+        && one.last_chunk::<COMPARED>() == other.last_chunk()
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy::primitives::address;
+
+    use super::alike;
+
+    #[test]
+    fn four_digits_at_both_ends_make_a_lookalike() {
+        let known = address!("70997970C51812dc3A010C7d01b50e0d17dc79C8");
+        assert!(alike(address!("70990000000000000000000000000000000079C8"), known));
+        for other in [
+            known,
+            address!("70980000000000000000000000000000000079C8"),
+            address!("70990000000000000000000000000000000079C9"),
+            address!("07090000000000000000000000000000000079C8"),
+            address!("70997970C51812dc3A010C7d01b50e0d17dc69C8"),
+        ] {
+            assert!(!alike(other, known), "{other}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! What every read tool answers on a devnet is what its own schema says that it answers.
+
+use std::collections::BTreeSet;
+
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::{bardo, run};
+
+/// Holds a value against a schema, by the words of JSON Schema that Bardo's schemas use; one that is not known here ends
+/// the test.
+fn held(value: &Value, schema: &Value, at: &str) {
+    let Value::Object(schema) = schema else {
+        assert_eq!(schema, &Value::Bool(true), "{at}: nothing may stand there: {value}");
+        return;
+    };
+    for (word, said) in schema {
+        match word.as_str() {
+            "$schema" | "title" | "description" | "default" | "format" => {}
+            "type" => {
+                let types = said.as_array().cloned().unwrap_or_else(|| vec![said.clone()]);
+                let is = |name: &Value| match name.as_str().unwrap() {
+                    "null" => value.is_null(),
+                    "boolean" => value.is_boolean(),
+                    "string" => value.is_string(),
+                    "array" => value.is_array(),
+                    "object" => value.is_object(),
+                    "integer" => value.is_i64() || value.is_u64(),
+                    "number" => value.is_number(),
+                    other => panic!("{at}: no type {other}"),
+                };
+                assert!(types.iter().any(is), "{at}: {value} is none of {said}");
+            }
+            "const" => assert_eq!(value, said, "{at}"),
+            "enum" => assert!(said.as_array().unwrap().contains(value), "{at}: {value} is none of {said}"),
+            "minimum" => assert!(value.as_f64().is_none_or(|one| one >= said.as_f64().unwrap()), "{at}: {value}"),
+            "maximum" => assert!(value.as_f64().is_none_or(|one| one <= said.as_f64().unwrap()), "{at}: {value}"),
+            "required" => {
+                for name in said.as_array().unwrap().iter().filter(|_| value.is_object()) {
+                    assert!(value.get(name.as_str().unwrap()).is_some(), "{at}: no {name} in {value}");
+                }
+            }
+            "properties" => {
+                for (name, schema) in said.as_object().unwrap() {
+                    if let Some(value) = value.get(name) {
+                        held(value, schema, &format!("{at}.{name}"));
+                    }
+                }
+            }
+            "additionalProperties" => {
+                let known = schema.get("properties").and_then(Value::as_object);
+                for (name, value) in value.as_object().into_iter().flatten() {
+                    if known.is_none_or(|known| !known.contains_key(name)) {
+                        held(value, said, &format!("{at}.{name}"));
+                    }
+                }
+            }
+            "items" => {
+                for (number, value) in value.as_array().into_iter().flatten().enumerate() {
+                    held(value, said, &format!("{at}[{number}]"));
+                }
+            }
+            "anyOf" | "oneOf" => {
+                let fits = |schema: &Value| std::panic::catch_unwind(|| held(value, schema, at)).is_ok();
+                assert!(said.as_array().unwrap().iter().any(fits), "{at}: {value} fits none of {said}");
+            }
+            other => panic!("{at}: this test does not know `{other}`"),
+        }
+    }
+}
+
+/// Every field is in the schema: what it does not name nobody would look for.
+fn named(value: &Value, schema: &Value, at: &str) {
+    if let (Some(value), Some(properties)) = (value.as_object(), schema["properties"].as_object()) {
+        for (name, value) in value {
+            let schema = properties.get(name).unwrap_or_else(|| panic!("{at}: {name} is not in the schema"));
+            named(value, schema, &format!("{at}.{name}"));
+        }
+    }
+    for (number, value) in value.as_array().into_iter().flatten().enumerate() {
+        named(value, &schema["items"], &format!("{at}[{number}]"));
+    }
+}
+
+#[test]
+fn every_read_answers_what_its_schema_says() {
+    let desk = Desk::new();
+    let (out, _, _) = run(bardo(desk.home.path()).args(["tools", "--format", "json"]));
+    let tools: Vec<Value> = serde_json::from_str(&out).unwrap();
+    let submit = tools.iter().find(|tool| tool["name"] == "uniswap_submit_uniswapx_order").unwrap();
+    let (placed, _) = desk.call("uniswap_submit_uniswapx_order", &submit["example"], &["--approve", "always"]);
+    let hash = placed["data"]["order_hash"].clone();
+    assert!(hash.is_string(), "{placed}");
+    let mut asked = BTreeSet::new();
+    for tool in tools.iter().filter(|tool| tool["capability"] == "Read") {
+        let name = tool["name"].as_str().unwrap();
+        let params = match name {
+            "uniswap_get_uniswapx_order_status" => json!({"order_hash": hash}),
+            _ => tool["example"].clone(),
+        };
+        let (envelope, code) = desk.call(name, &params, &[]);
+        assert_eq!((&envelope["status"], code), (&json!("success"), 0), "{name}: {envelope}");
+        held(&envelope["data"], &tool["output_schema"], name);
+        named(&envelope["data"], &tool["output_schema"], name);
+        asked.insert(name);
+    }
+    assert_eq!(asked.len(), 11, "{asked:?}");
+    for name in ["check_safety_status", "uniswap_get_quote", "simulate_transaction"] {
+        assert!(asked.contains(name), "{name}");
+    }
+}
+
+/// A schema that asks for more than is there, or for something else, is not held.
+#[test]
+#[should_panic(expected = "tool.amount: null is none of \"number\"")]
+fn a_number_that_could_not_be_written_is_found() {
+    let schema = json!({"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]});
+    held(&json!({"amount": 1.5}), &schema, "tool");
+    // As JSON has a number that is none.
+    held(&json!({"amount": f64::NAN}), &schema, "tool");
+}
+
+#[test]
+fn how_safe_it_is_can_be_asked_by_the_binary() {
+    let desk = Desk::new();
+    let (envelope, code) = desk.call("check_safety_status", &json!({}), &[]);
+    assert_eq!((&envelope["status"], code), (&json!("success"), 0), "{envelope}");
+    let told = &envelope["data"];
+    assert!(told["unenforced"].as_array().unwrap().contains(&json!("min_rebalance_benefit_usd")), "{told}");
+    // A stop is told here too, and does not keep anybody from asking.
+    assert_eq!(run(bardo(desk.home.path()).args(["halt", "--reason", "a test of it"])).2, 0);
+    let (stopped, code) = desk.call("check_safety_status", &json!({}), &[]);
+    assert_eq!((&stopped["status"], code), (&json!("success"), 0), "{stopped}");
+    assert_ne!(stopped["data"], *told);
+    assert!(stopped["data"].to_string().contains("a test of it"), "{stopped}");
+}

@@ -1,0 +1,136 @@
+//! What the operator asks and decides of the policy beside a call: what it makes of one, whether a loosened file holds,
+//! and what has stopped trading.
+
+use serde_json::{Value, json};
+
+use crate::desk::{Desk, swap};
+use crate::{bardo, run};
+
+impl Desk {
+    /// What `bardo policy` with these arguments says on both streams, and its exit code.
+    fn policy(&self, arguments: &[&str]) -> (String, String, i32) {
+        run(bardo(self.home.path()).arg("policy").args(arguments).args(["--rpc", &self.given]))
+    }
+
+    fn check(&self, params: &Value, more: &[&str]) -> (Value, i32) {
+        let params = params.to_string();
+        let (out, err, code) = self.policy(&[&["check", "uniswap_execute_swap", &params, "--json"][..], more].concat());
+        (serde_json::from_str(&out).unwrap_or_else(|_| panic!("{out}{err}")), code)
+    }
+
+    /// The same where a decision is asked for.
+    fn decides(&self, arguments: &[&str], asks: &str, answer: &str) -> (String, u32) {
+        let all = [&["policy"][..], arguments, &["--rpc", &self.given]].concat();
+        self.at_a_terminal("", &all, asks, Some(answer), || {})
+    }
+
+    fn kinds(&self) -> Vec<String> {
+        let (out, _, _) = run(bardo(self.home.path()).args(["log", "--json"]));
+        let kind = |line: &str| serde_json::from_str::<Value>(line).unwrap()["kind"].as_str().unwrap().to_owned();
+        out.lines().map(kind).collect()
+    }
+}
+
+#[test]
+fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
+    let desk = Desk::new();
+    // A hundredth of a coin is some 34 dollars.
+    let (told, code) = desk.check(&swap(json!({})), &[]);
+    assert_eq!(code, 0, "{told}");
+    assert_eq!((&told["tool"], &told["passes"]), (&json!("uniswap_execute_swap"), &json!(true)));
+    assert_eq!((&told["needs"], &told["error"], &told["violations"]), (&json!("instant"), &Value::Null, &json!([])));
+    let spent: f64 = told["spent_usd"].as_str().unwrap().parse().unwrap();
+    assert!((25.0..50.0).contains(&spent), "{told}");
+    let checks: Vec<_> = told["checks"].as_array().unwrap().iter().map(|one| one["check"].as_str().unwrap()).collect();
+    assert!(checks.contains(&"spending_limit") && checks.contains(&"simulation"), "{checks:?}");
+    let (out, err, code) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
+    assert!(code == 0 && out.starts_with("uniswap_execute_swap would pass\n") && out.contains("  ok  "), "{out}{err}");
+
+    // In a phase: what opens a position is refused, what leaves one is not asked more of.
+    let (told, code) = desk.check(&swap(json!({"token_out": "UNI"})), &["--phase", "terminal"]);
+    assert_eq!((&told["passes"], &told["error"]["code"], code), (&json!(false), &json!("SAFETY_PHASE_BLOCKED"), 3));
+
+    desk.tighten("require_human_approval_above_usd = \"10\"\n");
+    let (told, code) = desk.check(&swap(json!({})), &[]);
+    assert_eq!((&told["needs"], &told["passes"], code), (&json!("approval"), &json!(true), 0), "{told}");
+    let why = told["reasons"][0].as_str().unwrap();
+    assert!(why.contains("is above $10.00 (require_human_approval_above_usd)"), "{why}");
+    let (out, _, _) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
+    assert!(out.starts_with("uniswap_execute_swap would pass, with your yes: $"), "{out}");
+
+    desk.tighten("max_single_trade_usd = \"10\"\nmax_slippage_bps = 1\n");
+    let (told, code) = desk.check(&swap(json!({})), &[]);
+    assert_eq!((&told["passes"], code), (&json!(false), 3), "{told}");
+    let mut rules: Vec<_> =
+        told["violations"].as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap()).collect();
+    rules.sort_unstable();
+    assert_eq!(rules, ["max_single_trade_usd", "max_slippage_bps"], "{told}");
+    let (out, _, code) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
+    assert_eq!(code, 3);
+    assert!(out.starts_with("uniswap_execute_swap would not pass: SAFETY_SPENDING_LIMIT_EXCEEDED "), "{out}");
+    for line in ["  NO  spending_limit ", "      limit       ", "      found       ", "      would pass  "] {
+        assert!(out.contains(line), "{line}: {out}");
+    }
+    assert_eq!(desk.nonce("pending"), 0, "nothing was signed by all that");
+}
+
+#[test]
+fn a_loosened_file_holds_once_the_operator_has_said_so() {
+    let desk = Desk::new();
+    desk.tighten("max_single_trade_usd = \"10\"\n");
+    let refused = |what: &str| {
+        let (answer, exit) = desk.swap(json!({}), &[]);
+        assert_eq!((&answer["error"]["code"], exit), (&json!("SAFETY_SPENDING_LIMIT_EXCEEDED"), 3), "{what}: {answer}");
+    };
+    refused("it holds from its first use on");
+    let (out, _, code) = desk.policy(&["accept"]);
+    assert!(code == 0 && out.starts_with("nothing waits: demo*"), "{out}");
+    desk.tighten("max_single_trade_usd = \"100\"\n");
+    refused("a looser one waits");
+
+    // Nobody says yes for the operator.
+    let (out, err, code) = desk.policy(&["accept"]);
+    assert_eq!((out.as_str(), code), ("", 3), "{err}");
+    assert!(err.contains("LOOSER   max_single_trade_usd: \"10\" → \"100\""), "{err}");
+    assert!(err.contains("needs your yes on a terminal"), "{err}");
+    let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "yes\n");
+    assert!(code == 4 && shown.contains("not accepted; what held goes on holding"), "{code}: {shown}");
+    refused("any other word is none");
+
+    // Left without effect, and on record. It can be accepted all the same, later.
+    let (out, err, code) = desk.policy(&["refuse"]);
+    assert_eq!((out.as_str(), code), ("refused; what held goes on holding\n", 0), "{err}");
+    assert!(desk.kinds().contains(&"policy:refused".to_owned()), "{:?}", desk.kinds());
+    refused("it was refused");
+    let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "loosen\n");
+    assert!(code == 0 && shown.contains("holds now"), "{code}: {shown}");
+    assert!(desk.kinds().contains(&"policy:accepted".to_owned()), "{:?}", desk.kinds());
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+}
+
+#[test]
+fn what_has_stopped_trading_is_set_back_by_the_right_word_alone() {
+    let desk = Desk::new();
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    for (what, kind, says) in [
+        ("breaker", "breaker:reset", "the breaker is closed"),
+        ("high-water", "high_water:reset", "1 high-water marks were forgotten"),
+    ] {
+        let (out, err, code) = desk.policy(&["reset", what]);
+        assert_eq!((out.as_str(), code), ("", 3), "{err}");
+        assert!(err.contains("needs your yes on a terminal"), "{err}");
+        let (shown, code) = desk.decides(&["reset", what], "Type `reset`", "no\n");
+        assert!(code == 4 && shown.contains("nothing was set back"), "{code}: {shown}");
+        assert!(!desk.kinds().contains(&kind.to_owned()), "{what}: {:?}", desk.kinds());
+        let (shown, code) = desk.decides(&["reset", what], "Type `reset`", "reset\n");
+        assert!(code == 0 && shown.contains(says), "{what}: {code}: {shown}");
+        assert!(desk.kinds().contains(&kind.to_owned()), "{what}: {:?}", desk.kinds());
+    }
+    // The devnet inside a process keeps a ledger of its own: there is nothing to decide for it.
+    for arguments in [&["accept"][..], &["refuse"], &["reset", "breaker"]] {
+        let (_, err, code) = run(bardo(desk.home.path()).arg("policy").args(arguments));
+        assert!(code == 2 && err.contains("--rpc"), "{arguments:?}: {code} {err}");
+    }
+}

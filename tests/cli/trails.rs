@@ -1,0 +1,193 @@
+//! `bardo log` over a trail that a real swap wrote: one call of it, what comes while somebody looks, and what `verify`
+//! finds where somebody edited, deleted, reordered or cut the database.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::desk::Desk;
+use crate::{bardo, run};
+
+/// So long a line may take on a machine that does much else.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A home with a swap and what its trail says.
+fn recorded() -> (Desk, Vec<Value>) {
+    let desk = Desk::new();
+    let (answer, exit) = desk.swap(json!({}), &[]);
+    assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
+    let trail = lines(desk.home.path(), &[]);
+    assert!(trail.len() >= 6, "{trail:#?}");
+    (desk, trail)
+}
+
+fn lines(home: &Path, more: &[&str]) -> Vec<Value> {
+    let (out, err, code) = run(bardo(home).args(["log", "--json"]).args(more));
+    assert_eq!((err.as_str(), code), ("", 0), "{out}");
+    out.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn ledger(home: &Path) -> PathBuf {
+    let mut all = fs::read_dir(home.join("data/ledger")).unwrap().map(|entry| entry.unwrap().path().join("ledger.db"));
+    let one = all.find(|path| path.exists()).expect("a ledger");
+    assert!(!all.any(|path| path.exists()), "one ledger alone");
+    one
+}
+
+/// A home with the same data folder.
+fn copied(from: &Path) -> tempfile::TempDir {
+    fn copy(from: &Path, to: &Path) {
+        fs::create_dir_all(to).unwrap();
+        for entry in fs::read_dir(from).unwrap() {
+            let entry = entry.unwrap();
+            let (path, to) = (entry.path(), to.join(entry.file_name()));
+            if path.is_dir() {
+                copy(&path, &to);
+            } else {
+                fs::copy(&path, &to).unwrap();
+            }
+        }
+    }
+    let home = tempfile::tempdir().unwrap();
+    copy(&from.join("data"), &home.path().join("data"));
+    home
+}
+
+fn verify(home: &Path, more: &[&str]) -> (String, i32) {
+    let (out, err, code) = run(bardo(home).args(["log", "verify"]).args(more));
+    assert_eq!(err, "");
+    (out, code)
+}
+
+#[test]
+fn whatever_somebody_does_to_the_trail_is_found() {
+    let (desk, trail) = recorded();
+    let home = desk.home.path();
+    let (said, code) = verify(home, &[]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.starts_with(&format!("good: {} entries", trail.len())), "{said}");
+    let last = trail.len();
+    let head = trail[last - 1]["hash"].as_str().unwrap();
+    assert!(said.contains(&format!("head  {head}\n")), "{said}");
+    assert_eq!(verify(home, &["--head", head]).1, 0);
+
+    let swapped = "UPDATE audit_entry SET seq = 9999 WHERE seq = 2; UPDATE audit_entry SET seq = 2 WHERE seq = 3;
+                   UPDATE audit_entry SET seq = 3 WHERE seq = 9999;";
+    let cut = format!("DELETE FROM audit_entry WHERE seq > {}", last - 2);
+    for (sql, fault, said) in [
+        (
+            "UPDATE audit_entry SET body = body || ' ' WHERE seq = 1",
+            json!({"fault": "changed", "seq": 1}),
+            "entry 1 was changed: its content does not give its hash".to_owned(),
+        ),
+        (
+            "DELETE FROM audit_entry WHERE seq = 3",
+            json!({"fault": "missing", "from": 3, "to": 3}),
+            "entries 3 to 3 are missing".to_owned(),
+        ),
+        (
+            swapped,
+            json!({"fault": "unlinked", "seq": 2}),
+            "entry 2 does not follow the one before it: one of the two was changed, moved or put in".to_owned(),
+        ),
+        (
+            cut.as_str(),
+            json!({"fault": "cut", "ends": last - 2, "anchored": last}),
+            format!("the trail was cut: it ends at entry {}, but entry {last} was written", last - 2),
+        ),
+    ] {
+        let home = copied(home);
+        let database = ledger(home.path());
+        let changed = Connection::open(&database).unwrap();
+        changed.execute_batch(sql).unwrap();
+        assert!(changed.total_changes() > 0, "{sql}");
+        drop(changed);
+        let (told, code) = verify(home.path(), &[]);
+        assert_eq!(code, 1, "{sql}: {told}");
+        assert!(told.starts_with(&format!("NOT GOOD: {}\n", database.display())), "{told}");
+        assert!(told.lines().any(|line| line.trim() == said), "{sql}: {told}");
+        let (told, code) = verify(home.path(), &["--json"]);
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!((&told["good"], code), (&json!(false), 1), "{sql}");
+        assert!(told["report"]["faults"].as_array().unwrap().contains(&fault), "{sql}: {told}");
+        // And it can be read all the same.
+        assert!(lines(home.path(), &[]).len() >= last - 2, "{sql}");
+    }
+    // Cut, and the anchor set back with it: only a head that was kept elsewhere can tell.
+    let earlier = copied(home);
+    let database = ledger(earlier.path());
+    Connection::open(&database).unwrap().execute_batch(&cut).unwrap();
+    let (seq, hash) = (last - 2, trail[last - 3]["hash"].as_str().unwrap());
+    fs::write(database.with_extension("audit-head"), format!("{seq:020} {hash}\n")).unwrap();
+    assert_eq!(verify(earlier.path(), &[]).1, 0, "by itself it is a good one");
+    let (told, code) = verify(earlier.path(), &["--head", head]);
+    assert_eq!(code, 1);
+    assert!(told.contains(&format!("no entry has the hash {head}")), "{told}");
+    // Where there is no trail there is none with that head.
+    let empty = tempfile::tempdir().unwrap();
+    let (_, err, code) = run(bardo(empty.path()).args(["log", "verify", "--head", head]));
+    assert!(code == 1 && err.contains("there is no audit trail"), "{code} {err}");
+    assert_eq!(run(bardo(empty.path()).args(["log", "verify"])).2, 0);
+}
+
+#[test]
+fn one_call_is_shown_alone() {
+    let (desk, before) = recorded();
+    let (answer, exit) = desk.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    assert_eq!(exit, 0, "{answer}");
+    let call = answer["call_id"].as_str().unwrap();
+    let whole = lines(desk.home.path(), &[]);
+    let alone = lines(desk.home.path(), &["--call", call]);
+    let of_it: Vec<_> = whole.iter().filter(|one| one["call_id"] == call).cloned().collect();
+    assert_eq!(alone, of_it);
+    assert!(alone.len() >= 4 && alone.len() <= whole.len() - before.len(), "{alone:#?}");
+    assert!(alone.iter().any(|one| one["kind"] == "tx:signed"), "{alone:#?}");
+    // For people: a line each.
+    let (out, _, _) = run(bardo(desk.home.path()).args(["log", "--call", call]));
+    assert_eq!(out.lines().count(), alone.len(), "{out}");
+    assert!(lines(desk.home.path(), &["--call", "00000000000000000000000000"]).is_empty());
+    let (_, _, code) = run(bardo(desk.home.path()).args(["log", "--call", "nonsense"]));
+    assert_eq!(code, 2);
+}
+
+#[test]
+fn what_is_written_while_somebody_follows_is_shown_to_them() {
+    let (desk, before) = recorded();
+    let mut following = Command::new(env!("CARGO_BIN_EXE_bardo"))
+        .env_clear()
+        .env("BARDO_HOME", desk.home.path())
+        .args(["log", "--follow", "--json"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (shown, seen) = mpsc::channel();
+    let out = BufReader::new(following.stdout.take().unwrap());
+    let reading = std::thread::spawn(move || {
+        for line in out.lines() {
+            if shown.send(serde_json::from_str::<Value>(&line.unwrap()).unwrap()).is_err() {
+                return;
+            }
+        }
+    });
+    let next = |count: usize| -> Vec<Value> {
+        (0..count).map(|_| seen.recv_timeout(PATIENCE).expect("a line, and it goes on")).collect()
+    };
+    assert_eq!(next(before.len()), before);
+    assert!(seen.try_recv().is_err(), "nothing more until something happens");
+    let (answer, exit) = desk.call("token_approve", &json!({"token": "DAI", "amount": "5", "chain": "ethereum"}), &[]);
+    assert_eq!(exit, 0, "{answer}");
+    let since = lines(desk.home.path(), &[]).split_off(before.len());
+    assert_eq!(next(since.len()), since);
+    assert!(since.iter().any(|one| one["call_id"] == answer["call_id"]), "{since:#?}");
+    following.kill().unwrap();
+    following.wait().unwrap();
+    reading.join().unwrap();
+}

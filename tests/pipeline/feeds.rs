@@ -1,0 +1,109 @@
+//! A price feed that breaks, and one that goes on saying what it said: nothing is bought or sold by a price that cannot be
+//! told, and what others may take is taken back all the same.
+
+use std::sync::{Arc, LazyLock};
+use std::time::Duration;
+
+use alloy::primitives::U256;
+use bardo::abi::erc20::Erc20;
+use bardo::base::clock::Clock;
+use bardo::base::error::ToolError;
+use bardo::base::model::Phase;
+use bardo::chain::network::{Contract, NetworkKind};
+use bardo::chain::price::PriceChain;
+use bardo::chain::sender::SenderRules;
+use bardo::engine::{self, ApprovalMode, Call, Catalog, Executor, Input, Status, WorldChain};
+use bardo::runtime::data::ROOMS;
+use bardo::sandbox::keeper::{FeedFault, HEARTBEAT_SECONDS};
+use bardo::sandbox::target::Asset;
+use bardo::sandbox::{Sandbox, SandboxChain};
+use bardo::store::{Store, StoreConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+
+use crate::acting::{acting, executor, ruled};
+use crate::world::{World, sandbox};
+
+/// A devnet of this file's own: nobody else can use one without prices.
+static FED: LazyLock<Sandbox> = LazyLock::new(|| sandbox(11));
+
+struct Desk {
+    world: World,
+    executor: Executor,
+    chain: &'static SandboxChain,
+    _phase: watch::Sender<Phase>,
+    _folder: tempfile::TempDir,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let sending = SenderRules::for_network(NetworkKind::Devnet, 1_000);
+        let world = World::in_step(&FED, 5, sending).await;
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(StoreConfig::at(folder.path().join("ledger.db")), ROOMS).unwrap();
+        // Permits that no time of this test uses up.
+        let rules = ruled(&world, folder.path(), &store, "");
+        let pipeline = world.pipeline_with(rules, &store, Duration::from_secs(86_400));
+        let (acting, phase) = acting(&world, pipeline, ApprovalMode::Never);
+        // Tools and pipeline go by the one clock, which keeps step with the chain's.
+        let clock: Arc<dyn Clock> = world.clock.clone();
+        let prices = PriceChain::for_chain(&world.client, &Default::default(), clock.clone()).unwrap();
+        let chains = vec![WorldChain::new(world.client.clone(), prices)];
+        let seen = engine::World::new(clock, Some(world.account()), chains, vec![]);
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let executor = executor(catalog, seen, world.fabric(), Some(store), Some(acting));
+        Self { world, executor, chain: &FED.chains()[0], _phase: phase, _folder: folder }
+    }
+
+    /// Time passes, and a block is made, in which the feeds' keeper does what is due.
+    async fn later(&self, seconds: u64) {
+        self.chain.devnet.run(move |chain| chain.increase_time(seconds)).await.unwrap();
+        self.chain.devnet.mine().await.unwrap();
+        self.world.clock.shift(i64::try_from(seconds * 1_000).unwrap());
+    }
+
+    async fn called(&self, tool: &str, params: Value) -> (Status, Option<&'static str>, String) {
+        let response = self.executor.call(Call::new(tool, Input::Json(params))).await;
+        let code = response.error.as_ref().map(|error: &ToolError| error.code().as_str());
+        (response.status, code, format!("{response:#?}"))
+    }
+
+    /// What becomes of a purchase and of a sale of the coin.
+    async fn trades(&self) -> Vec<(Status, Option<&'static str>, String)> {
+        let mut all = Vec::new();
+        for (token_in, token_out, amount) in [("USDC", "WETH", "20"), ("ETH", "USDC", "0.005")] {
+            let params = json!({"token_in": token_in, "token_out": token_out, "amount": amount, "chain": "ethereum",
+                                "prefer_uniswapx": false});
+            all.push(self.called("uniswap_execute_swap", params).await);
+        }
+        all
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_price_nothing_is_bought_or_sold_and_everything_is_taken_back() {
+    let desk = Desk::new().await;
+    let world = &desk.world;
+    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
+    for (fault, passes) in [(FeedFault::Broken, 30), (FeedFault::Frozen, 6 * HEARTBEAT_SECONDS)] {
+        for (status, _, told) in desk.trades().await {
+            assert_eq!(status, Status::Success, "while the feed is well: {told}");
+        }
+        world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(7) }).await;
+        desk.chain.residents.set_fault(Asset::Eth, fault);
+        desk.later(1).await;
+        desk.later(passes).await;
+        let nonce = world.nonce().await;
+        for (status, code, told) in desk.trades().await {
+            assert_eq!((status, code), (Status::Blocked, Some("SAFETY_PRICE_UNKNOWN")), "{fault:?}: {told}");
+        }
+        assert_eq!(world.nonce().await, nonce, "nothing was sent");
+        let (status, _, told) = desk.called("token_revoke", json!({"token": "USDC", "chain": "ethereum"})).await;
+        assert_eq!(status, Status::Success, "{fault:?}: {told}");
+        assert_eq!(world.allowance(permit2).await, U256::ZERO);
+        desk.chain.residents.set_fault(Asset::Eth, FeedFault::None);
+        desk.later(HEARTBEAT_SECONDS).await;
+        desk.later(1).await;
+    }
+}
