@@ -272,7 +272,7 @@ async fn an_intent_is_delivered_over_there_and_whoever_did_is_repaid_here() {
         let (id, record) = bridge.locked(600).await;
         let locked = [had[0] - U256::from(AMOUNT), had[1], had[2] + U256::from(AMOUNT)];
         assert_eq!(bridge.purses().await, locked);
-        assert!(card(&record)["money"].as_str().unwrap().contains("locked on ethereum"), "{record:#?}");
+        assert!(card(&record)["money"].as_str().unwrap().contains("locked in settler 0x"), "{record:#?}");
         // What is locked is nobody's to take back while it can be delivered.
         let early = bridge.refund(id).await;
         assert_eq!(code(&early), Some(ErrorCode::ValidationFailed));

@@ -284,7 +284,7 @@ fn priority(order: &mut Order) -> &mut EncodedPriorityOrder {
 type Bent = (&'static str, fn(&mut Order), &'static str);
 
 /// What can be bent in an order of any kind.
-const SHARED: [Bent; 9] = [
+const SHARED: [Bent; 8] = [
     ("reactor", |order| shared(order).0.reactor = stranger(), "of the address book"),
     ("swapper", |order| shared(order).0.swapper = stranger(), "would sign it"),
     ("past deadline", |order| shared(order).0.deadline = U256::from(1), "not in the future"),
@@ -293,10 +293,10 @@ const SHARED: [Bent; 9] = [
     ("validation", |order| shared(order).0.additionalValidationContract = stranger(), "validation contract"),
     ("validation data", |order| shared(order).0.additionalValidationData = vec![1].into(), "validation data"),
     ("cosigner", |order| *shared(order).1 = stranger(), "names cosigner"),
-    ("no cosigner", |order| *shared(order).1 = Address::ZERO, "names cosigner"),
 ];
 
-const OF_V3: [Bent; 10] = [
+const OF_V3: [Bent; 11] = [
+    ("no cosigner", |order| three(order).cosigner = Address::ZERO, "names cosigner"),
     ("input", |order| three(order).baseInput.startAmount = U256::MAX, "may only rise"),
     ("more input", |order| three(order).baseInput.maxAmount += U256::from(1), "at most 100 USDC ("),
     ("no input", |order| three(order).baseInput.maxAmount = U256::ZERO, "input"),
@@ -328,7 +328,9 @@ const OF_V3: [Bent; 10] = [
     ),
 ];
 
-const OF_PRIORITY: [Bent; 8] = [
+const OF_PRIORITY: [Bent; 9] = [
+    // Its reactor would take it without, whoever fills it first.
+    ("no cosigner", |order| priority(order).cosigner = Address::ZERO, "one without a cosigner"),
     ("more input", |order| priority(order).input.amount += U256::from(1), "at most 100 USDC ("),
     ("no input", |order| priority(order).input.amount = U256::ZERO, "the input is zero"),
     ("both move", |order| priority(order).input.mpsPerPriorityFeeWei = U256::from(1), "one side must be fixed"),

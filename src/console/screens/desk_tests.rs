@@ -230,6 +230,7 @@ fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
         assert!(shown.contains("x cancel…"), "{shown}");
         let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
         assert!(said.is_empty() && screen.takes_text(), "{said:?}");
+        drawn(&screen, &world, AREA);
         let done = calls(&typed(&mut screen, &world, "c\n"));
         assert!(
             matches!(&done[..], [(_, tool, params, false)] if tool == "uniswapx_cancel_order" && params["order_hash"] == json!(id.to_string())),

@@ -98,7 +98,11 @@ impl BridgeModel {
             IntentStatus::Filled => "DELIVERED".to_owned(),
             IntentStatus::Expired if is_over(intent) => "EXPIRED".to_owned(),
             IntentStatus::Expired => match refund_ahead(intent, now) {
-                Some(from) => format!("EXPIRED, {}", refund_words(from, now)),
+                Some(from) if now.motion => {
+                    let wait = from.saturating_sub(now.millis / 1000);
+                    format!("EXPIRED, refund in {}", crate::console::format::age(wait))
+                }
+                Some(from) => format!("EXPIRED, refund from {}", time_of_day(from)),
                 None => "EXPIRED, take it back".to_owned(),
             },
             IntentStatus::Refunded => "REFUNDED".to_owned(),

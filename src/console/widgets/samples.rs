@@ -137,7 +137,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         let [error, end] = failed(code, message);
         with(&[(5, error), (6, end)])
     };
-    let mut offered = quote_answer(false, 0.0016);
+    let mut offered = quote_answer(false, 0.21);
     offered.1["uniswapx"] = json!({
         "offered": true, "preferred": true,
         "why": "fillers compete for it out of public sight, and the filler pays the gas",
@@ -237,7 +237,10 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             "uniswapx": {"preferred": true, "used": false, "why": "below $1000 what a filler earns for its gas outweighs the protection"},
             "mev": [
                 "slippage: the least output is in the calldata",
-                "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet",
+                match state {
+                    "simulated" => "sight: nothing was sent",
+                    _ => "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet",
+                },
                 "deadline: nothing is settled after it",
             ],
         });

@@ -87,7 +87,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     // A swap that prefers an auction: its call says why it goes by one.
     let mut by_swap =
         CallCard::Swap(Box::new(SwapModel::asked(START_MILLIS, "uniswap_execute_swap", swap_params(), &[])));
-    by_swap.fold(START_MILLIS + 9, &EventKind::OrderUpdate(Box::new(order(DecayUnit::Seconds))));
+    by_swap.fold(START_MILLIS + 9, &EventKind::OrderUpdate(Box::new(order(DecayUnit::Wei))));
     let told = json!({
         "uniswapx": {
             "preferred": true, "used": true,
