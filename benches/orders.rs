@@ -65,6 +65,26 @@ fn draft(kind: OrderKind, nonce: u64) -> Draft {
     }
 }
 
+/// An order of a kind as a filler gets it, in the midst of its auction at second 1,400 and block 20.
+fn cosigned(kind: OrderKind, party: &Party) -> Order {
+    let mut order = Draft { cosigner: party.address(), ..draft(kind, 1) }.order().expect("an order");
+    match &mut order {
+        Order::Dutch(_) => {}
+        Order::DutchV2(order) => {
+            order.cosignerData.decayStartTime = U256::from(1_000);
+            order.cosignerData.decayEndTime = U256::from(1_900);
+            order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
+        }
+        Order::DutchV3(order) => {
+            order.cosignerData.decayStartBlock = U256::from(1);
+            order.cosignerData.outputAmounts = vec![U256::ZERO; order.baseOutputs.len()];
+        }
+        Order::Priority(order) => order.cosignerData.auctionTargetBlock = U256::from(1),
+    }
+    let digest = order.cosigner_digest(31_337).expect("a cosigner's digest");
+    order.with_cosignature(party.sign_digest(31_337, digest).expect("a signature"))
+}
+
 fn orders(criterion: &mut Criterion) {
     let domain = Domain { chain_id: 31_337, permit2: PERMIT2 };
     let party = Party::development_accounts().expect("the development accounts").swap_remove(0);
@@ -84,6 +104,16 @@ fn orders(criterion: &mut Criterion) {
         let encoded = order.encode();
         criterion.bench_function(&format!("{kind} decoded and compared"), |bench| {
             bench.iter(|| Order::decode(kind, black_box(&encoded)).unwrap())
+        });
+    }
+    // With the cosigner's signature, which every resolution checks as the reactor does.
+    for kind in [OrderKind::DutchV2, OrderKind::DutchV3, OrderKind::Priority] {
+        let order = cosigned(kind, &party);
+        let at =
+            At { chain_id: 31_337, timestamp: 1_400, block: 20, base_fee: 7, priority_fee: 3, filler: Address::ZERO };
+        order.resolve(&at).expect("an order in the midst of its auction");
+        criterion.bench_function(&format!("{kind} resolved"), |bench| {
+            bench.iter(|| black_box(&order).resolve(black_box(&at)).unwrap())
         });
     }
     // The first Dutch order needs no cosigner, so that resolving alone is measured.
@@ -171,6 +201,7 @@ fn followed(criterion: &mut Criterion) {
             kind: OrderKind::DutchV2,
             auctions: Some(Arc::new(service)),
             bridges: None,
+            confirmations: None,
         }],
         store: world.store.clone(),
         rules: world.book.clone(),

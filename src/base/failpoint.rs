@@ -94,6 +94,12 @@ failpoints! {
         OrderInsideEnd = "order.inside-end",
         /// Its end is on disk; nobody was told.
         OrderEnded = "order.ended",
+        /// What is to outbid a transaction that waits is signed, in memory only.
+        OutbidSigned = "outbid.signed",
+        /// Inside the transaction that stores it in the place of the other.
+        OutbidInsideStore = "outbid.inside-store",
+        /// It is on disk; nobody has it.
+        OutbidStored = "outbid.stored",
         /// Recovery knows what was left open.
         RecoveryRead = "recovery.read",
         /// Recovery is inside the transaction that gives nonces back.

@@ -129,6 +129,9 @@ fn settings(config: &Config) -> Vec<Shown> {
             let shown = oracle.value.map_or("none".to_owned(), |address| address.to_string());
             add(format!("chains.{chain}.data_fee_oracle"), shown, oracle.origin.to_string());
         }
+        if let Some(blocks) = &settings.confirmations {
+            add(format!("chains.{chain}.confirmations"), blocks.value.to_string(), blocks.origin.to_string());
+        }
         if let Some(id) = &settings.chain_id {
             add(format!("chains.{chain}.chain_id"), id.value.to_string(), id.origin.to_string());
         }

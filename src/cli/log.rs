@@ -14,6 +14,7 @@ use crate::base::text::SafeText;
 use crate::fabric::{Event, read_journal};
 use crate::runtime::data::DataFolder;
 use crate::safety::audit::{Anchor, Kind, Recorded, entries, verify};
+use crate::safety::pipeline::{Found, Step};
 
 /// Entries read in one go.
 const BATCH: u32 = 500;
@@ -127,7 +128,7 @@ const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
         Kind::OrderEnded => Some(&["actual_outcome", "matched", "amount_in", "amount_out", "tx"]),
         Kind::TxSigned => Some(&["hash", "leg", "of", "to", "nonce", "by", "route"]),
         Kind::TxOutbid => Some(&["hash", "replaces", "nonce", "route"]),
-        Kind::RecoveryStep => Some(&["step", "found", "transaction", "permit"]),
+        Kind::RecoveryStep => Some(&["found", "step", "transaction", "permit", "nonce", "account"]),
         Kind::HaltRaised => Some(&["level", "reason", "by"]),
         Kind::HaltLowered => Some(&["level", "reason", "by"]),
         Kind::KeysRevoked => Some(&["by", "reason", "account", "delegation"]),
@@ -162,9 +163,14 @@ fn told(entry: &Recorded) -> String {
             .join("; "),
         other => other.to_string(),
     };
+    let recovery = Kind::of(&entry.kind) == Some(Kind::RecoveryStep);
     let shown = fields.iter().filter_map(|name| {
         let value = body.get(*name).filter(|value| !value.is_null())?;
-        let text = word(value);
+        let text = match (recovery, *name, value.as_str()) {
+            (true, "found", Some(word)) => Found::named(word).map_or(word, |found| found.words()).to_owned(),
+            (true, "step", Some(word)) => Step::named(word).map_or(word, |step| step.words()).to_owned(),
+            _ => word(value),
+        };
         (!text.is_empty()).then(|| format!("{}: {text}", name.replace('_', " ")))
     });
     shown.collect::<Vec<_>>().join(" · ")
@@ -187,7 +193,30 @@ fn line(entry: &Recorded) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::utc;
+    use super::*;
+
+    #[test]
+    fn a_step_of_recovery_is_told_in_words() {
+        let entry = |body: &str| Recorded {
+            seq: 1,
+            at: 0,
+            kind: "recovery:step".to_owned(),
+            call_id: None,
+            golem_id: "operator".to_owned(),
+            body: body.to_owned(),
+            previous: B256::ZERO,
+            hash: B256::ZERO,
+        };
+        let told = line(&entry(r#"{"found":"loose_nonce","step":"give_back","nonce":7}"#));
+        let words = "found: a nonce that nobody will sign with any more · step: the nonce goes to the next transaction · nonce: 7";
+        assert!(told.contains(words), "{told}");
+        for found in Found::ALL {
+            let step = found.step(false);
+            let told = line(&entry(&format!(r#"{{"found":"{found}","step":"{step}","transaction":null}}"#)));
+            assert!(told.contains(found.words()) && told.contains(step.words()), "{told}");
+        }
+        assert!(line(&entry(r#"{"found":"later","step":"else"}"#)).contains("found: later · step: else"));
+    }
 
     #[test]
     fn times_are_those_of_the_calendar() {

@@ -101,7 +101,15 @@ impl IntentGateway for HttpIntents {
         Box::pin(async move {
             match self.service.get(&format!("/intents/{id}")).await? {
                 None => Ok(None),
-                Some(answer) => bids(&answer).map(Some).map_err(nonsense),
+                Some(answer) => {
+                    // Where it says whose bids they are, they are this one's.
+                    let named = answer.get("intentId").filter(|named| !named.is_null());
+                    let named = named.map(|named| named.as_str().and_then(|named| B256::from_str(named).ok()));
+                    if named.is_some_and(|named| named != Some(id)) {
+                        return Err(nonsense("the bids for another intent"));
+                    }
+                    bids(&answer).map(Some).map_err(nonsense)
+                }
             }
         })
     }

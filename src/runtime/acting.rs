@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 use super::data::{DataFolder, Ledger};
+use super::depth::{sender_rules, settings_of};
 use super::orders::orders;
 use super::questions::shared::Shared;
 use super::{OpenWorld, policy};
@@ -13,9 +14,9 @@ use crate::base::clock::Clock;
 use crate::base::config::{ChainSettings, Config};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::Phase;
-use crate::chain::network::{DataFees, Network, NetworkKind, resolve};
+use crate::chain::network::{DataFees, Network, NetworkKind};
 use crate::chain::provider::HttpLimits;
-use crate::chain::sender::{Relay, Sender, SenderRules};
+use crate::chain::sender::{Relay, Sender};
 use crate::engine::{Acting, ApprovalMode, Paper, WorldChain};
 use crate::fabric::Fabric;
 use crate::golem::guardian::{self, SafetyGuardian};
@@ -155,9 +156,8 @@ fn pipeline_chain(
     clock: &Arc<dyn Clock>,
 ) -> Result<PipelineChain, ToolError> {
     let network = chain.network();
-    let rules = SenderRules::for_network(network.kind, network.block_millis);
-    let meant = |name: &str| resolve(name, std::slice::from_ref(network)).is_ok();
-    let settings = config.chains.iter().find(|(name, _)| meant(name)).map(|(_, settings)| settings);
+    let rules = sender_rules(config, network);
+    let settings = settings_of(config, network);
     let relay = settings.map(|settings| relay(settings, network.chain_id, clock)).transpose()?.flatten();
     let mut ground =
         Ground::new(chain.client.clone(), chain.prices.clone(), config.safety.minimum_pool_depth_usd.value);

@@ -19,6 +19,7 @@ mod acting;
 pub mod actor;
 pub mod allowances;
 pub mod data;
+mod depth;
 pub mod handle;
 pub mod market;
 mod orders;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::OpenWorld;
 use super::data::Ledger;
+use super::depth::confirmations;
 use super::quotes::trading_api;
 use crate::base::clock::Clock;
 use crate::base::config::Config;
@@ -89,7 +90,13 @@ async fn order_chains(config: &Config, opened: &OpenWorld) -> Vec<OrderChain> {
             let network: Arc<dyn IntentGateway> = Arc::new(HttpIntents::new(service));
             Some(network)
         });
-        OrderChain { client: chain.client.clone(), kind: kind(config, network), auctions, bridges }
+        OrderChain {
+            client: chain.client.clone(),
+            kind: kind(config, network),
+            auctions,
+            bridges,
+            confirmations: confirmations(config, network),
+        }
     });
     chains.collect()
 }
@@ -123,4 +130,48 @@ async fn served(opened: &OpenWorld) -> Description {
         }
     }
     Description::default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::config::{Environment, Flags};
+    use crate::chain::network::by_id;
+
+    fn config(file: &str) -> (tempfile::TempDir, Config) {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("config.toml"), file).unwrap();
+        let environment: Environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
+        let config = Config::load(&environment, &Flags::default()).unwrap();
+        (home, config)
+    }
+
+    #[test]
+    fn the_auction_is_the_chains_unless_the_configuration_names_another() {
+        let (_home, plain) = config("");
+        let of = |config: &Config, id: u64| kind(config, by_id(id).unwrap());
+        for (id, expected) in [
+            (1, OrderKind::DutchV2),
+            (11_155_111, OrderKind::DutchV2),
+            (8_453, OrderKind::Priority),
+            (84_532, OrderKind::Priority),
+            (42_161, OrderKind::DutchV3),
+            (421_614, OrderKind::DutchV3),
+        ] {
+            if by_id(id).is_some() {
+                assert_eq!(of(&plain, id), expected, "{id}");
+            }
+        }
+        let devnet = |id| Network::devnet("somewhere", id, Default::default());
+        assert_eq!(kind(&plain, &devnet(DEVNET_BASE)), OrderKind::Priority);
+        assert_eq!(kind(&plain, &devnet(DEVNET_BASE - 1)), OrderKind::DutchV2);
+        // So that a devnet can show all three.
+        for (name, expected) in
+            [("DUTCH_V2", OrderKind::DutchV2), ("DUTCH_V3", OrderKind::DutchV3), ("PRIORITY", OrderKind::Priority)]
+        {
+            let (_home, named) = config(&format!("[order_type]\nethereum = \"{name}\"\n"));
+            assert_eq!(of(&named, 1), expected);
+            assert_eq!(of(&named, 8_453), OrderKind::Priority, "of another chain nothing was said");
+        }
+    }
 }

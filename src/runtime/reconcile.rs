@@ -248,6 +248,7 @@ async fn allowed(chain: &WorldChain, token: Address, owner: Address, spender: Ad
     told.map_err(|_| ToolError::new(ErrorCode::ChainInconsistent, format_args!("{token} does not tell an allowance")))
 }
 
+/// Asked for nonces only, which no depth concerns.
 fn sender_to(chain: &WorldChain, ledger: &Ledger, clock: &Arc<dyn Clock>) -> Sender {
     let rules = SenderRules::for_network(chain.network().kind, chain.network().block_millis);
     Sender::new(chain.client.clone(), ledger.store.clone(), clock.clone(), None, rules)

@@ -15,6 +15,7 @@ use crate::safety::proposal::{
 use crate::safety::simulate::reactor_role;
 use crate::safety::typed::TypedMessage;
 use crate::tools::allowances::{self, approve};
+use crate::tools::mev::{liquidity_share, size_advice};
 use crate::tools::orders::random_nonce;
 use crate::tools::route::{impact_of, impact_reached, pools_of};
 use crate::tools::shared::invalid;
@@ -43,6 +44,8 @@ pub struct Plan {
     pub(super) end: TokenAmount,
     pub(super) symbol: SafeText,
     pub(super) told: Vec<String>,
+    /// What there is to say of its size.
+    pub(super) size: Option<String>,
 }
 
 /// What an order is made of.
@@ -104,7 +107,8 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         amount_in: route.amount_in,
         slippage: wish.slippage,
     };
-    let said = world.quotes.order(&asked).await?;
+    let (said, share) = futures::join!(world.quotes.order(&asked), liquidity_share(chain, &route, &snapshot));
+    let said = said?;
     let start = start_of(world.quotes.name(), hoped, least, said)?;
     let deadline = now.saturating_add(wish.ends_in);
     let auction = match kind {
@@ -148,6 +152,8 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
         end: TokenAmount::new(least, ask.token_out.decimals)?,
         symbol: ask.token_out.symbol.clone(),
         told: notes(kind, wish).into_iter().chain(said.map(|said| heard(world.quotes.name(), said, hoped))).collect(),
+        // What only advises stands in no order's way.
+        size: size_advice(share.ok().as_ref(), &route.price_impact),
     };
     let expected = format!(
         "UniswapX order submitted for {amount_in} {}, decay {} -> {} {}",

@@ -5,6 +5,7 @@ mod allowances;
 mod auction;
 pub mod data;
 pub mod intelligence;
+mod mev;
 mod orders;
 mod route;
 pub mod safety;

@@ -1,5 +1,5 @@
-//! What the tools for orders share: hashes as parameters, an order looked at anew, the transaction that takes something
-//! of an order back, and which way a swap goes.
+//! What the tools for orders share: hashes as parameters, an order looked at anew, and the transaction that takes
+//! something of an order back.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
 use schemars::JsonSchema;
@@ -9,13 +9,11 @@ use serde_json::{Value, json};
 use crate::base::error::ToolError;
 use crate::base::model::Check;
 use crate::base::text::SafeText;
-use crate::base::units::{Rounding, Usd};
 use crate::engine::{CallContext, World};
 use crate::safety::orders::Record;
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::{Intent, Leg, Proposal, Purpose};
 use crate::tools::shared::{Sent, invalid};
-use crate::uniswap::order::OrderKind;
 
 /// The checks that a signed order runs under.
 pub(super) const CHECKS: &[Check] = &[
@@ -164,58 +162,6 @@ impl TakenBack {
             explorer_url: sent.explorer_url,
         };
         Ok((taken, committed.state == State::Done, said))
-    }
-}
-
-/// From this many dollars on an auction is worth its wait: below, what a filler must earn for its own gas is more than
-/// what an attacker could take.
-const AUCTION_FROM_CENTS: u64 = 100_000;
-
-/// Which way a swap is to go, against those who trade on what they see coming, and why.
-pub(super) struct Way {
-    /// The auction; nothing where it goes through pools.
-    pub(super) auction: Option<OrderKind>,
-    /// Why.
-    pub(super) why: String,
-}
-
-/// The way of a swap worth `value`.
-pub(super) fn way(
-    world: &World,
-    chain_id: u64,
-    preferred: bool,
-    signs: bool,
-    native_in: bool,
-    value: Option<Usd>,
-) -> Way {
-    let pools = |why: String| Way { auction: None, why };
-    if !preferred {
-        return pools("an auction was not asked for".to_owned());
-    }
-    let Some(kind) = world.auction(chain_id) else {
-        return pools("no order service is connected, so there is nobody who would fill an auction".to_owned());
-    };
-    if !signs {
-        return pools(
-            "an order is signed by whoever holds what it offers, and this account acts for another".to_owned(),
-        );
-    }
-    if native_in {
-        return pools("an order takes tokens, and this pays with the chain's own coin".to_owned());
-    }
-    let Ok(from) = Usd::from_scaled(U256::from(AUCTION_FROM_CENTS), 2) else {
-        return pools("the least worth of an auction cannot be told".to_owned());
-    };
-    match value {
-        Some(value) if value >= from => Way {
-            auction: Some(kind),
-            why: "fillers compete for it out of public sight, and the filler pays the gas".to_owned(),
-        },
-        Some(_) => pools(format!(
-            "below ${} what a filler earns for its gas outweighs the protection",
-            from.to_fixed(0, Rounding::Down)
-        )),
-        None => pools("its worth cannot be told, so an auction cannot be weighed".to_owned()),
     }
 }
 

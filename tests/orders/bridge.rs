@@ -178,6 +178,7 @@ fn refusal(receipt: &Receipt) -> String {
         "InvalidRecipient()",
         "ZeroAmount()",
         "NotMoved()",
+        "NotExact()",
         "DestinationIsSet()",
         "NotOwner()",
         "InvalidSigner()",
@@ -230,6 +231,49 @@ fn an_intent_that_nobody_fills_is_refunded_after_its_deadline_and_not_before() {
     assert_eq!(bridge.status(id), REFUNDED);
     assert_eq!(bridge.origin.balance(bridge.token_in, bridge.user.address()), U256::from(PURSE));
     assert_eq!(refusal(&bridge.refund(id)), "NotOpen()");
+}
+
+/// A token that keeps a hundredth of every transfer.
+fn toll(ground: &mut Ground) -> Address {
+    let name = Bytes::from_static(b"TOLL");
+    ground.create(Contract::FeeOnTransferToken, &(name.clone(), name, U256::from(6)).abi_encode_params())
+}
+
+#[test]
+fn a_token_that_keeps_a_toll_is_neither_locked_nor_delivered() {
+    let mut bridge = Bridge::new();
+    let (into, out) = (toll(&mut bridge.origin), toll(&mut bridge.destination));
+    let (user, relayer) = (bridge.user.clone(), bridge.relayers[0].clone());
+    bridge.origin.fund(into, &user, U256::from(PURSE), &[PERMIT2, bridge.origin_settler]);
+    bridge.destination.fund(out, &relayer, U256::from(PURSE), &[bridge.destination_settler]);
+
+    // Less would be locked than the order says, by a signature or by the user's own hand.
+    let mut intent = bridge.intent(1, 1_000, 990, 300);
+    intent.data.inputToken = into;
+    let signature = bridge.signature(&intent);
+    assert_eq!(refusal(&bridge.open_for(0, &intent, signature)), "NotExact()");
+    let order = OnchainCrossChainOrder {
+        fillDeadline: intent.fill_deadline,
+        orderDataType: Intent::data_type(),
+        orderData: intent.data.abi_encode().into(),
+    };
+    let open = OriginSettler::openCall { order };
+    assert_eq!(refusal(&bridge.origin.call(&user, bridge.origin_settler, &open, 1)), "NotExact()");
+    assert_eq!(bridge.status(intent.id()), 0);
+    assert_eq!(bridge.origin.balance(into, user.address()), U256::from(PURSE), "not even the toll is gone");
+
+    // Less would arrive than was asked for: it counts as not delivered, nobody is repaid, and the user has it back.
+    let mut intent = bridge.intent(2, 1_000, 990, 300);
+    intent.data.outputToken = out;
+    let id = intent.id();
+    let signature = bridge.signature(&intent);
+    assert!(bridge.open_for(0, &intent, signature).is_success());
+    assert_eq!(refusal(&bridge.fill(0, &intent, id)), "NotExact()");
+    assert_eq!(bridge.destination.balance(out, relayer.address()), U256::from(PURSE));
+    bridge.pass(u64::from(intent.fill_deadline) + u64::from(REFUND_DELAY) + 1);
+    assert!(bridge.refund(id).is_success());
+    assert_eq!(bridge.status(id), REFUNDED);
+    assert_eq!(bridge.origin.balance(bridge.token_in, user.address()), U256::from(PURSE));
 }
 
 #[test]

@@ -3,7 +3,10 @@
 
 use alloy::primitives::{Address, B256, U256};
 use bardo::abi::erc7683::AcrossOrderData;
-use bardo::abi::uniswapx::{DutchOutput, EncodedV2DutchOrder};
+use bardo::abi::uniswapx::{
+    DutchOutput, EncodedPriorityOrder, EncodedV2DutchOrder, EncodedV3DutchOrder, OrderInfo, PriorityOutput,
+    V3DutchOutput,
+};
 use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
@@ -14,9 +17,9 @@ use bardo::safety::framed::FeeBound;
 use bardo::safety::proposal::{
     AllowanceBound, AllowanceKind, Arrival, Flow, Inflow, Intent, Proposal, Purpose, SignedOrder,
 };
-use bardo::safety::simulate::order_faults;
+use bardo::safety::simulate::{order_faults, reactor_role};
 use bardo::safety::typed::TypedMessage;
-use bardo::uniswap::order::{Auction, Draft, Legs, Order};
+use bardo::uniswap::order::{Auction, Draft, Legs, Order, OrderKind};
 
 use crate::world::{World, devnet, trade};
 
@@ -28,6 +31,11 @@ fn stranger() -> Address {
 
 /// A V2 order as the tool proposes it.
 async fn auction(world: &World) -> Proposal {
+    auction_of(world, OrderKind::DutchV2).await
+}
+
+/// An order of a kind as the tool proposes it.
+async fn auction_of(world: &World, kind: OrderKind) -> Proposal {
     let amount = U256::from(AMOUNT);
     let expected = world.quote(amount).await;
     let slippage = BasisPoints::new(50).unwrap();
@@ -36,7 +44,7 @@ async fn auction(world: &World) -> Proposal {
     let (usdc, weth) = (world.contract_of(&world.usdc), world.contract_of(&world.weth));
     let deadline = SystemClock.now_seconds() + 300;
     let draft = Draft {
-        reactor: world.contract(Contract::V2DutchReactor),
+        reactor: world.contract(reactor_role(kind).unwrap()),
         swapper: account,
         recipient: account,
         nonce: U256::from_be_bytes(rand::random::<[u8; 32]>()),
@@ -44,8 +52,18 @@ async fn auction(world: &World) -> Proposal {
         cosigner: world.contract(Contract::OrderCosigner),
         token_in: usdc,
         token_out: weth,
-        legs: Legs::ExactIn { amount_in: amount, start_out: expected, least_out: least },
-        auction: Auction::CosignedTimes,
+        legs: Legs::ExactIn {
+            amount_in: amount,
+            // A priority order asks its least, and what fillers bid comes on top.
+            start_out: if kind == OrderKind::Priority { least } else { expected },
+            least_out: least,
+        },
+        auction: match kind {
+            OrderKind::Dutch => panic!("the devnet has no reactor for it"),
+            OrderKind::DutchV2 => Auction::CosignedTimes,
+            OrderKind::DutchV3 => Auction::CosignedBlocks { over: 20, base_fee: 0, per_gwei: U256::ZERO },
+            OrderKind::Priority => Auction::PriorityFee { start_block: 1, baseline: 0, mps_per_wei: U256::from(1) },
+        },
     };
     let message = TypedMessage::UniswapxOrder { permit2, order: Box::new(draft.order().unwrap()) };
     let pools = &devnet().deployment.pools;
@@ -241,6 +259,123 @@ async fn every_field_of_an_auction_is_looked_at() {
         "{refused:?} {rules:?}"
     );
     assert!(rules.contains("order"), "{rules:?}");
+}
+
+/// What all orders have, by whichever name.
+fn shared(order: &mut Order) -> (&mut OrderInfo, &mut Address) {
+    match order {
+        Order::Dutch(_) => panic!("it is not placed here"),
+        Order::DutchV2(order) => (&mut order.info, &mut order.cosigner),
+        Order::DutchV3(order) => (&mut order.info, &mut order.cosigner),
+        Order::Priority(order) => (&mut order.info, &mut order.cosigner),
+    }
+}
+
+fn three(order: &mut Order) -> &mut EncodedV3DutchOrder {
+    let Order::DutchV3(order) = order else { panic!("{order:?}") };
+    order
+}
+
+fn priority(order: &mut Order) -> &mut EncodedPriorityOrder {
+    let Order::Priority(order) = order else { panic!("{order:?}") };
+    order
+}
+
+type Bent = (&'static str, fn(&mut Order), &'static str);
+
+/// What can be bent in an order of any kind.
+const SHARED: [Bent; 8] = [
+    ("reactor", |order| shared(order).0.reactor = stranger(), "of the address book"),
+    ("swapper", |order| shared(order).0.swapper = stranger(), "would sign it"),
+    ("past deadline", |order| shared(order).0.deadline = U256::from(1), "not in the future"),
+    ("late deadline", |order| shared(order).0.deadline += U256::from(1), "void after 2"),
+    ("endless deadline", |order| shared(order).0.deadline = U256::MAX, "void after the end of time"),
+    ("validation", |order| shared(order).0.additionalValidationContract = stranger(), "validation contract"),
+    ("validation data", |order| shared(order).0.additionalValidationData = vec![1].into(), "validation data"),
+    ("cosigner", |order| *shared(order).1 = stranger(), "names cosigner"),
+];
+
+const OF_V3: [Bent; 11] = [
+    ("no cosigner", |order| three(order).cosigner = Address::ZERO, "names cosigner"),
+    ("input", |order| three(order).baseInput.startAmount = U256::MAX, "may only rise"),
+    ("more input", |order| three(order).baseInput.maxAmount += U256::from(1), "at most 100 USDC ("),
+    ("no input", |order| three(order).baseInput.maxAmount = U256::ZERO, "input"),
+    ("no output", |order| three(order).baseOutputs.clear(), "no output"),
+    ("less output", |order| three(order).baseOutputs[0].minAmount -= U256::from(1), "certain by the order"),
+    ("output of nothing", |order| three(order).baseOutputs[0].minAmount = U256::ZERO, "can become zero"),
+    (
+        "rising output",
+        |order| {
+            let output = &mut three(order).baseOutputs[0];
+            output.startAmount = output.minAmount - U256::from(1);
+        },
+        "may only fall",
+    ),
+    ("recipient", |order| three(order).baseOutputs[0].recipient = stranger(), "everything must go to"),
+    (
+        "second output",
+        |order| {
+            let order = three(order);
+            let other = V3DutchOutput { recipient: stranger(), ..order.baseOutputs[0].clone() };
+            order.baseOutputs.push(other);
+        },
+        "everything must go to",
+    ),
+    (
+        "curve",
+        |order| three(order).baseOutputs[0].curve.relativeAmounts = vec![Default::default(); 17],
+        "a decay curve must have at most 16 points",
+    ),
+];
+
+const OF_PRIORITY: [Bent; 9] = [
+    // Its reactor would take it without, whoever fills it first.
+    ("no cosigner", |order| priority(order).cosigner = Address::ZERO, "one without a cosigner"),
+    ("more input", |order| priority(order).input.amount += U256::from(1), "at most 100 USDC ("),
+    ("no input", |order| priority(order).input.amount = U256::ZERO, "the input is zero"),
+    ("both move", |order| priority(order).input.mpsPerPriorityFeeWei = U256::from(1), "one side must be fixed"),
+    ("no output", |order| priority(order).outputs.clear(), "no output"),
+    ("less output", |order| priority(order).outputs[0].amount -= U256::from(1), "certain by the order"),
+    ("output of nothing", |order| priority(order).outputs[0].amount = U256::ZERO, "can become zero"),
+    ("recipient", |order| priority(order).outputs[0].recipient = stranger(), "everything must go to"),
+    (
+        "second output",
+        |order| {
+            let order = priority(order);
+            let other = PriorityOutput { recipient: stranger(), ..order.outputs[0].clone() };
+            order.outputs.push(other);
+        },
+        "everything must go to",
+    ),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_field_of_the_other_kinds_of_auction_is_looked_at() {
+    let world = World::new(5).await;
+    for (kind, own) in [(OrderKind::DutchV3, &OF_V3[..]), (OrderKind::Priority, &OF_PRIORITY[..])] {
+        let code = known(&world, reactor_role(kind).unwrap());
+        assert_eq!(against(&world, auction_of(&world, kind).await, code), "", "{kind}: sound as it is");
+        for (name, bend, words) in SHARED.iter().chain(own) {
+            let mut proposal = auction_of(&world, kind).await;
+            let signed = proposal.order.as_mut().unwrap();
+            let TypedMessage::UniswapxOrder { order, .. } = &mut signed.message else { unreachable!() };
+            bend(order);
+            let said = against(&world, proposal, code);
+            assert!(said.contains(words), "{kind}, {name}: {said:?}");
+        }
+        for found in [Some(B256::repeat_byte(1)), None] {
+            let said = against(&world, auction_of(&world, kind).await, found);
+            assert!(said.contains("code with the hash"), "{kind}, {found:?}: {said:?}");
+        }
+        // And what is found is asked.
+        let mut proposal = auction_of(&world, kind).await;
+        let TypedMessage::UniswapxOrder { order, .. } = &mut proposal.order.as_mut().unwrap().message else {
+            unreachable!()
+        };
+        *shared(order).1 = stranger();
+        let (_, rules) = world.refused(proposal).await;
+        assert!(rules.contains("order"), "{kind}: {rules:?}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -181,6 +181,7 @@ impl Desk {
                 kind,
                 auctions: Some(service.clone()),
                 bridges: None,
+                confirmations: None,
             }],
             store: world.store.clone(),
             rules: world.book.clone(),
@@ -210,6 +211,7 @@ impl Desk {
                 kind: OrderKind::DutchV2,
                 auctions: Some(self.service.clone()),
                 bridges: None,
+                confirmations: None,
             }],
             store: self.world.store.clone(),
             rules: self.world.book.clone(),
@@ -244,7 +246,13 @@ impl Desk {
     pub fn seen_over(&self, client: ChainClient) -> Orders {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         Orders::new(OrdersConfig {
-            chains: vec![OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None }],
+            chains: vec![OrderChain {
+                client,
+                kind: OrderKind::DutchV2,
+                auctions: None,
+                bridges: None,
+                confirmations: None,
+            }],
             store: self.world.store.clone(),
             rules: self.world.book.clone(),
             clock: clock.clone(),

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use bardo::base::failpoint::Failpoint;
 use rand::{Rng as _, SeedableRng as _};
+use serde_json::json;
 
 use crate::host::{AMOUNT, Devnet, Home, ROOMY, Ran, drawn, run, settled};
 
@@ -41,11 +42,41 @@ pub fn is_of_orders(point: Failpoint) -> bool {
     point.name().starts_with("order.")
 }
 
+/// Whether only what outbids a transaction passes there, which takes a chain that makes no blocks.
+pub fn is_of_outbidding(point: Failpoint) -> bool {
+    point.name().starts_with("outbid.")
+}
+
+/// Whether every swap passes there.
+pub fn is_of_swaps(point: Failpoint) -> bool {
+    !is_recovery(point) && !is_of_orders(point) && !is_of_outbidding(point)
+}
+
+#[test]
+fn killed_while_it_outbids_a_swap_is_made_once() {
+    let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
+    let mut swaps = 0;
+    for point in Failpoint::ALL.iter().copied().filter(|point| is_of_outbidding(*point)) {
+        let (key, before) = (point.name(), devnet.balance("WETH"));
+        // No block comes: what is sent waits until it is outbid.
+        devnet.ask("evm_setAutomine", json!([false]));
+        killed(&home, &devnet, key, key);
+        devnet.ask("evm_setAutomine", json!([true]));
+        devnet.ask("evm_mine", json!([]));
+        done(&home, &devnet, key);
+        swaps += 1;
+        assert_eq!(settled(&home, &devnet), swaps, "{key}");
+        assert_eq!(before - devnet.balance("WETH"), AMOUNT, "{key}: sold once");
+        assert_eq!(home_swaps(&home, swaps), swaps, "{key}: counted once");
+    }
+    assert_eq!(swaps, 3);
+}
+
 #[test]
 fn killed_at_every_place_a_swap_is_made_once() {
     let (devnet, home) = (Devnet::start(), Home::new(ROOMY));
     let mut swaps = 0;
-    for point in Failpoint::ALL.iter().copied().filter(|point| !is_recovery(*point) && !is_of_orders(*point)) {
+    for point in Failpoint::ALL.iter().copied().filter(|point| is_of_swaps(*point)) {
         let passes: &[u32] = if TWICE.contains(&point) { &[1, 2] } else { &[1] };
         for pass in passes {
             let place = format!("{}:{pass}", point.name());

@@ -82,6 +82,41 @@ fn a_place_that_cannot_be_written_refuses() {
     mended(&home, &devnet, nonce);
 }
 
+/// The same for whoever runs this, to whom permissions may mean nothing: the system's calls themselves answer as on a
+/// disk that is mounted for reading alone.
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[test]
+fn a_disk_that_can_only_be_read_refuses_and_loses_nothing() {
+    let (devnet, home) = used();
+    let (nonce, database) = (devnet.nonce(), home.database());
+    let work = tempfile::tempdir().unwrap();
+    let (source, library) = (work.path().join("readonly.c"), work.path().join("libreadonly.so"));
+    fs::write(&source, include_str!("readonly.c")).unwrap();
+    let arguments = ["-O1", "-shared", "-fPIC", "-o"];
+    let built = Command::new("cc").args(arguments).arg(&library).arg(&source).arg("-ldl").output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let read_only =
+        |command: &mut Command| run(command.env("LD_PRELOAD", &library).env("READONLY_ROOT", home.path().join("data")));
+    // With its log folded in or beside it, and with nothing beside it at all.
+    for turn in 0..3 {
+        if turn == 1 {
+            folded(&database);
+        }
+        if turn == 2 {
+            for beside in ["-wal", "-shm"] {
+                let _ = fs::remove_file(format!("{}{beside}", database.display()));
+            }
+        }
+        let before = fs::read(&database).unwrap();
+        refused(&read_only(&mut home.swap(devnet.url(), "second")), "can only be read");
+        assert_eq!(fs::read(&database).unwrap(), before);
+    }
+    // What only reads still reads.
+    let log = read_only(&mut home.command(&["log", "--json"]));
+    assert!(log.code == Some(0) && log.said.contains("action:settled"), "{log:?}");
+    mended(&home, &devnet, nonce);
+}
+
 #[test]
 fn a_full_disk_refuses_whenever_it_becomes_full_and_loses_nothing() {
     let (devnet, home) = used();

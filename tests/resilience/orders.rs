@@ -257,6 +257,22 @@ fn deposit(desk: &Desk, id: &str) -> u64 {
     u64::from(OriginSettler::depositsCall::abi_decode_returns(&words).unwrap().status)
 }
 
+/// An intent is begun, and killed before its signature is on disk: nobody has it, and nobody ever gets it; the wish is
+/// fulfilled by another one.
+fn unsigned_ones(desk: &Desk, key: &str) {
+    let mut begun = Vec::new();
+    for place in [Failpoint::Gated, Failpoint::OrderSigned, Failpoint::OrderInsideStore] {
+        desk.killed(desk.intent(key, 60, false), place.name());
+        let (id, stage, _, signed) = desk.last();
+        assert_eq!((stage.as_str(), signed), ("reserved", false), "{place:?}");
+        assert!(!begun.contains(&id), "{place:?}: what was never signed is made anew");
+        let held = "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')";
+        assert_eq!(desk.home.count(held), 1, "{place:?}: what the one before held is free");
+        begun.push(id);
+    }
+    assert!(desk.handed_in.lock().unwrap().is_empty(), "nobody has seen any of them");
+}
+
 #[test]
 fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
     let desk = Desk::open();
@@ -266,13 +282,17 @@ fn an_intent_killed_anywhere_is_delivered_or_comes_back() {
     let mut delivered = 0;
     for place in [Failpoint::OrderStored, Failpoint::OrderAnswered, Failpoint::OrderSubmitted] {
         let key = format!("bridge-{}", place.name());
+        if place == Failpoint::OrderStored {
+            unsigned_ones(&desk, &key);
+        }
         desk.killed(desk.intent(&key, 60, false), place.name());
         let (id, ..) = desk.last();
-        // Locked, delivered, repaid; looked at by programs that are killed as they look.
-        for looks in [1, 3, 6] {
+        // Locked, delivered, repaid; looked at by programs that are killed as they look, the first at its first look.
+        let looks = [1, 3, 6].map(|looks| {
             let mut command = desk.intent(&key, 60, true);
-            run(command.env("BARDO_FAILPOINT", format!("order.looked:{looks}")));
-        }
+            run(command.env("BARDO_FAILPOINT", format!("order.looked:{looks}"))).killed()
+        });
+        assert!(looks[0], "{key}: nobody was killed while looking: {looks:?}");
         // Past its deadline, after which nobody locks it any more: what the next one allows stands beside what this one may
         // take.
         let until = Instant::now() + Duration::from_secs(75);

@@ -8,6 +8,8 @@ mod boot;
 mod execution;
 mod feeds;
 mod genesis;
+#[path = "../support/liar.rs"]
+mod liar;
 mod market;
 mod order_request;
 mod orders;

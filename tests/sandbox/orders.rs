@@ -3,7 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy::sol_types::SolValue as _;
 use bardo::abi::erc20::Erc20;
 use bardo::abi::permit2::Permit2;
 use bardo::chain::permit2::{Domain, nonce_position};
@@ -168,6 +169,62 @@ fn what_nobody_wants_expires() {
     let order = draft(&world, OrderKind::DutchV2, 1, 1_000, 9_000_000, 8_000_000).order().unwrap();
     let hash = submit(&world, &order).unwrap();
     assert_eq!(until_it_ends(&mut world, hash), (Status::Expired, 0));
+}
+
+/// Sets what somebody has of USDC, whose balances are a mapping of the token's storage.
+fn set_usdc(world: &mut World, owner: Address, amount: U256) {
+    let token = world.token(Token::Usdc);
+    for slot in 0_u64..16 {
+        let place = U256::from_be_bytes(keccak256((owner, U256::from(slot)).abi_encode()).0);
+        let had = world.chain.state().storage_at(token, place);
+        world.chain.set_storage_at(token, place, amount);
+        if world.balance(Token::Usdc, owner) == amount {
+            return;
+        }
+        world.chain.set_storage_at(token, place, had);
+    }
+    panic!("the token keeps its balances elsewhere");
+}
+
+#[test]
+fn a_filler_whose_purse_is_empty_fills_no_more_and_another_does_or_nobody() {
+    let mut world = world(&ETHEREUM);
+    let roles = [Role::FirstFiller, Role::SecondFiller, Role::ThirdFiller];
+    let fillers = roles.map(|role| world.residents.address(role));
+    let worth =
+        u64::try_from(world.residents.price(&world.chain, bardo::sandbox::target::Asset::Eth) / 100_000_000).unwrap();
+    let mut nonces = 0..40;
+    let mut sold = |world: &mut World| {
+        // Half an ether, from two percent above what it is worth to four below.
+        let draft = draft(world, OrderKind::DutchV2, nonces.next().unwrap(), 500, worth * 51 / 100, worth * 48 / 100);
+        fill(world, draft)
+    };
+    // A purse is filled once, when its filler first wants to pay with it.
+    for _ in 0..16 {
+        if fillers.iter().all(|filler| world.balance(Token::Usdc, *filler) > U256::ZERO) {
+            break;
+        }
+        sold(&mut world);
+    }
+    for filler in fillers {
+        assert!(world.balance(Token::Usdc, filler) > U256::ZERO, "{filler} never wanted to fill");
+        set_usdc(&mut world, filler, U256::ZERO);
+    }
+    // Nobody has anything to pay with: the orders expire, and no fill is tried in vain.
+    for _ in 0..3 {
+        assert_eq!(sold(&mut world), None);
+    }
+    // One of them has something again, and it is that one who fills, for as long as it lasts.
+    let half = U256::from(worth) * U256::from(500_000);
+    set_usdc(&mut world, fillers[1], half * U256::from(5) / U256::from(2));
+    let mut filled = 0;
+    for _ in 0..12 {
+        if let Some((fill, _)) = sold(&mut world) {
+            assert_eq!(fill.filler, fillers[1], "whoever has nothing does not fill");
+            filled += 1;
+        }
+    }
+    assert_eq!(filled, 2, "what is left does not pay for a third");
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! The devnet's services over HTTP, asked by the clients that other processes use.
 
 use alloy::primitives::{Address, B256, Bytes, U256};
+use bardo::abi::erc7683::AcrossOrderData;
 use bardo::base::service::ServiceError;
 use bardo::chain::permit2::Domain;
 use bardo::chain::service::JsonService;
+use bardo::intents::Intent;
 use bardo::intents::gateway::{IntentGateway, Wish};
 use bardo::intents::service::HttpIntents;
 use bardo::sandbox::contracts::PERMIT2;
@@ -15,6 +17,7 @@ use bardo::uniswap::order::{Auction, Draft, Legs, OrderKind};
 use bardo::uniswap::service::HttpOrders;
 use serde_json::json;
 
+use crate::liar::{Liar, Lie, with_body};
 use crate::world::START;
 
 fn devnet() -> Sandbox {
@@ -100,6 +103,82 @@ async fn orders_and_intents_are_traded_over_http() {
         }
     };
     tokio::time::timeout(std::time::Duration::from_secs(60), gone).await.expect("nobody answers any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filler_network_that_lies_over_http_is_heard_as_that() {
+    let sandbox = devnet();
+    let served = services::serve(&sandbox, 0).await.unwrap();
+    let usdc = sandbox.chain("ethereum").unwrap().deployment.token(Token::Usdc).unwrap();
+    let wish = Wish {
+        origin_chain_id: 31_337,
+        destination_chain_id: 31_338,
+        token_in: usdc,
+        amount_in: U256::from(50_000_000),
+        token_out: sandbox.chain("base").unwrap().deployment.token(Token::Usdc).unwrap(),
+    };
+    let intent = Intent {
+        origin_settler: Address::repeat_byte(1),
+        user: Address::repeat_byte(2),
+        nonce: U256::from(3),
+        origin_chain_id: 31_337,
+        open_deadline: 1,
+        fill_deadline: 2,
+        data: AcrossOrderData {
+            inputToken: usdc,
+            inputAmount: U256::from(50_000_000),
+            outputToken: wish.token_out,
+            outputAmount: U256::from(49_000_000),
+            destinationChainId: U256::from(31_338),
+            recipient: Address::repeat_byte(2).into_word(),
+            exclusiveRelayer: Address::ZERO,
+            depositNonce: U256::ZERO,
+            exclusivityPeriod: 0,
+            message: Bytes::new(),
+        },
+    };
+    let (id, other) = (intent.id(), B256::repeat_byte(0xee));
+    let one: &'static str = format!("/intents/{id}").leak();
+    let behind = |path: &'static str, status: &str, body: serde_json::Value| {
+        let answer = with_body(&format!("HTTP/1.1 {status}"), body.to_string().as_bytes());
+        let liar = Liar::start(&served.url(), path, Lie::Raw(answer));
+        (HttpIntents::new(JsonService::new(&liar.url()).unwrap()), liar)
+    };
+    let nonsense = |error: &ServiceError| matches!(error, ServiceError::Nonsense(_));
+    // Bids for another intent, for none, or that are none.
+    let good = json!({"filler": Address::repeat_byte(7), "name": "one", "output": "1", "seconds": 1});
+    for (body, taken) in [
+        (json!({"intentId": id, "bids": [good]}), true),
+        (json!({"bids": [good]}), true),
+        (json!({"intentId": other, "bids": [good]}), false),
+        (json!({"intentId": 7, "bids": [good]}), false),
+        (json!({"intentId": id, "bids": "filled"}), false),
+        (json!({"intentId": id, "status": "filled"}), false),
+    ] {
+        let (network, _liar) = behind(one, "200 OK", body.clone());
+        let told = network.bids(id).await;
+        assert_eq!(told.is_ok(), taken, "{body}: {told:?}");
+        assert!(told.is_ok() || told.is_err_and(|error| nonsense(&error)), "{body}");
+    }
+    // An answer to what was handed in: another id is handed on to whoever compares, no id is no answer.
+    let signature = Bytes::from(vec![1; 65]);
+    let (network, liar) = behind("/intents", "201 Created", json!({"intentId": other}));
+    assert_eq!(network.submit(&intent, &signature).await, Ok(other));
+    assert_eq!(liar.heard().len(), 1, "handed in once");
+    let (network, _liar) = behind("/intents", "201 Created", json!({"intentId": "soon"}));
+    assert!(network.submit(&intent, &signature).await.is_err_and(|error| nonsense(&error)));
+    // It may have taken what it answers so: nobody asks it again.
+    for status in ["500 Internal Server Error", "502 Bad Gateway", "504 Gateway Timeout"] {
+        let (network, liar) = behind("/intents", status, json!({"detail": "broken"}));
+        let told = network.submit(&intent, &signature).await;
+        assert!(matches!(told, Err(ServiceError::Unclear(_))), "{status}: {told:?}");
+        assert_eq!(liar.heard().len(), 1, "{status}");
+    }
+    let (network, _liar) = behind("/intents", "400 Bad Request", json!({"errorCode": "Full", "detail": "no room"}));
+    let told = network.submit(&intent, &signature).await;
+    assert!(matches!(&told, Err(ServiceError::Refused(why)) if why.as_str().contains("no room")), "{told:?}");
+    let (network, _liar) = behind("/intents/quote", "200 OK", json!({"bids": [{"filler": "me"}]}));
+    assert!(network.quote(&wish).await.is_err_and(|error| nonsense(&error)));
 }
 
 #[test]

@@ -1,9 +1,6 @@
 //! The Trading API's client against the devnet's own services, and against a server that lies about every part of an
 //! answer: what is not true of the chain or of the question is refused in words.
 
-#[path = "../support/liar.rs"]
-mod liar;
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,7 +29,7 @@ use bardo::uniswap::trading::{SwapStatus, TradingApi};
 use secrecy::SecretString;
 use serde_json::{Value, json};
 
-use self::liar::{Liar, Lie, with_body};
+use crate::liar::{Liar, Lie, with_body};
 use crate::world::START;
 
 const ONE: u64 = 1_000_000_000_000_000_000;

@@ -44,6 +44,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("chains.NAME.relay", "a private relay for transactions that are not to be seen waiting"),
     ("chains.NAME.relay_status", "where that relay tells the status of a transaction, by hash"),
     ("chains.NAME.data_fee_oracle", "the contract that tells what that rollup asks beside gas, or none"),
+    ("chains.NAME.confirmations", "how many blocks must lie on what happened before it is final"),
     ("account", "the key that acts, as `bardo keys list` names it; on devnets development:N"),
     ("on_death", "what becomes of a Golem's holdings when it dies: ask, sell (on devnets only) or keep"),
     ("safety.permit_seconds", "how long a previewed action can be done"),
@@ -89,7 +90,10 @@ const TOP: &[&str] = &[
     "safety",
 ];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
-const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle"];
+const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle", "confirmations"];
+/// From how few to how many blocks what is final may have to lie under. Deeper than the most no reorganisation is meant
+/// to be survived, and every end would wait for it.
+const CONFIRMATIONS: (u64, u64) = (1, 64);
 const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
 const GOLEM: &[&str] = &[
@@ -195,24 +199,31 @@ impl Source<'_> {
         for (key, value) in self.table("chains", value, "a table such as [chains.sepolia]")? {
             let chain = SafeText::clean(key.get_ref(), 64).to_string().to_lowercase();
             let place = format!("chains.{chain}");
-            let origin = self.origin(key.span());
-            let mut rpc = None;
-            let mut chain_id = None;
-            let (mut relay, mut relay_status, mut data_fee_oracle) = (None, None, None);
+            let none = Setting { value: Vec::new(), origin: self.origin(key.span()) };
+            let mut settings = ChainSettings::of_endpoints(none);
             for (key, value) in self.table(&place, value, "a table such as [chains.sepolia]")? {
                 let name: &str = key.get_ref();
                 let full = format!("{place}.{name}");
                 match name {
-                    "rpc" => rpc = Some(self.setting(value, self.endpoints(&full, value)?)),
-                    "relay" => relay = Some(self.setting(value, self.endpoint(&full, value)?)),
-                    "relay_status" => relay_status = Some(self.setting(value, self.endpoint(&full, value)?)),
-                    "data_fee_oracle" => data_fee_oracle = Some(self.setting(value, self.oracle(&full, value)?)),
-                    "chain_id" => chain_id = Some(self.setting(value, self.whole_number(&full, value)?)),
+                    "rpc" => settings.rpc = self.setting(value, self.endpoints(&full, value)?),
+                    "relay" => settings.relay = Some(self.setting(value, self.endpoint(&full, value)?)),
+                    "relay_status" => settings.relay_status = Some(self.setting(value, self.endpoint(&full, value)?)),
+                    "data_fee_oracle" => {
+                        settings.data_fee_oracle = Some(self.setting(value, self.oracle(&full, value)?));
+                    }
+                    "chain_id" => settings.chain_id = Some(self.setting(value, self.whole_number(&full, value)?)),
+                    "confirmations" => {
+                        let (least, most) = CONFIRMATIONS;
+                        let number = self.number(&full, value, "a whole number of blocks such as 12")?;
+                        if number < least || number > most {
+                            let reason = format!("{number} is out of range: take {least} to {most} blocks");
+                            return Err(self.bad(value.span(), &full, &reason));
+                        }
+                        settings.confirmations = Some(self.setting(value, number));
+                    }
                     _ => return Err(self.unknown(key.span(), name, &format!("in [{place}]"), CHAIN)),
                 }
             }
-            let rpc = rpc.unwrap_or(Setting { value: Vec::new(), origin });
-            let settings = ChainSettings { rpc, chain_id, relay, relay_status, data_fee_oracle };
             if chains.insert(chain.clone(), settings).is_some() {
                 return Err(self.bad(key.span(), &place, "this chain has settings twice; keep one table"));
             }

@@ -81,6 +81,15 @@ pub struct ChainSettings {
     pub relay_status: Option<Setting<RpcUrl>>,
     /// What is asked beside gas: nothing, or what this contract tells. Not set: as Bardo knows the chain.
     pub data_fee_oracle: Option<Setting<Option<Address>>>,
+    /// How many blocks, its own included, must lie on what happened before it is final. Not set: as suits the network.
+    pub confirmations: Option<Setting<u64>>,
+}
+
+impl ChainSettings {
+    /// Endpoints, and nothing else.
+    const fn of_endpoints(rpc: Setting<Vec<RpcUrl>>) -> Self {
+        Self { rpc, chain_id: None, relay: None, relay_status: None, data_fee_oracle: None, confirmations: None }
+    }
 }
 
 /// A value and where it was set.
@@ -342,10 +351,7 @@ fn set_endpoints(chains: &mut BTreeMap<String, ChainSettings>, chain: String, rp
     match chains.get_mut(&chain) {
         Some(settings) => settings.rpc = rpc,
         None => {
-            chains.insert(
-                chain,
-                ChainSettings { rpc, chain_id: None, relay: None, relay_status: None, data_fee_oracle: None },
-            );
+            chains.insert(chain, ChainSettings::of_endpoints(rpc));
         }
     }
 }

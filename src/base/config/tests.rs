@@ -223,7 +223,8 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
 
     let (dir, environment) = home(
         "account = \"trading\"\n[safety]\npermit_seconds = 30\nminimum_pool_depth_usd = \"2500.5\"\n\
-         [chains.ethereum]\nrelay = \"https://relay.example/secret\"\nrelay_status = \"https://status.example/tx\"\n",
+         [chains.ethereum]\nrelay = \"https://relay.example/secret\"\nrelay_status = \"https://status.example/tx\"\n\
+         confirmations = 12\n",
     );
     let config = Config::load(&environment, &Flags::default()).unwrap();
     assert_eq!(config.safety.permit_seconds.value, 30);
@@ -231,6 +232,8 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
     assert_eq!(config.safety.minimum_pool_depth_usd.value.to_string(), "2500.5");
     let relay = config.chains["ethereum"].relay.as_ref().unwrap();
     assert_eq!(relay.value.to_string(), "https://relay.example/…", "a relay's path may be a credential");
+    let depth = config.chains["ethereum"].confirmations.as_ref().unwrap();
+    assert_eq!((depth.value, &depth.origin), (12, &Origin::File { line: 8 }));
     assert_eq!(config.account.as_ref().unwrap().value, "trading");
     let by_flag = Flags { account: Some("other".to_owned()), ..Flags::default() };
     let more = with(dir.path(), &[("BARDO_ACCOUNT", "third")]);
@@ -245,6 +248,9 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
         ("[safety]\nminimum_pool_depth_usd = \"0\"\n", "anybody could set it"),
         ("[safety]\npermit_second = 30\n", "did you mean 'permit_seconds'"),
         ("[chains.ethereum]\nrelay = \"relay\"\n", "not a URL"),
+        ("[chains.mine]\nconfirmations = 0\n", "0 is out of range: take 1 to 64 blocks"),
+        ("[chains.mine]\nconfirmations = 65\n", "take 1 to 64 blocks"),
+        ("[chains.mine]\nconfirmations = \"12\"\n", "whole number of blocks"),
         ("[chains.mine]\ndata_fee_oracle = \"nobody\"\n", "nor an address"),
     ] {
         let (line, _, text) = problem(file);

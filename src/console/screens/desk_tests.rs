@@ -141,6 +141,7 @@ fn an_allowance_is_revoked_by_keyboard_and_by_mouse_and_never_by_enter_alone() {
 fn what_was_never_locked_is_over_and_nothing_of_it_is_taken_back() {
     let mut world = world();
     world.feed.intents[0].1.status = IntentStatus::Expired;
+    world.feed.intents[0].1.refund_from = None;
     let mut screen = Orders::default();
     assert!(drawn(&screen, &world, AREA).contains("takes the money back"));
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty() && screen.takes_text());
@@ -178,7 +179,17 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     // The bridge order is the newest open one: nothing can be taken back yet.
     let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
     assert!(notice(&said) && !screen.takes_text());
+    // Its time is over, and the settler still waits: neither the card nor the key offers what would be refused.
     world.feed.intents[0].1.status = IntentStatus::Expired;
+    let at = world.now / 1000;
+    world.feed.intents[0].1.refund_from = Some(at + 1);
+    let shown = drawn(&screen, &world, AREA);
+    assert!(shown.contains("(in 1 s)") && !shown.contains("takes the money back"), "{shown}");
+    let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+    assert!(notice(&said) && !screen.takes_text(), "{said:?}");
+    assert!(format!("{said:?}").contains("refund from"), "{said:?}");
+    world.feed.intents[0].1.refund_from = Some(at);
+    assert!(drawn(&screen, &world, AREA).contains("takes the money back"));
     assert!(screen.act(Action::CancelSelected, &world.known(), AREA).unwrap().is_empty());
     drawn(&screen, &world, AREA);
     let done = calls(&typed(&mut screen, &world, "r\n"));
@@ -202,6 +213,36 @@ fn an_order_is_cancelled_while_it_is_open_and_money_taken_back_once_its_time_is_
     world.ready.tools.retain(|tool| !tool.name.as_str().contains("cancel"));
     screen.act(Action::Up, &world.known(), AREA);
     assert!(notice(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()) && !screen.takes_text());
+}
+
+#[test]
+fn what_nobody_has_taken_yet_can_be_made_void_and_its_card_says_so() {
+    let mut world = world();
+    let mut screen = Orders::default();
+    // A bridge order that nobody has locked, and an auction that no service has confirmed.
+    world.feed.intents[0].1.status = IntentStatus::Pending;
+    world.feed.intents[0].1.locked = None;
+    let hash = samples::order(DecayUnit::Seconds).order_hash;
+    let order = world.feed.orders.iter_mut().find(|(_, one)| one.order_hash == hash).unwrap();
+    order.1.status = crate::fabric::OrderStatus::Pending;
+    for id in [samples::intent().intent_id, hash] {
+        let shown = drawn(&screen, &world, AREA);
+        assert!(shown.contains("x cancel…"), "{shown}");
+        let said = screen.act(Action::CancelSelected, &world.known(), AREA).unwrap();
+        assert!(said.is_empty() && screen.takes_text(), "{said:?}");
+        drawn(&screen, &world, AREA);
+        let done = calls(&typed(&mut screen, &world, "c\n"));
+        assert!(
+            matches!(&done[..], [(_, tool, params, false)] if tool == "uniswapx_cancel_order" && params["order_hash"] == json!(id.to_string())),
+            "{done:?}"
+        );
+        screen.act(Action::Down, &world.known(), AREA);
+    }
+    // What is locked can be made void no more.
+    world.feed.intents[0].1 = samples::intent();
+    screen.act(Action::Top, &world.known(), AREA);
+    assert!(!drawn(&screen, &world, AREA).contains("x cancel…"));
+    assert!(matches!(&screen.act(Action::CancelSelected, &world.known(), AREA).unwrap()[..], [Wish::Notice(_)]));
 }
 
 #[test]

@@ -11,11 +11,11 @@ use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::theme::Role;
-use crate::console::widgets::bridge::{BridgeModel, is_over};
+use crate::console::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
 use crate::console::widgets::order::OrderModel;
 use crate::console::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::console::widgets::{self, CardKeys, Moment, Sheet};
-use crate::fabric::{IntentStatus, IntentUpdate, OrderStatus, OrderUpdate};
+use crate::fabric::{IntentStatus, IntentUpdate, OrderUpdate};
 use crate::runtime::handle::Command;
 
 /// Columns from which list and card stand side by side.
@@ -179,7 +179,7 @@ impl Orders {
     }
 
     /// What can be done about an entry, as a question. A tool that this build does not have is not offered.
-    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, &'static str> {
+    fn question(&self, entry: Entry<'_>, known: &Known<'_>) -> Result<Ask<Then>, String> {
         let has = |name: &str| known.ready.and_then(|ready| ready.tools.iter().find(|tool| tool.name.as_str() == name));
         let params = |tool: &str, id: String, chain: String| {
             let mut params = Map::new();
@@ -196,11 +196,9 @@ impl Orders {
         match entry {
             Entry::Auction(_, order) => {
                 if order.status.is_final() {
-                    return Err("this order is over; there is nothing to cancel");
+                    return Err("this order is over; there is nothing to cancel".to_owned());
                 }
-                if order.status == OrderStatus::Pending {
-                    return Err("the order service has not taken this order yet");
-                }
+                // What no service has confirmed may have reached one all the same: the signature is what is made void.
                 let tool = "uniswapx_cancel_order";
                 has(tool).ok_or("this build cannot cancel orders")?;
                 let hash = order.order_hash.to_string();
@@ -218,14 +216,39 @@ impl Orders {
             }
             Entry::Bridge(_, intent) => {
                 if is_over(intent) {
-                    return Err("this bridge order is over; there is nothing to take back");
+                    return Err("this bridge order is over; there is nothing to take back".to_owned());
+                }
+                let id = intent.intent_id.to_string();
+                if is_voidable(intent) {
+                    let tool = "uniswapx_cancel_order";
+                    has(tool).ok_or("this build cannot cancel orders")?;
+                    let facts = vec![
+                        Row::new(
+                            format!(
+                                "Bridge {} {}  {} → {}",
+                                intent.amount_in, intent.token_in.symbol, intent.source_chain, intent.destination_chain
+                            ),
+                            Role::Dialog,
+                        ),
+                        Row::new("order ", Role::TextDim).then(id.clone(), Role::Dialog),
+                        Row::new("It is made void on chain, which costs gas. Nothing is locked yet.", Role::Dialog),
+                        Row::new("A relayer may be quicker.", Role::Dialog),
+                    ];
+                    let then = (tool, params(tool, id, intent.source_chain.to_string()));
+                    let way = Way { letter: 'c', words: "cancel it on chain".to_owned(), then };
+                    return Ok(Ask::new("Cancel this bridge order?", facts, vec![way]));
                 }
                 if intent.status != IntentStatus::Expired {
-                    return Err("the money can be taken back once its time is over and nobody delivered");
+                    return Err("the money can be taken back once its time is over and nobody delivered".to_owned());
+                }
+                if let Some(from) = refund_ahead(intent, known.moment()) {
+                    return Err(format!(
+                        "the settler waits for the news of a delivery in the last moment: {}",
+                        refund_words(from, known.moment())
+                    ));
                 }
                 let tool = "intent_refund";
                 has(tool).ok_or("this build cannot take bridge money back")?;
-                let id = intent.intent_id.to_string();
                 let facts = vec![
                     Row::new(
                         format!("{} {} locked on {}", intent.amount_in, intent.token_in.symbol, intent.source_chain),
@@ -253,7 +276,7 @@ impl Orders {
                 self.ask = Some(ask);
                 Vec::new()
             }
-            Err(why) => notice(why),
+            Err(why) => notice(&why),
         }
     }
 
@@ -327,6 +350,7 @@ impl ScreenView for Orders {
             let keys = CardKeys { copy: true, explorer: false, open, cancel: !known.watch_only };
             // The card has the whole place, and its curve the lines that are left over.
             if let Model::Auction(order) = &mut model {
+                order.reasons = known.feed.reasons(entry.hash()).cloned().unwrap_or_default();
                 let lines = widgets::height_with(order, details.width, now, keys);
                 let spare = details.height.saturating_sub(lines);
                 order.taller = usize::from(spare).min(MOST_TALLER);

@@ -20,6 +20,7 @@ use crate::base::units::Usd;
 use crate::console::widgets::bridge::is_over;
 use crate::console::widgets::card::CallCard;
 use crate::console::widgets::chart::ChartMark;
+use crate::console::widgets::reasons::Reasons;
 use crate::fabric::{
     Caption, Event, EventKind, GolemNow, HaltChanged, IntentUpdate, MemoryHits, OrderUpdate, SpriteState, ToolEnd,
     Vitals,
@@ -485,6 +486,21 @@ impl Feed {
     /// The order of that hash.
     pub fn order(&self, hash: B256) -> Option<&OrderUpdate> {
         self.orders.iter().map(|(_, order)| order).find(|order| order.order_hash == hash)
+    }
+
+    /// Why an auction goes its way, as the call that placed it said; nothing where that call is not kept any more.
+    pub fn reasons(&self, hash: B256) -> Option<&Reasons> {
+        self.calls.iter().rev().find_map(|call| match call.card.as_ref()? {
+            CallCard::Order(card) => {
+                let own = card.order.as_ref().is_some_and(|order| order.order_hash == hash);
+                (own && !card.reasons.is_empty()).then_some(&card.reasons)
+            }
+            CallCard::Quote(_)
+            | CallCard::Swap(_)
+            | CallCard::Bridge(_)
+            | CallCard::Allowance(_)
+            | CallCard::Plain(_) => None,
+        })
     }
 
     /// Lines of at least that level, the newest first.

@@ -6,6 +6,7 @@ use crate::base::format::short_hash;
 use crate::base::text::SafeText;
 use crate::console::widgets::figure::readable;
 use crate::runtime::handle::AuditEntry;
+use crate::safety::pipeline::{Found, Step};
 
 /// The longest line, in characters.
 const LONGEST: usize = 400;
@@ -71,7 +72,13 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         "policy:tightened" | "policy:accepted" => format!("policy {} changed{}", text("name"), said("changes")),
         "policy:refused" => format!("a looser policy was refused by {}", text("by")),
         "breaker:reset" => format!("failure breaker closed by {}", text("by")),
-        "recovery:step" => format!("after a crash: found {}, did {}", text("found"), text("step")),
+        "recovery:step" => {
+            let (found, step, nonce) = (text("found"), text("step"), text("nonce"));
+            let found = Found::named(&found).map_or(found.as_str(), |found| found.words());
+            let step = Step::named(&step).map_or(step.as_str(), |step| step.words());
+            let which = if nonce.is_empty() { String::new() } else { format!(" ({nonce})") };
+            format!("recovery found {found}{which}: {step}")
+        }
         _ => fields(body),
     };
     SafeText::clean(&readable(&told, PLACES), LONGEST)
@@ -143,6 +150,21 @@ mod tests {
         assert_eq!(told("tx:outbid", outbid), "outbid 0x1111…1111 by 0x7b9b…5942, for a higher fee");
         let refused = json!({ "outcome": "refused", "reason": "wait for gas" });
         assert_eq!(told("approval:resolved", refused), "you refused: wait for gas");
+    }
+
+    #[test]
+    fn a_step_of_recovery_is_told_in_words() {
+        let step = |found: &str, step: &str| told("recovery:step", json!({ "found": found, "step": step }));
+        for found in Found::ALL {
+            let told = step(found.as_str(), found.step(false).as_str());
+            assert_eq!(told, format!("recovery found {}: {}", found.words(), found.step(false).words()));
+        }
+        let nonce = json!({ "found": "loose_nonce", "step": "give_back", "nonce": 7, "chain_id": 1 });
+        let words =
+            "recovery found a nonce that nobody will sign with any more (7): the nonce goes to the next transaction";
+        assert_eq!(told("recovery:step", nonce), words);
+        // What another version wrote is told as it is.
+        assert_eq!(step("later", "else"), "recovery found later: else");
     }
 
     #[test]

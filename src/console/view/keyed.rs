@@ -127,7 +127,7 @@ fn full(width: u16, height: u16) -> State {
     news(&mut state, News::Found { ticket: ticket(ScreenId::Audit, 1), found });
     state.feed.orders.push_back((samples::START_MILLIS, samples::order(DecayUnit::Seconds)));
     let mut late = samples::intent();
-    late.status = crate::fabric::IntentStatus::Expired;
+    (late.status, late.refund_from) = (crate::fabric::IntentStatus::Expired, None);
     state.feed.intents.push_back((samples::START_MILLIS, late));
     state.notice = None;
     state

@@ -97,7 +97,14 @@ impl BridgeModel {
             IntentStatus::Filled if is_unseen(intent) => "NOT SEEN THERE".to_owned(),
             IntentStatus::Filled => "DELIVERED".to_owned(),
             IntentStatus::Expired if is_over(intent) => "EXPIRED".to_owned(),
-            IntentStatus::Expired => "EXPIRED, take it back".to_owned(),
+            IntentStatus::Expired => match refund_ahead(intent, now) {
+                Some(from) if now.motion => {
+                    let wait = from.saturating_sub(now.millis / 1000);
+                    format!("EXPIRED, refund in {}", crate::console::format::age(wait))
+                }
+                Some(from) => format!("EXPIRED, refund from {}", time_of_day(from)),
+                None => "EXPIRED, take it back".to_owned(),
+            },
             IntentStatus::Refunded => "REFUNDED".to_owned(),
         }
     }
@@ -155,23 +162,24 @@ impl BridgeModel {
     }
 
     fn way_back(intent: &IntentUpdate, now: Moment) -> Option<Row> {
-        let from = intent.fill_deadline;
         match intent.status {
             IntentStatus::Filled | IntentStatus::Refunded => None,
             IntentStatus::Expired if is_over(intent) => None,
             IntentStatus::Pending if intent.locked.is_none() => {
                 Some(Row::new("Nobody takes it? Then nothing is locked, and nothing is paid.", Role::TextDim))
             }
-            IntentStatus::Expired => Some(
-                Row::new("Nobody delivered. ", Role::StateCare).then("The money can be taken back.", Role::Text).kept(),
-            ),
+            IntentStatus::Expired => {
+                let words = match refund_ahead(intent, now) {
+                    Some(from) => capital(&refund_words(from, now)),
+                    None => "The money can be taken back.".to_owned(),
+                };
+                Some(Row::new("Nobody delivered. ", Role::StateCare).then(words, Role::Text).kept())
+            }
             IntentStatus::Pending | IntentStatus::Filling => {
-                let when = time_of_day(from);
-                let wait = from.saturating_sub(now.millis / 1000);
-                let words = if now.motion && wait > 0 {
-                    format!("Refund from {when} (in {})", crate::console::format::age(wait))
-                } else {
-                    format!("Refund from {when}")
+                let words = match intent.refund_from {
+                    Some(from) => capital(&refund_words(from, now)),
+                    // How long after it, the settler has not said.
+                    None => format!("Refund some time after {}", time_of_day(intent.fill_deadline)),
                 };
                 Some(Row::new("Nobody delivers? ", Role::TextDim).then(words, Role::Text))
             }
@@ -183,6 +191,30 @@ impl BridgeModel {
 /// back either.
 pub fn is_over(intent: &IntentUpdate) -> bool {
     intent.status.is_final() || intent.status == IntentStatus::Expired && intent.locked.is_none()
+}
+
+/// From when on the settler gives the money back, in seconds since the Unix epoch, where that is still ahead.
+pub fn refund_ahead(intent: &IntentUpdate, now: Moment) -> Option<u64> {
+    intent.refund_from.filter(|from| *from > now.millis / 1000)
+}
+
+/// When the money comes back, in words: `refund from 15:11:20 (in 59 min)`.
+pub fn refund_words(from: u64, now: Moment) -> String {
+    let when = time_of_day(from);
+    match from.saturating_sub(now.millis / 1000) {
+        wait if now.motion && wait > 0 => format!("refund from {when} (in {})", crate::console::format::age(wait)),
+        _ => format!("refund from {when}"),
+    }
+}
+
+/// The same at the beginning of a sentence.
+fn capital(words: &str) -> String {
+    words.strip_prefix('r').map_or_else(|| words.to_owned(), |rest| format!("R{rest}"))
+}
+
+/// Whether nobody has locked anything yet: then its signature can still be made void.
+pub const fn is_voidable(intent: &IntentUpdate) -> bool {
+    matches!(intent.status, IntentStatus::Pending) && intent.locked.is_none()
 }
 
 /// Whether its time ended without anything on the other chain.
@@ -374,12 +406,16 @@ impl Sheet for BridgeModel {
         rows
     }
 
-    fn last(&self, _now: Moment, keys: CardKeys) -> Option<Row> {
+    fn last(&self, now: Moment, keys: CardKeys) -> Option<Row> {
         let intent = self.intent.as_ref()?;
         let mut row = Row::new(short_hash(intent.intent_id), Role::Text);
-        row = match keys.cancel && intent.status == IntentStatus::Expired && !is_over(intent) {
-            true => keyed(row, "x", "takes the money back…").kept(),
-            false => row.then("  settler ", Role::TextDim).then(short_address(intent.settler), Role::TextDim),
+        let refunds = intent.status == IntentStatus::Expired && !is_over(intent) && refund_ahead(intent, now).is_none();
+        row = if keys.cancel && refunds {
+            keyed(row, "x", "takes the money back…").kept()
+        } else if keys.cancel && is_voidable(intent) {
+            keyed(row, "x", "cancel…")
+        } else {
+            row.then("  settler ", Role::TextDim).then(short_address(intent.settler), Role::TextDim)
         };
         if keys.copy {
             row = keyed(row, "y", "copy");

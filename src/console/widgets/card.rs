@@ -51,7 +51,8 @@ impl CallCard {
     /// Takes in one event of this call. A swap that turns out to be an auction becomes an order's card.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         if let (Self::Swap(swap), EventKind::OrderUpdate(_)) = (&*self, kind) {
-            *self = Self::Order(Box::new(OrderModel::asked(swap.call.clone())));
+            let reasons = swap.result.as_ref().map(|result| result.reasons.clone()).unwrap_or_default();
+            *self = Self::Order(Box::new(OrderModel { reasons, ..OrderModel::asked(swap.call.clone()) }));
         }
         match self {
             Self::Quote(model) => model.fold(at, kind),

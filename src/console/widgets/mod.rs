@@ -17,6 +17,7 @@ pub mod order;
 pub mod paint;
 pub mod plain;
 pub mod quote;
+pub mod reasons;
 pub mod samples;
 pub mod sprite;
 pub mod status;

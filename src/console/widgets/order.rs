@@ -8,6 +8,7 @@ use super::call::Call;
 use super::chart::{Canvas, place};
 use super::figure::{against_quote, ago, amount, decimal, left, paid};
 use super::paint::{Group, Line, Row, Title};
+use super::reasons::Reasons;
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::text::width;
@@ -32,6 +33,8 @@ pub struct OrderModel {
     pub order: Option<Box<OrderUpdate>>,
     /// When that came, in milliseconds since the Unix epoch.
     pub heard_at: u64,
+    /// Why it goes this way, as the call that placed it said.
+    pub reasons: Reasons,
     /// Rows of the curve beyond the usual ones, where there is room.
     pub taller: usize,
 }
@@ -94,9 +97,11 @@ impl OrderModel {
             EventKind::OrderUpdate(order) => self.take(at, order),
             other => {
                 self.call.fold(at, other);
+                let EventKind::ToolEnd(end) = other else { return };
+                let Some(hints) = end.card.as_ref().and_then(|card| card.hints.as_ref()) else { return };
+                self.reasons = Reasons::read(hints);
                 // A call that only looks at an order tells how it stands in its answer.
-                if let EventKind::ToolEnd(end) = other
-                    && let Some(order) = end.card.as_ref().and_then(|card| card.hints.as_ref()?.get("order"))
+                if let Some(order) = hints.get("order")
                     && let Ok(order) = serde_json::from_value::<OrderUpdate>(order.clone())
                 {
                     self.take(at, &order);
@@ -377,6 +382,7 @@ impl Sheet for OrderModel {
             rows.push(Row::new(order_words(order.remark.as_str()), role).kept());
         }
         rows.push(Self::money_row(order));
+        rows.extend(self.reasons.rows());
         rows
     }
 

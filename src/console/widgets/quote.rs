@@ -6,6 +6,7 @@ use serde_json::Value;
 use super::call::Call;
 use super::figure::{ago, amount, decimal, impact_badge, left, paid, percent, text};
 use super::paint::{Group, Line, Row, Title};
+use super::reasons::Reasons;
 use super::status::Status;
 use super::{Moment, Sheet};
 use crate::base::text::SafeText;
@@ -82,7 +83,7 @@ pub struct Quote {
     /// worse.
     pub ahead_bps: Option<i64>,
     /// Why this way and not the other.
-    pub why: Option<SafeText>,
+    pub reasons: Reasons,
     /// What to look at.
     pub warnings: Vec<SafeText>,
 }
@@ -114,7 +115,6 @@ impl Quote {
             })
         };
         let route = data.get("route").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
-        let uniswapx = hints.get("uniswapx").unwrap_or(&Value::Null);
         let warnings = hints.get("warnings").and_then(Value::as_array).map_or(&[] as &[Value], Vec::as_slice);
         Some(Self {
             amount_in: text(data, "amount_in")?,
@@ -137,7 +137,7 @@ impl Quote {
             block: hints.get("block_number").and_then(Value::as_u64),
             source: text(hints, "source"),
             ahead_bps: hints.get("source_compared").and_then(|told| told.get("ahead_of_own_router_bps")?.as_i64()),
-            why: text(uniswapx, "why"),
+            reasons: Reasons::read(hints),
             warnings: warnings.iter().take(8).filter_map(|one| Some(SafeText::clean(one.as_str()?, 300))).collect(),
         })
     }
@@ -370,9 +370,7 @@ impl Sheet for QuoteModel {
         if let Some(ahead) = quote.ahead_bps {
             rows.push(Row::new(format!("   {}", against_own(ahead)), Role::TextDim));
         }
-        if let Some(why) = &quote.why {
-            rows.push(Row::new("no auction: ", Role::TextDim).then(why.as_str(), Role::TextDim));
-        }
+        rows.extend(quote.reasons.rows());
         rows.push(Row::new("holds ", Role::TextDim).then(left(quote.deadline, now), Role::Text));
         rows
     }

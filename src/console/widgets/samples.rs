@@ -137,6 +137,14 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         let [error, end] = failed(code, message);
         with(&[(5, error), (6, end)])
     };
+    let mut offered = quote_answer(false, 0.21);
+    offered.1["uniswapx"] = json!({
+        "offered": true, "preferred": true,
+        "why": "fillers compete for it out of public sight, and the filler pays the gas",
+    });
+    offered.1["mev"] =
+        json!(["size: it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it"]);
+    let offered = end(true, 120, CardKind::Quote, offered.0, offered.1);
     vec![
         ("empty", QuoteModel::default()),
         ("loading", asked()),
@@ -146,6 +154,7 @@ pub fn quotes() -> Vec<(&'static str, QuoteModel)> {
         ),
         ("done", with(&[(120, answered(false, 0.0016))])),
         ("split", with(&[(120, answered(true, 0.84))])),
+        ("offered", with(&[(120, offered)])),
         ("high", warned),
         ("stale", stale),
         ("expired", expired),
@@ -225,6 +234,15 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
             "moves": [{"token": "WETH", "before": "4.25", "after": "4"}, {"token": "USDC", "before": "6120", "after": "6972.37561"}],
             "mismatches": if mismatch { json!(["USDC came in 3.10 short of what was declared"]) } else { json!([]) },
             "transactions": [{"gas_cost_wei": "138582612000000"}],
+            "uniswapx": {"preferred": true, "used": false, "why": "below $1000 what a filler earns for its gas outweighs the protection"},
+            "mev": [
+                "slippage: the least output is in the calldata",
+                match state {
+                    "simulated" => "sight: nothing was sent",
+                    _ => "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet",
+                },
+                "deadline: nothing is settled after it",
+            ],
         });
         let data = json!({
             "tx_hash": B256::repeat_byte(0x8c), "block_number": 1285, "gas_used": 138_306, "amount_in": "0.25",

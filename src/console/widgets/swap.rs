@@ -11,6 +11,7 @@ use super::call::Call;
 use super::figure::{amount, left, paid, readable, text};
 use super::paint::{Group, Line, Row, Title};
 use super::quote::ask_words;
+use super::reasons::Reasons;
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
 use crate::base::model::Check;
@@ -99,8 +100,8 @@ pub struct SwapResult {
     pub moves: Vec<BalanceMove>,
     /// What was not as declared.
     pub mismatches: Vec<SafeText>,
-    /// Why this way and not by auction.
-    pub why: Option<SafeText>,
+    /// Why it went this way.
+    pub reasons: Reasons,
 }
 
 /// The simulated offer.
@@ -168,7 +169,7 @@ impl SwapResult {
                 .take(8)
                 .filter_map(|one| Some(SafeText::clean(one.as_str()?, 300)))
                 .collect(),
-            why: text(hints.get("uniswapx").unwrap_or(&Value::Null), "why"),
+            reasons: Reasons::read(hints),
         })
     }
 }
@@ -352,6 +353,7 @@ impl Sheet for SwapModel {
         if self.call.status != Status::Done {
             rows.push(self.money_row());
         }
+        rows.extend(self.result.iter().flat_map(|result| result.reasons.rows()));
         rows.extend(self.link().map(|link| Row::new("at ", Role::TextDim).then(link, Role::Text)));
         rows
     }

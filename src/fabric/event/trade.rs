@@ -269,8 +269,12 @@ pub struct IntentUpdate {
     /// What was delivered, confirmed by the balance over there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub amount_out: Option<String>,
-    /// Last second in which it can be delivered, since the Unix epoch; from then on the money can be taken back.
+    /// Last second in which it can be delivered, since the Unix epoch.
     pub fill_deadline: u64,
+    /// First second in which the settler gives the money back, if nobody delivers; absent where it has not told how long
+    /// after the fill deadline that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refund_from: Option<u64>,
     /// Where the money is, in a sentence.
     pub money: SafeText,
     /// What stands in the way, or why it ended as it did; empty where there is nothing to say.

@@ -83,7 +83,7 @@ pub struct Ledger {
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// The folder cannot be used.
-    #[error("cannot use {}: {reason}", path.display())]
+    #[error("cannot use {}: {reason}; check that the data folder exists and can be written", path.display())]
     Folder {
         /// Which file or folder.
         path: PathBuf,

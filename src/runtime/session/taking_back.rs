@@ -60,10 +60,12 @@ fn locked(record: &Record, end: &str) -> String {
     }
 }
 
-/// Until when it may be delivered.
-fn until(record: &Record) -> Option<u64> {
-    let card = serde_json::from_str::<IntentUpdate>(record.card.as_deref()?).ok()?;
-    Some(card.fill_deadline)
+/// What comes next where it may still be delivered: until when that is, and from when on it comes back else.
+fn ahead(record: &Record) -> String {
+    let card = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
+    let by = card.as_ref().map(|card| format!(" by {}", time_of_day(card.fill_deadline))).unwrap_or_default();
+    let from = card.and_then(|card| card.refund_from).map(|from| format!(" from {} on", time_of_day(from)));
+    format!("If nobody delivers it{by}, intent_refund brings it back{}.", from.unwrap_or_default())
 }
 
 impl Stage {
@@ -102,11 +104,7 @@ impl Stage {
                         left.locked.push(locked(&order, &format!("It did not come back yet: {}.", error.message())));
                     }
                 }
-                Way::Wait => {
-                    let by = until(&order).map(|by| format!(" by {}", time_of_day(by))).unwrap_or_default();
-                    let end = format!("If nobody delivers it{by}, intent_refund brings it back.");
-                    left.locked.push(locked(&order, &end));
-                }
+                Way::Wait => left.locked.push(locked(&order, &ahead(&order))),
             }
         }
         for words in &left.locked {

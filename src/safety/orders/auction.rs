@@ -9,8 +9,9 @@ use alloy::rpc::types::{Filter, TransactionInput, TransactionRequest};
 use alloy::sol_types::{SolCall as _, SolEvent as _};
 
 use super::depth::{Depth, events, witness};
+use super::reach::seconds_until;
 use super::record::{Record, Stage};
-use super::{Card, Ending, OrderError, Orders, Seen, line};
+use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::abi::uniswapx::{OrderInfo, Reactor};
@@ -43,6 +44,8 @@ struct Standing {
     number: u64,
     timestamp: u64,
     base_fee: u128,
+    /// Between two blocks there, in milliseconds.
+    block_millis: u64,
     /// Whether the block that stays is past the order's deadline.
     over: bool,
     nonce_used: bool,
@@ -65,7 +68,7 @@ struct Fill {
 impl Orders {
     pub(super) async fn auction(&self, record: &Record, order: &Order, remark: &str) -> Result<Seen, OrderError> {
         let chain = self.chain(record.chain_id)?;
-        let standing = standing(&chain.client, record, order, self.inner.confirmations).await?;
+        let standing = standing(chain, record, order).await?;
         let heard = match &chain.auctions {
             // Of a filled one too: what the cosigner said is needed to tell its price.
             Some(service) if record.stage != Stage::Refused => {
@@ -78,14 +81,13 @@ impl Orders {
 }
 
 async fn standing(
-    client: &ChainClient,
+    OrderChain { client, confirmations, .. }: &OrderChain,
     record: &Record,
     order: &Order,
-    confirmations: Option<u64>,
 ) -> Result<Standing, OrderError> {
     let info = order.info();
     let nonsense = |what: &str| OrderError::Nonsense(format!("{} does not tell {what}", client.network()));
-    let Depth { head, deep } = Depth::of(client, confirmations).await?;
+    let Depth { head, deep } = Depth::of(client, *confirmations).await?;
     let multicall =
         client.network().book.contract(Contract::Multicall3).ok_or_else(|| nonsense("where Multicall3 is"))?;
     let (word, _) = nonce_position(info.nonce);
@@ -107,6 +109,7 @@ async fn standing(
         number: head.number,
         timestamp: head.timestamp,
         base_fee: head.base_fee_per_gas.unwrap_or_default().into(),
+        block_millis: client.network().block_millis,
         over: time > info.deadline,
         nonce_used: used,
         funded,
@@ -360,7 +363,12 @@ fn card(
         filler: bid.filler,
         name: Some(bid.name.clone()),
         output_amount: text(bid.output, wanted),
-        estimated_seconds: 0,
+        estimated_seconds: cosigned
+            .and_then(|order| {
+                let from = at(standing.number, standing.timestamp, standing.base_fee, 0, bid.filler);
+                seconds_until(order, &from, bid.output, deadline, standing.block_millis)
+            })
+            .unwrap_or_default(),
         chosen: false,
     });
     OrderUpdate {

@@ -9,9 +9,10 @@ use alloy::sol_types::{SolCall, SolEvent as _};
 
 use super::depth::{Depth, events, witness};
 use super::record::{Record, Stage};
-use super::{Card, Ending, OrderError, Orders, Seen, line};
+use super::{Card, Ending, OrderChain, OrderError, Orders, Seen, line};
 use crate::abi::erc20::Erc20;
 use crate::abi::erc7683::{DestinationSettler, OriginSettler};
+use crate::base::format::{short_address, time_of_day};
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::chain::network::Contract;
@@ -34,6 +35,8 @@ struct Standing {
     repaid: Option<TxPlace>,
     refunded: Option<TxPlace>,
     delivery: Option<Delivery>,
+    /// First second in which the settler gives the money back.
+    refund_from: Option<u64>,
 }
 
 struct Delivery {
@@ -49,7 +52,7 @@ impl Orders {
         let there = u64::try_from(intent.data.destinationChainId)
             .map_err(|_| OrderError::Nonsense("the destination's id is too large".to_owned()))?;
         let destination = self.chain(there)?;
-        let standing = standing([&chain.client, &destination.client], record, intent, self.inner.confirmations).await?;
+        let standing = standing([chain, destination], record, intent).await?;
         let mut remarks: Vec<String> = Vec::new();
         if !remark.is_empty() {
             remarks.push(remark.to_owned());
@@ -73,14 +76,10 @@ impl Orders {
     }
 }
 
-async fn standing(
-    [origin, destination]: [&ChainClient; 2],
-    record: &Record,
-    intent: &Intent,
-    confirmations: Option<u64>,
-) -> Result<Standing, OrderError> {
-    let depth = |client| Depth::of(client, confirmations);
-    let (here, there) = futures::try_join!(depth(origin), depth(destination))?;
+async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) -> Result<Standing, OrderError> {
+    let [(origin, here), (destination, there)] =
+        chains.map(|chain| (&chain.client, Depth::of(&chain.client, chain.confirmations)));
+    let (here, there) = futures::try_join!(here, there)?;
     let (here, there) = (here.deep, there.deep);
     let id = record.hash;
     let at = BlockId::hash(here.hash);
@@ -100,7 +99,19 @@ async fn standing(
         refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
     }
     let delivery = delivery(destination, record, intent, there.number).await?;
-    Ok(Standing { deposit: deposit.status, over, destination: there, locked, repaid, refunded, delivery })
+    let refund_from = refund_from(origin, record, intent, at).await;
+    Ok(Standing { deposit: deposit.status, over, destination: there, locked, repaid, refunded, delivery, refund_from })
+}
+
+/// From when on the settler gives the money back: it waits for the news of a delivery in the last moment. How long is
+/// fixed with the contract, so that what it said once holds; one that does not say leaves it open.
+async fn refund_from(origin: &ChainClient, record: &Record, intent: &Intent, at: BlockId) -> Option<u64> {
+    let known = record.card.as_deref().and_then(|card| serde_json::from_str::<IntentUpdate>(card).ok());
+    if let Some(from) = known.and_then(|card| card.refund_from) {
+        return Some(from);
+    }
+    let delay = ask(origin, intent.origin_settler, OriginSettler::refundDelayCall {}, at).await.ok()?;
+    Some(u64::from(intent.fill_deadline).saturating_add(delay.into()).saturating_add(1))
 }
 
 async fn delivery(
@@ -198,22 +209,22 @@ fn seen(
         });
     }
     let amount_in = text(intent.data.inputAmount, given);
+    let held = format!("locked in settler {} on {source}", short_address(intent.origin_settler));
     let money = match (status, standing.deposit) {
         (IntentStatus::Pending, _) => {
             format!("the {} stays in the wallet until a relayer locks it on {source}", given.symbol)
         }
-        (IntentStatus::Filling, _) => {
-            format!("{amount_in} {} is locked on {source} until it is delivered", given.symbol)
-        }
+        (IntentStatus::Filling, _) => held,
         (IntentStatus::Filled, _) => match confirmed {
             Some(came) => format!("{} {} arrived on {destination}", text(came, wanted), wanted.symbol),
             None if delivery.is_some() => format!("delivered on {destination}, as its settler says"),
             None => format!("paid to the filler on {source}; no delivery has been seen on {destination}"),
         },
         (IntentStatus::Expired, 0) => format!("nothing left the wallet; nobody locked the {}", given.symbol),
-        (IntentStatus::Expired, _) => {
-            format!("{amount_in} {} is locked on {source}; intent_refund brings it back", given.symbol)
-        }
+        (IntentStatus::Expired, _) => match standing.refund_from {
+            Some(from) => format!("{held}; intent_refund brings it back from {} on", time_of_day(from)),
+            None => format!("{held}; intent_refund brings it back"),
+        },
         (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
     };
     let chosen = delivery.map(|one| one.filler);
@@ -246,6 +257,7 @@ fn seen(
         refunded: standing.refunded.clone(),
         amount_out: confirmed.map(|came| text(came, wanted)),
         fill_deadline: intent.fill_deadline.into(),
+        refund_from: standing.refund_from,
         money: line(money),
         remark: line(remarks.join("; ")),
     };

@@ -9,6 +9,7 @@
 //! | `auction` | what the chain says of a UniswapX order, and its card |
 //! | `bridge` | what two chains say of a bridge order, and its card |
 //! | `depth` | the block by which an end is told |
+//! | `reach` | when a falling price reaches a bid |
 //! | `ending` | how an end is said and put on the audit trail |
 //! | `handing_in` | each signature to its service, once; and withdrawing what nobody has seen |
 //! | `state` | where an order stands, auction or bridge |
@@ -20,6 +21,7 @@ mod bridge;
 mod depth;
 mod ending;
 mod handing_in;
+mod reach;
 pub mod record;
 mod state;
 
@@ -64,6 +66,8 @@ pub struct OrderChain {
     pub auctions: Option<Arc<dyn OrderGateway>>,
     /// Who fills bridge orders that leave from there.
     pub bridges: Option<Arc<dyn IntentGateway>>,
+    /// How many blocks, its own included, must lie on an end before it counts; nothing where the chain's kind says it.
+    pub confirmations: Option<u64>,
 }
 
 /// What following orders takes.
@@ -93,8 +97,6 @@ struct Inner {
     rules: Arc<dyn Rulebook>,
     clock: Arc<dyn Clock>,
     fabric: Fabric,
-    /// How deep an end must lie; nothing where the chain's kind says it.
-    confirmations: Option<u64>,
     /// One look at a time at each order: of two at once the later would find told what the earlier has not written yet,
     /// and the one that saw less might write last.
     looking: Mutex<BTreeMap<B256, Arc<tokio::sync::Mutex<()>>>>,
@@ -204,15 +206,6 @@ pub(super) enum Ending {
 impl Orders {
     /// Orders on these chains.
     pub fn new(config: OrdersConfig) -> Self {
-        Self::of(config, None)
-    }
-
-    /// The same where an end counts only once so many blocks lie on it, its own included, whatever the chain's kind.
-    pub fn at_depth(config: OrdersConfig, confirmations: u64) -> Self {
-        Self::of(config, Some(confirmations))
-    }
-
-    fn of(config: OrdersConfig, confirmations: Option<u64>) -> Self {
         let OrdersConfig { chains, store, rules, clock, fabric } = config;
         Self {
             inner: Arc::new(Inner {
@@ -221,7 +214,6 @@ impl Orders {
                 rules,
                 clock,
                 fabric,
-                confirmations,
                 looking: Mutex::default(),
                 told: Mutex::default(),
                 heard: Mutex::default(),

@@ -10,6 +10,7 @@ use super::capability::Capability;
 use super::settle::Leave;
 use super::sign::{KeepError, as_framed};
 use super::{Pipeline, Prepared};
+use crate::base::failpoint::{self, Failpoint};
 use crate::chain::sender::{self, Fees, Kept, SendOutcome, Sender, TxState as Stage};
 use crate::fabric::TxState;
 use crate::safety::audit::{self, Entry, Kind};
@@ -48,6 +49,7 @@ impl Pipeline {
         let capability = capability.ok_or("its fees would be above what the gas may cost")?;
         let signed = account.sign(capability).await.map_err(|error| said(&error))?;
         as_framed(framed, leg, replacement.nonce, fees, &signed).map_err(str::to_owned)?;
+        failpoint::reach(Failpoint::OutbidSigned);
         if stopped() {
             return Err("a stop was set".to_owned());
         }
@@ -65,9 +67,11 @@ impl Pipeline {
             permit::replace_leg(transaction, permit_id, leg, bytes.hash())?;
             let entry = Entry { kind: Kind::TxOutbid, call_id: Some(call_id), golem_id: &golem_id, body: &body };
             audit::append(transaction, now, &entry)?;
+            failpoint::reach(Failpoint::OutbidInsideStore);
             Ok(kept)
         });
         let kept = stored.await.map_err(|error| said(&error))?;
+        failpoint::reach(Failpoint::OutbidStored);
         let hash = kept.hash();
         self.say_leg(framed, leg, hash, TxState::Signed, None);
         let sent = sender.send(kept).await;

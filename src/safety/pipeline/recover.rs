@@ -144,7 +144,8 @@ impl Pipeline {
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let taken = self.inner.store.read(sender::reserved).map_err(unavailable)?;
         failpoint::reach(Failpoint::RecoveryRead);
-        let loose: Vec<_> = taken.into_iter().filter(|one| self.is_loose(one, now)).collect();
+        let held = |one: &ReservedNonce| if self.is_loose(one, now) { Found::LooseNonce } else { Found::Owned };
+        let loose: Vec<_> = taken.into_iter().filter(|one| held(one).step(!sends) == Step::GiveBack).collect();
         if !loose.is_empty() {
             self.give_back_all(loose).await.map_err(unavailable)?;
         }
@@ -152,10 +153,7 @@ impl Pipeline {
         let deadline = Instant::now() + START_PATIENCE.min(self.inner.patience);
         let mut recovered = Vec::new();
         for one in left {
-            if self.is_owned(&one, now) {
-                continue;
-            }
-            recovered.push(self.bring_on(one, sends, deadline).await.map_err(unavailable)?);
+            recovered.extend(self.bring_on(one, now, sends, deadline).await.map_err(unavailable)?);
         }
         Ok(recovered)
     }
@@ -169,7 +167,8 @@ impl Pipeline {
         let now = self.inner.clock.now_millis();
         let left = self.inner.store.read(left_open).map_err(unavailable)?;
         let mut waiting = Vec::new();
-        for one in left.iter().filter(|one| !self.is_owned(one, now)) {
+        let alone = |one: &Left| self.is_owned(one, now) && Found::Owned.step(false) == Step::LeaveAlone;
+        for one in left.iter().filter(|one| !alone(one)) {
             let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
             let sent_now = self.may_send_again(Leave::of_left(takes_back));
             let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
@@ -225,11 +224,13 @@ impl Pipeline {
     }
 
     async fn give_back_all(&self, loose: Vec<ReservedNonce>) -> Result<(), ReserveError> {
+        let clock = self.inner.clock.clone();
         let given = self.inner.store.write(move |transaction| {
             for one in &loose {
                 match sender::give_back(transaction, &one.ticket) {
-                    // Another program was quicker.
-                    Ok(()) | Err(sender::LaneError::NotHeld { .. }) => {}
+                    Ok(()) => record_nonce(transaction, clock.now_millis(), one)?,
+                    // Another program was quicker, and has put it on record.
+                    Err(sender::LaneError::NotHeld { .. }) => {}
                     Err(error) => return Err(ReserveError::Ledger(error.to_string())),
                 }
             }
@@ -239,15 +240,25 @@ impl Pipeline {
         given.await
     }
 
-    /// One thing left open, one step of the table after the other, until a step has to wait or there is an end.
-    async fn bring_on(&self, one: Left, sends: bool, deadline: Instant) -> Result<Recovered, ReserveError> {
+    /// One thing left open, one step of the table after the other, until a step has to wait or there is an end. Nothing is
+    /// told of what is left alone.
+    async fn bring_on(
+        &self,
+        one: Left,
+        now: u64,
+        sends: bool,
+        deadline: Instant,
+    ) -> Result<Option<Recovered>, ReserveError> {
         let hash = one.last.map(|leg| leg.hash);
         let leave = Leave::of_left(one.last.is_some_and(|leg| leg.takes_back));
         // Asked each time: a stop may be set meanwhile.
         let held_back = || !sends || !self.may_send_again(leave);
-        let mut found = self.find(&one).await?;
-        failpoint::reach(Failpoint::RecoveryFound);
+        let mut found = self.find(&one, now).await?;
         let mut step = found.step(held_back());
+        if step == Step::LeaveAlone {
+            return Ok(None);
+        }
+        failpoint::reach(Failpoint::RecoveryFound);
         if let (Step::SendAgain, Some(hash), Ok(sender)) = (step, hash, self.sender(one.chain_id)) {
             self.note_found(&one, found, step).await?;
             failpoint::reach(Failpoint::RecoveryResending);
@@ -272,10 +283,13 @@ impl Pipeline {
                 self.write_end(&one, found, step, end).await?;
             }
         }
-        Ok(Recovered { permit_id: one.permit_id, hash, found, step, end })
+        Ok(Some(Recovered { permit_id: one.permit_id, hash, found, step, end }))
     }
 
-    async fn find(&self, one: &Left) -> Result<Found, ReserveError> {
+    async fn find(&self, one: &Left, now: u64) -> Result<Found, ReserveError> {
+        if self.is_owned(one, now) {
+            return Ok(Found::Owned);
+        }
         let Some(LastLeg { hash, .. }) = one.last else { return Ok(Found::Unsigned) };
         let Ok(sender) = self.sender(one.chain_id) else { return Ok(Found::Untold) };
         match sender.look(hash).await {
@@ -357,7 +371,26 @@ fn record(
         "transaction": left.last.map(|leg| leg.hash), "found": found.as_str(), "step": step.as_str(),
     });
     let entry = Entry { kind: Kind::RecoveryStep, call_id: Some(left.call_id), golem_id: &left.golem_id, body: &body };
-    match audit::append(transaction, now, &entry) {
+    append(transaction, now, &entry)
+}
+
+/// The same of a nonce that is given back: which call took it is not written down.
+fn record_nonce(transaction: &rusqlite::Transaction<'_>, now: u64, one: &ReservedNonce) -> Result<(), ReserveError> {
+    let sender::NonceTicket { chain_id, account, nonce, .. } = &one.ticket;
+    let body = json!({
+        "chain_id": chain_id, "account": account, "nonce": nonce, "found": Found::LooseNonce.as_str(),
+        "step": Step::GiveBack.as_str(),
+    });
+    let operator = GolemId::operator();
+    append(transaction, now, &Entry { kind: Kind::RecoveryStep, call_id: None, golem_id: &operator, body: &body })
+}
+
+fn append(
+    transaction: &rusqlite::Transaction<'_>,
+    now: u64,
+    entry: &Entry<'_, serde_json::Value>,
+) -> Result<(), ReserveError> {
+    match audit::append(transaction, now, entry) {
         Ok(_) => Ok(()),
         Err(AuditError::Store(error)) => Err(error.into()),
         Err(other) => Err(ReserveError::Ledger(other.to_string())),

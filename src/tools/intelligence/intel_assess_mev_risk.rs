@@ -1,21 +1,19 @@
 //! `intel_assess_mev_risk`: what a sandwich around a swap could take, and what would leave it nothing.
 
-use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::abi::erc20::Erc20;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
     ActionClass, CapabilityTier, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
-use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
 use crate::chain::token;
-use crate::engine::{CallContext, ReadTool, Reply, ToolDef, WorldChain};
+use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
+use crate::tools::mev::{SPLIT_ABOVE, liquidity_share};
 use crate::tools::swap_ask::SwapAsk;
 use crate::uniswap::discovery::PoolSnapshot;
 use crate::uniswap::pool::minimum_out;
@@ -26,8 +24,6 @@ use crate::uniswap::sandwich::{Sandwich, sandwiches};
 /// The tool.
 pub static TOOL_DEF: ToolDef = ToolDef::read::<AssessMevRisk>();
 
-/// A part of what a pool holds above which a trade should be split, in basis points.
-const SPLIT_ABOVE: u64 = 100;
 /// From these shares of the trade on, in hundredths of a basis point, what can be taken is a medium or a high risk.
 const MEDIUM_FROM: u64 = 500;
 const HIGH_FROM: u64 = 5_000;
@@ -353,27 +349,6 @@ impl<'a> Assessment<'a> {
             amount_out: TokenAmount::new(found.amount_out, self.ask.token_out.decimals)?.to_string(),
         })
     }
-}
-
-/// Depth in the protocol's own sense is virtual, and far above what a narrow position holds: what counts here is what
-/// the pools hold of what the trade takes out of them.
-async fn liquidity_share(chain: &WorldChain, route: &Route, snapshot: &PoolSnapshot) -> Result<Ratio, ToolError> {
-    let mut calls = Calls::default();
-    let hops: Vec<_> = route.legs.iter().flat_map(|leg| &leg.hops).collect();
-    let held: Vec<_> =
-        hops.iter().map(|hop| calls.push(hop.token_out, &Erc20::balanceOfCall { owner: hop.pool })).collect();
-    let answers = chain.ask(calls, BlockId::from(snapshot.block_hash)).await?;
-    let mut largest = Ratio::whole(U256::ZERO);
-    for (hop, held) in hops.into_iter().zip(held) {
-        let held = held.take(&answers).and_then(|held| Ratio::of(hop.amount_out, held)).ok_or_else(|| {
-            ToolError::new(
-                ErrorCode::TokenInvalid,
-                format_args!("{} does not tell what {} holds", hop.token_out, hop.pool),
-            )
-        })?;
-        largest = largest.max(held);
-    }
-    Ok(largest)
 }
 
 fn advice(risk: Risk, slippage_bps: u32, safe_slippage_bps: Option<u32>, parts: u64) -> Vec<String> {

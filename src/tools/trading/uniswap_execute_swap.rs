@@ -17,7 +17,6 @@ use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::evm::{PLACEHOLDER_SIGNATURE, TRANSACTION_GAS_CAP};
 use crate::chain::network::Contract;
 use crate::chain::permit2::{PermitDetails, PermitSingle, UNLIMITED};
-use crate::chain::sender;
 use crate::chain::token::{Token, TokenId};
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
@@ -27,7 +26,8 @@ use crate::safety::proposal::{
 use crate::safety::typed::TypedMessage;
 use crate::tools::allowances::{self, approve};
 use crate::tools::auction::{self, Wish};
-use crate::tools::orders::{self, card, way};
+use crate::tools::mev::{Sight, Wanted, liquidity_share, measures, size_advice};
+use crate::tools::orders::{self, card};
 use crate::tools::route::{impact_of, impact_reached, pools_of};
 use crate::tools::shared::{WORST_IMPACT, explorer_url};
 use crate::tools::swap_ask::{Found, SwapAsk, price_between};
@@ -45,9 +45,6 @@ const MAX_DEADLINE: u64 = 86_400;
 
 /// Gas beside what the route is thought to use: the permit, and what first writes cost.
 const GAS_MARGIN: u64 = 150_000;
-
-/// From this impact on, in hundredths of a percent, a swap should be made in parts.
-const SPLIT_FROM_BPS: u32 = 100;
 
 /// Parameters.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -113,6 +110,8 @@ pub struct Plan {
     price_impact: Ratio,
     prefer_uniswapx: bool,
     why: String,
+    /// What there is to say of its size.
+    size: Option<String>,
     /// Who gave the quote, and how it compares.
     source: Value,
     /// The order, where it goes by an auction.
@@ -218,7 +217,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         Exact::Out(_) => None,
     };
     let signs = context.standing().signs_messages;
-    let way = way(world, chain.network().chain_id, params.prefer_uniswapx, signs, native_in, worth);
+    let way = Wanted { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
+    let way = way.way(world, chain.network().chain_id);
     let mut found = ask.found(world).await?;
     if way.auction.is_some() {
         let wish = Wish {
@@ -238,6 +238,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             price_impact: found.route.price_impact.clone(),
             prefer_uniswapx: true,
             why: way.why,
+            size: placed.size.clone(),
             source: found.source(world),
             auction: Some(placed),
         };
@@ -267,9 +268,19 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let mut legs = Vec::new();
     let mut bounds = Vec::new();
     let mut permit = None;
-    if let TokenId::Erc20(token) = ask.token_in.id {
-        let permit2 = chain.contract(Contract::Permit2)?;
-        let (standing, inside) = allowances::read(chain, token, account, permit2, &[router]).await?;
+    let pays = match ask.token_in.id {
+        TokenId::Erc20(token) => Some((token, chain.contract(Contract::Permit2)?)),
+        TokenId::Native => None,
+    };
+    let read = async {
+        let (token, permit2) = pays?;
+        Some((token, permit2, allowances::read(chain, token, account, permit2, &[router]).await))
+    };
+    let (read, share) = futures::join!(read, liquidity_share(chain, &route, &snapshot));
+    // What only advises stands in no trade's way.
+    let size = size_advice(share.ok().as_ref(), &route.price_impact);
+    if let Some((token, permit2, read)) = read {
+        let (standing, inside) = read?;
         // What open orders may still take stays allowed: a swap must not make them void.
         let promised = world.promised(chain.network().chain_id, account, token)?;
         let needed = promised.checked_add(route.amount_in).ok_or_else(|| {
@@ -389,6 +400,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         price_impact: route.price_impact.clone(),
         prefer_uniswapx: params.prefer_uniswapx,
         why: way.why,
+        size,
         source,
         auction: None,
     };
@@ -488,25 +500,11 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         (None, _) if plan.prefer_uniswapx => (said, format!(" Classic, though UniswapX is preferred: {}.", plan.why)),
         (None, _) => (said, String::new()),
     };
-    let splits = Ratio::of(U256::from(SPLIT_FROM_BPS), U256::from(10_000)).is_some_and(|from| plan.price_impact > from);
-    let mut measures = vec![match by_auction {
-        Some(_) => "auction: what is asked for at least is signed into the order",
-        None => "slippage: the least output is in the calldata",
-    }];
-    measures.push(match (by_auction, main.map(|leg| leg.route)) {
-        (Some(_), _) => "sight: the order goes to its service and shows in no mempool",
-        (None, Some(sender::Route::Private)) => {
-            "sight: sent through the private relay alone, since it is large for mainnet"
-        }
-        (None, Some(sender::Route::Public)) => {
-            "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet"
-        }
-        (None, None) => "sight: nothing was sent",
-    });
-    measures.push("deadline: nothing is settled after it");
-    if splits {
-        measures.push("size: the trade moves the price by more than 1 %; intel_assess_mev_risk says how to split it");
-    }
+    let sight = match (by_auction, main.map(|leg| leg.route)) {
+        (Some(_), _) => Sight::Order,
+        (None, Some(route)) => Sight::Sent(route),
+        (None, None) => Sight::Nothing,
+    };
     let least = committed.framed.proposal().inflows.first().map(|inflow| inflow.at_least);
     let whole = |raw| TokenAmount::new(raw, plan.token_out.decimals).map(|amount| amount.to_string()).ok();
     let hints = json!({
@@ -515,7 +513,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         "source": plan.source,
         "minimum_out": least.and_then(whole),
         "uniswapx": {"preferred": plan.prefer_uniswapx, "used": by_auction.is_some(), "why": plan.why},
-        "mev": measures,
+        "mev": measures(sight, plan.size.as_ref()),
         "order": committed.order.as_deref().map(card),
     });
     Ok(Reply::new(output, format!("{said}.{way}")).hint(hints))

@@ -13,7 +13,7 @@ use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::network::Contract;
 use crate::chain::permit2::PermitSingle;
 use crate::engine::{CallContext, ReadTool, Reply, ToolDef};
-use crate::tools::orders::way;
+use crate::tools::mev::{Wanted, liquidity_share, size_advice};
 use crate::tools::shared::WORST_IMPACT;
 use crate::tools::swap_ask::{Found, SwapAsk, price_between};
 use crate::uniswap::order::OrderKind;
@@ -171,7 +171,12 @@ async fn answer(
     let amount_out = TokenAmount::new(route.amount_out, ask.token_out.decimals)?;
     let priced: Vec<Address> =
         [ask.contract_in, ask.contract_out].into_iter().chain(network.book.contract(Contract::WrappedNative)).collect();
-    let (reports, symbols) = futures::join!(ask.chain.prices.prices(&priced), ask.symbols(route));
+    let (reports, symbols, share) = futures::join!(
+        ask.chain.prices.prices(&priced),
+        ask.symbols(route),
+        liquidity_share(ask.chain, route, snapshot)
+    );
+    let size = size_advice(share.ok().as_ref(), &route.price_impact);
     let symbols = symbols?;
     let price = |at: usize| reports.get(at).and_then(|report| report.price.as_ref()).map(|price| price.usd);
     let worth = |amount, at: usize| {
@@ -207,7 +212,8 @@ async fn answer(
     let value = price(0).and_then(|price| Usd::value_of(amount_in, price, Rounding::Down).ok());
     let native_in = ask.token_in.id == crate::chain::token::TokenId::Native;
     let asked = params.prefer_uniswapx && !params.exact_output;
-    let way = way(&context.world, network.chain_id, asked, context.standing().signs_messages, native_in, value);
+    let wanted = Wanted { preferred: asked, signs: context.standing().signs_messages, native_in, value };
+    let way = wanted.way(&context.world, network.chain_id);
     let route_type = way.auction.map_or("CLASSIC", OrderKind::name);
     let hints = json!({
         "source": context.world.quotes.name(),
@@ -234,6 +240,7 @@ async fn answer(
         "uniswapx": {
             "preferred": params.prefer_uniswapx, "offered": way.auction.is_some(), "why": way.why,
         },
+        "mev": size.into_iter().collect::<Vec<_>>(),
     });
     let explanation = format!(
         "{amount_in} {} gives {amount_out} {} over {} {}; price impact {} %.{}{}{}",

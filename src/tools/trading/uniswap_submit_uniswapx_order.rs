@@ -13,6 +13,7 @@ use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::Proposal;
 use crate::tools::auction::{self, Plan, Wish, points};
+use crate::tools::mev::{Sight, measures};
 use crate::tools::orders::{self, CHECKS, card, field};
 use crate::tools::shared::invalid;
 
@@ -179,6 +180,12 @@ pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
         start_amount: plan.start.to_string(),
         end_amount: plan.end.to_string(),
     };
-    let hints = json!({"route_type": plan.kind.name(), "notes": plan.told, "order": told});
+    let hints = json!({
+        "route_type": plan.kind.name(),
+        "notes": plan.told,
+        "uniswapx": {"preferred": true, "used": true, "why": "it was asked for as an order"},
+        "mev": measures(Sight::Order, plan.size.as_ref()),
+        "order": told,
+    });
     Reply::new(output, explanation).hint(hints)
 }

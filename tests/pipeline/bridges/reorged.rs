@@ -35,7 +35,7 @@ impl Bridge {
         let store = Store::open(StoreConfig::at(path), ROOMS).unwrap();
         let chain = |name| {
             let client = self.world.chain(name).unwrap().client.clone();
-            OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None }
+            OrderChain { client, kind: OrderKind::DutchV2, auctions: None, bridges: None, confirmations: Some(DEEP) }
         };
         let policy = parse(POLICY, Path::new("policy.toml")).unwrap();
         let networks = ["ethereum", "base"].map(|name| self.world.chain(name).unwrap().network().clone());
@@ -49,7 +49,7 @@ impl Bridge {
             clock: clock.clone(),
             fabric: Fabric::in_memory(100, clock),
         };
-        Patient { orders: Orders::at_depth(config, DEEP), store, _folder: folder }
+        Patient { orders: Orders::new(config), store, _folder: folder }
     }
 
     async fn mine(&self, name: &str, blocks: u64) {

@@ -84,6 +84,24 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     let mut looked = OrderModel::asked(Call::asked(START_MILLIS, "uniswap_get_uniswapx_order_status", asked_of));
     let told = json!({"order": order(DecayUnit::Seconds)});
     looked.fold(START_MILLIS + 11, &end(true, 11, CardKind::Order, Value::Null, told));
+    // A swap that prefers an auction: its call says why it goes by one.
+    let mut by_swap =
+        CallCard::Swap(Box::new(SwapModel::asked(START_MILLIS, "uniswap_execute_swap", swap_params(), &[])));
+    by_swap.fold(START_MILLIS + 9, &EventKind::OrderUpdate(Box::new(order(DecayUnit::Wei))));
+    let told = json!({
+        "uniswapx": {
+            "preferred": true, "used": true,
+            "why": "fillers compete for it out of public sight, and the filler pays the gas",
+        },
+        "mev": [
+            "slippage: what is asked for at least is signed into the order",
+            "sight: the order goes to its service and shows in no mempool",
+            "deadline: nothing is settled after it",
+            "size: it takes 1.40 % of what a pool on its way holds; intel_assess_mev_risk says how to split it",
+        ],
+    });
+    by_swap.fold(START_MILLIS + 11, &end(true, 11, CardKind::Swap, Value::Null, told));
+    let CallCard::Order(by_swap) = by_swap else { return Vec::new() };
     let mut of_blocks = OrderModel::known(at, &order(DecayUnit::Blocks));
     let mut of_fees = OrderModel::known(at, &order(DecayUnit::Wei));
     (of_blocks.heard_at, of_fees.heard_at) = (START_MILLIS, START_MILLIS);
@@ -96,6 +114,7 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
         ("priority", of_fees),
         ("stale", stale),
         ("looked at", looked),
+        ("by a swap", *by_swap),
         (
             "filled",
             known(&|order| {
@@ -177,7 +196,8 @@ pub fn intent() -> IntentUpdate {
         repaid: None,
         refunded: None,
         amount_out: None,
-        fill_deadline: START + 3_567,
+        fill_deadline: START + 3_507,
+        refund_from: Some(START + 3_568),
         money: text("locked in settler 0x9f9F…9f9F on ethereum"),
         remark: SafeText::default(),
     }
@@ -234,8 +254,16 @@ pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
             "expired",
             known(&|intent| {
                 intent.status = IntentStatus::Expired;
-                intent.fill_deadline = START;
+                (intent.fill_deadline, intent.refund_from) = (START - 61, Some(START));
                 intent.remark = text("base has had no block since 22:10:02");
+            }),
+        ),
+        (
+            "not yet",
+            known(&|intent| {
+                intent.status = IntentStatus::Expired;
+                (intent.fill_deadline, intent.refund_from) = (START, Some(START + 61));
+                intent.money = text("locked in settler 0x9f9F…9f9F on ethereum; intent_refund brings it back");
             }),
         ),
         (

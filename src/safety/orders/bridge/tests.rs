@@ -23,6 +23,7 @@ fn told(came: Option<Option<u64>>, time: u64) -> (Seen, String) {
         repaid: Some(place()),
         refunded: None,
         delivery: came.map(|came| Delivery { place: place(), filler: Address::ZERO, came: came.map(U256::from) }),
+        refund_from: None,
     };
     let seen = seen(&record, intent, &standing, &[], Vec::new(), ("ethereum".to_owned(), "base".to_owned()));
     let Card::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };

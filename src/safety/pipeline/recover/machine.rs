@@ -94,6 +94,29 @@ impl Found {
         }
     }
 
+    /// What it means, for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Owned => "whoever began it is still at it",
+            Self::LooseNonce => "a nonce that nobody will sign with any more",
+            Self::Unsigned => "money held, and nothing signed",
+            Self::Waiting => "a signed transaction that no block has",
+            Self::Shallow => "a transaction with too few blocks on it",
+            Self::Whole => "a transaction that succeeded",
+            Self::Begun => "a plan that was only begun",
+            Self::Half => "a plan that did what it is for, and not its rest",
+            Self::Failed => "a transaction that failed",
+            Self::Gone => "a transaction that can never happen",
+            Self::GoneHalfway => "a plan that ended half-way",
+            Self::Untold => "the chain does not tell",
+        }
+    }
+
+    /// The other way round from [`Self::as_str`].
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|found| found.as_str() == word)
+    }
+
     /// What is done about it, where a stop holds it back or not.
     pub fn step(self, stopped: bool) -> Step {
         let row = TABLE.iter().find(|(found, _, _)| *found == self);
@@ -129,6 +152,26 @@ impl Step {
             Self::CountGas => "count_gas",
             Self::CountNothing => "count_nothing",
         }
+    }
+
+    /// What it does, for people.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::LeaveAlone => "it was left alone",
+            Self::GiveBack => "the nonce goes to the next transaction",
+            Self::Withdraw => "what was held is free again",
+            Self::SendAgain => "the same bytes were sent once more",
+            Self::Watch => "it is looked at again",
+            Self::CountAll => "all that was held counts as spent",
+            Self::CountFees => "the gas counts as spent, the rest is free",
+            Self::CountGas => "the gas counts as spent, and it counts as a failure",
+            Self::CountNothing => "nothing was spent, and it counts as a failure",
+        }
+    }
+
+    /// The other way round from [`Self::as_str`].
+    pub fn named(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|step| step.as_str() == word)
     }
 
     /// How what was held ends by it; [`End::Unclear`] where it does not end yet.
@@ -187,6 +230,19 @@ mod tests {
     fn there_is_one_row_for_everything_that_can_be_found() {
         let rows: Vec<_> = TABLE.iter().map(|(found, _, _)| *found).collect();
         assert_eq!(rows, Found::ALL);
+    }
+
+    #[test]
+    fn every_word_is_found_again_and_told_as_something_of_its_own() {
+        for found in Found::ALL {
+            assert_eq!(Found::named(found.as_str()), Some(found));
+        }
+        for step in Step::ALL {
+            assert_eq!(Step::named(step.as_str()), Some(step));
+        }
+        let told = Found::ALL.map(Found::words).into_iter().chain(Step::ALL.map(Step::words));
+        assert_eq!(told.collect::<std::collections::BTreeSet<_>>().len(), Found::ALL.len() + Step::ALL.len());
+        assert_eq!((Found::named("lost"), Step::named("")), (None, None));
     }
 
     #[test]

@@ -286,6 +286,12 @@ async fn two_that_recover_at_once_write_each_end_once() {
         house.pipeline.give_back_all(loose.clone()).await.unwrap();
     }
     assert_eq!(house.reserved(), 0);
+    // Whoever was quicker has put it on record, once.
+    let nonces = "FROM audit_entry WHERE kind = 'recovery:step' AND json_extract(body, '$.found') = 'loose_nonce'";
+    assert_eq!(house.told::<i64>(&format!("SELECT count(*) {nonces}")), 1);
+    assert_eq!(house.told::<String>(&format!("SELECT json_extract(body, '$.step') {nonces}")), "give_back");
+    let nonce = i64::try_from(loose[0].ticket.nonce).unwrap();
+    assert_eq!(house.told::<i64>(&format!("SELECT json_extract(body, '$.nonce') {nonces}")), nonce);
 }
 
 #[tokio::test]

@@ -1,0 +1,270 @@
+//! A filler network that lies: about what it keeps, about whether it has taken anything, about bids and about how an
+//! intent stands. Nothing is lost by it, and what is said is said by the chain.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bardo::base::service::ServiceError;
+use bardo::base::text::SafeText;
+use bardo::chain::sender::{Sender, SenderRules};
+use bardo::engine::{Catalog, Executor, Paper};
+use bardo::intents::Intent;
+use bardo::intents::gateway::{IntentGateway, RelayerBid, Wish};
+use bardo::safety::approval::ApprovalDesk;
+use bardo::safety::ground::Ground;
+use bardo::safety::pipeline::{PipelineChain, PipelineConfig};
+use bardo::tools::ALL_TOOL_DEFS;
+use futures::future::BoxFuture;
+use tokio::sync::watch;
+
+use super::*;
+
+/// How a network behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// Keeps what it is given under another id.
+    Other,
+    /// Takes nothing, and says so.
+    Refuses,
+    /// Takes nothing, and gives no clear answer.
+    Mumbles,
+    /// Hands it on to the relayers, and gives no clear answer.
+    TakesAndMumbles,
+    /// Takes nothing, and answers something else.
+    Babbles,
+    /// Says that it is open, and hands it to nobody; somebody else's bids, chosen and with figures to match.
+    Pretends,
+    /// Cannot tell of bids any more.
+    Forgets,
+    /// Quotes a hundredth of what others would deliver.
+    Lowballs,
+}
+
+#[derive(Debug)]
+struct Network {
+    inner: Arc<dyn IntentGateway>,
+    manner: Manner,
+    handed_in: AtomicUsize,
+}
+
+fn words(text: &str) -> SafeText {
+    SafeText::clean(text, 60)
+}
+
+impl IntentGateway for Network {
+    fn name(&self) -> &str {
+        "a test's network"
+    }
+
+    fn quote<'a>(&'a self, wish: &'a Wish) -> BoxFuture<'a, Result<Vec<RelayerBid>, ServiceError>> {
+        Box::pin(async move {
+            let mut bids = self.inner.quote(wish).await?;
+            if self.manner == Manner::Lowballs {
+                bids.iter_mut().for_each(|bid| bid.output /= U256::from(100));
+            }
+            Ok(bids)
+        })
+    }
+
+    fn submit<'a>(&'a self, intent: &'a Intent, signature: &'a Bytes) -> BoxFuture<'a, Result<B256, ServiceError>> {
+        self.handed_in.fetch_add(1, Ordering::SeqCst);
+        Box::pin(async move {
+            match self.manner {
+                Manner::Other => Ok(B256::repeat_byte(0xee)),
+                Manner::Refuses => Err(ServiceError::Refused(words("400 it is full here"))),
+                Manner::Mumbles => Err(ServiceError::Unclear(words("500 something broke"))),
+                Manner::TakesAndMumbles => {
+                    self.inner.submit(intent, signature).await?;
+                    Err(ServiceError::Unclear(words("500 something broke")))
+                }
+                Manner::Babbles => Err(ServiceError::Nonsense(words("an answer without an intent's id"))),
+                Manner::Pretends | Manner::Forgets | Manner::Lowballs => Ok(intent.id()),
+            }
+        })
+    }
+
+    fn bids(&self, id: B256) -> BoxFuture<'_, Result<Option<Vec<RelayerBid>>, ServiceError>> {
+        Box::pin(async move {
+            match self.manner {
+                Manner::Pretends => Ok(Some(vec![RelayerBid {
+                    relayer: Address::repeat_byte(0xbb),
+                    name: words("delivered\u{202e}, repaid"),
+                    output: U256::MAX,
+                    seconds: 0,
+                    chosen: true,
+                }])),
+                Manner::Forgets => Err(ServiceError::Nonsense(words("no list of bids"))),
+                Manner::Other
+                | Manner::Refuses
+                | Manner::Mumbles
+                | Manner::TakesAndMumbles
+                | Manner::Babbles
+                | Manner::Lowballs => self.inner.bids(id).await,
+            }
+        })
+    }
+}
+
+/// The same account on the same ledger, in a program that knows this network only.
+struct Lied {
+    executor: Executor,
+    orders: Orders,
+    network: Arc<Network>,
+    _phase: watch::Sender<Phase>,
+}
+
+impl Lied {
+    fn to(bridge: &Bridge, manner: Manner) -> Self {
+        let inner = bridge.orders.chain(31_337).unwrap().bridges.clone().unwrap();
+        let network = Arc::new(Network { inner, manner, handed_in: AtomicUsize::new(0) });
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let fabric = Fabric::in_memory(100, clock.clone());
+        let connected =
+            |id: u64| OrderChain { bridges: Some(network.clone()), ..bridge.orders.chain(id).unwrap().clone() };
+        let orders = Orders::new(OrdersConfig {
+            chains: vec![connected(31_337), connected(31_338)],
+            store: bridge.store.clone(),
+            rules: bridge.rules.clone(),
+            clock: clock.clone(),
+            fabric: fabric.clone(),
+        });
+        let chain = |name: &str| {
+            let chain = bridge.world.chain(name).unwrap();
+            let (client, network) = (chain.client.clone(), chain.network());
+            let rules = SenderRules::for_network(network.kind, network.block_millis);
+            PipelineChain {
+                ground: Ground::new(client.clone(), chain.prices.clone(), "10000".parse().unwrap()),
+                sender: Sender::new(client, bridge.store.clone(), clock.clone(), None, rules),
+            }
+        };
+        let pipeline = Pipeline::new(PipelineConfig {
+            chains: vec![chain("ethereum"), chain("base")],
+            store: bridge.store.clone(),
+            rules: bridge.rules.clone(),
+            clock: clock.clone(),
+            fabric: fabric.clone(),
+            desk: ApprovalDesk::new(clock, fabric.clone(), Duration::from_secs(60)),
+            guardian: None,
+            permit_ttl: Duration::from_secs(60),
+            patience: Duration::from_secs(60),
+        });
+        pipeline.connect_orders(orders.clone());
+        let (sender, phase) = watch::channel(Phase::Thriving);
+        let acting = Acting {
+            pipeline,
+            account: bridge.signer.clone(),
+            phase,
+            approve: ApprovalMode::Always,
+            paper: Paper::default(),
+        };
+        let world = (*bridge.world).clone().with_orders(Some(orders.clone()));
+        let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+        let store = Some(bridge.store.clone());
+        let executor = crate::acting::executor(catalog, world, fabric, store, Some(acting));
+        Self { executor, orders, network, _phase: sender }
+    }
+
+    async fn call(&self, tool: &str, params: Value) -> ToolResponse {
+        self.executor.call(Call::new(tool, Input::Json(params))).await
+    }
+
+    async fn send(&self) -> ToolResponse {
+        let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "100", "source_chain": "ethereum",
+                            "destination_chain": "base", "deadline": 600});
+        self.call("uniswap_submit_cross_chain_intent", params).await
+    }
+}
+
+fn id_of(response: &ToolResponse) -> B256 {
+    response.data.as_ref().unwrap()["intent_id"].as_str().unwrap().parse().unwrap()
+}
+
+/// What is still held for anything.
+fn held(bridge: &Bridge) -> i64 {
+    let read = |connection: &rusqlite::Connection| -> Result<i64, StoreError> {
+        let question = "SELECT count(*) FROM ledger_reservation WHERE state IN ('open', 'unclear')";
+        Ok(connection.prepare(question).unwrap().query_row([], |row| row.get(0)).unwrap())
+    };
+    bridge.store.read(read).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_a_filler_network_says_of_an_intent_the_chain_decides_and_nothing_is_lost() {
+    let bridge = Bridge::open().await;
+    let had = bridge.purses().await;
+    let mannered = [
+        (Manner::Other, "which is another order"),
+        (Manner::Refuses, "the service refused: 400 it is full here"),
+        (Manner::Mumbles, "no clear answer: 500 something broke"),
+        (Manner::Babbles, "the service answers nonsense: an answer without an intent's id"),
+        (Manner::Pretends, ""),
+        (Manner::Forgets, "the service answers nonsense: no list of bids"),
+    ];
+    for ((manner, says), placed) in mannered.into_iter().zip(1..) {
+        let lied = Lied::to(&bridge, manner);
+        let sent = lied.send().await;
+        assert_eq!(sent.status, Status::Partial, "{manner:?}: {sent:#?}");
+        let id = id_of(&sent);
+        assert!(sent.explanation.as_deref().unwrap_or_default().contains(says), "{manner:?}: {sent:#?}");
+        for _ in 0..3 {
+            bridge.chain("ethereum").devnet.mine().await.unwrap();
+            bridge.chain("base").devnet.mine().await.unwrap();
+            let record = lied.orders.look(id).await.unwrap();
+            // Nobody has locked anything, so it waits; what it can take stays held.
+            assert_eq!(record.status.as_str(), "pending", "{manner:?}: {record:#?}");
+            let card = card(&record);
+            assert!(card["delivered"].is_null() && card["amount_out"].is_null(), "{manner:?}: {card}");
+            assert!(card["money"].as_str().unwrap().contains("stays in the wallet"), "{manner:?}: {card}");
+            assert!(!card.to_string().contains('\u{202e}'), "{card}");
+        }
+        // What was made void before is held until nobody can lock it any more.
+        assert_eq!((bridge.purses().await, held(&bridge)), (had, placed), "{manner:?}");
+        assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 1, "{manner:?}: handed in once");
+        let status = lied.call("uniswap_get_uniswapx_order_status", json!({"order_hash": id.to_string()})).await;
+        assert_eq!(status.data.unwrap()["status"], "pending", "{manner:?}");
+        // The way out does not lead over the network.
+        let void = lied.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
+        assert_eq!(void.status, Status::Success, "{manner:?}: {void:#?}");
+        bridge.chain("ethereum").devnet.mine().await.unwrap();
+    }
+    // What was made void frees its money once it can be locked no more.
+    bridge.pass(601).await;
+    for record in bridge.orders.every().unwrap() {
+        let record = bridge.orders.look(record.hash).await.unwrap();
+        assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "expired"), "{record:#?}");
+    }
+    assert_eq!((bridge.purses().await, held(&bridge)), (had, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_intent_that_was_taken_without_a_word_is_found_by_its_lock_and_not_handed_in_again() {
+    let bridge = Bridge::open().await;
+    // Relayers overlook some: then another one is sent.
+    for _ in 0..4 {
+        let lied = Lied::to(&bridge, Manner::TakesAndMumbles);
+        let sent = lied.send().await;
+        assert_eq!(sent.status, Status::Partial, "{sent:#?}");
+        assert!(sent.explanation.as_deref().unwrap_or_default().contains("no clear answer"), "{sent:#?}");
+        let id = id_of(&sent);
+        let seen = bridge.blocks_until(id, &["ethereum"], "filling").await;
+        assert_eq!(lied.orders.hand_in_stored().await.unwrap(), 0, "its fate is the chain's to tell");
+        assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 1);
+        if let Some(record) = seen {
+            assert!(card(&record)["locked"].is_object(), "{record:#?}");
+            return;
+        }
+        let void = lied.call("uniswapx_cancel_order", json!({"order_hash": id.to_string()})).await;
+        assert_eq!(void.status, Status::Success, "{void:#?}");
+    }
+    panic!("no relayer locks anything");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_quote_far_below_what_is_given_is_not_signed() {
+    let bridge = Bridge::open().await;
+    let lied = Lied::to(&bridge, Manner::Lowballs);
+    let sent = lied.send().await;
+    assert_eq!(sent.status, Status::Blocked, "{sent:#?}");
+    assert_eq!(code(&sent), Some(ErrorCode::SafetySlippage), "{sent:#?}");
+    assert_eq!((bridge.orders.every().unwrap().len(), held(&bridge)), (0, 0));
+    assert_eq!(lied.network.handed_in.load(Ordering::SeqCst), 0);
+}
