@@ -30,7 +30,7 @@ pub(super) struct Cli {
     /// Rehearse everything as if it were done, and sign nothing
     #[arg(long, global = true)]
     pub paper: bool,
-    /// Who decides in the Golem: scenario, process:COMMAND (a program that speaks JSON lines) or model
+    /// Who decides in the Golem: scenario, operator (your words alone), process:COMMAND (a program that speaks JSON lines) or model
     #[arg(long, value_name = "WHICH", global = true)]
     pub brain: Option<String>,
     /// Draw the console with this theme: dark, light, high-contrast, sixteen, bardo, or one of your own
@@ -45,6 +45,9 @@ pub(super) struct Cli {
     /// Play this show in the console: a name that is built in, or a file
     #[arg(long, value_name = "NAME|FILE")]
     pub scenario: Option<String>,
+    /// Give the Golem in the console this role; `bardo tools --archetype NAME` lists what it may call
+    #[arg(long, value_name = "NAME")]
+    pub archetype: Option<String>,
     #[command(subcommand)]
     pub command: Option<Command>,
 }
@@ -229,6 +232,9 @@ pub(super) enum GolemAction {
         /// Live for so many heartbeats, two seconds apart, however long the show is
         #[arg(long, value_name = "N", requires = "headless", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
         ticks: Option<u64>,
+        /// Give the Golem this role; `bardo tools --archetype NAME` lists what it may call
+        #[arg(long, value_name = "NAME")]
+        archetype: Option<String>,
         /// Let each moment of the show wait for you: headless for a line on stdin, in the console for :step
         #[arg(long)]
         step: bool,

@@ -6,7 +6,7 @@ use std::collections::HashSet;
 
 use tokio::sync::{mpsc, watch};
 
-use super::{Exit, Failure, load, logs, print};
+use super::{Exit, Failure, known_role, load, logs, print};
 use crate::base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
 use crate::base::id::GolemId;
 use crate::base::model::{Phase, StopLevel};
@@ -36,6 +36,10 @@ pub(super) struct Run {
 /// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
 fn brain(run: &Run, config: &Config) -> Result<Choice, Failure> {
     let choice = Choice::of(&config.golem)?;
+    if matches!(choice, Choice::Operator) {
+        let words = "where you lead no show is played; open the console without one: bardo --brain operator";
+        return Err(Failure::usage(words.to_owned()));
+    }
     if !matches!(choice, Choice::Scenario) && (run.step || run.speed.is_some()) {
         let words = "a brain lives in the machine's time; --speed and --step are for shows";
         return Err(Failure::usage(words.to_owned()));
@@ -80,6 +84,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
     let scenario = show(&run.scenario, environment, flags)?;
     let config = load(environment, flags)?;
     let brain = brain(run, &config)?.make();
+    known_role(&config)?;
     let led = brain.is_some();
     if !led {
         unstopped(&config)?;
@@ -121,7 +126,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         return Ok(Exit::Success);
     }
     // Whoever counts heartbeats may leave before the end, and what is still to come is then not missed.
-    let whole = run.ticks.is_none() || died || played.beats >= scenario.beats.len();
+    let whole = run.ticks.is_none() || died || played.beats + played.skipped >= scenario.beats.len();
     told(&scenario, &played, whole)
 }
 
@@ -232,15 +237,21 @@ fn answer(operator: Operator, question: &Question) -> Option<Command> {
 fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failure> {
     let mut missed = played.missed.clone();
     if whole && played.is_over() {
-        let left_out = scenario.beats.len().saturating_sub(played.beats);
-        missed.extend((left_out > 0).then(|| format!("the Golem died with {left_out} beats to play")));
+        let left_out = scenario.beats.len().saturating_sub(played.beats + played.skipped);
+        let died = played.phases.last() == Some(&Phase::Terminal);
+        let why = if died { "the Golem died" } else { "the show was left" };
+        missed.extend((left_out > 0).then(|| format!("{why} with {left_out} beats to play")));
         missed.extend(scenario.missed_phases(&played.phases));
     }
     for missed in &missed {
         eprintln!("bardo: {}: {missed}", scenario.name);
     }
     if missed.is_empty() {
-        eprintln!("bardo: {}: {} beats, all as expected", scenario.name, played.beats);
+        let skipped = match played.skipped {
+            0 => String::new(),
+            skipped => format!("; {skipped} left out, as their conditions did not hold"),
+        };
+        eprintln!("bardo: {}: {} beats, all as expected{skipped}", scenario.name, played.beats);
         return Ok(Exit::Success);
     }
     Ok(Exit::Error)

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::{Exit, Failure, load, print, print_json};
 use crate::base::config::{Environment, Flags};
 use crate::engine::Catalog;
-use crate::golem::archetype::{ArchetypeError, Archetypes};
+use crate::golem::archetype::ArchetypeError;
 use crate::golem::pi::ACTION_KINDS;
 use crate::runtime;
 use crate::tools::ALL_TOOL_DEFS;
@@ -16,7 +16,7 @@ pub(super) fn run(role: Option<&str>, environment: &Environment, flags: &Flags, 
     let catalog = match role {
         None => all.clone(),
         Some(role) => {
-            let roles = Archetypes::load(Some(&runtime::archetype_folder(&load(environment, flags)?)))?;
+            let roles = runtime::roles(&load(environment, flags)?, &all)?;
             roles.reach(role, &all).map_err(|error| match error {
                 ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
                 other => other.into(),

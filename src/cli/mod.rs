@@ -32,11 +32,13 @@ use crate::base::text::SafeText;
 use crate::chain::network::PlanError;
 use crate::console::{Attention, ConsoleOptions, Keymap};
 use crate::custody::Password;
+use crate::engine::Catalog;
 use crate::golem::brain::Choice;
 use crate::golem::scenario;
 use crate::runtime::handle::Farewell;
 use crate::runtime::session::SessionOptions;
 use crate::runtime::{self, OpenError};
+use crate::tools::ALL_TOOL_DEFS;
 use args::{Cli, Command, GolemAction, LogAction, ToolsFormat};
 
 /// How a command ended, as the process says it.
@@ -112,7 +114,14 @@ pub fn run() -> ExitCode {
 
 fn dispatch(cli: Cli) -> Result<Exit, Failure> {
     let environment = Environment::from_process()?;
-    let flags = Flags { network: cli.network, rpc: cli.rpc, book: cli.book, account: None, brain: cli.brain };
+    let flags = Flags {
+        network: cli.network,
+        rpc: cli.rpc,
+        book: cli.book,
+        account: None,
+        brain: cli.brain,
+        archetype: cli.archetype,
+    };
     let look = Look { theme: cli.theme, no_motion: cli.no_motion, watch: cli.watch, paper: cli.paper };
     match cli.command {
         Some(Command::Devnet(arguments)) => devnet::run(&arguments, &environment, &flags),
@@ -129,7 +138,10 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
                 None => tools::run(name.as_deref(), profile, category, format),
             }
         }
-        Some(Command::Golem { action: GolemAction::Run { scenario, headless, seed, speed, ticks, step } }) => {
+        Some(Command::Golem {
+            action: GolemAction::Run { scenario, headless, seed, speed, ticks, step, archetype },
+        }) => {
+            let flags = Flags { archetype: archetype.or(flags.archetype), ..flags };
             let run = golem::Run { scenario, seed, speed, step, ticks };
             if headless {
                 return golem::headless(&run, &environment, &flags);
@@ -193,8 +205,10 @@ impl Look {
 
 /// Opens the console on the network that the configuration asks for, or on a show.
 fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, Failure> {
-    // A brain that cannot be had is better told here than by a Golem without one.
+    // A brain that cannot be had is better told here than by a Golem without one, and so are roles that cannot be used:
+    // nothing else has been started yet, and stderr keeps the lines that a way from role to role is drawn in.
     let _found = Choice::of(&config.golem)?;
+    known_role(&config)?;
     // Stopping the process stops the Golem: only where it trades with play money.
     let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);
     let scenarios = scenario::names().map(|name| SafeText::clean(name, 40)).collect();
@@ -206,6 +220,16 @@ fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, 
     let session = SessionOptions { password, ..session };
     let source = crate::console::source::session(config, session);
     shown(crate::console::run_with(&options, source), farewell::say)
+}
+
+/// Checks all roles, and that the one that is asked for is among them.
+fn known_role(config: &Config) -> Result<(), Failure> {
+    let roles = runtime::roles(config, &Catalog::new(ALL_TOOL_DEFS.iter().copied())?)?;
+    let asked = &config.golem.archetype;
+    match roles.get(&asked.value) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Failure::usage(format!("golem.archetype ({}): {error}", asked.origin))),
+    }
 }
 
 /// The password of the key that would sign, where one is named for a network on which it counts.

@@ -4,8 +4,8 @@ use super::{Exit, Failure, args::ToolsFormat, load, print, print_json};
 use crate::base::config::{Environment, Flags};
 use crate::base::model::{Category, GuidelineKey, Phase, Profile};
 use crate::base::text::SafeText;
-use crate::engine::{Catalog, Entry, Filter, mcp_list, openai_list};
-use crate::golem::archetype::{ArchetypeError, Archetypes};
+use crate::engine::{Catalog, Entry, Filter, categories_of, mcp_list, openai_list};
+use crate::golem::archetype::ArchetypeError;
 use crate::runtime;
 use crate::tools::ALL_TOOL_DEFS;
 
@@ -27,7 +27,23 @@ pub(super) fn run(
         },
         None => catalog.filter(Filter { profile, category, capability: None }).map(|entry| &**entry).collect(),
     };
+    if let (Some(profile), ToolsFormat::Table) = (profile, format) {
+        print(&sets(profile, &catalog))?;
+    }
     show(entries, name, format)
+}
+
+/// The categories of a profile, and which of them hold no tool yet.
+fn sets(profile: Profile, catalog: &Catalog) -> String {
+    let holds = |category: Category| {
+        let filter = Filter { category: Some(category), ..Filter::default() };
+        catalog.filter(filter).next().is_some()
+    };
+    let (with, without): (Vec<Category>, Vec<Category>) =
+        categories_of(profile).iter().copied().partition(|category| holds(*category));
+    let words = |all: &[Category]| all.iter().map(|one| one.as_str()).collect::<Vec<_>>().join(", ");
+    let lacking = if without.is_empty() { String::new() } else { format!("; no tool yet: {}", words(&without)) };
+    format!("{profile}: {}{lacking}\n\n", words(&with))
 }
 
 /// The tools of a role. The operator's own archetypes count, and all of them must be right.
@@ -39,8 +55,7 @@ pub(super) fn of_archetype(
     flags: &Flags,
 ) -> Result<Exit, Failure> {
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied())?;
-    let roles = Archetypes::load(Some(&runtime::archetype_folder(&load(environment, flags)?)))?;
-    roles.check_tools(&catalog)?;
+    let roles = runtime::roles(&load(environment, flags)?, &catalog)?;
     let role = roles.get(role).map_err(|error| match error {
         ArchetypeError::Unknown { .. } => Failure::usage(error.to_string()),
         other => other.into(),

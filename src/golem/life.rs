@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 
 use mind::Mind;
 
-use super::brain::{Brain, Breath, End, Nerves};
+use super::brain::{Brain, Breath, End, Nerves, operator};
 use super::memory::Memory;
 use super::phase::{PhaseMachine, PhaseRules};
 use super::pi::PiSession;
@@ -30,6 +30,9 @@ use crate::fabric::{EventKind, Fabric, PhaseChanged, Receiver, SpriteChanged, Vi
 
 /// How long success and failure show on the body.
 const MOMENT: Duration = Duration::from_secs(3);
+
+/// Words that may wait for a brain.
+const PASSED_ON: usize = 16;
 
 /// What a life is made of.
 #[derive(Debug)]
@@ -75,6 +78,8 @@ pub struct Played {
     pub begun: Option<u64>,
     /// Beats that were played to their end.
     pub beats: usize,
+    /// Beats that were left out because their condition did not hold.
+    pub skipped: usize,
     /// What was not as expected, a line each.
     pub missed: Vec<String>,
     /// The phases that were entered, in order.
@@ -154,6 +159,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         shown: Arc::default(),
         vitals: Arc::default(),
     };
+    config.pi.beats(life.born_at, config.heartbeat);
     let terms = Terms { born_at: life.born_at, high_water: life.high_water, lifespan_seconds: config.lifespan_seconds };
     if life.died_at.is_some() {
         // There is no way back: not by another phase, and not by another start.
@@ -198,7 +204,14 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         let (ended, scenario) = match brain {
             None => (None, scenario),
             Some(brain) => {
-                let End { well, why } = brain.live(&mut nerves).await;
+                let (passed_on, unheard) = mpsc::channel(PASSED_ON);
+                let mut words = std::mem::replace(&mut nerves.words, unheard);
+                let (pi, voice) = (nerves.pi.clone(), nerves.voice.clone());
+                let End { well, why } = tokio::select! {
+                    end = brain.live(&mut nerves) => end,
+                    never = operator::hear(&mut words, &pi, &voice, passed_on) => match never {},
+                };
+                nerves.words = words;
                 // Whatever it had open is taken back; the operator is heard as before.
                 nerves.pi.take_back_all().await;
                 let words = format!("My brain has gone: {why}. I still listen to you.");
@@ -212,7 +225,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
                 played.done = true;
             });
         }
-        let (next, answers) = (None, BTreeMap::new());
+        let (next, answers, came) = (None, BTreeMap::new(), BTreeMap::new());
         let mind = Mind {
             pi,
             voice,
@@ -223,6 +236,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             next,
             played,
             answers,
+            came,
             clock,
             thought,
             _attendance: attendance,

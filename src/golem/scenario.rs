@@ -17,6 +17,12 @@
 //! want = { chain = "ethereum" }  # fields that must be in the result
 //! says = "WETH"              # words that must stand in the answer
 //!
+//! [[beat]]
+//! at = 20
+//! # Played only where all of this holds when its time comes; a beat that is left out is counted by itself, and expects
+//! # nothing. `after` names an earlier beat, which was played, and `status` is how that ended: a status or an error code.
+//! when = { phase = "Thriving", after = "sale", status = "success" }
+//!
 //! [[cue]]                    # what happens around the Golem, at the same time
 //! at = 15
 //! do = { market = { asset = "ETH", bps = -300, blocks = 5 } }
@@ -26,6 +32,7 @@
 //! ```
 
 mod cue;
+mod when;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -34,6 +41,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 pub use cue::{Cue, Deed, Reply};
+pub use when::{Came, When};
 
 use super::pi::PI_TOOLS;
 use crate::base::model::Phase;
@@ -110,6 +118,8 @@ pub enum Operator {
 pub struct Beat {
     /// Seconds into the show; for what goes on afterwards, seconds after the one before.
     pub at: u64,
+    /// When alone it is played.
+    pub when: Option<When>,
     /// By which name later beats call what came of it.
     pub name: Option<String>,
     /// A line for whoever watches.
@@ -215,13 +225,15 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
         return Err(wrong(String::new(), format!("a tick of {tick} s; expected 1 to {LONGEST_TICK} s")));
     }
     let mut last = 0;
+    let mut named = Vec::new();
     for (number, beat) in (1..).zip(&scenario.beats) {
         let at = format!(", beat {number}");
         if beat.at < last {
             return Err(wrong(at, format!("at {} s it comes before the one before it, at {last} s", beat.at)));
         }
         last = beat.at;
-        check(beat).map_err(|what| wrong(at, what))?;
+        check(beat, &named).map_err(|what| wrong(at, what))?;
+        named.extend(beat.name.as_deref().filter(|_| beat.does.is_some()));
     }
     let mut last = 0;
     for (number, cue) in (1..).zip(&scenario.cues) {
@@ -237,12 +249,17 @@ pub fn parse(from: &str, text: &str) -> Result<Scenario, ScenarioError> {
         if beat.at == 0 {
             return Err(wrong(at, "what goes on over and over needs at least a second between".to_owned()));
         }
-        check(beat).map_err(|what| wrong(at, what))?;
+        check(beat, &named).map_err(|what| wrong(at, what))?;
+        named.extend(beat.name.as_deref().filter(|_| beat.does.is_some()));
     }
     Ok(scenario)
 }
 
-fn check(beat: &Beat) -> Result<(), String> {
+/// `named` are the names of the beats before it that do something.
+fn check(beat: &Beat, named: &[&str]) -> Result<(), String> {
+    if let Some(when) = &beat.when {
+        when.check(named)?;
+    }
     let Some(does) = &beat.does else {
         return match beat.expect.is_empty() && beat.want.is_empty() && beat.says.is_none() {
             true => Ok(()),
@@ -263,6 +280,7 @@ impl Scenario {
         let think = Some(SafeText::clean(&why.to_string(), 300).to_string());
         let words = Beat {
             at: 0,
+            when: None,
             name: None,
             caption: None,
             now: None,
@@ -323,10 +341,8 @@ impl Beat {
 
     /// What is wrong with what came of it; `None` where it was expected.
     pub fn missed(&self, response: &ToolResponse) -> Option<String> {
-        let status = serde_json::to_value(response.status).ok();
-        let status = status.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
-        let code = response.error.as_ref().map(|error| error.code().as_str());
-        let met = self.expect.iter().any(|one| *one == status || Some(one.as_str()) == code);
+        let came = Came::of(response);
+        let met = self.expect.iter().any(|one| came.is(one));
         if met || self.expect.is_empty() {
             let fields = self.want.iter().find_map(|(field, wanted)| {
                 let came = response.data.as_ref().and_then(|data| data.get(field)).unwrap_or(&Value::Null);
@@ -342,7 +358,6 @@ impl Beat {
             });
         }
         let message = response.error.as_ref().map(|error| format!(" ({})", error.message())).unwrap_or_default();
-        let came = code.map_or(status.clone(), |code| format!("{status} {code}"));
         Some(format!("expected {}, came {came}{message}", self.expect.join(" or ")))
     }
 }

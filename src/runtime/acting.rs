@@ -9,6 +9,7 @@ use super::data::{DataFolder, Ledger};
 use super::depth::{sender_rules, settings_of};
 use super::orders::orders;
 use super::questions::shared::Shared;
+use super::world::prices;
 use super::{OpenWorld, policy};
 use crate::base::clock::Clock;
 use crate::base::config::{ChainSettings, Config};
@@ -113,7 +114,10 @@ pub async fn acting(
         let paper = paper.clone();
         move || !looks_only && !paper.on()
     };
-    let guardian = guardian.unwrap_or_else(|| own_guardian(config, opened));
+    let guardian = match guardian {
+        Some(guardian) => guardian,
+        None => own_guardian(config, opened, &clock)?,
+    };
     let trail = Trail::new(ledger.store.clone(), clock.clone());
     let lapse = seconds(&settings.approval_timeout_seconds);
     let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), lapse, trail);
@@ -140,13 +144,19 @@ pub async fn acting(
     Ok(Acting { pipeline, account, phase, approve, paper })
 }
 
-/// Bardo's own safety-guardian: it reads chains, prices and the policy's file by itself.
-fn own_guardian(config: &Config, opened: &OpenWorld) -> Arc<dyn Guardian> {
+/// Bardo's own safety-guardian: it reads chains, prices and the policy's file by itself. Its sources of prices are its own
+/// as well: what is wrong with those of the pipeline, or kept in them, is not wrong with these.
+fn own_guardian(config: &Config, opened: &OpenWorld, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Guardian>, ToolError> {
     let chains = opened.world.chains();
     let devnet = chains.iter().all(|chain| chain.network().kind == NetworkKind::Devnet);
     let (place, absent) = policy::place(config, devnet);
-    let watched = chains.iter().map(|chain| (chain.client.clone(), chain.prices.clone()));
-    guardian::shared(SafetyGuardian::new(watched, place, absent))
+    let watched = chains.iter().map(|chain| {
+        let own = prices(config, &chain.client, clock);
+        let own = own.map_err(|error| ToolError::new(ErrorCode::ValidationFailed, error))?;
+        Ok((chain.client.clone(), own))
+    });
+    let watched = watched.collect::<Result<Vec<_>, ToolError>>()?;
+    Ok(guardian::shared(SafetyGuardian::new(watched, place, absent)))
 }
 
 fn pipeline_chain(

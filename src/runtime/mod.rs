@@ -35,10 +35,22 @@ mod world;
 use std::path::PathBuf;
 
 use crate::base::config::Config;
+use crate::engine::Catalog;
+use crate::golem::archetype::{ArchetypeError, Archetypes};
 
 pub use acting::{Hands, acting, rules};
 pub use orders::{auctions, orders};
 pub use world::{OpenError, OpenWorld, open, open_telling};
+
+/// All roles, built in and of the operator's own, held against the rules of delegation and the tools there are.
+///
+/// # Errors
+/// [`ArchetypeError`], with everything that is wrong, drawn where it is a way from role to role.
+pub fn roles(config: &Config, catalog: &Catalog) -> Result<Archetypes, ArchetypeError> {
+    let roles = Archetypes::load(Some(&archetype_folder(config)))?;
+    roles.check_tools(catalog)?;
+    Ok(roles)
+}
 
 /// Where archetypes of the operator's own are: beside the configuration.
 pub fn archetype_folder(config: &Config) -> PathBuf {

@@ -110,6 +110,16 @@ fn watching(config: &Config, mut world: World) -> World {
 }
 
 fn world_chain(config: &Config, client: ChainClient, clock: &Arc<dyn Clock>) -> Result<WorldChain, FixedPriceError> {
+    let prices = prices(config, &client, clock)?;
+    Ok(WorldChain::new(client, prices))
+}
+
+/// Sources of prices of a chain, which share nothing with any others.
+pub(super) fn prices(
+    config: &Config,
+    client: &ChainClient,
+    clock: &Arc<dyn Clock>,
+) -> Result<PriceChain, FixedPriceError> {
     let network = client.network();
     let configured = config
         .prices
@@ -117,6 +127,5 @@ fn world_chain(config: &Config, client: ChainClient, clock: &Arc<dyn Clock>) -> 
         .find(|(name, _)| crate::chain::network::resolve(name, std::slice::from_ref(network)).is_ok());
     let fixed: std::collections::BTreeMap<String, Usd> =
         configured.map(|(_, prices)| prices.value.clone()).unwrap_or_default();
-    let prices = PriceChain::for_chain(&client, &fixed, clock.clone())?;
-    Ok(WorldChain::new(client, prices))
+    PriceChain::for_chain(client, &fixed, clock.clone())
 }

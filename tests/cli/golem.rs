@@ -1,6 +1,9 @@
 //! `bardo golem`: kinds of action, a brain that is a program, the playbook, and roles that stop the start.
 
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::process::{Child, ChildStdout, Stdio};
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -59,6 +62,10 @@ fn a_brain_that_cannot_be_had_stops_the_start() {
     assert!(out.contains("golem.model_key") && !out.contains("sk-secret"), "{out}");
 }
 
+/// What needs roles, with a screen and without one.
+const STARTS: [&[&str]; 4] =
+    [&["golem", "run", "--headless"], &["golem", "run"], &[], &["tools", "--archetype", "trade-executor"]];
+
 #[test]
 fn wrong_roles_stop_the_start_with_the_way_drawn() {
     let home = tempfile::tempdir().unwrap();
@@ -68,27 +75,44 @@ fn wrong_roles_stop_the_start_with_the_way_drawn() {
         let text = format!("name = \"{name}\"\nabout = \"a\"\nprofile = \"data\"\ndelegates_to = [\"{other}\"]\n");
         std::fs::write(roles.join(format!("{name}.toml")), text).unwrap();
     }
-    for arguments in [&["golem", "run", "--headless"][..], &["tools", "--archetype", "trade-executor"]] {
+    let file = |name: &str| roles.join(format!("{name}.toml")).display().to_string();
+    for arguments in STARTS {
         let (out, err, code) = run(bardo(home.path()).args(arguments));
-        assert!(code == 1 && out.lines().all(|line| !line.contains("golem:")), "{arguments:?}: {out}");
-        assert!(err.contains("in a circle from `guide`") && err.contains("→ scout"), "{arguments:?}: {err}");
+        assert_eq!((out.as_str(), code), ("", 1), "{arguments:?}: {err}");
+        // Whole, a hop a line, each with its file and line.
+        let wanted = [
+            "bardo: delegation goes in a circle from `guide`".to_owned(),
+            format!("  guide  ({}, line 1)", file("guide")),
+            format!("    → scout  ({}, line 4)", file("guide")),
+            format!("      → guide  ({}, line 4)  ← here again", file("scout")),
+        ];
+        assert_eq!(err.lines().collect::<Vec<_>>(), wanted, "{arguments:?}");
+        // Nothing else was begun: no log, no journal, no ledger.
+        assert!(!home.path().join("data").exists(), "{arguments:?}");
     }
 }
 
 /// Every rule of the roles stops the start, whichever command needs them.
 #[test]
 fn each_rule_of_the_roles_stops_the_start() {
-    for (file, text, words) in [
-        ("scout.toml", "profile = \"data\"\ncategories = [\"tradign\"]\n", "did you mean `trading`?"),
+    for (file, text, words, last) in [
+        (
+            "scout.toml",
+            "profile = \"data\"\ncategories = [\"tradign\"]\n",
+            "scout.toml, line 4: ",
+            "did you mean `trading`?",
+        ),
         (
             "chief.toml",
             "profile = \"data\"\ndelegates_to = [\"golem-instance\"]\n",
             "a chain of 4 hops from `chief`; at most 3",
+            "← too deep",
         ),
         (
             "rogue.toml",
             "writes = true\nprofile = \"trader\"\ndelegates_to = [\"risk-assessor\"]\n",
             "`rogue` writes and has no way to `safety-guardian`",
+            "← no guardian on any path",
         ),
     ] {
         let home = tempfile::tempdir().unwrap();
@@ -96,11 +120,179 @@ fn each_rule_of_the_roles_stops_the_start() {
         std::fs::create_dir_all(&roles).unwrap();
         let name = file.trim_end_matches(".toml");
         std::fs::write(roles.join(file), format!("name = \"{name}\"\nabout = \"a\"\n{text}")).unwrap();
-        for arguments in [&["golem", "run", "--headless"][..], &["tools", "--archetype", "trade-executor"]] {
+        for arguments in STARTS {
             let (out, err, code) = run(bardo(home.path()).args(arguments));
-            assert!(code == 1 && out.lines().all(|line| !line.contains("golem:")), "{arguments:?}: {out}");
-            assert!(err.contains(words) && err.contains(file), "{arguments:?}: {err}");
+            assert_eq!((out.as_str(), code), ("", 1), "{arguments:?}: {err}");
+            assert!(
+                err.contains(words) && err.contains(file) && err.trim_end().ends_with(last),
+                "{arguments:?}: {err}"
+            );
+            assert!(!home.path().join("data").exists(), "{arguments:?}");
         }
+        if name == "chief" {
+            let (_, err, _) = run(bardo(home.path()).args(["golem", "run"]));
+            let drawn: Vec<_> = err.lines().skip(1).collect();
+            assert_eq!(drawn.len(), 5, "the role, and four hops: {err}");
+            assert!(drawn[0].starts_with("  chief  (") && drawn[0].ends_with("chief.toml, line 1)"), "{err}");
+            assert!(
+                drawn[1].starts_with("    → golem-instance  (") && drawn[1].ends_with("chief.toml, line 4)"),
+                "{err}"
+            );
+            let hops = ["      → ", "        → ", "          → "];
+            assert!(drawn[2..].iter().zip(hops).all(|(line, hop)| line.starts_with(hop) && line.contains(", line ")));
+        }
+    }
+}
+
+#[test]
+fn a_role_that_there_is_not_is_a_usage_error_that_names_those_there_are() {
+    let home = tempfile::tempdir().unwrap();
+    for arguments in [
+        &["golem", "run", "--headless", "--archetype", "pool-reseacher"][..],
+        &["golem", "run", "--archetype", "pool-reseacher"],
+        &["--archetype", "pool-reseacher"],
+    ] {
+        let (out, err, code) = run(bardo(home.path()).args(arguments));
+        assert_eq!((out.as_str(), code), ("", 2), "{arguments:?}: {err}");
+        let says =
+            "golem.archetype (--archetype): no archetype is called `pool-reseacher`; did you mean `pool-researcher`?";
+        assert!(err.contains(says), "{err}");
+        assert!(
+            err.contains("known: cross-chain-executor, golem-instance,") && err.contains("wallet-provisioner"),
+            "{err}"
+        );
+    }
+    std::fs::write(home.path().join("config.toml"), "[golem]\narchetype = \"boss\"\n").unwrap();
+    let (_, err, code) = run(bardo(home.path()).args(["golem", "run", "--headless"]));
+    assert!(code == 2 && err.contains("golem.archetype (file, line 2): no archetype is called `boss`"), "{err}");
+}
+
+/// A show in a file, played headless with these flags: what it said, and how it ended.
+fn play(text: &str, more: &[&str]) -> (String, String, i32) {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("show.toml");
+    std::fs::write(&file, format!("name = \"trial\"\nabout = \"a\"\n{text}")).unwrap();
+    run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file).args(more))
+}
+
+/// A look at what is held, at this second of a show, with what is expected of it.
+fn look(at: u64, more: &str) -> String {
+    format!("[[beat]]\nat = {at}\ndo = \"query_state\"\nparams = {{ query = \"balances\" }}\n{more}\n")
+}
+
+/// Whoever runs a show as a test must see it fail.
+#[test]
+fn what_does_not_come_as_a_show_expects_fails_it_and_is_named() {
+    let good = look(1, "expect = [\"success\"]");
+    let said = |name: &str| format!("bardo: trial: {name}\n");
+    let (_, err, code) = play(&good, &[]);
+    assert_eq!((err.as_str(), code), (said("1 beats, all as expected").as_str(), 0));
+    let cue = "[[cue]]\nat = 2\ndo = { phase = { is = \"Cautious\" } }\n";
+    for (show, wanted) in [
+        (good.clone() + &look(2, "expect = [\"blocked\"]"), "beat 2 at 2 s: expected blocked, came success"),
+        (
+            look(1, "expect = [\"success\"]\nwant = { nothing = 1 }"),
+            "beat 1 at 1 s: expected nothing to be 1, came null",
+        ),
+        (format!("phases = [\"Cautious\"]\n{good}"), "expected the phases Cautious, came "),
+        (format!("{good}{cue}"), "cue 1 at 2 s: expected the phase Cautious, came Thriving"),
+    ] {
+        let (_, err, code) = play(&show, &[]);
+        assert_eq!((err.as_str(), code), (said(wanted).as_str(), 1), "{show}");
+    }
+}
+
+#[test]
+fn a_beat_is_left_out_where_its_condition_does_not_hold_and_is_counted_by_itself() {
+    let first = look(1, "name = \"look\"\nexpect = [\"success\"]");
+    let never = "expect = [\"blocked\"]\nwhen";
+    let show = first
+        + &look(2, &format!("{never} = {{ after = \"look\", status = \"error\" }}"))
+        + &look(2, &format!("{never} = {{ phase = \"Cautious\" }}"))
+        + &look(3, "name = \"again\"\nwhen = { after = \"look\", status = \"success\", phase = \"Thriving\" }")
+        + &look(4, "expect = [\"success\"]\nwhen = { after = \"again\" }");
+    let (out, err, code) = play(&show, &[]);
+    let wanted = "bardo: trial: 3 beats, all as expected; 2 left out, as their conditions did not hold\n";
+    assert_eq!((err.as_str(), code), (wanted, 0));
+    assert_eq!(out.lines().filter(|line| line.contains("\"kind\":\"tool:start\"")).count(), 3);
+}
+
+/// The role decides which tools a Golem has, whatever its show wants.
+#[test]
+fn a_golem_with_another_role_has_that_roles_tools() {
+    let params = "{ kind = \"swap\", params = { token_in = \"WETH\", token_out = \"USDC\", amount = \"0.01\", chain = \"ethereum\", prefer_uniswapx = false } }";
+    let sells = |expects: &str| format!("[[beat]]\nat = 1\ndo = \"preview_action\"\nparams = {params}\n{expects}\n");
+    let (_, err, code) = play(&sells("expect = [\"simulated\"]"), &[]);
+    assert_eq!(code, 0, "{err}");
+    let refused = sells("expect = [\"TOOL_UNKNOWN\"]\nsays = \"the role `pool-researcher` does not have\"");
+    let (_, err, code) = play(&refused, &["--archetype", "pool-researcher"]);
+    assert_eq!(code, 0, "{err}");
+}
+
+#[test]
+fn where_the_operator_leads_no_show_is_played() {
+    let home = tempfile::tempdir().unwrap();
+    for arguments in [&["golem", "run", "--headless"][..], &["golem", "run"]] {
+        let (out, err, code) = run(bardo(home.path()).args(arguments).args(["--brain", "operator"]));
+        assert_eq!((out.as_str(), code), ("", 2), "{err}");
+        assert!(err.contains("bardo --brain operator"), "{err}");
+    }
+}
+
+/// The program playing a show, with its words as they come.
+fn following(text: &str, more: &[&str]) -> (tempfile::TempDir, Child, std::io::Lines<BufReader<ChildStdout>>) {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("show.toml");
+    std::fs::write(&file, format!("name = \"trial\"\nabout = \"a\"\n{text}")).unwrap();
+    let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_bardo"));
+    command.args(["golem", "run", "--headless", "--scenario"]).arg(&file).args(more);
+    command.env_clear().env("BARDO_HOME", home.path());
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    (home, child, lines)
+}
+
+#[test]
+fn a_show_keeps_the_pace_that_is_asked_for() {
+    let beats = "[[beat]]\nat = 0\ncaption = \"first\"\n[[beat]]\nat = 100\ncaption = \"last\"\n";
+    let (_home, mut child, lines) = following(beats, &["--speed", "10"]);
+    let captions: Vec<Instant> =
+        lines.filter(|line| line.as_ref().unwrap().contains("show:caption")).map(|_| Instant::now()).collect();
+    assert_eq!((captions.len(), child.wait().unwrap().code()), (2, Some(0)));
+    // A hundred seconds in ten, less what this test itself may have come late to the first of them.
+    let took = captions[1] - captions[0];
+    assert!(took >= Duration::from_secs(5), "{took:?}");
+}
+
+#[test]
+fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
+    let beats = "[[beat]]\nat = 2\ncaption = \"first\"\n[[beat]]\nat = 4\ncaption = \"last\"\n";
+    for (steps, code) in [(1, 1), (2, 0)] {
+        let (_home, mut child, lines) = following(beats, &["--step"]);
+        let mut stdin = child.stdin.take();
+        let mut captions = Vec::new();
+        let mut asked = 0;
+        for line in lines {
+            let line = line.unwrap();
+            captions.extend(line.contains("show:caption").then_some(line.contains("last")));
+            // The first once it lives, and the next once what was asked for has been seen.
+            if asked <= captions.len() && (line.contains("\"kind\":\"vitals\"") || asked > 0) {
+                match stdin.as_mut().filter(|_| asked < steps) {
+                    Some(stdin) => {
+                        stdin.write_all(b"\n").unwrap();
+                        asked += 1;
+                    }
+                    // Nobody is left who could say when to go on, with the last beat to come.
+                    None if steps == 1 => drop(stdin.take()),
+                    None => {}
+                }
+            }
+        }
+        let output = child.wait_with_output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(captions, [false, true][..steps], "{said}");
+        assert_eq!(output.status.code(), Some(code), "{said}");
+        assert_eq!(said == "bardo: trial: the show was left with 1 beats to play\n", code == 1, "{said}");
     }
 }
 

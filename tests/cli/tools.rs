@@ -88,6 +88,20 @@ fn profiles_show_the_categories_of_the_documents() {
         let shown = json(&["--profile", profile, "--format", "json"]);
         assert_eq!(names(&shown, "/name"), expected, "{profile}");
     }
+    // The table says of which categories a profile is, and which of them hold no tool yet.
+    let filled: BTreeSet<&str> =
+        all.as_array().unwrap().iter().map(|tool| tool["category"].as_str().unwrap()).collect();
+    for (profile, categories) in PROFILES {
+        let table = tools(&["--profile", profile]);
+        let first =
+            table.lines().next().unwrap().strip_prefix(&format!("{profile}: ")).unwrap_or_else(|| panic!("{table}"));
+        let (with, without) = first.split_once("; no tool yet: ").unwrap_or((first, ""));
+        let set =
+            |words: &str| words.split(", ").filter(|word| !word.is_empty()).map(str::to_owned).collect::<BTreeSet<_>>();
+        let named = categories.split_whitespace().map(str::to_owned);
+        let (wanted, empty): (BTreeSet<_>, BTreeSet<_>) = named.partition(|one| filled.contains(one.as_str()));
+        assert_eq!((set(with), set(without)), (wanted, empty), "{table}");
+    }
     let traders = json(&["--category", "trading", "--format", "json"]);
     assert!(traders.as_array().unwrap().iter().all(|tool| tool["category"] == "trading"));
     assert!(!traders.as_array().unwrap().is_empty());

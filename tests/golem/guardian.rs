@@ -1,7 +1,15 @@
 //! Above the hot lane: the guardian's own fork, price and reading of the policy.
 
+use std::sync::Arc;
+
+use alloy::primitives::{Address, U256};
+use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::error::ErrorCode;
-use bardo::engine::{ApprovalMode, Status};
+use bardo::base::units::{Rounding, Usd};
+use bardo::chain::price::{NoPrice, Price, PriceChain, PriceSource, Quoted};
+use bardo::engine::{ApprovalMode, Call, Input, Offered, Status};
+use bardo::sandbox::plan::Token;
+use futures::future::BoxFuture;
 use serde_json::json;
 
 use crate::world::{House, swap};
@@ -37,4 +45,48 @@ async fn it_reads_the_policy_by_itself() {
     let small = golem.call("preview_action", swap("WETH", "USDC", "0.05")).await;
     assert_eq!(small.status, Status::Simulated, "{small:#?}");
     assert_ne!(small.data.unwrap()["approval"], json!("approval"));
+}
+
+/// Says of everything that it is worth a little less: not so much that it would be seen as wrong.
+#[derive(Debug)]
+struct Lower(PriceChain);
+
+impl PriceSource for Lower {
+    fn name(&self) -> &'static str {
+        "lower"
+    }
+
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+        Box::pin(async move {
+            let lower = |price: Price| {
+                let scaled = U256::from(price.usd.scaled(8, Rounding::Down).unwrap()) * U256::from(985);
+                Price { usd: Usd::from_scaled(scaled / U256::from(1_000), 8).unwrap(), ..price }
+            };
+            let told = self.0.prices(tokens).await.into_iter();
+            told.map(|report| report.price.map(lower).ok_or(NoPrice::UnknownToken)).collect()
+        })
+    }
+}
+
+/// What is wrong with the pipeline's sources of prices is not wrong with the guardian's: they share none.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_reads_prices_from_sources_of_its_own() {
+    let house = House::told(LOW_LANE, |prices| PriceChain::new(vec![Arc::new(Lower(prices))])).await;
+    let params = swap("WETH", "USDC", "0.2")["params"].clone();
+    let call = Call::new("uniswap_execute_swap", Input::Json(params));
+    let offer = match house.executor("ada", "trade-executor").offer(call).await {
+        Offered::Held(offer) => offer,
+        Offered::Over(response) => panic!("{response:#?}"),
+    };
+    let opinion = offer.preview().opinion.clone().expect("it is above the hot lane");
+    let (chain, clock): (_, Arc<dyn Clock>) = (&house.world.chains()[0], Arc::new(SystemClock));
+    let honest = PriceChain::for_chain(&chain.client, &Default::default(), clock).unwrap();
+    let cents = async |prices: &PriceChain| {
+        let price = prices.price(house.address(Token::Weth)).await.unwrap();
+        format!("own WETH price ${}", price.usd.to_fixed(2, Rounding::Down))
+    };
+    let (wanted, told) = (cents(&honest).await, cents(&chain.prices).await);
+    assert_ne!(wanted, told);
+    assert!(opinion.agrees && opinion.why.as_str().contains(&wanted), "{wanted}, and not {told}: {opinion:?}");
+    offer.take_back().await;
 }

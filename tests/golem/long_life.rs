@@ -98,7 +98,7 @@ fn count(ledger: &rusqlite::Connection, what: &str) -> i64 {
     ledger.query_row(&format!("SELECT count(*) FROM {what}"), [], |row| row.get(0)).unwrap()
 }
 
-fn ledger_in(home: &Path) -> rusqlite::Connection {
+pub fn ledger_in(home: &Path) -> rusqlite::Connection {
     let mut found = std::fs::read_dir(home.join("data/ledger")).unwrap();
     let folder = found.next().unwrap().unwrap().path();
     assert!(found.next().is_none(), "one devnet was lived on");
@@ -117,6 +117,7 @@ fn a_life_goes_through_its_phases_to_its_end_and_leaves_nothing_behind() {
     command.args(["golem", "run", "--headless", "--seed", "31", "--scenario"]).arg(&file);
     let played = command.env("BARDO_HOME", home.path()).env_remove("BARDO_NETWORK").output().unwrap();
     let said = String::from_utf8(played.stderr).unwrap();
+    assert_eq!(played.status.code(), Some(1), "{said}");
     // All came as it was to come, but for what it did not live to see.
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines, ["bardo: a-life: the Golem died with 1 beats to play"]);

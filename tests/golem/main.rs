@@ -21,6 +21,7 @@ mod poison;
 mod process;
 #[path = "../support/python.rs"]
 mod python;
+mod roles;
 mod shows;
 mod transfer;
 mod world;

@@ -2,12 +2,15 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bardo::base::config::RpcUrl;
+use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
+use bardo::engine::Catalog;
 use bardo::fabric::EventKind;
 use bardo::golem::brain::model::{ModelBrain, ModelSetup, Style};
+use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -408,6 +411,71 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
         }
     }
     assert_eq!(house.sent().await, before);
+}
+
+/// What tools advise for the Golem's phase, and of memory where it has one, is in what the model is told.
+#[tokio::test(flavor = "multi_thread")]
+async fn it_is_told_what_its_tools_advise_in_its_phase() {
+    let house = House::new().await;
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let advice = catalog.get("uniswap_execute_swap").unwrap().def.meta.prompt_guidelines;
+    let memory = advice.memory.expect("the swap has something to say of memory");
+    for (phase, role, learns) in [
+        (Phase::Thriving, "golem-instance", true),
+        (Phase::Cautious, "golem-instance", true),
+        (Phase::Survival, "golem-instance", true),
+        (Phase::Thriving, "trade-executor", false),
+    ] {
+        house.phase.send_replace(phase);
+        let server = Server::playing(Style::Anthropic, vec![Step::Says("Nothing to do.", Vec::new())]).await;
+        let life = house.life("ada", role, brain(setup(&server, Style::Anthropic)));
+        let asked = server.asked_times(1).await;
+        let system = asked[0].1["system"].as_str().unwrap();
+        let swap = system.lines().find(|line| line.starts_with("- swap (")).unwrap();
+        for one in [Phase::Thriving, Phase::Cautious, Phase::Survival] {
+            assert_eq!(swap.contains(advice.for_phase(one)), one == phase, "{phase}, of {one}: {swap}");
+        }
+        assert_eq!(swap.contains(memory), learns, "{role}: {swap}");
+        life.leave().await;
+    }
+}
+
+/// While a model leads, what the operator says as a command is done, and the rest is the model's to hear.
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_of_the_operators_are_carried_out_beside_it() {
+    let house = House::new().await;
+    let (before, mut events) = (house.sent().await, house.events());
+    let quiet = || Step::Says("Nothing to do.", Vec::new());
+    let server = Server::playing(Style::Openai, vec![quiet(), quiet()]).await;
+    let life = house.life("ada", "golem-instance", brain(setup(&server, Style::Openai)));
+    server.asked_times(1).await;
+    let say = async |words: &str| life.words.send(SafeText::clean(words, 100)).await.unwrap();
+    say("act swap token_in=WETH token_out=USDC amount=0.01 chain=ethereum prefer_uniswapx=false").await;
+    let (mut told, mut now, begun) = (None, None, Instant::now());
+    while told.is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "it is not carried out");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        for event in drain(&mut events) {
+            match &event.kind {
+                EventKind::GolemThought(said) if said.text.as_str().starts_with("You said: act swap") => {
+                    told = Some(said.text.to_string());
+                }
+                EventKind::GolemNow(said) if said.now.as_str().starts_with("Doing what you said") => {
+                    now = Some(said.delegation.iter().map(ToString::to_string).collect::<Vec<_>>());
+                }
+                _ => {}
+            }
+        }
+    }
+    assert!(house.sent().await > before, "{told:?}");
+    // Through whom it goes is told, in the place of whatever went before.
+    assert_eq!(now.unwrap(), ["golem-instance", "trade-executor"]);
+    assert_eq!(server.asked().len(), 1, "the model was not asked about it");
+    // Advice that begins like a command is advice.
+    say("remember that gas is dear at noon").await;
+    let asked = server.asked_times(2).await;
+    assert!(asked[1].1.to_string().contains("remember that gas is dear at noon"), "{:#}", asked[1].1);
+    life.leave().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

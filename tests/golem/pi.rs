@@ -5,10 +5,12 @@ use std::time::Duration;
 use alloy::primitives::B256;
 use bardo::base::error::ErrorCode;
 use bardo::base::model::{Phase, StopLevel};
+use bardo::base::text::SafeText;
 use bardo::engine::{Catalog, Status, ToolResponse};
 use bardo::fabric::EventKind;
-use bardo::golem::memory::{Outcome, Topic};
+use bardo::golem::memory::{Episode, Outcome, Topic};
 use bardo::golem::pi::{ACTION_KINDS, PI_TOOLS, PiSession, PiTool};
+use bardo::sandbox::plan::Token;
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
@@ -123,6 +125,66 @@ async fn experience_tightens_the_next_swap_and_says_so() {
         assert_eq!(previewed.data.as_ref().unwrap()["memory"], json!({"similar": 0, "changes": []}));
         assert_eq!(other.call("commit_action", permit(&previewed)).await.status, Status::Success);
     }
+}
+
+/// Swaps that failed for want of slippage ask for more, and never for so much that the next one is refused for it.
+#[tokio::test(flavor = "multi_thread")]
+async fn experience_asks_for_no_more_than_phase_and_policy_take() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "golem-instance");
+    let mut params = swap("WETH", "USDC", "0.02");
+    let topic = Topic::of("swap", &params["params"]);
+    for at in 0..3 {
+        let failed = Episode {
+            at,
+            call_id: String::new(),
+            topic: topic.clone(),
+            cents: 6_800,
+            phase: Phase::Thriving,
+            outcome: Outcome::Failed,
+            code: Some("EXECUTION_TX_REVERTED".to_owned()),
+            allowed_bps: Some(28),
+            slipped_bps: None,
+            expected: SafeText::clean("", 1),
+            actual: SafeText::clean("", 1),
+            difference: SafeText::clean("", 1),
+            lesson: SafeText::clean("", 1),
+        };
+        golem.memory().record(failed).await.unwrap();
+    }
+    params["params"]["slippage_bps"] = json!(28);
+    // Cautious takes 30 bps, and a quarter more than 28 would be 35.
+    for (phase, to) in [(Phase::Thriving, 35), (Phase::Cautious, 30)] {
+        house.phase.send_replace(phase);
+        let previewed = golem.call("preview_action", params.clone()).await;
+        assert_eq!(previewed.status, Status::Simulated, "{phase}: {previewed:#?}");
+        let change = previewed.data.as_ref().unwrap()["memory"]["changes"][0].as_str().unwrap().to_owned();
+        assert!(change.starts_with(&format!("slippage 28 bps to {to} bps: ")), "{change}");
+        assert_eq!(change.ends_with("phase and policy take no more"), phase == Phase::Cautious, "{change}");
+    }
+}
+
+/// The same pair is one topic, however it is spelled.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_remembered_goes_by_the_pair_and_not_by_its_spelling() {
+    let house = House::new().await;
+    let golem = house.golem("ada", "golem-instance");
+    let address = house.address(Token::Weth).to_string();
+    for (from, to, chain) in [("weth", "USDC", "31337"), (&*address, "usdc", "Ethereum"), ("WETH", "USDC", "ethereum")]
+    {
+        let mut action = swap(from, to, "0.01");
+        action["params"]["chain"] = json!(chain);
+        let previewed = golem.call("preview_action", action).await;
+        let done = golem.call("commit_action", permit(&previewed)).await;
+        assert_eq!(done.status, Status::Success, "{done:#?}");
+    }
+    // What was remembered before there was one spelling stands under this one.
+    let topic = Topic::of("swap", &swap("WETH", "USDC", "1")["params"]);
+    assert_eq!(golem.memory().alike(&topic, 10).unwrap().len(), 3);
+    let mut action = swap(&address.to_lowercase(), "Usdc", "0.01");
+    action["params"]["chain"] = json!("31337");
+    let previewed = golem.call("preview_action", action).await;
+    assert_eq!(previewed.data.as_ref().unwrap()["memory"]["similar"], 3, "{previewed:#?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

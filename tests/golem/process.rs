@@ -9,8 +9,11 @@ use std::time::{Duration, Instant};
 
 use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
+use bardo::engine::Catalog;
 use bardo::fabric::{Event, EventKind, Receiver};
 use bardo::golem::brain::process::{CommandLine, ProcessBrain, ProcessLimits};
+use bardo::tools::ALL_TOOL_DEFS;
+use serde_json::{Value, json};
 
 use crate::python::python;
 use crate::world::{House, Life, drain};
@@ -38,7 +41,7 @@ fn script(house: &House, text: &str, limits: ProcessLimits) -> Box<ProcessBrain>
 }
 
 /// Waits for something among the events.
-async fn until(events: &mut Receiver, what: &str, wanted: impl Fn(&Event) -> bool) -> Arc<Event> {
+async fn until(events: &mut Receiver, what: &str, mut wanted: impl FnMut(&Event) -> bool) -> Arc<Event> {
     let begun = Instant::now();
     loop {
         if let Some(found) = drain(events).into_iter().find(|event| wanted(event)) {
@@ -83,6 +86,45 @@ async fn the_python_example_sells_through_preview_and_commit() {
     assert!(thoughts.collect::<Vec<_>>().contains(&"The sale ended as success.".to_owned()));
     assert_eq!(life.pi.open_offers(), 0);
     hears(&life, &mut events).await;
+    life.leave().await;
+}
+
+/// What a program is told at first of what it may do, and the step that it may tell of.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
+    if !python() {
+        return;
+    }
+    let house = House::new().await;
+    let mut events = house.events();
+    let text = "line = hear('hello')\n\
+        swap = [kind for kind in line['kinds'] if kind['kind'] == 'swap'][0]\n\
+        quote = [query for query in line['queries'] if query['query'] == 'quote'][0]\n\
+        said = [swap['guidelines']['cautious'], swap['description'], quote['description']]\n\
+        said.append('memory' in swap['guidelines'])\n\
+        say(type='think', text=json.dumps(said))\n\
+        say(type='now', now='Looking.', next='Selling.', step=2, of=3)\n\
+        say(type='now', now='Lost.', step=4, of=3)\nhear('bye')\n";
+    let life = house.life("ada", "trade-executor", script(&house, text, LIMITS));
+    let (mut told, mut steps) = (None, Vec::new());
+    until(&mut events, "its steps", |event| {
+        match &event.kind {
+            EventKind::GolemThought(thought) if told.is_none() => told = Some(thought.text.to_string()),
+            EventKind::GolemNow(now) => steps.push(now.step),
+            _ => {}
+        }
+        steps.len() == 3
+    })
+    .await;
+    let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap();
+    let meta = |tool: &str| catalog.get(tool).unwrap().def.meta;
+    let swap = meta("uniswap_execute_swap");
+    // Its role has no memory to be advised of.
+    let wanted =
+        json!([swap.prompt_guidelines.cautious, swap.description, meta("uniswap_get_quote").description, false]);
+    assert_eq!(serde_json::from_str::<Value>(&told.unwrap()).unwrap(), wanted);
+    // Led by a program; the second of three; and one that there is not.
+    assert_eq!(steps, [None, Some((2, 3)), None]);
     life.leave().await;
 }
 

@@ -14,7 +14,8 @@ use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::config::{Config, Environment, Flags};
 use bardo::base::model::{Phase, StopLevel};
 use bardo::base::text::SafeText;
-use bardo::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World};
+use bardo::chain::price::PriceChain;
+use bardo::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig, ToolResponse, World, WorldChain};
 use bardo::fabric::{Event, Fabric, Receiver};
 use bardo::golem::archetype::Archetypes;
 use bardo::golem::brain::Brain;
@@ -96,26 +97,53 @@ impl House {
 
     async fn made(policy: &str, approve: ApprovalMode) -> Self {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        let sandbox = SandboxConfig {
+        Self::on(Self::still(&clock), policy, approve, clock).await
+    }
+
+    /// A devnet on which nothing happens by itself.
+    fn still(clock: &Arc<dyn Clock>) -> SandboxConfig {
+        SandboxConfig {
             seed: 1,
             start_time: clock.now_seconds(),
             pace: Pace::OnTransaction,
             clock: Some(clock.clone()),
             market: MarketMode::Off,
             keeper: true,
-        };
-        Self::on(sandbox, policy, approve, clock).await
+        }
+    }
+
+    /// A house in which everybody who shares the world's sources of prices is told these.
+    pub async fn told(policy: &str, prices: fn(PriceChain) -> PriceChain) -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        Self::built(Self::still(&clock), policy, ApprovalMode::Never, clock, Some(prices)).await
     }
 
     /// The same on a devnet as somebody else wants it, at the time of this clock.
     pub async fn on(sandbox: SandboxConfig, policy: &str, approve: ApprovalMode, clock: Arc<dyn Clock>) -> Self {
+        Self::built(sandbox, policy, approve, clock, None).await
+    }
+
+    async fn built(
+        sandbox: SandboxConfig,
+        policy: &str,
+        approve: ApprovalMode,
+        clock: Arc<dyn Clock>,
+        prices: Option<fn(PriceChain) -> PriceChain>,
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         if !policy.is_empty() {
             std::fs::write(folder.path().join("policy-devnet.toml"), policy).unwrap();
         }
         let environment: Environment = [("BARDO_HOME", folder.path().to_str().unwrap())].into_iter().collect();
         let config = Config::load(&environment, &Flags::default()).unwrap();
-        let opened = runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
+        let mut opened = runtime::open(&config, move || sandbox, clock.clone()).await.unwrap();
+        if let Some(prices) = prices {
+            let chains = opened.world.chains().iter();
+            let chains = chains.map(|chain| WorldChain::new(chain.client.clone(), prices(chain.prices.clone())));
+            let mut told = World::new(clock.clone(), opened.world.account, chains.collect(), Vec::new());
+            told.quotes = opened.world.quotes.clone();
+            opened.world = told;
+        }
         let data = DataFolder::of(&config);
         data.create().unwrap();
         let ledger = data.open_ledger(&opened).await.unwrap();
@@ -141,21 +169,25 @@ impl House {
         }
     }
 
-    pub fn golem(&self, name: &str, role: &str) -> PiSession {
-        let golem_id: bardo::base::id::GolemId = name.parse().unwrap();
-        let executor = Executor::new(ExecutorConfig {
+    /// What calls tools in this one's name, with those that the role can reach.
+    pub fn executor(&self, name: &str, role: &str) -> Executor {
+        Executor::new(ExecutorConfig {
             catalog: self.roles.reach(role, &self.catalog).unwrap(),
             world: Arc::clone(&self.world),
             fabric: self.fabric.clone(),
-            golem_id: golem_id.clone(),
+            golem_id: name.parse().unwrap(),
             calls_per_minute: 10_000,
             hooks: Vec::new(),
             store: Some(self.ledger.store.clone()),
             acting: Some(self.acting.clone()),
-        });
+        })
+    }
+
+    pub fn golem(&self, name: &str, role: &str) -> PiSession {
+        let golem_id: bardo::base::id::GolemId = name.parse().unwrap();
         let config = PiConfig {
             all: self.catalog.clone(),
-            executor,
+            executor: self.executor(name, role),
             roles: Arc::clone(&self.roles),
             role: role.to_owned(),
             memory: Memory::new(self.ledger.store.clone(), golem_id.clone()),

@@ -57,7 +57,8 @@ pub const KEYS: &[(&str, &str)] = &[
     ("quotes.source", "who is asked for quotes: trading-api, sidecar or own"),
     ("quotes.api_url", "where the Trading API is, where it is not at its public address"),
     ("quotes.sidecar_socket", "the Unix socket of the smart-order-router sidecar"),
-    ("golem.brain", "who decides in the Golem: scenario, process:COMMAND or model"),
+    ("golem.brain", "who decides in the Golem: scenario, operator, process:COMMAND or model"),
+    ("golem.archetype", "the Golem's role, as `bardo tools --archetype` takes it: which tools it has"),
     ("golem.lifespan_minutes", "how long the Golem is given; its age makes it careful, and ends it"),
     ("golem.tick_seconds", "how often a process or a model is asked what it wants"),
     ("golem.patience_seconds", "how long its answer is waited for"),
@@ -98,6 +99,8 @@ const SAFETY: &[&str] =
     &["permit_seconds", "approval_timeout_seconds", "receipt_patience_seconds", "minimum_pool_depth_usd"];
 const GOLEM: &[&str] = &[
     "brain",
+    "archetype",
+    "lifespan_minutes",
     "tick_seconds",
     "patience_seconds",
     "calls",
@@ -401,6 +404,7 @@ impl Source<'_> {
             let text = || self.string(&full, value, "a text in quotes");
             match name {
                 "brain" => golem.brain = self.setting(value, text()?),
+                "archetype" => golem.archetype = self.setting(value, text()?),
                 "lifespan_minutes" => {
                     let (least, most) = LIFESPAN_MINUTES;
                     golem.lifespan_minutes = Some(within(least, most)?);

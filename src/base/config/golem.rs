@@ -3,10 +3,12 @@
 
 use secrecy::SecretString;
 
-use super::{Environment, Origin, RpcUrl, Setting};
+use super::{Environment, Flags, Origin, RpcUrl, Setting};
 
 /// The brain where nobody names one.
 pub const DEFAULT_BRAIN: &str = "scenario";
+/// The role where nobody names one; which roles there are is not known here.
+pub const DEFAULT_ARCHETYPE: &str = "golem-instance";
 /// The environment variable that holds the key of the model's endpoint, and the only place it is read from.
 pub const MODEL_KEY: &str = "BARDO_MODEL_KEY";
 /// The shapes in which a model's endpoint can be spoken to.
@@ -27,8 +29,10 @@ pub(super) const LIFESPAN_MINUTES: (u64, u64) = (1, 5_256_000);
 /// Who decides in the Golem, and what it may use up.
 #[derive(Debug, Clone)]
 pub struct GolemSettings {
-    /// `scenario`, `process:COMMAND` or `model`.
+    /// `scenario`, `operator`, `process:COMMAND` or `model`.
     pub brain: Setting<String>,
+    /// Its role, by name, not yet looked up: which tools it has, and to whom it may hand work.
+    pub archetype: Setting<String>,
     /// How long it is given, in minutes; without it its age never ends it.
     pub lifespan_minutes: Option<Setting<u64>>,
     /// How often a process or a model is asked what it wants, in seconds.
@@ -58,6 +62,7 @@ impl Default for GolemSettings {
         let text = |value: &str| Setting { value: value.to_owned(), origin: Origin::Default };
         Self {
             brain: text(DEFAULT_BRAIN),
+            archetype: text(DEFAULT_ARCHETYPE),
             lifespan_minutes: None,
             tick_seconds,
             patience_seconds,
@@ -75,7 +80,10 @@ impl Default for GolemSettings {
 impl GolemSettings {
     /// Every setting as it is shown: key, value, origin. The key of the model's endpoint only says that it is there.
     pub fn shown(&self) -> Vec<(&'static str, String, &Origin)> {
-        let mut shown = vec![("brain", self.brain.value.clone(), &self.brain.origin)];
+        let mut shown = vec![
+            ("brain", self.brain.value.clone(), &self.brain.origin),
+            ("archetype", self.archetype.value.clone(), &self.archetype.origin),
+        ];
         if let Some(lifespan) = &self.lifespan_minutes {
             shown.push(("lifespan_minutes", lifespan.value.to_string(), &lifespan.origin));
         }
@@ -118,14 +126,17 @@ impl GolemSettings {
         }
     }
 
-    /// Lays the environment and the flag over what the file says.
-    pub(super) fn under(mut self, environment: &Environment, brain: Option<&str>) -> Self {
+    /// Lays the environment and the flags over what the file says.
+    pub(super) fn under(mut self, environment: &Environment, flags: &Flags) -> Self {
         let from = |name: &str| environment.get(name).map(|value| (value, Origin::Environment(name.to_owned())));
         if let Some((value, origin)) = from("BARDO_BRAIN") {
             self.brain = Setting { value: value.to_owned(), origin };
         }
-        if let Some(brain) = brain {
-            self.brain = Setting { value: brain.to_owned(), origin: Origin::Flag("--brain") };
+        if let Some(brain) = &flags.brain {
+            self.brain = Setting { value: brain.clone(), origin: Origin::Flag("--brain") };
+        }
+        if let Some(archetype) = &flags.archetype {
+            self.archetype = Setting { value: archetype.clone(), origin: Origin::Flag("--archetype") };
         }
         if let Some((value, origin)) = from(MODEL_KEY) {
             self.model_key = Some(Setting { value: SecretString::from(value.trim().to_owned()), origin });

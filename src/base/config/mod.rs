@@ -18,7 +18,7 @@ use crate::base::model::OnDeath;
 use crate::base::units::Usd;
 
 pub use file::{KEYS, TEMPLATE};
-pub use golem::{DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
+pub use golem::{DEFAULT_ARCHETYPE, DEFAULT_BRAIN, GolemSettings, MODEL_KEY, MODEL_STYLES};
 pub use paths::Paths;
 pub use quotes::{QuoteChoice, QuoteSettings};
 pub use rpc_url::{RpcUrl, RpcUrlError};
@@ -221,6 +221,8 @@ pub struct Flags {
     pub account: Option<String>,
     /// `--brain WHICH`.
     pub brain: Option<String>,
+    /// `--archetype NAME`.
+    pub archetype: Option<String>,
 }
 
 /// The environment variables that start with `BARDO_`, taken once so that tests can make their own.
@@ -334,7 +336,7 @@ impl Config {
             safety: file.safety,
             order_types: file.order_types,
             quotes: file.quotes.over(environment)?,
-            golem: file.golem.under(environment, flags.brain.as_deref()),
+            golem: file.golem.under(environment, flags),
             attention: file.attention,
             keys: file.keys,
         })

@@ -306,6 +306,16 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     assert!(told.contains("set, not shown") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
 
     assert_eq!(problem("[golem]\ncalls = 0\n").0, 2);
+    // The role, by flag over file over default, and shown like the rest.
+    let role = |golem: &super::GolemSettings| (golem.archetype.value.clone(), golem.archetype.origin.clone());
+    assert_eq!(role(&golem), ("golem-instance".to_owned(), Origin::Default));
+    let (_dir, environment) = home("[golem]\narchetype = \"pool-researcher\"\n");
+    let written = Config::load(&environment, &Flags::default()).unwrap().golem;
+    assert_eq!(role(&written), ("pool-researcher".to_owned(), Origin::File { line: 2 }));
+    assert!(written.shown().iter().any(|(key, value, _)| (*key, value.as_str()) == ("archetype", "pool-researcher")));
+    let flags = Flags { archetype: Some("trade-executor".into()), ..Flags::default() };
+    let named = Config::load(&environment, &flags).unwrap().golem;
+    assert_eq!(role(&named), ("trade-executor".to_owned(), Origin::Flag("--archetype")));
     // Without an end where nobody gives one; else in minutes, shown as it was set.
     assert_eq!((golem.lifespan_seconds(), golem.shown().iter().any(|one| one.0 == "lifespan_minutes")), (None, false));
     let (_dir, environment) = home("[golem]\nlifespan_minutes = 120\n");

@@ -235,6 +235,16 @@ pub async fn resolve<P: alloy::providers::Provider>(
     Ok(token)
 }
 
+/// The one spelling of what `asked` names on `network`, by the list alone: the symbol as it is listed, or else the
+/// address. `None` where it names nothing.
+pub fn spelled(asked: &str, network: &Network) -> Option<String> {
+    Some(match named(asked, network).ok()? {
+        Named::Native => network.native_symbol.to_owned(),
+        Named::Listed(token) => token.symbol.clone(),
+        Named::Unlisted(address) => address.to_string(),
+    })
+}
+
 /// What `asked` names, by the list alone.
 fn named<'a>(asked: &str, network: &'a Network) -> Result<Named<'a>, TokenError> {
     let asked = asked.trim();

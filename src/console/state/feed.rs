@@ -391,6 +391,8 @@ impl Feed {
                     self.caption = None;
                 }
                 self.now = Some(now.clone());
+                // What was remembered was of what it did before.
+                self.memory = None;
             }
             EventKind::GolemThought(said) => match self.thoughts.back_mut() {
                 Some(last) if last.number == said.thought && last.more => {

@@ -3,6 +3,7 @@
 use rust_decimal::Decimal;
 
 use super::Moment;
+use super::paint::Row;
 use crate::base::text::SafeText;
 use crate::console::format::{age, grouped, time_of_day};
 use crate::console::theme::Role;
@@ -217,6 +218,17 @@ pub fn text(value: &serde_json::Value, field: &str) -> Option<SafeText> {
         serde_json::Value::Bool(yes) => Some(SafeText::clean(if *yes { "yes" } else { "no" }, 8)),
         _ => None,
     }
+}
+
+/// What was remembered before a call, and what that changed about it.
+pub(super) fn memory_rows(memory: Option<&(u32, Vec<SafeText>)>) -> Vec<Row> {
+    let Some((similar, changes)) = memory else { return Vec::new() };
+    if changes.is_empty() {
+        let words = format!("{similar} alike, nothing changed");
+        return vec![Row::new("memory: ", Role::TextDim).then(words, Role::TextDim)];
+    }
+    let row = |change: &SafeText| Row::new("memory: ", Role::TextDim).then(change.as_str(), Role::Text);
+    changes.iter().map(row).collect()
 }
 
 #[cfg(test)]

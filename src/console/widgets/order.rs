@@ -6,12 +6,12 @@ use rust_decimal::prelude::ToPrimitive;
 
 use super::call::Call;
 use super::chart::{Canvas, place};
-use super::figure::{against_quote, ago, amount, decimal, left, paid};
+use super::figure::{against_quote, ago, amount, decimal, left, memory_rows, paid};
 use super::paint::{Group, Line, Row, Title};
 use super::reasons::Reasons;
 use super::status::Status;
 use super::{CardKeys, Moment, Sheet, keyed};
-use crate::base::text::width;
+use crate::base::text::{SafeText, width};
 use crate::console::format::{age, grouped, gwei, short_address, short_hash};
 use crate::console::pen::Piece;
 use crate::console::theme::Role;
@@ -35,6 +35,8 @@ pub struct OrderModel {
     pub heard_at: u64,
     /// Why it goes this way, as the call that placed it said.
     pub reasons: Reasons,
+    /// Past trades alike that were looked at before, and what they changed.
+    pub memory: Option<(u32, Vec<SafeText>)>,
     /// Rows of the curve beyond the usual ones, where there is room.
     pub taller: usize,
 }
@@ -65,7 +67,7 @@ fn order_words(remark: &str) -> String {
 }
 
 /// Who fills, by name where it has one.
-fn filler_words(name: Option<&crate::base::text::SafeText>, filler: alloy::primitives::Address) -> String {
+fn filler_words(name: Option<&SafeText>, filler: alloy::primitives::Address) -> String {
     name.map_or_else(|| short_address(filler), ToString::to_string)
 }
 
@@ -95,6 +97,7 @@ impl OrderModel {
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         match kind {
             EventKind::OrderUpdate(order) => self.take(at, order),
+            EventKind::MemoryHits(hits) => self.memory = Some((hits.similar, hits.changes.clone())),
             other => {
                 self.call.fold(at, other);
                 let EventKind::ToolEnd(end) = other else { return };
@@ -381,6 +384,7 @@ impl Sheet for OrderModel {
             let role = if self.status(now).is_bad() { Role::StateBad } else { Role::TextDim };
             rows.push(Row::new(order_words(order.remark.as_str()), role).kept());
         }
+        rows.extend(memory_rows(self.memory.as_ref()));
         rows.push(Self::money_row(order));
         rows.extend(self.reasons.rows());
         rows
@@ -411,6 +415,7 @@ impl OrderModel {
                 Status::Empty => Row::new("No order.", Role::TextDim),
                 _ => Row::new("Being signed and handed in…", Role::TextDim),
             });
+            rows.extend(memory_rows(self.memory.as_ref()));
             if self.call.status != Status::Empty {
                 rows.push(Row::new("Money: ", Role::TextDim).then("in your wallet", Role::Text).kept());
             }

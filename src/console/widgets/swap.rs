@@ -8,7 +8,7 @@ use alloy::primitives::U256;
 use serde_json::Value;
 
 use super::call::Call;
-use super::figure::{amount, left, paid, readable, text};
+use super::figure::{amount, left, memory_rows, paid, readable, text};
 use super::paint::{Group, Line, Row, Title};
 use super::quote::ask_words;
 use super::reasons::Reasons;
@@ -325,7 +325,7 @@ impl Sheet for SwapModel {
         }
         let mut rows = self.call.failure_rows();
         rows.extend(self.moved_rows());
-        rows.extend(self.memory_rows());
+        rows.extend(memory_rows(self.memory.as_ref()));
         rows.extend(self.check_rows());
         rows.extend(self.step_rows(now));
         if let (Some(offer), false) = (&self.offer, self.call.status.is_over()) {

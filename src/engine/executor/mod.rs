@@ -48,6 +48,7 @@ use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::{CallId, GolemId};
 use crate::base::model::{CapabilityTier, Phase, ToolMeta};
 use crate::base::text::SafeText;
+use crate::base::units::BasisPoints;
 use crate::fabric::{EventKind, Fabric, Redacted, ToolEnd, ToolStart, params_hash};
 use crate::safety::account::AccountKind;
 use crate::safety::operator::CallRefused;
@@ -185,6 +186,17 @@ impl Executor {
     /// The tools that can be called.
     pub fn catalog(&self) -> &Catalog {
         &self.shared.catalog
+    }
+
+    /// The world they see.
+    pub fn world(&self) -> &World {
+        &self.shared.world
+    }
+
+    /// The most slippage that phase and policy take, where somebody acts.
+    pub fn most_slippage(&self, phase: Phase) -> Option<BasisPoints> {
+        let acting = self.shared.acting.as_ref()?;
+        Some(acting.pipeline.rules().slippage(phase).max_slippage)
     }
 
     /// An id for a call about to be made.

@@ -18,6 +18,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use crate::base::config::DEFAULT_ARCHETYPE;
 use crate::base::model::CapabilityTier;
 use crate::base::text::nearest;
 use crate::engine::{Catalog, Selection, SelectionError};
@@ -29,7 +30,7 @@ pub const GUARDIAN: &str = "safety-guardian";
 pub const MAX_HOPS: usize = 3;
 
 /// The role of a Golem that is told no other.
-pub const DEFAULT: &str = "golem-instance";
+pub const DEFAULT: &str = DEFAULT_ARCHETYPE;
 
 /// The files that are built in.
 const BUNDLED: &[(&str, &str)] = &[
@@ -132,12 +133,14 @@ pub enum ArchetypeError {
         drawn: String,
     },
     /// No role of that name.
-    #[error("no archetype is called `{name}`{}", .near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
+    #[error("no archetype is called `{name}`{}; known: {known}", .near.as_ref().map(|near| format!("; did you mean `{near}`?")).unwrap_or_default())]
     Unknown {
         /// The name that was asked for.
         name: String,
         /// One nearly so called.
         near: Option<String>,
+        /// All that there are.
+        known: String,
     },
     /// Its tool set names a tool that does not exist.
     #[error("{place}: {fault}")]
@@ -211,6 +214,7 @@ impl Archetypes {
         self.roles.get(name).ok_or_else(|| ArchetypeError::Unknown {
             name: crate::base::text::SafeText::clean(name, 64).to_string(),
             near: nearest(name, self.roles.keys().map(String::as_str)).map(str::to_owned),
+            known: self.roles.keys().cloned().collect::<Vec<_>>().join(", "),
         })
     }
 

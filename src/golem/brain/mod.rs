@@ -71,6 +71,8 @@ pub struct End {
 pub enum Choice {
     /// None of its own: the Golem plays its scenario, and hears the operator.
     Scenario,
+    /// The operator alone, in plain words: it plays nothing by itself.
+    Operator,
     /// A program.
     Process(CommandLine, ProcessLimits),
     /// A model.
@@ -81,7 +83,7 @@ pub enum Choice {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BrainError {
     /// No brain is called so.
-    #[error("golem.brain ({origin}): no brain is called `{name}`; write scenario, process:COMMAND or model")]
+    #[error("golem.brain ({origin}): no brain is called `{name}`; write scenario, operator, process:COMMAND or model")]
     Unknown {
         /// What was asked for.
         name: SafeText,
@@ -112,6 +114,7 @@ impl Choice {
         let seconds = |setting: &Setting<u64>| Duration::from_secs(setting.value);
         match asked.split_once(':') {
             None if asked == DEFAULT_BRAIN => Ok(Self::Scenario),
+            None if asked == "operator" => Ok(Self::Operator),
             Some(("process", command)) => {
                 let line =
                     CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
@@ -128,10 +131,10 @@ impl Choice {
         settings.brain.value.trim().starts_with("process:")
     }
 
-    /// The brain; none where a scenario is played.
+    /// The brain; none where a scenario is played, or the operator leads.
     pub fn make(self) -> Option<Box<dyn Brain>> {
         match self {
-            Self::Scenario => None,
+            Self::Scenario | Self::Operator => None,
             Self::Process(line, limits) => Some(Box::new(ProcessBrain::new(line, limits))),
             Self::Model(brain) => Some(brain),
         }
@@ -273,14 +276,14 @@ impl Nerves {
         self.voice.say(EventKind::GolemThought(GolemThought { thought: self.thought, text, more }));
     }
 
-    /// Says what it does now and will do next.
-    pub fn now(&self, now: &str, next: &str, kind: Option<&ActionKind>) {
+    /// Says what it does now and will do next, and which step of how many that is where it knows.
+    pub fn now(&self, now: &str, next: &str, step: Option<(u32, u32)>, kind: Option<&ActionKind>) {
         let delegation = kind.map(|kind| self.pi.delegation(kind.acts)).unwrap_or_default();
         let (now, next) = (SafeText::clean(now, SENTENCE), SafeText::clean(next, SENTENCE));
         if self.breath.take(now.as_str().len() + next.as_str().len()) != Breathes::Says {
             return;
         }
-        self.voice.say(EventKind::GolemNow(GolemNow { now, next, step: None, delegation }));
+        self.voice.say(EventKind::GolemNow(GolemNow { now, next, step, delegation }));
     }
 
     /// Whether the operator wants nothing new begun.

@@ -9,10 +9,135 @@
 //! emergency_halt the feed looks wrong
 //! ```
 
-use serde_json::{Map, Value, json};
+use std::convert::Infallible;
 
-use crate::golem::pi::{ActionKind, PI_TOOLS, Query};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+use serde_json::{Map, Value, json};
+use tokio::sync::mpsc;
+
+use crate::base::text::SafeText;
+use crate::engine::{Status, ToolResponse};
+use crate::fabric::{EventKind, GolemNow, GolemThought};
+use crate::golem::life::Voice;
+use crate::golem::pi::{ActionKind, PI_TOOLS, PiSession, Query};
 use crate::golem::scenario::ACT;
+
+/// Characters of what is said of a command.
+const SAID: usize = 400;
+
+/// What the operator asks for in plain words.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::golem) enum Wish {
+    /// One of the eight, or `act`.
+    Tool(&'static str, Value),
+    /// To hear what was changed in the playbook.
+    Changes,
+    /// A change of the playbook taken back; its number as it was typed.
+    Undo(String),
+}
+
+impl Wish {
+    /// What is wished by these words; `None` where they are no command.
+    pub(in crate::golem) fn of(said: &str, pi: &PiSession) -> Option<Self> {
+        match said.split_whitespace().collect::<Vec<_>>().as_slice() {
+            ["playbook", "changes"] => return Some(Self::Changes),
+            ["playbook", "undo", number] => return Some(Self::Undo((*number).to_owned())),
+            _ => {}
+        }
+        let plain = command(said, |tool| pi.schema_of(tool)).or_else(|| short(said));
+        plain.map(|(tool, params)| Self::Tool(tool, params))
+    }
+
+    /// The same where a brain of its own hears what is no command: what begins like advice to it is for the brain.
+    pub(in crate::golem) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
+        let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
+        Self::of(said, pi).filter(|wish| match wish {
+            Self::Tool(..) => !matches!(first.as_str(), "remember" | "playbook"),
+            Self::Changes | Self::Undo(_) => true,
+        })
+    }
+
+    /// Does it; what came of it, in words.
+    pub(in crate::golem) async fn carry_out(self, said: &SafeText, pi: &PiSession, voice: &Voice) -> String {
+        let (tool, params) = match self {
+            Self::Changes => return changes(pi),
+            Self::Undo(number) => return undo(pi, &number).await,
+            Self::Tool(tool, params) => (tool, params),
+        };
+        // Whose call it is and through whom it goes is the operator's from here on, and no longer the last beat's.
+        let kind = places(tool).first().and_then(|place| params.get(*place)?.as_str()).unwrap_or_default();
+        let delegation = concrete(tool, kind).map(|acts| pi.delegation(acts)).unwrap_or_default();
+        let now = SafeText::clean(&format!("Doing what you said: {said}"), SAID);
+        let now = GolemNow { now, next: SafeText::clean("", 1), step: None, delegation };
+        voice.say(EventKind::GolemNow(now));
+        let response = if tool == ACT { act(pi, voice, params).await.0 } else { pi.call(tool, params).await };
+        let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
+        format!("You said: {said}. {}", told.unwrap_or_default())
+    }
+}
+
+/// Previews, and commits what nothing stands against; what came of it, and whether that is of the commit.
+pub(in crate::golem) async fn act(pi: &PiSession, voice: &Voice, params: Value) -> (ToolResponse, bool) {
+    let previewed = pi.call("preview_action", params).await;
+    let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return (previewed, false) };
+    let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
+    let response = pi.call("commit_action", permit).await;
+    voice.count(response.status);
+    (response, true)
+}
+
+/// Hears the operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy
+/// with, and all else is passed on to it.
+pub(in crate::golem) async fn hear(
+    words: &mut mpsc::Receiver<SafeText>,
+    pi: &PiSession,
+    voice: &Voice,
+    brain: mpsc::Sender<SafeText>,
+) -> Infallible {
+    let mut running = FuturesUnordered::new();
+    let think = |text: &str| {
+        let text = SafeText::clean(text, SAID);
+        voice.say(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+    };
+    loop {
+        tokio::select! {
+            said = words.recv(), if !words.is_closed() || !words.is_empty() => {
+                let Some(said) = said else { continue };
+                match Wish::beside_a_brain(said.as_str(), pi) {
+                    Some(wish) => running.push(async move { wish.carry_out(&said, pi, voice).await }),
+                    None if brain.try_send(said).is_err() => think("I have not heard you: too much is still unheard."),
+                    None => {}
+                }
+            }
+            Some(told) = running.next(), if !running.is_empty() => think(&told),
+            // Nobody can say anything any more.
+            else => std::future::pending().await,
+        }
+    }
+}
+
+fn changes(pi: &PiSession) -> String {
+    let told = match pi.papers().deltas(pi.memory()) {
+        Err(error) => return format!("The changes cannot be read: {error}."),
+        Ok(deltas) => deltas.into_iter().take(5).map(|one| {
+            let undone = if one.undone { ", taken back" } else { "" };
+            format!("{} in \"{}\" because {}{undone}", one.delta, one.section, one.reason)
+        }),
+    };
+    let told: Vec<String> = told.collect();
+    if told.is_empty() { "I have changed nothing.".to_owned() } else { told.join("; ") }
+}
+
+async fn undo(pi: &PiSession, number: &str) -> String {
+    match number.parse() {
+        Err(_) => format!("`{number}` is no number of a change."),
+        Ok(delta) => match pi.undo_directive(delta).await {
+            Ok(undone) => format!("Change {delta} of \"{}\" is taken back.", undone.section),
+            Err(error) => format!("Change {delta} stays: {}.", error.message()),
+        },
+    }
+}
 
 /// What a command takes without a name, in this order; the last of them takes all the words that are left.
 pub fn places(tool: &str) -> &'static [&'static str] {
@@ -81,6 +206,41 @@ pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'stati
         given.insert("params".to_owned(), Value::Object(params));
     }
     Some((name, Value::Object(given)))
+}
+
+/// A short command as one of the eight, or as `act`: `swap 0.1 WETH USDC on base`, `quote …`, `balances`, `price UNI`,
+/// `remember words`, `playbook words`, `halt why`.
+fn short(said: &str) -> Option<(&'static str, Value)> {
+    let mut words = said.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    let chain = match words.iter().rposition(|word| word.eq_ignore_ascii_case("on")) {
+        Some(at) if at + 2 == words.len() => {
+            let chain = words.pop();
+            words.pop();
+            chain
+        }
+        _ => None,
+    };
+    let chain = chain.unwrap_or_else(|| "ethereum".to_owned());
+    let rest = || words.iter().skip(1).cloned().collect::<Vec<_>>().join(" ");
+    let first = words.first()?.to_ascii_lowercase();
+    match (first.as_str(), words.get(1..)?) {
+        ("swap" | "sell", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
+            Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})))
+        }
+        ("quote", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
+            Some(("query_state", json!({"query": "quote", "params": params})))
+        }
+        ("balances", []) => Some(("query_state", json!({"query": "balances"}))),
+        ("price", [token]) => {
+            Some(("query_state", json!({"query": "price", "params": {"token": token, "chain": chain}})))
+        }
+        ("remember", [_, ..]) => Some(("query_grimoire", json!({"query": rest()}))),
+        ("playbook", [_, ..]) => Some(("search_context", json!({"query": rest()}))),
+        ("halt", _) => Some(("emergency_halt", json!({"reason": format!("the operator said: {}", rest())}))),
+        _ => None,
+    }
 }
 
 /// A word, and its name where it has one.

@@ -12,11 +12,11 @@ use super::{Played, Voice};
 use crate::base::clock::{Attendance, Clock};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
-use crate::engine::{Status, ToolResponse};
+use crate::engine::ToolResponse;
 use crate::fabric::{Caption, EventKind, GolemNow, GolemThought};
-use crate::golem::brain::operator;
+use crate::golem::brain::operator::{self, Wish};
 use crate::golem::pi::{ActionKind, PiSession};
-use crate::golem::scenario::{ACT, Beat, Scenario};
+use crate::golem::scenario::{ACT, Beat, Came, Scenario};
 
 /// How often it looks whether a stop was lifted.
 const LOOK: Duration = Duration::from_millis(250);
@@ -47,8 +47,10 @@ pub(super) struct Mind {
     /// The show that is to be played instead.
     pub(super) next: Option<Scenario>,
     pub(super) played: watch::Sender<Played>,
-    /// What came of the beats that have a name.
+    /// What the beats that have a name were answered.
     pub(super) answers: BTreeMap<String, Value>,
+    /// How they ended.
+    pub(super) came: BTreeMap<String, Came>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) thought: u64,
     pub(super) _attendance: Attendance,
@@ -63,6 +65,7 @@ impl Mind {
             show = next;
             self.played.send_replace(Played::default());
             self.answers.clear();
+            self.came.clear();
         }
     }
 
@@ -75,7 +78,12 @@ impl Mind {
             if let Some(over) = self.wait(due).await {
                 return over == Waited::Leaves;
             }
-            let missed = self.beat(&scenario.name, beat, begun).await;
+            if !self.is_on(beat) {
+                self.played.send_modify(|played| played.skipped += 1);
+                continue;
+            }
+            let step = u32::try_from(number).ok().zip(u32::try_from(scenario.beats.len()).ok());
+            let missed = self.beat(&scenario.name, beat, begun, step).await;
             self.played.send_modify(|played| {
                 played.missed.extend(missed.map(|missed| format!("beat {number} at {} s: {missed}", beat.at)));
                 played.beats += 1;
@@ -95,7 +103,10 @@ impl Mind {
             if let Some(over) = self.wait(due).await {
                 return over == Waited::Leaves;
             }
-            if let Some(missed) = self.beat(&scenario.name, beat, begun).await {
+            if !self.is_on(beat) {
+                continue;
+            }
+            if let Some(missed) = self.beat(&scenario.name, beat, begun, None).await {
                 self.played.send_modify(|played| {
                     // It goes on for as long as somebody looks on.
                     if played.missed.len() < MOST_MISSED {
@@ -139,8 +150,13 @@ impl Mind {
         }
     }
 
-    /// Plays one beat; what was not as expected.
-    async fn beat(&mut self, show: &str, beat: &Beat, begun: u64) -> Option<String> {
+    /// Whether a beat is played: its condition, where it has one, holds now.
+    fn is_on(&self, beat: &Beat) -> bool {
+        beat.when.as_ref().is_none_or(|when| when.holds(self.pi.phase(), &self.came))
+    }
+
+    /// Plays one beat, which is this step of the show; what was not as expected.
+    async fn beat(&mut self, show: &str, beat: &Beat, begun: u64, step: Option<(u32, u32)>) -> Option<String> {
         if let Some(caption) = &beat.caption {
             let at_seconds = self.clock.steady_millis().saturating_sub(begun) / 1_000;
             let caption = Caption { show: clean(show), text: clean(caption), at_seconds };
@@ -151,7 +167,7 @@ impl Mind {
             let kind = beat.params.get("kind").and_then(Value::as_str).and_then(ActionKind::named);
             let delegation = kind.map(|kind| self.pi.delegation(kind.acts)).unwrap_or_default();
             let next = clean(beat.next.as_deref().unwrap_or_default());
-            self.voice.say(EventKind::GolemNow(GolemNow { now: clean(now), next, step: None, delegation }));
+            self.voice.say(EventKind::GolemNow(GolemNow { now: clean(now), next, step, delegation }));
         }
         if let Some(text) = &beat.think {
             self.think(text);
@@ -159,20 +175,19 @@ impl Mind {
         let does = does?;
         let params = if beat.params.is_null() { json!({}) } else { beat.params_with(&self.answers) };
         let response = if does == ACT { self.act(params).await } else { self.pi.call(does, params).await };
-        if let (Some(name), Some(data)) = (&beat.name, &response.data) {
-            self.answers.insert(name.clone(), data.clone());
+        if let Some(name) = &beat.name {
+            self.came.insert(name.clone(), Came::of(&response));
+            if let Some(data) = &response.data {
+                self.answers.insert(name.clone(), data.clone());
+            }
         }
         beat.missed(&response)
     }
 
     /// Previews, and commits what nothing stands against.
     async fn act(&mut self, params: Value) -> ToolResponse {
-        let previewed = self.pi.call("preview_action", params).await;
-        let (Status::Simulated, Some(data)) = (previewed.status, &previewed.data) else { return previewed };
-        let permit = json!({"permit_id": data["permit_id"], "simulation_hash": data["simulation_hash"]});
-        let response = self.pi.call("commit_action", permit).await;
-        self.voice.count(response.status);
-        if let Some(error) = &response.error {
+        let (response, committed) = operator::act(&self.pi, &self.voice, params).await;
+        if let Some(error) = response.error.as_ref().filter(|_| committed) {
             self.think(&format!("It was not done: {}", error.message()));
         }
         response
@@ -186,81 +201,11 @@ impl Mind {
 
     /// Does what the operator says, where it is one of the plain commands.
     async fn hear(&mut self, said: &SafeText) {
-        if let Some(told) = self.hear_of_playbook(said.as_str()).await {
-            return self.think(&told);
-        }
-        let plain = operator::command(said.as_str(), |tool| self.pi.schema_of(tool));
-        let response = match plain.or_else(|| command(said.as_str())) {
-            None => return self.think("I understand: swap, quote, balances, price, remember, playbook, halt."),
-            Some((ACT, params)) => self.act(params).await,
-            Some((tool, params)) => self.pi.call(tool, params).await,
+        let told = match Wish::of(said.as_str(), &self.pi) {
+            None => "I understand: swap, quote, balances, price, remember, playbook, halt.".to_owned(),
+            Some(wish) => wish.carry_out(said, &self.pi, &self.voice).await,
         };
-        let told = response.error.as_ref().map(|error| error.message().to_owned()).or(response.explanation);
-        self.think(&format!("You said: {said}. {}", told.unwrap_or_default()));
-    }
-}
-
-impl Mind {
-    /// The operator's own word on the playbook's changes: `playbook changes`, `playbook undo 3`.
-    async fn hear_of_playbook(&self, said: &str) -> Option<String> {
-        let words: Vec<&str> = said.split_whitespace().collect();
-        let (papers, memory) = (self.pi.papers(), self.pi.memory());
-        match words.as_slice() {
-            ["playbook", "changes"] => {
-                let told = match papers.deltas(memory) {
-                    Err(error) => return Some(format!("The changes cannot be read: {error}.")),
-                    Ok(deltas) => deltas.into_iter().take(5).map(|one| {
-                        let undone = if one.undone { ", taken back" } else { "" };
-                        format!("{} in \"{}\" because {}{undone}", one.delta, one.section, one.reason)
-                    }),
-                };
-                let told: Vec<String> = told.collect();
-                Some(if told.is_empty() { "I have changed nothing.".to_owned() } else { told.join("; ") })
-            }
-            ["playbook", "undo", number] => Some(match number.parse() {
-                Err(_) => format!("`{number}` is no number of a change."),
-                Ok(delta) => match self.pi.undo_directive(delta).await {
-                    Ok(undone) => format!("Change {delta} of \"{}\" is taken back.", undone.section),
-                    Err(error) => format!("Change {delta} stays: {}.", error.message()),
-                },
-            }),
-            _ => None,
-        }
-    }
-}
-
-/// A plain command as one of the eight: `swap 0.1 WETH USDC on base`, `quote …`, `balances`, `price UNI`,
-/// `remember words`, `playbook words`, `halt why`.
-fn command(said: &str) -> Option<(&'static str, Value)> {
-    let mut words = said.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    let chain = match words.iter().rposition(|word| word.eq_ignore_ascii_case("on")) {
-        Some(at) if at + 2 == words.len() => {
-            let chain = words.pop();
-            words.pop();
-            chain
-        }
-        _ => None,
-    };
-    let chain = chain.unwrap_or_else(|| "ethereum".to_owned());
-    let rest = || words.iter().skip(1).cloned().collect::<Vec<_>>().join(" ");
-    let first = words.first()?.to_ascii_lowercase();
-    match (first.as_str(), words.get(1..)?) {
-        ("swap" | "sell", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
-            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
-            Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})))
-        }
-        ("quote", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
-            let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
-            Some(("query_state", json!({"query": "quote", "params": params})))
-        }
-        ("balances", []) => Some(("query_state", json!({"query": "balances"}))),
-        ("price", [token]) => {
-            Some(("query_state", json!({"query": "price", "params": {"token": token, "chain": chain}})))
-        }
-        ("remember", [_, ..]) => Some(("query_grimoire", json!({"query": rest()}))),
-        ("playbook", [_, ..]) => Some(("search_context", json!({"query": rest()}))),
-        ("halt", _) => Some(("emergency_halt", json!({"reason": format!("the operator said: {}", rest())}))),
-        _ => None,
+        self.think(&told);
     }
 }
 

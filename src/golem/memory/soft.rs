@@ -94,13 +94,13 @@ fn lapsed(last: &[Episode]) -> Option<usize> {
 }
 
 /// Changes what is soft about a swap's or an auction's parameters by what past ones taught. `last` are those alike, the
-/// newest first.
-pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode]) -> Softened {
+/// newest first; `most_slippage` is the most that phase and policy take, in basis points, where somebody acts.
+pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode], most_slippage: Option<u32>) -> Softened {
     let similar = u32::try_from(last.len()).unwrap_or(u32::MAX);
     let mut changes = Vec::new();
     match kind {
         "swap" if last.len() >= ENOUGH => {
-            changes.extend(slippage(&mut params, last));
+            changes.extend(slippage(&mut params, last, most_slippage));
             changes.extend(route(&mut params, last));
         }
         "auction" => changes.extend(timing(&mut params, last)),
@@ -111,18 +111,25 @@ pub fn soften(kind: &str, mut params: Map<String, Value>, last: &[Episode]) -> S
 }
 
 /// As much slippage as past swaps needed.
-fn slippage(params: &mut Map<String, Value>, last: &[Episode]) -> Option<String> {
+fn slippage(params: &mut Map<String, Value>, last: &[Episode], most: Option<u32>) -> Option<String> {
     let asked = params.get("slippage_bps").and_then(Value::as_i64).unwrap_or(USUAL);
     let (to, why) = match lead(last)? {
         Lead::Tighter { to, of, worst } if to < asked => {
             (to, format!("the worst of {of} alike was {worst} bps under its quote"))
         }
         Lead::Tighter { .. } => return None,
-        // At most twice what was asked for: the limit of policy and phase stands over it.
-        Lead::Wider { failed, of } => (
-            asked.saturating_add(asked.max(4) / 4).min(asked.saturating_mul(2)),
-            format!("{failed} of the last {of} alike failed for want of it"),
-        ),
+        // At most twice what was asked for, and never over what phase and policy take: a wish that would have passed is
+        // not made one that is refused.
+        Lead::Wider { failed, of } => {
+            let wider = asked.saturating_add(asked.max(4) / 4).min(asked.saturating_mul(2));
+            let most = most.map_or(i64::MAX, i64::from);
+            let to = wider.min(most);
+            if to <= asked {
+                return None;
+            }
+            let held = if to < wider { ", and phase and policy take no more" } else { "" };
+            (to, format!("{failed} of the last {of} alike failed for want of it{held}"))
+        }
     };
     params.insert("slippage_bps".to_owned(), json!(to));
     Some(format!("slippage {asked} bps to {to} bps: {why}"))

@@ -7,6 +7,11 @@ use crate::base::model::Phase;
 use crate::engine::{Status, ToolResponse};
 use crate::store::StoreConfig;
 
+/// Where nobody acts, so that no limit is known.
+fn soften(kind: &str, params: Map<String, Value>, last: &[Episode]) -> Softened {
+    super::soften(kind, params, last, None)
+}
+
 struct Home {
     store: Store,
     memory: Memory,
@@ -118,6 +123,26 @@ fn memory_moves_only_what_is_soft() {
     assert_eq!(soften("swap", asked(Some(40)), &bad).params["slippage_bps"], 50);
     assert_eq!(soften("swap", asked(None), &bad).params["slippage_bps"], 62);
     assert_eq!(soften("swap", asked(Some(1)), &bad).params["slippage_bps"], 2);
+}
+
+#[test]
+fn memory_asks_for_no_more_slippage_than_phase_and_policy_take() {
+    let bad: Vec<_> = (0..3).map(|_| past(None, Some(ErrorCode::ExecutionTxReverted))).collect();
+    let with = |wanted, most| super::soften("swap", asked(Some(wanted)), &bad, Some(most));
+    // Cut off at the limit, and it says so.
+    let softened = with(50, 55);
+    assert_eq!(softened.params["slippage_bps"], 55);
+    let words =
+        "slippage 50 bps to 55 bps: 3 of the last 3 alike failed for want of it, and phase and policy take no more";
+    assert_eq!(softened.changes[0].as_str(), words);
+    // At the limit, or over it, nothing is changed: that is for the pipeline to refuse.
+    for wanted in [55, 56] {
+        let softened = with(wanted, 55);
+        assert_eq!((softened.params["slippage_bps"].as_i64(), softened.changes.len()), (Some(wanted), 0));
+    }
+    let free = with(50, 62);
+    assert_eq!(free.params["slippage_bps"], 62);
+    assert_eq!(free.changes[0].as_str(), "slippage 50 bps to 62 bps: 3 of the last 3 alike failed for want of it");
 }
 
 /// A past auction that nobody took in its time.

@@ -4,7 +4,8 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use alloy::primitives::B256;
 use serde_json::{Map, Value, json};
@@ -21,8 +22,11 @@ use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{CapabilityTier, Category, Phase, StopLevel};
 use crate::base::text::{SafeText, nearest};
-use crate::base::units::Rounding;
-use crate::engine::{Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, categories_of};
+use crate::base::units::{BasisPoints, Rounding};
+use crate::chain::token;
+use crate::engine::{
+    Call, Catalog, Entry, Executor, Input, Offer, Offered, Status, ToolResponse, WorldChain, categories_of,
+};
 use crate::fabric::{
     DirectiveChanged, EventKind, Fabric, HaltChanged, MemoryHits, Redacted, ToolEnd, ToolFailed, ToolStart, params_hash,
 };
@@ -72,6 +76,8 @@ struct Inner {
     config: PiConfig,
     /// Whether memory may move what is soft: its role has tools of that category.
     learning: bool,
+    /// Where a heart beats: since when, and how far apart its beats are, both in milliseconds.
+    heart: OnceLock<(u64, u64)>,
     held: Mutex<HashMap<PermitId, Held>>,
     /// Being committed, and until it is signed still to be called off.
     committing: Mutex<HashMap<PermitId, CallId>>,
@@ -106,7 +112,8 @@ impl PiSession {
         let role = config.roles.get(&config.role)?;
         let profile = role.selection.profile.map_or(&[][..], categories_of);
         let learning = profile.iter().chain(&role.selection.categories).any(|one| *one == Category::Memory);
-        let inner = Inner { learning, config, held: Mutex::default(), committing: Mutex::default() };
+        let (heart, held, committing) = (OnceLock::new(), Mutex::default(), Mutex::default());
+        let inner = Inner { learning, config, heart, held, committing };
         Ok(Self { inner: Arc::new(inner) })
     }
 
@@ -131,6 +138,16 @@ impl PiSession {
         self.catalog().get(tool).map(|entry| entry.input_schema.clone()).unwrap_or_default()
     }
 
+    /// Its phase.
+    pub fn phase(&self) -> Phase {
+        *self.inner.config.phase.borrow()
+    }
+
+    /// Whether memory may move what is soft: its role has tools of that category.
+    pub fn learns(&self) -> bool {
+        self.inner.learning
+    }
+
     /// What it remembers.
     pub fn memory(&self) -> &Memory {
         &self.inner.config.memory
@@ -139,6 +156,24 @@ impl PiSession {
     /// Its papers.
     pub fn papers(&self) -> &Papers {
         &self.inner.config.papers
+    }
+
+    /// From now on calls say to which heartbeat they belong: counted from birth, as if none had been missed, so that the
+    /// number follows from the clock alone. A heart that beats already goes on as it does.
+    pub fn beats(&self, born_at: u64, every: Duration) {
+        let every = u64::try_from(every.as_millis()).unwrap_or(u64::MAX);
+        let _beats_already = self.inner.heart.set((born_at, every));
+    }
+
+    /// The heartbeat that is on now, where a heart beats.
+    fn tick(&self) -> Option<u64> {
+        let (born_at, every) = self.inner.heart.get()?;
+        self.inner.config.clock.now_millis().saturating_sub(*born_at).checked_div(*every)
+    }
+
+    /// A call of a concrete tool, in the heartbeat that is on now.
+    fn call_of(&self, tool: &str, params: Value) -> Call {
+        Call { tick: self.tick(), ..Call::new(tool, Input::Json(params)) }
     }
 
     /// Calls one of the eight. Always answers; any other name is unknown, whatever tools there are.
@@ -159,7 +194,7 @@ impl PiSession {
         let tool_name = Cow::Owned(SafeText::clean(tool, 64).to_string());
         let error_message = SafeText::clean(error.message(), 400);
         for kind in [
-            EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick: None }),
+            EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick: self.tick() }),
             EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }),
             EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 0, result_summary: Value::Null, card: None }),
         ] {
@@ -204,12 +239,12 @@ impl PiSession {
             return Err(lacking(kind.name, &missing, &self.inner.config));
         }
         let executor = &self.inner.config.executor;
-        let topic = Topic::of(kind.name, &Value::Object(asked.params.clone()));
+        let topic = self.topic(kind.name, &asked.params);
         let softened = self.soften(kind, asked.params, &topic).await?;
         let mut reads = Map::new();
         for tool in kind.reads {
             let params = known_of(self.entry(tool)?, &softened.params);
-            let response = executor.call(Call::new(*tool, Input::Json(params))).await;
+            let response = executor.call(self.call_of(tool, params)).await;
             if response.status != Status::Success {
                 return Ok(response);
             }
@@ -217,7 +252,7 @@ impl PiSession {
         }
         let params = Value::Object(softened.params);
         let mut about = About { topic, expected: SafeText::clean("it would pass", 60), spent_cents: 0, params };
-        let call = Call::new(kind.acts, Input::Json(about.params.clone()));
+        let call = self.call_of(kind.acts, about.params.clone());
         let offer = match executor.offer(call).await {
             Offered::Held(offer) => *offer,
             Offered::Over(response) => {
@@ -254,6 +289,26 @@ impl PiSession {
         Ok(ToolResponse { call_id, status: Status::Simulated, data, error, decision_hints, explanation })
     }
 
+    /// What an action is about, however its chain and tokens were spelled: the same pair is one topic by symbol, in
+    /// whatever case, and by address, by a chain's name and by its id. What nobody lists stays as it was asked for.
+    fn topic(&self, kind: &str, params: &Map<String, Value>) -> Topic {
+        let world = self.inner.config.executor.world();
+        let network = |name: &str| {
+            let asked = params.get(name).and_then(Value::as_str)?;
+            world.chain(asked).ok().map(WorldChain::network)
+        };
+        let mut topic = Topic::of(kind, &Value::Object(params.clone()));
+        let Some(here) = network("chain").or_else(|| network("source_chain")) else { return topic };
+        let there = network("destination_chain").unwrap_or(here);
+        topic.chain = SafeText::clean(&here.name, 64).to_string();
+        for (token, network) in [(&mut topic.token_in, here), (&mut topic.token_out, there)] {
+            if let Some(known) = token::spelled(token, network) {
+                *token = known;
+            }
+        }
+        topic
+    }
+
     async fn soften(
         &self,
         kind: &ActionKind,
@@ -266,7 +321,8 @@ impl PiSession {
         let Inner { config, .. } = &*self.inner;
         config.memory.hear_of_ends(config.clock.now_millis()).await?;
         let last = config.memory.alike(topic, LOOKED_AT)?;
-        Ok(memory::soften(kind.name, params, &last))
+        let most = config.executor.most_slippage(*config.phase.borrow());
+        Ok(memory::soften(kind.name, params, &last, most.map(BasisPoints::get)))
     }
 
     async fn commit(&self, asked: &CommitAction) -> Result<ToolResponse, ToolError> {
@@ -327,7 +383,7 @@ impl PiSession {
         if catalog.get(tool).is_none() {
             return Err(lacking(name, &[tool], &self.inner.config));
         }
-        Ok(self.inner.config.executor.call(Call::new(tool, Input::Json(Value::Object(asked.params)))).await)
+        Ok(self.inner.config.executor.call(self.call_of(tool, Value::Object(asked.params))).await)
     }
 
     fn search_context(&self, call_id: CallId, asked: &SearchContext) -> Result<ToolResponse, ToolError> {

@@ -22,7 +22,6 @@ use crate::chain::network::NetworkKind;
 use crate::custody::RevocableAccount;
 use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
-use crate::golem::archetype::Archetypes;
 use crate::golem::brain::Choice;
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::{AllowancesNow, News};
@@ -102,9 +101,10 @@ pub(super) async fn boot(
         rules.end_left_liquidations(account, clock.now_millis()).await.map_err(|error| error.to_string())?;
     }
     let catalog = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| error.to_string())?;
-    let roles = Archetypes::load(Some(&runtime::archetype_folder(config))).map_err(|error| error.to_string())?;
-    roles.check_tools(&catalog).map_err(|error| error.to_string())?;
-    let reach = roles.reach(options.role.as_str(), &catalog).map_err(|error| error.to_string())?;
+    // Whoever starts a program with a session in it has looked at the roles before; here they may have changed since.
+    let roles = runtime::roles(config, &catalog).map_err(|error| error.to_string())?;
+    let role = &config.golem.archetype.value;
+    let reach = roles.reach(role, &catalog).map_err(|error| error.to_string())?;
     let network = identity(&opened);
     let sandbox = opened.sandbox;
     let orders = acting.as_ref().and_then(|acting| acting.pipeline.orders().cloned());
@@ -140,6 +140,7 @@ pub(super) async fn boot(
         operator: executor(&GolemId::operator(), &catalog, &acting),
         golem_id: options.golem_id.clone(),
         name: options.name.clone(),
+        role: SafeText::clean(role, 40),
         watch_only: options.watch,
         catalog: catalog.clone(),
         roles: Arc::new(roles),

@@ -50,6 +50,28 @@ pub(super) async fn follow(stage: Arc<Stage>, on_death: OnDeath) {
     stage.running.fetch_sub(1, Ordering::SeqCst);
 }
 
+/// What becomes of what it held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Holdings {
+    Stay,
+    AreSold,
+    /// The operator decides.
+    AreAskedFor,
+}
+
+/// What becomes of its holdings by the operator's setting. Where the money is not for play, nothing is sold without a
+/// decision.
+fn at_death(on_death: OnDeath, money: Money) -> Holdings {
+    match on_death {
+        OnDeath::Keep => Holdings::Stay,
+        OnDeath::Ask => Holdings::AreAskedFor,
+        OnDeath::Sell => match money {
+            Money::Play => Holdings::AreSold,
+            Money::Test | Money::Real | Money::Paper | Money::Replay => Holdings::AreAskedFor,
+        },
+    }
+}
+
 /// What became of standing allowances.
 #[derive(Debug, Clone, Copy)]
 struct Allowances {
@@ -137,11 +159,10 @@ impl Stage {
         for words in &orders.locked {
             self.tell_last(words);
         }
-        match on_death {
-            OnDeath::Keep => {}
-            OnDeath::Sell if self.network.money == Money::Play => self.sell_all(Cause::Death).await,
-            // Elsewhere nothing is sold without a decision.
-            OnDeath::Ask | OnDeath::Sell => self.own.ask(Own::SellAfterDeath, self.clock.now_millis()),
+        match at_death(on_death, self.network.money) {
+            Holdings::Stay => {}
+            Holdings::AreSold => self.sell_all(Cause::Death).await,
+            Holdings::AreAskedFor => self.own.ask(Own::SellAfterDeath, self.clock.now_millis()),
         }
     }
 
@@ -180,5 +201,24 @@ impl Stage {
         let left = self.read_allowances().await;
         let left = left.map(|now| Left { standing: now.rows.len(), silent: now.silent.len() });
         Allowances { taken_back, left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_sold_without_a_decision_where_the_money_is_not_for_play() {
+        for (on_death, play, elsewhere) in [
+            (OnDeath::Ask, Holdings::AreAskedFor, Holdings::AreAskedFor),
+            (OnDeath::Sell, Holdings::AreSold, Holdings::AreAskedFor),
+            (OnDeath::Keep, Holdings::Stay, Holdings::Stay),
+        ] {
+            assert_eq!(at_death(on_death, Money::Play), play, "{on_death}");
+            for money in [Money::Test, Money::Real, Money::Paper, Money::Replay] {
+                assert_eq!(at_death(on_death, money), elsewhere, "{on_death} {money:?}");
+            }
+        }
     }
 }

@@ -49,7 +49,7 @@ use crate::base::id::GolemId;
 use crate::base::text::SafeText;
 use crate::chain::network::Plan;
 use crate::custody::Password;
-use crate::golem::{archetype, brain, scenario, scenario::Scenario};
+use crate::golem::{brain, scenario, scenario::Scenario};
 use crate::safety::guardian::Guardian;
 
 pub use brake::HOLD_REASON;
@@ -60,6 +60,9 @@ use brake::Brake;
 /// What a Golem says that plays no show because its network is not inside this process.
 const NO_SHOW: &str = "Shows are played on the devnet inside Bardo only, so I do nothing here by myself. Tell me what to do (:), \
                        or give me a brain (--brain).";
+
+/// What a Golem says that is led by the operator alone.
+const YOU_LEAD: &str = "You lead, and I do nothing by myself. Tell me what to do (:).";
 
 /// How a session is opened.
 #[derive(Debug, Clone)]
@@ -74,8 +77,6 @@ pub struct SessionOptions {
     pub golem_id: GolemId,
     /// What it is called.
     pub name: SafeText,
-    /// Its role.
-    pub role: SafeText,
     /// The shows that the actor can play.
     pub scenarios: Vec<SafeText>,
     /// Who must agree above the hot lane; without one, what is above it is blocked.
@@ -97,7 +98,6 @@ impl Default for SessionOptions {
             watch: false,
             golem_id,
             name: SafeText::clean("Ada", 40),
-            role: SafeText::clean(archetype::DEFAULT, 40),
             scenarios: Vec::new(),
             guardian: None,
             password: None,
@@ -125,8 +125,10 @@ impl Session {
             // A network that cannot be opened says so itself.
             Ok(Plan::Endpoints(_)) | Err(_) => Living::listening(&NO_SHOW),
         };
-        let (golem, led) = match brain::Choice::of(&config.golem).map(brain::Choice::make) {
-            Ok(brain) => {
+        let (golem, led) = match brain::Choice::of(&config.golem) {
+            Ok(brain::Choice::Operator) => (Living::listening(&YOU_LEAD), false),
+            Ok(choice) => {
+                let brain = choice.make();
                 let led = brain.is_some();
                 (golem.led_by(brain), led)
             }

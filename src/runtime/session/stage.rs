@@ -50,6 +50,8 @@ pub(super) struct Stage {
     pub operator: Executor,
     pub golem_id: GolemId,
     pub name: SafeText,
+    /// The Golem's role.
+    pub role: SafeText,
     pub watch_only: bool,
     pub catalog: Catalog,
     pub roles: Arc<Archetypes>,
@@ -148,7 +150,7 @@ impl Stage {
             words: heard,
             shows: asked,
             stop: stage.stop.subscribe(),
-            role: options.role.clone(),
+            role: stage.role.clone(),
             roles: Arc::clone(&stage.roles),
             world: Arc::clone(&stage.world),
             store: stage.ledger.store.clone(),
@@ -206,7 +208,7 @@ impl Stage {
         Ready {
             golem_id: self.golem_id.clone(),
             name: self.name.clone(),
-            role: options.role.clone(),
+            role: self.role.clone(),
             tools: self.catalog.iter().map(|entry| ToolInfo::of(entry)).collect(),
             scenarios: options.scenarios.clone(),
             journal: Some(self.journal_words()),

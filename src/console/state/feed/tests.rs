@@ -294,3 +294,18 @@ fn that_events_were_missed_is_told_at_once_and_stays_told_when_they_are_looked_u
     assert_eq!(told.iter().map(|line| line.0).collect::<Vec<_>>(), [5, 4, 4, 3, 2, 1]);
     assert_eq!(told.get(1), Some(&missed), "right behind the last that was missed");
 }
+
+#[test]
+fn what_was_remembered_is_forgotten_with_the_next_thing_that_is_done() {
+    let mut feed = Feed::default();
+    let tell = |feed: &mut Feed, kind| {
+        let seq = feed.last + 1;
+        feed.take(&Arc::new(Event { seq, at: 1, golem_id: GolemId::operator(), call_id: None, kind }));
+    };
+    tell(&mut feed, EventKind::MemoryHits(MemoryHits { similar: 3, changes: Vec::new() }));
+    assert_eq!(feed.memory.as_ref().map(|memory| memory.similar), Some(3));
+    let text = |text: &str| SafeText::clean(text, 40);
+    let now = GolemNow { now: text("Looking."), next: text(""), step: None, delegation: Vec::new() };
+    tell(&mut feed, EventKind::GolemNow(now));
+    assert_eq!(feed.memory, None);
+}

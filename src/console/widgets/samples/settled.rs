@@ -103,6 +103,8 @@ pub fn orders() -> Vec<(&'static str, OrderModel)> {
     by_swap.fold(START_MILLIS + 11, &end(true, 11, CardKind::Swap, Value::Null, told));
     let CallCard::Order(by_swap) = by_swap else { return Vec::new() };
     let mut of_blocks = OrderModel::known(at, &order(DecayUnit::Blocks));
+    let changes = vec![text("120 s to 240 s for the auction: 2 of the last 3 alike lapsed")];
+    of_blocks.fold(at, &EventKind::MemoryHits(MemoryHits { similar: 3, changes }));
     let mut of_fees = OrderModel::known(at, &order(DecayUnit::Wei));
     (of_blocks.heard_at, of_fees.heard_at) = (START_MILLIS, START_MILLIS);
     vec![

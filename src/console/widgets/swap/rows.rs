@@ -61,17 +61,6 @@ impl SwapModel {
         self.call.failure.as_ref().is_some_and(|failure| failure.code == ErrorCode::PermitMismatch)
     }
 
-    /// What was remembered and what that changed.
-    pub(super) fn memory_rows(&self) -> Vec<Row> {
-        let Some((similar, changes)) = &self.memory else { return Vec::new() };
-        if changes.is_empty() {
-            let words = format!("{similar} alike, nothing changed");
-            return vec![Row::new("memory: ", Role::TextDim).then(words, Role::TextDim)];
-        }
-        let row = |change: &SafeText| Row::new("memory: ", Role::TextDim).then(change.as_str(), Role::Text);
-        changes.iter().map(row).collect()
-    }
-
     fn check_counts(&self) -> (usize, usize, usize) {
         let count = |outcome| self.checks.iter().filter(|row| row.outcome == outcome).count();
         (self.checks.len(), count(CheckOutcome::Warned), count(CheckOutcome::Blocked))

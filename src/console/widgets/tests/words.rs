@@ -100,4 +100,5 @@ fn a_running_swap_says_in_five_lines_what_is_paid_and_what_comes_at_least() {
     assert!(shown.contains("pay 0.25 WETH $853.14   get at least 848.28 USDC"), "{shown}");
     assert!(shown.contains("▸ confirm") && shown.contains("Money: sent"), "{shown}");
     assert!(told("swap", "running").contains("memory: slippage 100 bps to 50 bps"));
+    assert!(told("order", "blocks").contains("memory: 120 s to 240 s for the auction: 2 of the last 3 alike lapsed"));
 }

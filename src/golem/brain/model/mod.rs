@@ -236,7 +236,7 @@ impl ModelBrain {
         };
         if let Some(kind) = params.get("kind").and_then(Value::as_str).and_then(ActionKind::named) {
             let why = params.get("why").and_then(Value::as_str).unwrap_or(kind.name);
-            nerves.now(why, "", Some(kind));
+            nerves.now(why, "", None, Some(kind));
         }
         let mut leaving = nerves.leaving.clone();
         let call = nerves.call(asked.tool.clone(), params);
@@ -286,7 +286,11 @@ impl ModelBrain {
             let meta = &entry.def.meta;
             let takes = parameters(&entry.input_schema);
             let advice = meta.prompt_guidelines.for_phase(phase);
-            text.push_str(&format!("- {} ({takes}): {} {advice}\n", kind.name, meta.prompt_snippet));
+            text.push_str(&format!("- {} ({takes}): {} {advice}", kind.name, meta.prompt_snippet));
+            if let Some(memory) = meta.prompt_guidelines.memory.filter(|_| pi.learns()) {
+                text.push_str(&format!(" {memory}"));
+            }
+            text.push('\n');
         }
         text.push_str("Questions for query_state:\n");
         for query in QUERIES {
@@ -328,7 +332,7 @@ impl Brain for ModelBrain {
     fn live<'a>(mut self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End> {
         Box::pin(async move {
             let name = SafeText::clean(&self.setup.name, 60);
-            nerves.now(&format!("Led by the model {name} at {}.", self.setup.url), "", None);
+            nerves.now(&format!("Led by the model {name} at {}.", self.setup.url), "", None, None);
             let over = self.lead(nerves).await;
             nerves.pi().take_back_all().await;
             let (well, why) = match over {

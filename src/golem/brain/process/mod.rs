@@ -83,7 +83,7 @@ impl Brain for ProcessBrain {
             let (well, why) = match Running::start(&self.line) {
                 Err(why) => (false, why),
                 Ok(running) => {
-                    nerves.now(&format!("Led by the program `{}`.", self.line.program()), "", None);
+                    nerves.now(&format!("Led by the program `{}`.", self.line.program()), "", None, None);
                     Talk::new(running, self.limits).lead(nerves).await
                 }
             };
@@ -259,7 +259,10 @@ impl Talk {
             Said::Call { id, tool, params } => self.call(id, tool, params, nerves)?,
             Said::Think { text, more } if self.thinking => nerves.think_on(&text, more),
             Said::Think { text, more } => nerves.think(&text, more),
-            Said::Now { now, next } => nerves.now(&now, &next, None),
+            Said::Now { now, next, step, of } => {
+                let step = step.zip(of).filter(|(step, of)| (1..=*of).contains(step));
+                nerves.now(&now, &next, step, None);
+            }
             Said::Idle {} => {}
             Said::Done { why } if why.trim().is_empty() => return Err(Over::Done("it is done".to_owned())),
             Said::Done { why } => return Err(Over::Done(format!("it is done: {why}"))),
@@ -282,7 +285,7 @@ impl Talk {
         self.calls_left = left;
         if let Some(kind) = params.get("kind").and_then(serde_json::Value::as_str).and_then(ActionKind::named) {
             let why = params.get("why").and_then(serde_json::Value::as_str).unwrap_or(kind.name);
-            nerves.now(why, "", Some(kind));
+            nerves.now(why, "", None, Some(kind));
         }
         let commits = tool == COMMIT;
         let call = nerves.call(tool, params);

@@ -17,7 +17,7 @@
 //! |---|---|---|
 //! | `call` | `id`, `tool`, `params` | calls one of the eight tools; the answer carries the same `id` |
 //! | `think` | `text`, `more` | a thought; with `more` the next one goes on with it |
-//! | `now` | `now`, `next` | what it does, and what comes next |
+//! | `now` | `now`, `next`, `step`, `of` | what it does, what comes next, and which step of how many it is at |
 //! | `idle` | | nothing to do |
 //! | `done` | `why` | it is over |
 //!
@@ -26,6 +26,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::base::model::Guidelines;
 use crate::base::text::SafeText;
 use crate::engine::ToolResponse;
 use crate::golem::pi::{ACTION_KINDS, PI_TOOLS, PiSession, QUERIES};
@@ -68,6 +69,12 @@ pub enum Said {
         /// And next.
         #[serde(default)]
         next: String,
+        /// At which step it is, from 1.
+        #[serde(default)]
+        step: Option<u32>,
+        /// Of how many.
+        #[serde(default)]
+        of: Option<u32>,
     },
     /// Nothing to do.
     Idle {},
@@ -116,9 +123,9 @@ pub fn hello(pi: &PiSession, limits: Told) -> Value {
         .iter()
         .map(|tool| json!({"name": tool.name, "description": tool.description, "parameters": tool.schema()}));
     let kinds = ACTION_KINDS.iter().filter(|kind| kind.lacks(pi.catalog()).is_empty());
-    let kinds = kinds.map(|kind| json!({"kind": kind.name, "parameters": pi.schema_of(kind.acts)}));
+    let kinds = kinds.map(|kind| told(pi, "kind", kind.name, kind.acts));
     let queries = QUERIES.iter().filter(|query| pi.catalog().get(query.tool).is_some());
-    let queries = queries.map(|query| json!({"query": query.name, "parameters": pi.schema_of(query.tool)}));
+    let queries = queries.map(|query| told(pi, "query", query.name, query.tool));
     json!({
         "type": "hello", "protocol": PROTOCOL, "golem_id": pi.golem_id(), "role": pi.role(),
         "tools": tools.collect::<Vec<_>>(), "kinds": kinds.collect::<Vec<_>>(),
@@ -128,6 +135,19 @@ pub fn hello(pi: &PiSession, limits: Told) -> Value {
             "calls_at_once": limits.calls_at_once, "lines_a_second": limits.lines_a_second, "line_bytes": MOST_LINE,
         },
     })
+}
+
+/// What the program is told of a kind of action or of question: what it takes, what it is for, and the advice for each
+/// phase of the Golem.
+fn told(pi: &PiSession, of: &str, name: &str, tool: &str) -> Value {
+    let mut told = json!({of: name, "parameters": pi.schema_of(tool)});
+    if let (Some(entry), Value::Object(fields)) = (pi.catalog().get(tool), &mut told) {
+        let meta = &entry.def.meta;
+        let memory = meta.prompt_guidelines.memory.filter(|_| pi.learns());
+        fields.insert("description".to_owned(), json!(meta.description));
+        fields.insert("guidelines".to_owned(), json!(Guidelines { memory, ..meta.prompt_guidelines }));
+    }
+    told
 }
 
 /// The answer to a call.

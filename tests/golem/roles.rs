@@ -1,0 +1,70 @@
+//! A session whose Golem has another role: it sees that role's tools, and no others.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use bardo::base::config::{Config, Environment, Flags};
+use bardo::base::error::ErrorCode;
+use bardo::base::id::GolemId;
+use bardo::engine::{Call, Catalog, Input};
+use bardo::golem::archetype::Archetypes;
+use bardo::runtime::actor::{Actor, Seat};
+use bardo::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
+use bardo::runtime::session::{Session, SessionOptions};
+use bardo::tools::ALL_TOOL_DEFS;
+use futures::future::BoxFuture;
+use serde_json::json;
+use tokio::sync::oneshot;
+
+/// What somebody finds in a seat.
+struct Found {
+    role: String,
+    tools: BTreeSet<&'static str>,
+    /// What comes of a swap all the same.
+    swap: Option<ErrorCode>,
+}
+
+/// Looks around, and stays.
+struct Looking(oneshot::Sender<Found>);
+
+impl Actor for Looking {
+    fn live(self: Box<Self>, mut seat: Seat) -> BoxFuture<'static, ()> {
+        Box::pin(async move {
+            let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum"});
+            let swap = seat.executor.call(Call::new("uniswap_execute_swap", Input::Json(params))).await;
+            let tools = seat.executor.catalog().iter().map(|entry| entry.def.meta.name).collect();
+            let swap = swap.error.map(|error| error.code());
+            let _heard = self.0.send(Found { role: seat.role.to_string(), tools, swap });
+            let _left = seat.leaving.wait_for(|leaving| *leaving).await;
+        })
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_gives_its_golem_the_tools_of_its_role_and_no_others() {
+    let home = tempfile::tempdir().unwrap();
+    let environment = Environment::from_iter([("BARDO_HOME", home.path().to_str().unwrap())]);
+    let flags = Flags { archetype: Some("pool-researcher".to_owned()), ..Flags::default() };
+    let config = Config::load(&environment, &flags).unwrap();
+    let (tell, told) = oneshot::channel();
+    let Handle { commands, mut news } = Session::open_with(config, SessionOptions::default(), Box::new(Looking(tell)));
+    let ready = async {
+        loop {
+            if let News::Ready(ready) = news.recv().await.expect("the session goes on") {
+                return ready;
+            }
+        }
+    };
+    let ready = tokio::time::timeout(Duration::from_secs(240), ready).await.unwrap();
+    assert_eq!(ready.role.as_str(), "pool-researcher");
+    // The news are read on, so that nobody waits to tell some.
+    let reading = tokio::spawn(async move { while news.recv().await.is_some() {} });
+    let found = tokio::time::timeout(Duration::from_secs(240), told).await.unwrap().unwrap();
+    let (all, roles) = (Catalog::new(ALL_TOOL_DEFS.iter().copied()).unwrap(), Archetypes::load(None).unwrap());
+    let own = roles.get("pool-researcher").unwrap().tools(&all).unwrap();
+    assert_eq!(found.tools, own.iter().map(|entry| entry.def.meta.name).collect());
+    assert!(found.tools.len() > 2 && !found.tools.contains("uniswap_execute_swap"));
+    assert_eq!((found.role.as_str(), found.swap), ("pool-researcher", Some(ErrorCode::ToolUnknown)));
+    commands.send(Sent { golem_id: GolemId::operator(), command: Command::Leave(LeaveMode::Now) }).await.unwrap();
+    reading.await.unwrap();
+}
