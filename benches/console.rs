@@ -242,7 +242,8 @@ fn life(first: u64) -> Vec<Arc<Event>> {
     for number in 0..40 {
         let call = Some(CallId::new(samples::START_MILLIS + 500_000 + number));
         let title = text("Swap 0.6 WETH for >= 258.53 UNI");
-        let asked = ApprovalRequested { permit_id, title, reasons: Vec::new(), lapses_at: samples::START_MILLIS };
+        let (reasons, lapses_at) = (Vec::new(), samples::START_MILLIS);
+        let asked = ApprovalRequested { permit_id, title, reasons, lapses_at, passes_by_itself: false };
         let reason = Some(text("wait for gas"));
         let start = ToolStart {
             tool_name: "uniswap_execute_swap".into(),

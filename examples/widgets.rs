@@ -47,7 +47,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         for (state, decision) in samples::decisions() {
             writeln!(out, "decision · {state}")?;
             let now = samples::NOW;
-            let model = DecisionModel { decision: &decision, name: Some("Ada"), before: None, now, clock: now.millis };
+            let model = DecisionModel {
+                decision: &decision,
+                name: Some("Ada"),
+                network: Some("devnet"),
+                before: None,
+                now,
+                clock: now.millis,
+            };
             let height = options.lines.unwrap_or_else(|| model.height(options.width));
             show(&mut out, &theme, (options.width, height), |pen, area| model.draw(pen, area))?;
         }

@@ -27,7 +27,7 @@ use std::{error::Error, io::Write, path::PathBuf, process::ExitCode};
 
 use clap::Parser;
 
-use crate::base::config::{Config, ConfigError, Environment, Flags};
+use crate::base::config::{Config, ConfigError, Environment, Flags, Origin};
 use crate::base::text::SafeText;
 use crate::chain::network::PlanError;
 use crate::console::{Attention, ConsoleOptions, Keymap};
@@ -191,8 +191,20 @@ impl Look {
     fn options(self, config: &Config, may_suspend: bool) -> Result<ConsoleOptions, Failure> {
         let theme_folder = config.file.parent().map(|folder| folder.join("themes"));
         let wanted = config.keys.iter().map(|(name, keys)| (name.as_str(), keys.value.as_str()));
-        let keys =
-            Keymap::with(wanted).map_err(|error| Failure::usage(format!("{}: {error}", config.file.display())))?;
+        let keys = Keymap::with(wanted).map_err(|error| {
+            // Of two on one key both lines are named, where both are the operator's.
+            let named = error.names().into_iter().filter_map(|name| config.keys.get(name));
+            let mut lines: Vec<usize> = named
+                .filter_map(|keys| match keys.origin {
+                    Origin::File { line } => Some(line),
+                    Origin::Default | Origin::Environment(_) | Origin::Flag(_) => None,
+                })
+                .collect();
+            lines.sort_unstable();
+            let lines: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            let lines = if lines.is_empty() { String::new() } else { format!(":{}", lines.join(" and ")) };
+            Failure::usage(format!("{}{lines}: {error}", config.file.display()))
+        })?;
         let attention = match config.attention.as_ref().map(|attention| attention.value.as_str()) {
             Some("bell") => Attention::Bell,
             Some("notify") => Attention::Notify,
@@ -283,4 +295,27 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
 /// The configuration with the given flags over it.
 fn load(environment: &Environment, flags: &Flags) -> Result<Config, Failure> {
     Ok(Config::load(environment, flags)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_that_cannot_be_used_are_named_with_their_lines() {
+        for (keys, at) in [
+            ("freeze = \"F5\"\n# between\npause = \"F5\"", ":3 and 5: F5 would be both"),
+            ("freeze = \"F5\"\nzoom = \"nokey\"", ":4: keys.zoom: `nokey` is no key"),
+            // The other one is not the operator's, and stands in no file.
+            ("freeze = \"/\"", ":3: / would be both"),
+        ] {
+            let home = tempfile::tempdir().unwrap();
+            std::fs::write(home.path().join("config.toml"), format!("network = \"devnet\"\n[keys]\n{keys}\n")).unwrap();
+            let environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
+            let config = load(&environment, &Flags::default()).unwrap();
+            let look = Look { theme: None, no_motion: false, watch: false, paper: false };
+            let said = look.options(&config, true).unwrap_err().error.to_string();
+            assert!(said.contains(&format!("config.toml{at}")), "{said}");
+        }
+    }
 }

@@ -98,6 +98,8 @@ pub enum Action {
     Pause,
     /// The focused panel alone, or all again.
     Zoom,
+    /// Check the whole trail.
+    Verify,
     /// A shorter time range.
     ShorterRange,
     /// A longer time range.
@@ -244,6 +246,7 @@ const HALF_DOWN: &[Key] = &[Key::ctrl('d'), Key::plain(KeyCode::PageDown)];
 const HALF_UP: &[Key] = &[Key::ctrl('u'), Key::plain(KeyCode::PageUp)];
 const ENTER: &[Key] = &[Key::plain(KeyCode::Enter)];
 const ESC: &[Key] = &[Key::plain(KeyCode::Esc)];
+const HELP: &[Key] = &[Key::char('?'), Key::plain(KeyCode::F(1))];
 const ESC_OR_Q: &[Key] = &[Key::plain(KeyCode::Esc), Key::char('q')];
 
 use Action as Do;
@@ -277,6 +280,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('n')], Do::NextMatch, "", "to the next match"),
     bind(In::Page, &[Key::char('N')], Do::PreviousMatch, "", "to the match before"),
     bind(In::Page, &[Key::char('z')], Do::Zoom, "", "this panel alone, and back"),
+    bind(In::Page, &[Key::char('v')], Do::Verify, "", "check that the whole trail is as it was written"),
     bind(In::Page, &[Key::char('[')], Do::ShorterRange, "", "a shorter time range: all, 24 h, 1 h, 15 min"),
     bind(In::Page, &[Key::char(']')], Do::LongerRange, "", "a longer time range"),
     bind(In::Page, &[Key::char('f')], Do::Follow, "", "follow the newest"),
@@ -291,7 +295,7 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Page, &[Key::char('q')], Do::AskToQuit, "", "back; at the base: leave"),
     bind(In::Page, &[Key::char(':')], Do::Prompt, "command", "tell the Golem something, or type a command"),
     bind(In::Page, &[Key::ctrl('p')], Do::Palette, "", "find a command"),
-    bind(In::Page, &[Key::char('?'), Key::plain(KeyCode::F(1))], Do::Help, "help", "this help"),
+    bind(In::Page, HELP, Do::Help, "help", "this help"),
     bind(In::Decision, &[Key::char('a')], Do::Pick(AnswerKind::Once), "approve once", "pick: approve this, once"),
     bind(
         In::Decision,
@@ -321,12 +325,15 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Decision, BOTTOM, Do::Bottom, "", "to the last line"),
     bind(In::Decision, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
     bind(In::Decision, HALF_UP, Do::HalfPageUp, "", "half a page up"),
-    bind(In::Decision, ESC_OR_Q, Do::Back, "later", "later: the question keeps waiting"),
+    bind(In::Decision, HELP, Do::Help, "help", "this help"),
+    bind(In::Decision, ESC_OR_Q, Do::Back, "later", "later: give no answer now"),
     bind(In::Typing, ENTER, Do::DoIt, "does it", "do it"),
     bind(In::Typing, ESC, Do::Back, "back", "back without doing it"),
     bind(In::Hold, ENTER, Do::HoldHalt, "halt", "halt: nothing is signed but revocations and cancellations"),
     bind(In::Hold, &[Key::char('x')], Do::HoldExitOnly, "exit-only", "exit-only: selling and revoking pass"),
+    bind(In::Hold, HELP, Do::Help, "help", "this help"),
     bind(In::Hold, ESC, Do::HoldRelease, "release", "release this hold, and nothing else"),
+    bind(In::Story, HELP, Do::Help, "help", "this help"),
     bind(In::Story, ESC_OR_Q, Do::Back, "close", "close it"),
     bind(In::Story, DOWN, Do::Down, "down", "one line down"),
     bind(In::Story, UP, Do::Up, "up", "one line up"),
@@ -356,7 +363,9 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Quit, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Quit, &[Key::char('e')], Do::Export, "export trades", "write all trades to a CSV file"),
     bind(In::Quit, &[Key::plain(KeyCode::Esc), Key::char('s'), Key::char('q')], Do::Back, "stay", "stay here"),
+    bind(In::Quit, HELP, Do::Help, "help", "this help"),
     bind(In::Leaving, &[Key::char('!')], Do::QuitNow, "leave now", "leave now; what is signed is settled next time"),
+    bind(In::Confirm, HELP, Do::Help, "help", "this help"),
     bind(In::Confirm, &[Key::char('y')], Do::PickYes, "yes", "pick: do it"),
     bind(In::Confirm, ENTER, Do::DoIt, "does it", "do what is picked"),
     bind(In::Confirm, &[Key::plain(KeyCode::Esc), Key::char('n'), Key::char('q')], Do::Back, "no", "leave it"),

@@ -249,6 +249,9 @@ pub struct PermitIssued {
     pub expected_outcome: SafeText,
     /// Until when it serves, in milliseconds since the Unix epoch.
     pub expires_at: u64,
+    /// Whether the operator is told when it is done, without being asked.
+    #[serde(default)]
+    pub notify: bool,
 }
 
 /// Payload of `permit:consumed`.
@@ -280,8 +283,11 @@ pub struct ApprovalRequested {
     pub title: SafeText,
     /// Why it is asked.
     pub reasons: Vec<SafeText>,
-    /// When the question lapses, in milliseconds since the Unix epoch.
+    /// When the question is over, in milliseconds since the Unix epoch.
     pub lapses_at: u64,
+    /// Whether it goes ahead then, unless somebody says no; else it lapses.
+    #[serde(default)]
+    pub passes_by_itself: bool,
 }
 
 /// How a question to the operator ended.

@@ -9,9 +9,10 @@ use bardo::base::id::{CallId, GolemId};
 use bardo::base::text::SafeText;
 use bardo::console::state::model::{BlockRow, ChainIdentity, ChainSnapshot, Money, Network, Update};
 use bardo::console::terminal::TerminalGuard;
-use bardo::console::{ConsoleOptions, run_with};
+use bardo::console::{Attention, ConsoleOptions, run_with};
 use bardo::fabric::{Card, Event, EventKind, GolemNow, Redacted, ToolEnd, ToolStart, TxState, TxUpdate};
 use bardo::runtime::handle::{Command, Handle, News, SessionEnd};
+use bardo::runtime::questions::{About, AnswerKind, Offered, Question, QuestionKey};
 use serde_json::json;
 
 use crate::hostile::World;
@@ -35,6 +36,10 @@ enum Script {
     Same,
     /// Events of calls as fast as the console takes them, until there were [`flood_calls`] of them.
     Flood,
+    /// One block and a swap that is done, then nothing.
+    Call,
+    /// One block and a decision that waits.
+    Asks,
     /// One block, then a thread of it panics.
     Panic,
 }
@@ -89,8 +94,14 @@ fn open(script: Script) -> Handle {
             if script == Script::Flood {
                 return flood(&news).await;
             }
+            if script == Script::Call {
+                let _gone = news.send(News::Events(call(0, ""))).await;
+            }
+            if script == Script::Asks {
+                let _gone = news.send(News::Questions(Arc::new(vec![leave_paper()]))).await;
+            }
             match script {
-                Script::Flood | Script::Still => std::future::pending().await,
+                Script::Flood | Script::Still | Script::Call | Script::Asks => std::future::pending().await,
                 Script::Same if number > 1 => std::future::pending().await,
                 Script::Same => tokio::time::sleep(Duration::from_millis(5)).await,
                 Script::Blocks | Script::Hostile => tokio::time::sleep(Duration::from_millis(20)).await,
@@ -115,6 +126,68 @@ fn resident_pages() -> u64 {
     told.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
+/// The events of one swap, from its beginning to its end.
+fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
+    let golem: GolemId = "ada".parse().unwrap();
+    let at = 1_700_000_000_000 + call;
+    let call_id = CallId::new(at);
+    let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": format!("{call}"), "chain": "ethereum" });
+    let tx = |state| {
+        let hash = alloy::primitives::B256::repeat_byte(7);
+        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(call) })
+    };
+    let kinds: [EventKind; 5] = [
+        EventKind::ToolStart(ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: alloy::primitives::B256::ZERO,
+            tick: None,
+        }),
+        tx(TxState::Signed),
+        tx(TxState::Sent),
+        tx(TxState::Confirmed),
+        EventKind::ToolEnd(ToolEnd {
+            success: true,
+            duration_ms: 9,
+            result_summary: serde_json::Value::Null,
+            card: Some(Card {
+                widget: bardo::base::model::CardKind::Swap,
+                data: json!({ "amount_in": format!("{call}"), "amount_out": "9", "padding": padding }),
+                hints: None,
+            }),
+        }),
+    ];
+    let event = |(place, kind)| {
+        Arc::new(Event { seq: call * EACH + place, at, golem_id: golem.clone(), call_id: Some(call_id), kind })
+    };
+    (1..).zip(kinds).map(event).collect()
+}
+
+/// A question that nothing hangs on.
+fn leave_paper() -> Question {
+    let title = SafeText::clean("Leave paper mode", 40);
+    Question {
+        key: QuestionKey::Own(1),
+        number: 1,
+        golem_id: GolemId::operator(),
+        call_id: None,
+        place: 1,
+        of: 1,
+        title,
+        value: None,
+        money: Money::Play,
+        asked_at: 0,
+        ends_at: None,
+        passes_by_itself: false,
+        reasons: vec![],
+        changed: vec![],
+        to_read: vec![],
+        confirm: None,
+        answers: AnswerKind::ALL.into_iter().map(|kind| Offered { kind, why_not: None }).collect(),
+        about: About::LeavePaper,
+    }
+}
+
 /// Calls with all their events, one batch a call: nothing is held back, the channel alone says how fast. The last word
 /// says how much memory the second half has taken.
 async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
@@ -126,39 +199,7 @@ async fn flood(news: &tokio::sync::mpsc::Sender<News>) {
         if call == flood_calls() / 2 {
             half = resident_pages();
         }
-        let at = 1_700_000_000_000 + call;
-        let call_id = CallId::new(at);
-        let params =
-            json!({ "token_in": "WETH", "token_out": "USDC", "amount": format!("{call}"), "chain": "ethereum" });
-        let tx = |state| {
-            let hash = alloy::primitives::B256::repeat_byte(7);
-            EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(call) })
-        };
-        let kinds: [EventKind; 5] = [
-            EventKind::ToolStart(ToolStart {
-                tool_name: "uniswap_execute_swap".into(),
-                params: Redacted::new(&params, &[]),
-                params_hash: alloy::primitives::B256::ZERO,
-                tick: None,
-            }),
-            tx(TxState::Signed),
-            tx(TxState::Sent),
-            tx(TxState::Confirmed),
-            EventKind::ToolEnd(ToolEnd {
-                success: true,
-                duration_ms: 9,
-                result_summary: serde_json::Value::Null,
-                card: Some(Card {
-                    widget: bardo::base::model::CardKind::Swap,
-                    data: json!({ "amount_in": format!("{call}"), "amount_out": "9", "padding": padding }),
-                    hints: None,
-                }),
-            }),
-        ];
-        let event = |(place, kind)| {
-            Arc::new(Event { seq: call * EACH + place, at, golem_id: golem.clone(), call_id: Some(call_id), kind })
-        };
-        if news.send(News::Events((1..).zip(kinds).map(event).collect())).await.is_err() {
+        if news.send(News::Events(self::call(call, &padding))).await.is_err() {
             return;
         }
     }
@@ -199,13 +240,20 @@ fn harness() {
         "hostile" => Script::Hostile,
         "same" => Script::Same,
         "flood" => Script::Flood,
+        "call" => Script::Call,
+        "asks" => Script::Asks,
         "panic" => Script::Panic,
         other => panic!("no script {other}"),
     };
     let options = ConsoleOptions {
         theme: Some("dark".to_owned()),
-        no_motion: true,
+        no_motion: std::env::var_os("BARDO_CONSOLE_TEST_MOVES").is_none(),
         may_suspend: true,
+        attention: match std::env::var("BARDO_CONSOLE_TEST_CALLS").as_deref() {
+            Ok("bell") => Attention::Bell,
+            Ok("notify") => Attention::Notify,
+            _ => Attention::None,
+        },
         ..ConsoleOptions::default()
     };
     let code = match run_with(&options, Box::new(move || open(script))) {

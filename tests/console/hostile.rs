@@ -222,9 +222,10 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         simulation_hash: B256::ZERO,
         expected_outcome: text("Swap 0.25 WETH for >= 848.28 USDC"),
         expires_at: 4_000_000_000_000,
+        notify: false,
     };
-    let asked =
-        ApprovalRequested { permit_id: permit(), title: text("Swap"), reasons: vec![text("big")], lapses_at: 1 };
+    let (title, reasons) = (text("Swap"), vec![text("big")]);
+    let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };
     let refused =
         ApprovalResolved { permit_id: permit(), outcome: ApprovalOutcome::Refused, reason: Some(text("wait for gas")) };
     let failed = ToolFailed {

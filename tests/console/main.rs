@@ -11,3 +11,4 @@ mod program;
 mod pty;
 mod recorded;
 mod terminal;
+mod written;

@@ -105,7 +105,8 @@ fn open_decision(pty: &mut Pty) {
 
 /// Leaves whatever is in flight to its end.
 pub fn leave(pty: &mut Pty) {
-    pty.type_keys("q");
+    // It asks whatever is zoomed, filtered or selected, from which `q` would only go back.
+    pty.type_keys("\x03");
     let mut asked = false;
     let ended = pty.ended_after(|pty| {
         if !asked && pty.contents().contains("Leave Bardo?") {

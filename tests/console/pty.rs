@@ -80,18 +80,30 @@ fn cells(count: u16) -> NonZero<u16> {
 impl Pty {
     /// Starts this test binary's harness with a script.
     pub fn script(script: &str, columns: u16, rows: u16) -> Self {
+        Self::script_in(script, &[], columns, rows)
+    }
+
+    /// The same with these variables.
+    pub fn script_in(script: &str, variables: &[(&str, &str)], columns: u16, rows: u16) -> Self {
         let mut command = CommandBuilder::new(std::env::current_exe().unwrap());
         command.args(["harness::harness", "--exact", "--nocapture", "--quiet"]);
         command.env(super::harness::SCRIPT, script);
-        Self::start(command, columns, rows)
+        Self::start_in(command, variables, columns, rows)
     }
 
     /// Starts any program.
-    pub fn start(mut command: CommandBuilder, columns: u16, rows: u16) -> Self {
+    pub fn start(command: CommandBuilder, columns: u16, rows: u16) -> Self {
+        Self::start_in(command, &[], columns, rows)
+    }
+
+    fn start_in(mut command: CommandBuilder, variables: &[(&str, &str)], columns: u16, rows: u16) -> Self {
         command.env("TERM", "xterm-256color");
         command.env("COLORTERM", "truecolor");
         for absent in ["NO_COLOR", "NO_MOTION", "COLORFGBG", "RUST_BACKTRACE"] {
             command.env_remove(absent);
+        }
+        for (name, value) in variables {
+            command.env(name, value);
         }
         let folder = tempfile::tempdir().unwrap();
         if command.get_cwd().is_none() {

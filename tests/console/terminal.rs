@@ -129,6 +129,9 @@ fn with_nothing_moving_not_one_byte_is_written_until_a_key() {
     pty.until_gone("l full log");
     pty.until_written("the end of the update", |raw| raw.ends_with(END_OF_UPDATE));
     assert_eq!(updates(&pty.raw()).count(), shows_first.len() + 1, "a key, an answer");
+    // The first goes back from the zoom.
+    pty.type_keys("q");
+    pty.until_shown("l full log");
     leave(&mut pty);
 }
 
@@ -202,6 +205,8 @@ fn pasted_text_presses_no_key() {
     // The zoom of the key after the paste shows that the paste has been read.
     pty.until_gone("l full log");
     assert!(!pty.contents().contains("Keys, and words"), "{}", pty.contents());
+    pty.type_keys("q");
+    pty.until_shown("l full log");
     leave(&mut pty);
 }
 

@@ -69,6 +69,16 @@ pub enum KeymapError {
     },
 }
 
+impl KeymapError {
+    /// The settings that it is about, by their names.
+    pub fn names(&self) -> Vec<&str> {
+        match self {
+            Self::UnknownAction { name, .. } | Self::UnknownKey { name, .. } | Self::Kept { name, .. } => vec![name],
+            Self::Conflict { one, other, .. } => vec![one, other],
+        }
+    }
+}
+
 impl Default for Keymap {
     fn default() -> Self {
         let row = |row: &Binding| Row {

@@ -19,9 +19,9 @@ const HERE: &[(ScreenId, Action, &str)] = &[
     (ScreenId::Orders, Action::Open, "the order's card alone, and back"),
     (ScreenId::Orders, Action::Zoom, "the order's card alone, and back"),
     (ScreenId::Orders, Action::Copy, "copy the order's hash"),
+    (ScreenId::Orders, Action::Explorer, "where to look at its fill or its delivery; copied"),
     (ScreenId::Portfolio, Action::Copy, "copy the address of who may take"),
     (ScreenId::Portfolio, Action::CancelSelected, "take the selected allowance back; asks first"),
-    (ScreenId::Audit, Action::Zoom, "check the whole trail"),
     (ScreenId::Audit, Action::Follow, "read the newest entries of the trail"),
     (ScreenId::Audit, Action::Filter, "filter the trail: words"),
     (ScreenId::Audit, Action::Copy, "copy the selected entry of the trail"),
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn the_words_are_those_of_the_screen() {
-        assert_eq!(help_on(ScreenId::Audit, Action::Zoom), Some("check the whole trail"));
+        assert_eq!(help_on(ScreenId::Audit, Action::Filter), Some("filter the trail: words"));
         assert_eq!(help_on(ScreenId::Live, Action::Zoom), None);
     }
 }

@@ -1,15 +1,16 @@
 //! A question of a screen before it does something: what it is about, the ways to go, nothing picked. A letter picks,
 //! Enter does it, Esc goes back. What does not fit scrolls, and nothing is done before every line was on the screen. It
-//! sends nothing by itself.
+//! sends nothing by itself. Keys act half a second after it is there, and after the last keystroke, as in a decision.
 
 use std::cell::Cell;
 
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, KeyModifiers};
 use ratatui::layout::{Position, Rect};
 
 use crate::base::text::width;
 use crate::console::keymap::Key;
 use crate::console::pen::{Pen, Piece, line};
+use crate::console::state::decision::GUARD_MILLIS;
 use crate::console::theme::Role;
 use crate::console::widgets::paint::{Row, rows, wrapped};
 
@@ -37,6 +38,10 @@ pub struct Ask<T> {
     /// The ways to go.
     pub ways: Vec<Way<T>>,
     picked: Option<usize>,
+    /// When the last key came, or since when it is open, by the machine's clock; `None`: nothing is taken yet.
+    touched_at: Option<u64>,
+    /// Whether the last key came too soon.
+    hurried: bool,
     /// The first line of the facts that is wanted on the screen.
     first: usize,
     /// What was on the screen so far; drawing alone knows it.
@@ -71,13 +76,37 @@ pub enum Asked<T> {
 impl<T: Clone> Ask<T> {
     /// A question with nothing picked.
     pub fn new(title: impl Into<String>, facts: Vec<Row>, ways: Vec<Way<T>>) -> Self {
-        Self { title: title.into(), facts, ways, picked: None, first: 0, shown: Cell::new(None) }
+        let (title, shown) = (title.into(), Cell::new(None));
+        Self { title, facts, ways, picked: None, touched_at: None, hurried: false, first: 0, shown }
     }
 
-    /// What a key comes to.
-    pub fn key(&mut self, key: Key) -> Asked<T> {
+    /// The same, opened at this moment of the machine's clock. Without one, nothing is ever done.
+    #[must_use]
+    pub fn opened(self, now: u64) -> Self {
+        Self { touched_at: Some(now), ..self }
+    }
+
+    /// Something was pasted: the next key comes too soon, whenever it comes.
+    pub fn pasted(&mut self) {
+        self.touched_at = None;
+    }
+
+    /// Whether it has stood untouched for as long as a decision must; this keystroke guards it anew.
+    fn settled(&mut self, now: u64) -> bool {
+        let before = self.touched_at.replace(now);
+        let settled = before.is_some_and(|before| now >= before.saturating_add(GUARD_MILLIS));
+        self.hurried = !settled;
+        settled
+    }
+
+    /// What a key comes to at this moment of the machine's clock.
+    pub fn key(&mut self, key: Key, now: u64) -> Asked<T> {
+        let settled = self.settled(now);
         match key.code {
             KeyCode::Esc => Asked::Closed,
+            KeyCode::Char('c') if key.modifiers == KeyModifiers::CONTROL => Asked::Closed,
+            KeyCode::Char('q') if key.modifiers.is_empty() => Asked::Closed,
+            KeyCode::Enter if !settled => Asked::Open,
             KeyCode::Enter => self.done(),
             KeyCode::Down | KeyCode::PageDown | KeyCode::Up | KeyCode::PageUp => {
                 let step = if matches!(key.code, KeyCode::Down | KeyCode::Up) { 1 } else { self.page() };
@@ -85,7 +114,7 @@ impl<T: Clone> Ask<T> {
                 Asked::Open
             }
             KeyCode::Char(letter) if key.modifiers.is_empty() => {
-                if let Some(at) = self.ways.iter().position(|way| way.letter == letter) {
+                if let Some(at) = self.ways.iter().position(|way| settled && way.letter == letter) {
                     self.picked = Some(at);
                 }
                 Asked::Open
@@ -95,7 +124,8 @@ impl<T: Clone> Ask<T> {
     }
 
     /// What a click comes to: a way is picked, the last line does it, outside nothing happens.
-    pub fn click(&mut self, at: Position, area: Rect) -> Asked<T> {
+    pub fn click(&mut self, at: Position, area: Rect, now: u64) -> Asked<T> {
+        let settled = self.settled(now);
         let inner = self.inside(area);
         if !inner.contains(at) {
             return Asked::Open;
@@ -103,7 +133,14 @@ impl<T: Clone> Ask<T> {
         let from_below = usize::from(inner.bottom() - 1 - at.y);
         if from_below == 0 {
             // The left half does it, the right half goes back.
-            return if at.x < inner.x + inner.width / 2 { self.done() } else { Asked::Closed };
+            return match at.x < inner.x + inner.width / 2 {
+                true if !settled => Asked::Open,
+                true => self.done(),
+                false => Asked::Closed,
+            };
+        }
+        if !settled {
+            return Asked::Open;
         }
         if let Some(way) = self.ways.len().checked_sub(from_below).filter(|way| *way < self.ways.len()) {
             self.picked = Some(way);
@@ -198,6 +235,7 @@ impl<T: Clone> Ask<T> {
             pen.pieces(line(ways, u16::try_from(at).unwrap_or(u16::MAX)), &pieces);
         }
         let (enter, role) = match self.picked {
+            _ if self.hurried => (" too soon: read it first, then press again", Role::StateCare),
             _ if !self.is_read() => (" shows the rest; nothing is done before", Role::StateCare),
             Some(_) => (" does it", Role::Dialog),
             None => (" does what is picked; nothing is picked", Role::TextDim),
@@ -217,7 +255,17 @@ pub fn column(text: &str, columns: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crossterm::event::KeyModifiers;
+
+    /// Long after whatever was typed before.
+    fn calmly<T: Clone>(ask: &mut Ask<T>, key: Key) -> Asked<T> {
+        let now = ask.touched_at.unwrap_or(0) + GUARD_MILLIS;
+        ask.key(key, now)
+    }
+
+    fn clicked(ask: &mut Ask<u8>, at: Position, area: Rect) -> Asked<u8> {
+        let now = ask.touched_at.unwrap_or(0) + GUARD_MILLIS;
+        ask.click(at, area, now)
+    }
 
     fn key(code: KeyCode) -> Key {
         Key { code, modifiers: KeyModifiers::NONE }
@@ -225,7 +273,7 @@ mod tests {
 
     fn ask() -> Ask<u8> {
         let way = |letter, then| Way { letter, words: "do it".to_owned(), then };
-        Ask::new("Sure?", vec![Row::new("one fact", Role::Text)], vec![way('r', 1), way('s', 2)])
+        Ask::new("Sure?", vec![Row::new("one fact", Role::Text)], vec![way('r', 1), way('s', 2)]).opened(0)
     }
 
     fn drawn(ask: &Ask<u8>, area: Rect) -> String {
@@ -238,9 +286,9 @@ mod tests {
     #[test]
     fn nothing_is_done_before_every_fact_was_on_the_screen() {
         let facts = (0..20).map(|at| Row::new(format!("fact {at:02}"), Role::Text)).collect();
-        let mut ask = Ask::new("Sure?", facts, vec![Way { letter: 's', words: "do it".to_owned(), then: 2 }]);
-        assert_eq!(ask.key(key(KeyCode::Char('s'))), Asked::Open);
-        assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open, "nobody has seen any of it");
+        let mut ask = Ask::new("Sure?", facts, vec![Way { letter: 's', words: "do it".to_owned(), then: 2 }]).opened(0);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Char('s'))), Asked::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open, "nobody has seen any of it");
         // Twelve lines: six of the facts, one that says so, the way, the last line, the edges.
         let area = Rect::new(0, 0, 60, 11);
         let mut on_screen = std::collections::BTreeSet::new();
@@ -249,7 +297,7 @@ mod tests {
             let text = drawn(&ask, area);
             on_screen.extend((0..20).filter(|at| text.contains(&format!("fact {at:02}"))));
             assert!(text.contains("more lines"), "{text}");
-            match ask.key(key(KeyCode::Enter)) {
+            match calmly(&mut ask, key(KeyCode::Enter)) {
                 Asked::Open => enters += 1,
                 done => break assert_eq!(done, Asked::Do(2)),
             }
@@ -264,8 +312,8 @@ mod tests {
         let mut ask = ask();
         for _ in 0..5 {
             drawn(&ask, Rect::new(0, 0, 60, 4));
-            ask.key(key(KeyCode::Char('r')));
-            assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open);
+            calmly(&mut ask, key(KeyCode::Char('r')));
+            assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open);
         }
     }
 
@@ -273,12 +321,14 @@ mod tests {
     fn nothing_is_done_that_was_not_picked() {
         let mut ask = ask();
         drawn(&ask, Rect::new(0, 0, 80, 24));
-        assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open);
-        assert_eq!(ask.key(key(KeyCode::Char('q'))), Asked::Open);
-        assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Open);
-        assert_eq!(ask.key(key(KeyCode::Char('s'))), Asked::Open);
-        assert_eq!(ask.key(key(KeyCode::Enter)), Asked::Do(2));
-        assert_eq!(ask.key(key(KeyCode::Esc)), Asked::Closed);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Char('k'))), Asked::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Char('s'))), Asked::Open);
+        assert_eq!(calmly(&mut ask, key(KeyCode::Enter)), Asked::Do(2));
+        for back in [key(KeyCode::Esc), key(KeyCode::Char('q')), Key::ctrl('c')] {
+            assert_eq!(calmly(&mut ask, back), Asked::Closed, "{back}");
+        }
     }
 
     #[test]
@@ -288,12 +338,43 @@ mod tests {
         drawn(&ask, area);
         let inner = ask.inside(area);
         let at = |x, y| Position { x, y };
-        assert_eq!(ask.click(at(inner.x + 1, inner.bottom() - 1), area), Asked::Open, "nothing is picked");
-        assert_eq!(ask.click(at(inner.x + 1, inner.bottom() - 3), area), Asked::Open);
-        assert_eq!(ask.click(at(inner.x + 1, inner.bottom() - 1), area), Asked::Do(1));
-        assert_eq!(ask.click(at(inner.x + 1, inner.bottom() - 2), area), Asked::Open);
-        assert_eq!(ask.click(at(inner.x + 1, inner.bottom() - 1), area), Asked::Do(2));
-        assert_eq!(ask.click(at(inner.right() - 1, inner.bottom() - 1), area), Asked::Closed);
-        assert_eq!(ask.click(at(0, 0), area), Asked::Open);
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), Asked::Open, "nothing is picked");
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 3), area), Asked::Open);
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), Asked::Do(1));
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 2), area), Asked::Open);
+        assert_eq!(clicked(&mut ask, at(inner.x + 1, inner.bottom() - 1), area), Asked::Do(2));
+        assert_eq!(clicked(&mut ask, at(inner.right() - 1, inner.bottom() - 1), area), Asked::Closed);
+        assert_eq!(clicked(&mut ask, at(0, 0), area), Asked::Open);
+    }
+
+    #[test]
+    fn no_key_typed_ahead_and_no_paste_does_anything() {
+        let area = Rect::new(0, 0, 80, 24);
+        let picked = |ask: &Ask<u8>| ask.picked.is_some();
+        let mut ask = ask();
+        drawn(&ask, area);
+        // Since it opened, since the last key, and since a paste.
+        assert_eq!(ask.key(key(KeyCode::Char('s')), GUARD_MILLIS - 1), Asked::Open);
+        assert!(!picked(&ask));
+        assert!(drawn(&ask, area).contains("too soon"));
+        assert_eq!(ask.key(key(KeyCode::Char('s')), 2 * GUARD_MILLIS - 2), Asked::Open);
+        assert!(!picked(&ask), "each keystroke guards it anew");
+        let mut now = 3 * GUARD_MILLIS;
+        assert_eq!(ask.key(key(KeyCode::Char('s')), now), Asked::Open);
+        assert!(picked(&ask));
+        assert_eq!(ask.key(key(KeyCode::Enter), now + GUARD_MILLIS - 1), Asked::Open);
+        now += 3 * GUARD_MILLIS;
+        ask.pasted();
+        assert_eq!(ask.key(key(KeyCode::Enter), now), Asked::Open);
+        let inner = ask.inside(area);
+        let does = Position { x: inner.x + 1, y: inner.bottom() - 1 };
+        assert_eq!(ask.click(does, area, now + GUARD_MILLIS - 1), Asked::Open, "a click as little as a key");
+        assert_eq!(ask.key(key(KeyCode::Enter), now + 2 * GUARD_MILLIS), Asked::Do(2));
+        // One that nobody has said the time of takes nothing; what only goes back needs no calm.
+        let mut unopened = Ask { touched_at: None, ..super::tests::ask() };
+        drawn(&unopened, area);
+        assert_eq!(unopened.key(key(KeyCode::Char('s')), now), Asked::Open);
+        assert!(!picked(&unopened));
+        assert_eq!(unopened.key(key(KeyCode::Esc), now), Asked::Closed);
     }
 }

@@ -78,6 +78,8 @@ pub(super) struct Audit {
     due: Option<u64>,
     verdict: Option<(bool, SafeText)>,
     filter: Filter,
+    /// Whether the panel with the keys has the whole place.
+    zoomed: bool,
 }
 
 impl Default for Audit {
@@ -91,6 +93,7 @@ impl Default for Audit {
             due: None,
             verdict: None,
             filter: Filter::default(),
+            zoomed: false,
         }
     }
 }
@@ -212,6 +215,9 @@ impl Audit {
 
     /// Where the panels are: those that hold little leave the lines to the others.
     fn panels(&self, known: &Known<'_>, area: Rect) -> [Rect; 4] {
+        if self.zoomed {
+            return PANELS.map(|panel| if panel == self.panel { area } else { Rect::default() });
+        }
         let wide = area.width >= 100;
         let most = if wide { area.height } else { area.height * 11 / 20 };
         let third = most / 3;
@@ -233,6 +239,9 @@ impl Audit {
     /// Draws a panel with so many rows, of which only those that are shown are worded.
     fn list(&self, pen: &mut Pen<'_>, area: Rect, panel: Panel, head: Head<'_>, rows: Rows<'_>) {
         let (count, row) = rows;
+        if area.is_empty() {
+            return;
+        }
         let focus = self.panel == panel;
         let inner = self.inside(panel, area);
         let border = if focus { Role::BorderFocus } else { Role::Border };
@@ -301,7 +310,7 @@ impl ScreenView for Audit {
         self.list(pen, decided, Panel::Decisions, head, (past.len(), &decision));
         // That the newest does not come by itself is said where it is so.
         let still = if self.follows || self.entries.is_empty() { "" } else { " · f follows" };
-        let keys = format!(" · z checks it · e exports{still}");
+        let keys = format!(" · v checks it · e exports{still}");
         let right = [(self.filter.label(), Role::TextDim), (keys, Role::TextDim)];
         let empty = if self.entries.is_empty() { "No entry yet." } else { "No entry holds these words." };
         let head = Head { title: "The trail", right: &right, empty };
@@ -330,7 +339,9 @@ impl ScreenView for Audit {
                 *at = 0;
                 return Some(vec![ask(TRAIL, Query::AuditTail { most: ENTRIES })]);
             }
-            Action::Zoom => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
+            Action::Zoom => self.zoomed = !self.zoomed,
+            Action::Back if self.zoomed => self.zoomed = false,
+            Action::Verify => return Some(vec![ask(VERIFY, Query::VerifyAudit)]),
             Action::Open => return Some(self.open(known)),
             Action::CancelSelected if self.panel == Panel::Grants && known.watch_only => {
                 return Some(vec![Wish::Notice(SafeText::clean("this console only watches", 60))]);

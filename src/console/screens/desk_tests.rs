@@ -25,6 +25,7 @@ use crate::engine::{Status, ToolResponse};
 use crate::fabric::{DecayUnit, IntentStatus};
 use crate::runtime::handle::{Command, DevnetControl, Found};
 
+mod asking;
 mod audit;
 mod narrowing;
 mod trading;
@@ -44,7 +45,11 @@ fn key(code: KeyCode) -> Key {
 
 fn typed(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
     let mut wishes = Vec::new();
-    for letter in words.chars() {
+    for (at, letter) in words.char_indices() {
+        // What is picked and done is read before.
+        if words[at..].chars().take(2).any(|one| one == '\n') {
+            world.calm.set(world.calm.get() + 1_000);
+        }
         let code = match letter {
             '\n' => KeyCode::Enter,
             '\t' => KeyCode::Tab,
@@ -106,6 +111,7 @@ fn place_of(screen: &dyn ScreenView, world: &World, words: &str) -> Position {
 
 fn click(screen: &mut dyn ScreenView, world: &World, words: &str) -> Vec<Wish> {
     let at = place_of(screen, world, words);
+    world.calm.set(world.calm.get() + 1_000);
     screen.click(at, &world.known(), AREA)
 }
 

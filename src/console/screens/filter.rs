@@ -1,6 +1,6 @@
 //! What a list is narrowed to: words that are typed after `/`.
 
-use crossterm::event::KeyCode;
+use crossterm::event::{KeyCode, KeyModifiers};
 
 use crate::base::text::SafeText;
 use crate::console::keymap::Key;
@@ -56,9 +56,11 @@ impl Filter {
 
     /// Takes a key while it has them; false: it means nothing to a text.
     pub(super) fn key(&mut self, key: Key) -> bool {
-        match key.code {
-            KeyCode::Enter => self.typing = false,
-            KeyCode::Esc => self.clear(),
+        match (key.code, key.modifiers) {
+            (KeyCode::Enter, _) => self.typing = false,
+            (KeyCode::Esc, _) => self.clear(),
+            // What is typed goes first, then the keys.
+            (KeyCode::Char('c'), KeyModifiers::CONTROL) => self.typing = self.field.clear(),
             _ => return self.field.key(key),
         }
         true
@@ -70,6 +72,20 @@ impl Filter {
             self.field.paste(text);
         }
     }
+}
+
+/// A span such as `1h`, `15m`, `30s`, in milliseconds.
+pub(super) fn since(span: &str) -> Option<u64> {
+    let (number, unit) = span.split_at_checked(span.len().checked_sub(1)?)?;
+    let number: u64 = number.parse().ok()?;
+    let unit = match unit {
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return None,
+    };
+    number.checked_mul(unit)
 }
 
 #[cfg(test)]
@@ -88,6 +104,9 @@ mod tests {
         assert!(filter.key(Key::plain(KeyCode::Enter)) && !filter.typing());
         assert_eq!(filter.label(), "/WETH base");
         assert!(filter.lets("base: weth") && !filter.lets("weth on ethereum"));
+        filter.open();
+        assert!(filter.key(Key::ctrl('c')) && filter.typing() && !filter.stands(), "what is typed goes first");
+        assert!(filter.key(Key::ctrl('c')) && !filter.typing(), "then the keys");
         filter.open();
         filter.key(Key::plain(KeyCode::Esc));
         assert!(!filter.typing() && !filter.stands() && filter.label() == "/ all");

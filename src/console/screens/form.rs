@@ -157,12 +157,17 @@ impl Form {
         self.at = if forward { (self.at + 1) % count } else { (self.at + count - 1) % count };
     }
 
+    /// Whether something is typed into the field with the keys.
+    pub fn holds_something(&self) -> bool {
+        self.fields.get(self.at).is_some_and(|field| !field.typed.is_empty())
+    }
+
     /// Types a key into the field; whether it changed something.
     pub fn key(&mut self, key: Key) -> bool {
         let Some(field) = self.fields.get_mut(self.at) else { return false };
         let before = field.typed.clone();
         match (key.code, key.modifiers) {
-            (KeyCode::Char('u'), KeyModifiers::CONTROL) => field.typed.clear(),
+            (KeyCode::Char('u' | 'c'), KeyModifiers::CONTROL) => field.typed.clear(),
             (KeyCode::Char('w'), KeyModifiers::CONTROL) => {
                 let kept = field.typed.trim_end().rfind(' ').map_or(0, |at| at + 1);
                 field.typed.truncate(kept);

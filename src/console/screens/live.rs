@@ -10,7 +10,7 @@ pub(super) use right::equity_model;
 
 use ratatui::layout::{Position, Rect};
 
-use super::filter::Filter;
+use super::filter::{Filter, since};
 use super::{Known, ScreenId, ScreenView, Wish, copied, list, look_at};
 use crate::base::id::CallId;
 use crate::base::text::SafeText;
@@ -133,9 +133,13 @@ impl Live {
     /// Whether Enter shows all that happened while nobody looked: as long as the summary stands there and no call is
     /// chosen.
     fn enter_tells_all(&self, known: &Known<'_>, area: Rect) -> bool {
-        let wide = !self.zoomed && area.width >= WIDE && area.height >= TALL;
-        let free = self.selected.is_none() && self.panel == Panel::Activity;
-        wide && free && left::shows_absence(known, columns(area).0)
+        let free = !self.zoomed && self.selected.is_none() && self.panel == Panel::Activity;
+        let shown = if area.width >= WIDE && area.height >= TALL {
+            left::shows_absence(known, columns(area).0)
+        } else {
+            narrow_places(known, area).away.height > 0
+        };
+        free && shown
     }
 
     fn keys(&self, known: &Known<'_>) -> Keys {
@@ -206,20 +210,6 @@ fn fits(call: &CallSeen, wanted: &str, now: u64) -> bool {
             text.contains(wanted)
         }
     }
-}
-
-/// A span such as `1h`, `15m`, `30s`, in milliseconds.
-fn since(span: &str) -> Option<u64> {
-    let (number, unit) = span.split_at_checked(span.len().checked_sub(1)?)?;
-    let number: u64 = number.parse().ok()?;
-    let unit = match unit {
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return None,
-    };
-    number.checked_mul(unit)
 }
 
 /// The columns of a wide terminal, each sharing an edge with the next.
@@ -385,6 +375,7 @@ struct NarrowPlaces {
     face: Rect,
     now: Rect,
     limits: Rect,
+    away: Rect,
     waiting: Rect,
     questions: Vec<(usize, Rect)>,
     title: Rect,
@@ -408,6 +399,13 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
     let now = Rect { height: first.height + more, ..first };
     let limits = next();
     let none = Rect { height: 0, ..area };
+    let away = match known.away {
+        Some(_) => {
+            let first = next();
+            Rect { height: first.height + next().height, ..first }
+        }
+        None => none,
+    };
     let mut waiting = none;
     let mut questions = Vec::new();
     if !known.questions.is_empty() {
@@ -422,6 +420,7 @@ fn narrow_places(known: &Known<'_>, area: Rect) -> NarrowPlaces {
         face,
         now,
         limits,
+        away,
         waiting,
         questions,
         title,
@@ -437,6 +436,7 @@ fn narrow(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, listing: &Listing<'_
         pen.row(line(places.now, at), &row.left, if area.width >= 60 { &row.right } else { &[] });
     }
     left::limit_line(pen, known, places.limits);
+    left::absence_lines(pen, known, places.away);
     let rule = |pen: &mut Pen<'_>, place: Rect, title: &str, right: &[Piece], panel: Panel| {
         let role = if keys.panel == panel { Role::BorderFocus } else { Role::Border };
         pen.rule(place, &[(title.to_owned(), Role::Title)], right, role);

@@ -52,7 +52,10 @@ impl Logs {
             Some(("kind", kind)) => line.kind.contains(kind),
             Some(("call", call)) => line.call_id.is_some_and(|id| id.to_string().to_lowercase().contains(call)),
             Some(("level", level)) => line.level.word() == level,
-            _ => line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str()),
+            _ => {
+                let code = line.code.is_some_and(|code| code.as_str().to_lowercase().contains(&word));
+                code || line.text.as_str().to_lowercase().contains(&word) || line.kind.contains(word.as_str())
+            }
         })
     }
 
@@ -109,6 +112,7 @@ impl ScreenView for Logs {
                 (format!("{} ", time_of_day(one.at / 1000)), Role::TextDim),
                 (format!("{:<18} ", one.kind), Role::TextDim),
                 (one.text.to_string(), text),
+                (one.code.map(|code| format!("  {code}")).unwrap_or_default(), Role::TextDim),
             ];
             pen.pieces(line(inner, row), &cut(&pieces, usize::from(inner.width).saturating_sub(1)));
         }

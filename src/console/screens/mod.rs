@@ -27,7 +27,7 @@ use super::keymap::{Action, Key};
 use super::pen::Pen;
 use super::state::away::Summary;
 use super::state::feed::{CallSeen, Feed};
-use super::state::model::Page;
+use super::state::model::{Money, Page};
 use super::state::story;
 use super::widgets::Moment;
 use crate::base::id::CallId;
@@ -87,7 +87,8 @@ impl ScreenId {
             Action::ShorterRange | Action::LongerRange => matches!(self, Self::Live | Self::Portfolio | Self::Logs),
             Action::Follow => matches!(self, Self::Live | Self::Audit | Self::Logs),
             Action::Copy => !matches!(self, Self::Network),
-            Action::Explorer => matches!(self, Self::Live | Self::Trade),
+            Action::Verify => matches!(self, Self::Audit),
+            Action::Explorer => matches!(self, Self::Live | Self::Trade | Self::Orders),
             Action::CancelSelected => {
                 matches!(self, Self::Live | Self::Orders | Self::Portfolio | Self::Audit)
             }
@@ -112,15 +113,20 @@ impl ScreenId {
     }
 }
 
-/// Everything a screen may read. While the view is frozen, page and feed are those of that moment.
+/// Everything a screen may read. While the view is frozen, page, feed and snapshot are those of that moment, and what is
+/// drawn of them is told by its time.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
     /// Milliseconds since the Unix epoch by the session's time: what everything that is shown is told by.
     pub now_millis: u64,
+    /// The same, and never frozen: what is left of a question's time, and of an offer's.
+    pub live_millis: u64,
     /// The same by the machine's clock: how often something is asked.
     pub machine_millis: u64,
     /// Whether things may move by themselves.
     pub motion: bool,
+    /// Whose money moves, paper told apart. Never frozen.
+    pub money: Option<Money>,
     /// Chains, pools, prices, blocks.
     pub page: &'a Page,
     /// What events told.
@@ -141,6 +147,11 @@ impl Known<'_> {
     /// The moment for which widgets are drawn.
     pub const fn moment(&self) -> Moment {
         Moment { millis: self.now_millis, motion: self.motion }
+    }
+
+    /// The moment for what goes on though the view stands still.
+    pub const fn live(&self) -> Moment {
+        Moment { millis: self.live_millis, motion: self.motion }
     }
 }
 
@@ -299,11 +310,6 @@ pub trait ScreenView: Debug + Send {
     /// When [`Self::tick`] has something to do, in milliseconds since the Unix epoch.
     fn wakes_at(&self) -> Option<u64> {
         None
-    }
-
-    /// The actions worth a hint here now, the most important first.
-    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
-        Vec::new()
     }
 }
 

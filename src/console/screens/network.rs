@@ -543,7 +543,9 @@ impl ScreenView for NetworkScreen {
         self.ask(known)
     }
 
-    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
-        vec![Action::Open, Action::NextPanel, Action::Zoom]
+    /// Asked anew as long as it is in front; where nothing may move by itself, only by a key. A recording has no chains
+    /// that could be asked.
+    fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        if known.motion && known.money != Some(Money::Replay) { self.ask(known) } else { Vec::new() }
     }
 }

@@ -5,17 +5,18 @@ use ratatui::layout::{Position, Rect};
 use serde_json::{Map, Value};
 
 use super::ask::{Ask, Asked, Way};
-use super::filter::Filter;
+use super::filter::{Filter, since};
 use super::{Heard, Known, ScreenId, ScreenView, Wish, list, ticket};
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
+use crate::console::state::story::transaction_link;
 use crate::console::theme::Role;
 use crate::console::widgets::bridge::{BridgeModel, is_over, is_voidable, refund_ahead, refund_words};
 use crate::console::widgets::order::OrderModel;
 use crate::console::widgets::paint::{Row, one_line, rows, wrapped};
 use crate::console::widgets::{self, CardKeys, Moment, Sheet};
-use crate::fabric::{IntentStatus, IntentUpdate, OrderUpdate};
+use crate::fabric::{IntentStatus, IntentUpdate, OrderUpdate, TxPlace};
 use crate::runtime::handle::Command;
 
 /// Columns from which list and card stand side by side.
@@ -82,13 +83,27 @@ impl Entry<'_> {
                 order.status.as_str()
             ),
             Self::Bridge(_, intent) => format!(
-                "bridge {} {} {} token:{} status:{}",
+                "bridge {} {} {} token:{} token:{} status:{}",
                 intent.intent_id,
                 intent.source_chain,
                 intent.destination_chain,
                 intent.token_in.symbol,
+                intent.token_out.symbol,
                 intent.status.as_str()
             ),
+        }
+    }
+
+    /// The newest transaction that something came of: a fill or a delivery, else what ended or began it.
+    fn settled(&self) -> Option<&TxPlace> {
+        match self {
+            Self::Auction(_, order) => order.fill.as_ref().map(|fill| &fill.tx).or(order.cancelled_by.as_ref()),
+            Self::Bridge(_, intent) => intent
+                .delivered
+                .as_ref()
+                .or(intent.refunded.as_ref())
+                .or(intent.repaid.as_ref())
+                .or(intent.locked.as_ref()),
         }
     }
 
@@ -139,7 +154,10 @@ impl Orders {
         let fits = |entry: &Entry<'_>| {
             wanted.is_empty() || {
                 let words = entry.words().to_lowercase();
-                wanted.iter().all(|word| words.contains(word.as_str()))
+                wanted.iter().all(|word| match word.strip_prefix("since:") {
+                    Some(span) => since(span).is_none_or(|span| entry.at() >= known.now_millis.saturating_sub(span)),
+                    None => words.contains(word.as_str()),
+                })
             }
         };
         let mut all: Vec<_> = auctions.chain(bridges).filter(fits).collect();
@@ -264,6 +282,14 @@ impl Orders {
         }
     }
 
+    /// Where to look at what settled it: onto the clipboard, and said.
+    fn look_at(entry: Entry<'_>, known: &Known<'_>) -> Vec<Wish> {
+        let notice = |words: &str| Wish::Notice(SafeText::clean(words, 200));
+        let Some(place) = entry.settled() else { return vec![notice("nothing of it is on a chain yet")] };
+        let link = transaction_link(place.chain_id, place.hash, known.page);
+        vec![Wish::Copy(link.clone()), notice(&link)]
+    }
+
     fn ask_about(&mut self, known: &Known<'_>) -> Vec<Wish> {
         let notice = |words: &str| vec![Wish::Notice(SafeText::clean(words, 200))];
         if known.watch_only {
@@ -273,7 +299,7 @@ impl Orders {
         self.chosen = Some(entry.hash());
         match self.question(entry, known) {
             Ok(ask) => {
-                self.ask = Some(ask);
+                self.ask = Some(ask.opened(known.machine_millis));
                 Vec::new()
             }
             Err(why) => notice(&why),
@@ -387,6 +413,7 @@ impl ScreenView for Orders {
             Action::Filter => self.filter.open(),
             Action::CancelSelected => return Some(self.ask_about(known)),
             Action::Copy => return Some(vec![Wish::Copy(self.selected(known)?.hash().to_string())]),
+            Action::Explorer => return Some(Self::look_at(self.selected(known)?, known)),
             _ => return None,
         }
         Some(Vec::new())
@@ -404,9 +431,9 @@ impl ScreenView for Orders {
         self.filter.typing() || self.ask.is_some()
     }
 
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
         if let Some(ask) = &mut self.ask {
-            let asked = ask.key(key);
+            let asked = ask.key(key, known.machine_millis);
             wishes.extend(self.settle(asked));
             return true;
         }
@@ -416,14 +443,15 @@ impl ScreenView for Orders {
     }
 
     fn paste(&mut self, text: &SafeText) {
-        if self.ask.is_none() {
-            self.filter.paste(text);
+        match &mut self.ask {
+            Some(ask) => ask.pasted(),
+            None => self.filter.paste(text),
         }
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
         if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area);
+            let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
         }
         let all = self.entries(known);
@@ -454,9 +482,5 @@ impl ScreenView for Orders {
 
     fn hear(&mut self, _count: u32, heard: Heard, _known: &Known<'_>) -> Vec<Wish> {
         super::said(&heard)
-    }
-
-    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
-        vec![Action::Open, Action::CancelSelected, Action::Filter, Action::Copy]
     }
 }

@@ -162,7 +162,7 @@ impl Portfolio {
             "spender": allowance.spender.to_string(),
         });
         let way = Way { letter: 'r', words: "take it back".to_owned(), then: params };
-        self.ask = Some(Ask::new("Take an allowance back?", facts, vec![way]));
+        self.ask = Some(Ask::new("Take an allowance back?", facts, vec![way]).opened(known.machine_millis));
         Vec::new()
     }
 
@@ -464,21 +464,22 @@ impl ScreenView for Portfolio {
     }
 
     fn paste(&mut self, text: &SafeText) {
-        if self.ask.is_none() {
-            self.filter.paste(text);
+        match &mut self.ask {
+            Some(ask) => ask.pasted(),
+            None => self.filter.paste(text),
         }
     }
 
-    fn type_key(&mut self, key: Key, _known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+    fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
         let Some(ask) = &mut self.ask else { return self.filter.key(key) };
-        let asked = ask.key(key);
+        let asked = ask.key(key, known.machine_millis);
         wishes.extend(self.settle(asked));
         true
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
         if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area);
+            let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
         }
         let plan = self.plan(known, area);
@@ -525,9 +526,5 @@ impl ScreenView for Portfolio {
 
     fn hear(&mut self, _count: u32, heard: super::Heard, _known: &Known<'_>) -> Vec<Wish> {
         super::said(&heard)
-    }
-
-    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
-        vec![Action::CancelSelected, Action::NextPanel, Action::LongerRange, Action::Zoom]
     }
 }

@@ -418,7 +418,12 @@ impl ScreenView for Tools {
                 self.offset = self.offset.saturating_add(8).min(ANSWER_LINES);
             }
             (KeyCode::PageUp, _) => self.offset = self.offset.saturating_sub(8),
-            (KeyCode::Char('c' | 'x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
+            (KeyCode::Char('c'), KeyModifiers::CONTROL) if !form.holds_something() => {
+                self.form = None;
+                self.answer = None;
+                self.remark = None;
+            }
+            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
             _ => drop(form.key(key)),
         }
         true
@@ -490,9 +495,5 @@ impl ScreenView for Tools {
             self.answer = Some(response);
         }
         Vec::new()
-    }
-
-    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
-        vec![Action::Open, Action::NextPanel, Action::Copy]
     }
 }

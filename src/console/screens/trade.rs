@@ -24,8 +24,10 @@ use crate::base::text::{SafeText, width};
 use crate::console::keymap::{Action, Key};
 use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::CallSeen;
+use crate::console::state::model::Money;
 use crate::console::theme::Role;
 use crate::console::widgets;
+use crate::console::widgets::decision::badge;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::console::widgets::quote::QuoteModel;
 use crate::engine::{Status, ToolResponse};
@@ -241,21 +243,31 @@ impl Trade {
         preview.params == *params
             && preview.bound().is_some()
             && preview.response.status == Status::Simulated
-            && holds.is_some_and(|until| until > known.now_millis)
+            && holds.is_some_and(|until| until > known.live_millis)
     }
 
     fn ask_to_do(&mut self, known: &Known<'_>) {
         let Some(preview) = &self.preview else { return };
         let Some(bound) = preview.bound() else { return };
-        let mut facts = offer_rows(&preview.response, known.moment());
-        let money = known.page.network.as_ref().map_or("", |network| network.money.words());
-        facts.insert(0, Row::new(format!("▐ {money} ▌"), Role::StateCare).kept());
-        facts.push(Row::new(
-            "Exactly this is signed, or nothing: it is simulated again first, and must keep these bounds.",
-            Role::TextDim,
-        ));
-        let words = "do it: check again, sign, send".to_owned();
-        self.ask = Some(Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: bound }]));
+        let mut facts = offer_rows(&preview.response, known.live());
+        if let Some(money) = known.money {
+            facts.insert(0, Row::new(format!("▐ {} ▌", money.words()), badge(money)).kept());
+        }
+        let (promise, words) = match known.money {
+            Some(Money::Paper) => (
+                "Nothing is signed and nothing is sent: on paper it is checked and simulated again, and noted.",
+                "do it on paper: check again, sign nothing",
+            ),
+            Some(Money::Play | Money::Test | Money::Real | Money::Replay) | None => (
+                "Exactly this is signed, or nothing: it is simulated again first, and must keep these bounds.",
+                "do it: check again, sign, send",
+            ),
+        };
+        facts.push(Row::new(promise, Role::TextDim));
+        let words = words.to_owned();
+        self.ask = Some(
+            Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: bound }]).opened(known.machine_millis),
+        );
     }
 
     fn settle(&mut self, asked: Asked<Bound>) -> Vec<Wish> {
@@ -367,7 +379,7 @@ impl ScreenView for Trade {
 
     fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
         if let Some(ask) = &mut self.ask {
-            let asked = ask.key(key);
+            let asked = ask.key(key, known.machine_millis);
             wishes.extend(self.settle(asked));
             return true;
         }
@@ -378,7 +390,8 @@ impl ScreenView for Trade {
             (KeyCode::Tab | KeyCode::Down, KeyModifiers::NONE) => form.step(true),
             (KeyCode::BackTab | KeyCode::Up, _) => form.step(false),
             (KeyCode::Enter, _) => wishes.extend(self.submit(known)),
-            (KeyCode::Char('c' | 'x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
+            (KeyCode::Char('c'), KeyModifiers::CONTROL) if !form.holds_something() => self.typing = false,
+            (KeyCode::Char('x' | 'l' | 'z' | 'p'), KeyModifiers::CONTROL) => return false,
             _ => {
                 if form.key(key) {
                     self.remark = None;
@@ -391,7 +404,9 @@ impl ScreenView for Trade {
     }
 
     fn paste(&mut self, text: &SafeText) {
-        if let (true, None, Some(form)) = (self.typing, &self.ask, self.forms.get_mut(self.chosen)) {
+        if let Some(ask) = &mut self.ask {
+            ask.pasted();
+        } else if let (true, Some(form)) = (self.typing, self.forms.get_mut(self.chosen)) {
             form.insert(text.as_str());
             self.forget_preview();
         }
@@ -399,7 +414,7 @@ impl ScreenView for Trade {
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
         if let Some(ask) = &mut self.ask {
-            let asked = ask.click(at, area);
+            let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
         }
         self.learn(known);
@@ -482,9 +497,5 @@ impl ScreenView for Trade {
     fn shown(&mut self, known: &Known<'_>) -> Vec<Wish> {
         self.learn(known);
         Vec::new()
-    }
-
-    fn hints(&self, _known: &Known<'_>) -> Vec<Action> {
-        vec![Action::Open, Action::NextPanel, Action::Copy]
     }
 }

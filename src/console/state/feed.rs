@@ -36,7 +36,7 @@ pub const ORDERS_KEPT: usize = 256;
 pub const OPEN_ORDERS_KEPT: usize = 4_096;
 /// Lines of the log kept.
 pub const LINES_KEPT: usize = 8_192;
-/// Points of the equity curve kept: a day at one in 20 s.
+/// Points of a curve kept. All of a session's time is kept: the older half is thinned out where there are more.
 pub const POINTS_KEPT: usize = 4_320;
 /// Thoughts kept.
 pub const THOUGHTS_KEPT: usize = 64;
@@ -146,6 +146,28 @@ fn push<T>(queue: &mut VecDeque<T>, item: T, most: usize) {
     queue.push_back(item);
 }
 
+/// Adds a point. Where there are too many the older half is thinned out, evenly over its time: the beginning stays, however
+/// long ago it was, and the newest keep all of theirs.
+fn push_point<T>(points: &mut VecDeque<(u64, T)>, point: (u64, T)) {
+    const HALF: usize = POINTS_KEPT / 2;
+    if points.len() >= POINTS_KEPT {
+        let time = |at: usize| points.get(at).map_or(0, |(at, _)| *at);
+        let apart = time(HALF).saturating_sub(time(0)) / (HALF as u64 / 2);
+        let (mut place, mut last) = (0, None);
+        points.retain(|(at, _)| {
+            place += 1;
+            let keeps = place > HALF || last.is_none_or(|last: u64| *at > last.saturating_add(apart));
+            if keeps {
+                last = Some(*at);
+            }
+            keeps
+        });
+        // Times that do not go on, as a recording may have them, thin nothing out.
+        points.drain(..points.len().saturating_sub(POINTS_KEPT - 1));
+    }
+    points.push_back(point);
+}
+
 /// Adds an order. Where there are too many the oldest that has ended goes, and an open one only beyond all measure.
 fn push_order<T>(queue: &mut VecDeque<T>, item: T, has_ended: impl Fn(&T) -> bool) {
     if queue.iter().filter(|one| has_ended(one)).count() >= ORDERS_KEPT {
@@ -219,7 +241,7 @@ impl Feed {
     pub fn take_price(&mut self, at: u64, price: Decimal) {
         let close = self.prices.back().is_some_and(|(before, _)| at < before.saturating_add(PRICE_MILLIS));
         if !close {
-            push(&mut self.prices, (at, price), POINTS_KEPT);
+            push_point(&mut self.prices, (at, price));
         }
     }
 
@@ -376,7 +398,7 @@ impl Feed {
                     if before.is_some_and(|(before, _)| at < before.saturating_add(POINT_MILLIS)) {
                         self.equity.pop_back();
                     }
-                    push(&mut self.equity, (at, equity), POINTS_KEPT);
+                    push_point(&mut self.equity, (at, equity));
                 }
                 self.vitals = Some((**vitals).clone());
             }

@@ -16,6 +16,7 @@ use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::console::keymap::{Action, Context, Key};
 use crate::console::screens::ScreenId;
+use crate::console::widgets::decision::ends_words;
 use crate::runtime::handle::{Command, LeaveMode, Query, ReplayControl, ReplayNow};
 use crate::runtime::market::model::Money;
 
@@ -138,6 +139,9 @@ impl State {
         let screen = self.screen;
         let takes_text = self.screens.get(screen).is_some_and(|view| view.takes_text());
         if takes_text {
+            // Whatever key clears an input: a text knows it by this one.
+            let clears = self.keys.action(Context::Page, key) == Some(Action::CloseOrQuit);
+            let key = if clears { Key::ctrl('c') } else { key };
             let mut consumed = false;
             let effects = self.with_screen(screen, |view, known, _| {
                 let mut wishes = Vec::new();
@@ -165,8 +169,10 @@ impl State {
             }
             other => other,
         };
+        // Before it leaves, it goes back: out of a zoom, a filter, a selection.
+        let asked = if action == Action::AskToQuit { Action::Back } else { action };
         let mut consumed = false;
-        let effects = self.with_screen(screen, |view, known, area| match view.act(action, known, area) {
+        let effects = self.with_screen(screen, |view, known, area| match view.act(asked, known, area) {
             Some(wishes) => {
                 consumed = true;
                 wishes
@@ -197,7 +203,13 @@ impl State {
             Action::Freeze => {
                 self.frozen = match self.frozen.take() {
                     Some(_) => None,
-                    None => Some(Box::new(Frozen { page: self.page.clone(), feed: self.feed.clone(), missed: 0 })),
+                    None => Some(Box::new(Frozen {
+                        page: self.page.clone(),
+                        feed: self.feed.clone(),
+                        snapshot: self.snapshot.clone(),
+                        at: self.told_millis(),
+                        missed: 0,
+                    })),
                 };
             }
             Action::Pause if self.replaying() => return vec![self.send(Command::Replay(ReplayControl::Toggle))],
@@ -307,6 +319,7 @@ impl State {
                 _ => decision.type_key(key, now),
             },
             Some(Layer::Palette { field, at }) => match action {
+                Some(Action::CloseOrQuit) if field.clear() => *at = 0,
                 Some(Action::Back | Action::CloseOrQuit) => drop(self.layers.pop()),
                 Some(Action::DoIt) => {
                     let found = prompt::find(field.text(), shows);
@@ -381,13 +394,25 @@ impl State {
         }
     }
 
+    /// Closes the topmost layer. The one below is before the reader anew: no key meant for what covered it answers it.
+    fn close_layer(&mut self) {
+        self.layers.pop();
+        self.untaken_key();
+    }
+
     fn layer_action(&mut self, action: Action) -> Vec<Effect> {
         let now = self.now_millis;
         let rows = usize::from(self.size.height);
         if action == Action::CloseOrQuit {
             if !matches!(self.layers.last(), Some(Layer::Hold { .. })) {
-                self.layers.pop();
+                self.close_layer();
             }
+            return Vec::new();
+        }
+        if action == Action::Help {
+            let of = self.context();
+            self.untaken_key();
+            self.layers.push(Layer::Help { offset: 0, of });
             return Vec::new();
         }
         match self.layers.last_mut() {
@@ -399,7 +424,7 @@ impl State {
             Some(Layer::Help { offset, .. }) => match action {
                 Action::Down => *offset = offset.saturating_add(1),
                 Action::Up => *offset = offset.saturating_sub(1),
-                Action::Back => drop(self.layers.pop()),
+                Action::Back => self.close_layer(),
                 _ => {}
             },
             Some(Layer::Story(story)) => match action {
@@ -477,7 +502,13 @@ impl State {
             Taken::Stays => Vec::new(),
             Taken::Later => {
                 self.layers.pop();
-                self.say("later: the question keeps waiting");
+                let question = self.questions.iter().find(|question| question.number == number);
+                let goes = question.filter(|question| question.passes_by_itself).and_then(|question| question.ends_at);
+                let words = match goes {
+                    Some(ends) => format!("later: it {}", ends_words(ends, true, self.known().live(), usize::MAX)),
+                    None => "later: the question keeps waiting".to_owned(),
+                };
+                self.say(&words);
                 Vec::new()
             }
             Taken::Next => {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::error::ErrorCode;
 use crate::base::format::short_hash;
 use crate::base::id::{CallId, GolemId};
 use crate::base::text::SafeText;
@@ -63,6 +64,8 @@ pub struct Line {
     pub kind: &'static str,
     /// What happened.
     pub text: SafeText,
+    /// The error's code, where it is one: for the log and its filter.
+    pub code: Option<ErrorCode>,
 }
 
 /// A chain by its name, where that is known.
@@ -81,6 +84,10 @@ pub fn line(event: &Event, chains: &BTreeMap<u64, SafeText>) -> Option<Line> {
         level,
         kind,
         text: SafeText::clean(&readable(&text, PLACES), LONGEST),
+        code: match &event.kind {
+            EventKind::ToolError(failed) => Some(failed.error_code),
+            _ => None,
+        },
     })
 }
 
@@ -94,7 +101,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             (Level::Care, "tool:overrun", format!("takes longer than {} ms; it goes on", overrun.budget_ms))
         }
         EventKind::ToolError(failed) => {
-            (Level::Bad, "tool:error", format!("{}: {}", failed.error_code, plain_words(failed.error_message.as_str())))
+            (Level::Bad, "tool:error", format!("not done: {}", plain_words(failed.error_message.as_str())))
         }
         EventKind::ToolEnd(end) => {
             let how = if end.success { "done" } else { "not done" };
@@ -115,14 +122,16 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
         EventKind::PermitIssued(issued) => {
             (Level::Plain, "permit:issued", format!("simulated {}", issued.expected_outcome))
         }
-        EventKind::PermitConsumed(used) => {
-            (Level::Plain, "permit:consumed", format!("signing what {} bound", short_hash(used.simulation_hash)))
+        EventKind::PermitConsumed(_) => {
+            (Level::Plain, "permit:consumed", "signing exactly what was simulated".to_owned())
         }
         EventKind::PermitRefused(refused) => {
-            (Level::Care, "permit:refused", format!("the simulated offer no longer serves: {}", refused.why))
+            let why = plain_words(refused.why.as_str());
+            (Level::Care, "permit:refused", format!("the simulated offer no longer serves: {why}"))
         }
         EventKind::ApprovalRequested(asked) => {
-            (Level::Care, "approval:requested", format!("you are asked: {}", asked.title))
+            let silence = if asked.passes_by_itself { "; without a no it goes ahead" } else { "" };
+            (Level::Care, "approval:requested", format!("you are asked: {}{silence}", asked.title))
         }
         EventKind::ApprovalResolved(resolved) => {
             let how = match resolved.outcome {
@@ -199,7 +208,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
             None => (Level::Care, "halt:lowered", "the stop is lifted".to_owned()),
         },
         EventKind::PolicyChanged(changed) => {
-            let changes: Vec<&str> = changed.changes.iter().map(SafeText::as_str).collect();
+            let changes: Vec<String> = changed.changes.iter().map(|change| plain_words(change.as_str())).collect();
             (Level::Care, "policy:changed", format!("policy v{}: {}", changed.version, changes.join("; ")))
         }
         EventKind::Vitals(_) => return None,

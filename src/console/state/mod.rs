@@ -156,6 +156,10 @@ pub struct Frozen {
     pub page: Page,
     /// Events as they were.
     pub feed: Feed,
+    /// What is not an event, as it was.
+    pub snapshot: Option<Arc<Snapshot>>,
+    /// When that was, by the session's time.
+    pub at: u64,
     /// Events that came since.
     pub missed: u64,
 }
@@ -281,16 +285,29 @@ impl State {
         self.frozen.as_ref().map_or(&self.feed, |frozen| &frozen.feed)
     }
 
+    /// The snapshot to draw: the frozen one, or the live one.
+    pub fn shown_snapshot(&self) -> Option<&Snapshot> {
+        self.frozen.as_ref().map_or(&self.snapshot, |frozen| &frozen.snapshot).as_deref()
+    }
+
+    /// What screens may read to draw: where the view stands still, its time does.
+    pub fn known_drawn(&self) -> Known<'_> {
+        let now_millis = self.frozen.as_ref().map_or_else(|| self.told_millis(), |frozen| frozen.at);
+        Known { now_millis, ..self.known() }
+    }
+
     /// What screens may read.
     pub fn known(&self) -> Known<'_> {
         Known {
             now_millis: self.told_millis(),
+            live_millis: self.told_millis(),
             machine_millis: self.now_millis,
             motion: self.motion,
+            money: self.money(),
             page: self.shown_page(),
             feed: self.shown_feed(),
             questions: &self.questions,
-            snapshot: self.snapshot.as_deref(),
+            snapshot: self.shown_snapshot(),
             ready: self.ready.as_deref(),
             watch_only: self.watch_only,
             away: self.away.summary(),
@@ -559,7 +576,12 @@ impl State {
             let standing = call.standing();
             // What is signed and not settled is out there, though its call is over.
             if standing.is_open() || standing == feed::Standing::Unclear {
-                lines.push(format!("{}, {}", story::named(call), standing.mark().1));
+                let passes = call.asked.as_ref().is_some_and(|(_, asked)| asked.passes_by_itself);
+                let how = match standing {
+                    feed::Standing::Waiting if passes => "goes ahead unless you refuse",
+                    _ => standing.mark().1,
+                };
+                lines.push(format!("{}, {how}", story::named(call)));
             }
         }
         for (_, order) in self.feed.orders.iter().filter(|(_, order)| !order.status.is_final()) {

@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 
+use alloy::primitives::B256;
 use serde_json::json;
 
 use super::feed::{CallSeen, Feed};
@@ -86,12 +87,17 @@ pub const OWN_PAGES: &str = "bardo://";
 /// Where a call's newest transaction can be looked at: on its network's explorer; of a devnet, in this program.
 pub fn link(call: &CallSeen, page: &Page) -> Option<String> {
     let (_, update) = call.transactions.last()?;
+    Some(transaction_link(update.chain_id, update.hash, page))
+}
+
+/// Where a transaction can be looked at.
+pub fn transaction_link(chain_id: u64, hash: B256, page: &Page) -> String {
     let devnet = page.network.as_ref().is_none_or(|network| network.money == Money::Play);
-    let outside = network::by_id(update.chain_id).filter(|_| !devnet).and_then(|network| network.explorer);
-    Some(match outside {
-        Some(explorer) => format!("{explorer}/tx/{}", update.hash),
-        None => format!("{OWN_PAGES}tx/{}", update.hash),
-    })
+    let outside = network::by_id(chain_id).filter(|_| !devnet).and_then(|network| network.explorer);
+    match outside {
+        Some(explorer) => format!("{explorer}/tx/{hash}"),
+        None => format!("{OWN_PAGES}tx/{hash}"),
+    }
 }
 
 /// A call in a line: its kind, and what it is about.

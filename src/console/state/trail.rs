@@ -25,6 +25,8 @@ pub fn words(entry: &AuditEntry) -> SafeText {
     let told = match entry.kind.as_str() {
         "permit:issued" => match text("needs").as_str() {
             "approval" => format!("simulated, asks you: {}", text("expected_outcome")),
+            "delay" => format!("simulated, waits for your no: {}", text("expected_outcome")),
+            "notify" => format!("simulated, and you are told when it is done: {}", text("expected_outcome")),
             _ => format!("simulated {}", text("expected_outcome")),
         },
         "permit:consumed" => {
@@ -42,6 +44,9 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         "action:settled" => format!("{}, ${} spent", text("state"), text("spent")),
         "action:verified" if text("matched") == "true" => "chain agrees ✓".to_owned(),
         "action:verified" => format!("chain disagrees ✕{}", said("mismatches")),
+        "approval:requested" if text("passes_by_itself") == "true" => {
+            format!("you were asked, and silence lets it pass: {}", text("asked"))
+        }
         "approval:requested" => format!("you were asked: {}", text("asked")),
         "approval:resolved" => {
             let outcome = match text("outcome").as_str() {

@@ -4,7 +4,9 @@ use super::line::chain_words;
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, Usd};
+use crate::console::state::story::named;
 use crate::console::widgets::sprite::phase_words;
+use crate::console::widgets::words::plain_words;
 use crate::fabric::{ChainState, Event, EventKind};
 use crate::runtime::handle::{Limits, Snapshot, SpendNow};
 
@@ -67,9 +69,21 @@ impl State {
                 };
                 format!("{chain} {how}: {}", health.why)
             }
+            // What is large enough to be told of is told, though nobody was asked.
+            EventKind::ToolEnd(end) if end.success => {
+                let call = event.call_id.and_then(|call| self.feed.call(call));
+                let Some(call) = call.filter(|call| call.offer.as_ref().is_some_and(|offer| offer.notify)) else {
+                    return;
+                };
+                // Rehearsed, nothing was done.
+                if call.transactions.is_empty() && call.card_is_rehearsed() {
+                    return;
+                }
+                format!("done without asking you, as you want to be told: {}", named(call))
+            }
             EventKind::FabricFault(fault) => fault.message.to_string(),
             EventKind::PolicyChanged(changed) if changed.version > 1 => {
-                let what: Vec<&str> = changed.changes.iter().map(SafeText::as_str).collect();
+                let what: Vec<String> = changed.changes.iter().map(|change| plain_words(change.as_str())).collect();
                 format!("the policy has changed and holds: {}", what.join("; "))
             }
             EventKind::HaltRaised(halt) => {

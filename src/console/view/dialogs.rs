@@ -4,7 +4,7 @@
 use ratatui::layout::Rect;
 
 use crate::base::text::{SafeText, width};
-use crate::console::keymap::{self, Context};
+use crate::console::keymap::{self, Action, Context};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::state::State;
 use crate::console::state::field::Field;
@@ -83,13 +83,13 @@ const WORDS: &[(&str, &str)] = &[
     ("intent", "bridge order"),
 ];
 
+/// Whether a key is one of a dialog's answers: the help is none, and stands in the line of hints.
+fn is_answer(row: &keymap::Row, context: Context) -> bool {
+    row.context == context && !row.hint.is_empty() && row.action != Action::Help
+}
+
 fn answers(state: &State, context: Context) -> Vec<Piece> {
-    state
-        .keys
-        .rows(context)
-        .filter(|row| row.context == context && !row.hint.is_empty())
-        .flat_map(super::hint)
-        .collect()
+    state.keys.rows(context).filter(|row| is_answer(row, context)).flat_map(super::hint).collect()
 }
 
 fn choices(pen: &mut Pen<'_>, state: &State, inner: Rect, context: Context) {
@@ -118,7 +118,7 @@ fn sheet(pen: &mut Pen<'_>, state: &State, area: Rect, title: &[Piece], rows: Ve
 /// The answers, none broken, in lines of so many columns.
 fn answer_lines(state: &State, context: Context, columns: usize) -> Vec<Vec<Piece>> {
     let mut lines: Vec<Vec<Piece>> = vec![Vec::new()];
-    for row in state.keys.rows(context).filter(|row| row.context == context && !row.hint.is_empty()) {
+    for row in state.keys.rows(context).filter(|row| is_answer(row, context)) {
         let answer = super::hint(row);
         let taken = lines.last().map_or(0, |line| pieces_width(line));
         // The two blanks behind it need no room.

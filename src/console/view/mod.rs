@@ -39,7 +39,7 @@ fn page(pen: &mut Pen<'_>, state: &State, area: Rect) {
     if state.booting() {
         boot::draw(pen, state, body);
     } else if let Some(view) = state.screens.get(state.screen) {
-        view.draw(&state.known(), pen, body);
+        view.draw(&state.known_drawn(), pen, body);
     }
     prompt(pen, state, line(area, area.height.saturating_sub(2)));
     hints(pen, state, line(area, area.height.saturating_sub(1)));
@@ -73,8 +73,9 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
     DecisionModel {
         decision,
         name: here.map(|ready| ready.name.as_str()),
+        network: state.page.network.as_ref().map(|network| network.name.as_str()),
         before: call.and_then(|call| call.before.as_ref()),
-        now: state.known().moment(),
+        now: state.known().live(),
         clock: state.now_millis,
     }
 }
@@ -234,6 +235,8 @@ mod asked;
 mod keyed;
 #[cfg(test)]
 mod pictures;
+#[cfg(test)]
+mod styles;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]

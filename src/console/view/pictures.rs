@@ -211,6 +211,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
             simulation_hash: B256::repeat_byte(0x51),
             expected_outcome: text("Swap 0.25 WETH for >= 848.283372 USDC"),
             expires_at: samples::START_MILLIS + 48_000,
+            notify: false,
         }),
         EventKind::PermitConsumed(PermitUsed { permit_id: permit, simulation_hash: B256::repeat_byte(0x51) }),
         tx(TxState::Signed),

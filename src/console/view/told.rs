@@ -26,6 +26,7 @@ mod decisions;
 mod dialogs;
 mod events;
 mod pages;
+mod silence;
 
 pub(super) use dialogs::revoking;
 

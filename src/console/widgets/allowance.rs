@@ -6,14 +6,16 @@ use serde_json::Value;
 use super::call::Call;
 use super::figure::{paid, text};
 use super::paint::{Group, Line, Row, Title};
+use super::plain::{money_row, sent_group, signs};
 use super::status::Status;
+use super::words::transaction_words;
 use super::{Moment, Sheet};
 use crate::base::text::SafeText;
 use crate::chain::network::Contract;
 use crate::console::format::{short_address, time_of_day};
 use crate::console::pen::Piece;
 use crate::console::theme::Role;
-use crate::fabric::EventKind;
+use crate::fabric::{EventKind, TxState};
 
 /// What is known of an allowance.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -45,6 +47,8 @@ pub struct AllowanceModel {
     pub call: Call,
     /// What is known.
     pub allowance: Option<Allowance>,
+    /// How far its transaction is, where it has one.
+    pub sent: Option<TxState>,
 }
 
 impl Allowance {
@@ -124,23 +128,35 @@ fn label_words(label: &str) -> String {
 impl AllowanceModel {
     /// A chip for a call that was asked for.
     pub fn asked(at: u64, tool: &str, params: Value) -> Self {
-        Self { call: Call::asked(at, tool, params), allowance: None }
+        Self { call: Call::asked(at, tool, params), ..Self::default() }
     }
 
     /// A chip of what is known without a call.
     pub fn known(allowance: Allowance) -> Self {
-        Self { call: Call { status: Status::Done, ..Call::default() }, allowance: Some(allowance) }
+        Self { call: Call { status: Status::Done, ..Call::default() }, allowance: Some(allowance), sent: None }
     }
 
     /// Takes in one event of its call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         self.call.fold(at, kind);
+        if let EventKind::TxUpdate(update) = kind {
+            self.sent = Some(update.state);
+        }
         if let EventKind::ToolEnd(end) = kind
             && let Some(card) = &end.card
         {
             let hints = card.hints.as_ref().unwrap_or(&Value::Null);
             self.allowance = Allowance::read(self.call.tool.as_str(), &card.data, hints);
         }
+    }
+
+    /// Where the money is while it is under way: an allowance moves none.
+    fn money_row(&self) -> Option<Row> {
+        let sent = self.sent.filter(|_| signs(self.call.tool.as_str()));
+        money_row(&self.call, "in your wallet; an allowance moves none", None).map(|row| match sent {
+            Some(state) => row.then(format!(" · {}", transaction_words(state)), Role::TextDim),
+            None => row,
+        })
     }
 
     fn kind(&self) -> &'static str {
@@ -170,10 +186,15 @@ impl AllowanceModel {
                     (format!("  {}", allowance.scope()), Role::TextDim),
                 ]
             }
-            _ => vec![
-                (format!("{} {}  ", self.call.status.mark(), self.call.status.word()), self.call.status.role()),
-                (self.pair(), Role::Text),
-            ],
+            _ => {
+                // What silence lets pass waits for nobody.
+                let passes = self.call.status == Status::Waiting && self.call.passes_by_itself;
+                let word = if passes { "goes ahead" } else { self.call.status.word() };
+                vec![
+                    (format!("{} {word}  ", self.call.status.mark()), self.call.status.role()),
+                    (self.pair(), Role::Text),
+                ]
+            }
         }
     }
 }
@@ -197,6 +218,7 @@ impl Sheet for AllowanceModel {
                 groups.push(Group::new(2, format!("  {}", allowance.scope()), Role::TextDim));
             }
         }
+        groups.extend(sent_group(&self.call, self.sent));
         if let Some(why) = self.call.failure_words() {
             groups.push(Group::new(1, format!("  {why}"), status.role()));
         }
@@ -219,6 +241,7 @@ impl Sheet for AllowanceModel {
         if self.allowance.is_some() || rows.is_empty() {
             rows.push(Row::of(self.chip(now)));
         }
+        rows.extend(self.money_row());
         rows
     }
 
@@ -228,9 +251,11 @@ impl Sheet for AllowanceModel {
             if rows.is_empty() {
                 rows.push(match self.call.status {
                     Status::Empty | Status::Done => Row::new("No allowance is known.", Role::TextDim),
+                    _ if signs(self.call.tool.as_str()) => Row::new("Being checked and signed…", Role::TextDim),
                     _ => Row::new("Asking the token and Permit2…", Role::TextDim),
                 });
             }
+            rows.extend(self.money_row());
             return rows;
         };
         let (mark, word, role) = allowance.badge(now);

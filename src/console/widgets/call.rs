@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::Moment;
+use super::decision::ends_words;
 use super::figure::{countdown, running, took};
 use super::paint::Row;
 use super::status::Status;
@@ -12,6 +13,9 @@ use crate::base::text::SafeText;
 use crate::console::pen::Piece;
 use crate::console::theme::Role;
 use crate::fabric::{ApprovalOutcome, EventKind};
+
+/// Columns of what stands at the edge of a card, or of its line, at most.
+const EDGE: usize = 24;
 
 /// What went wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +43,10 @@ pub struct Call {
     pub millis: Option<u64>,
     /// Why it did not do what was asked.
     pub failure: Option<Failure>,
-    /// When the question to the operator lapses, in milliseconds since the Unix epoch, while there is one.
+    /// When the question to the operator is over, in milliseconds since the Unix epoch, while there is one.
     pub lapses_at: Option<u64>,
+    /// Whether it goes ahead then, unless it is refused.
+    pub passes_by_itself: bool,
     /// Whether it takes longer than it should.
     pub overrun: bool,
     /// What the operator said.
@@ -72,6 +78,7 @@ impl Call {
             EventKind::ApprovalRequested(asked) => {
                 self.status = Status::Waiting;
                 self.lapses_at = Some(asked.lapses_at);
+                self.passes_by_itself = asked.passes_by_itself;
             }
             EventKind::ApprovalResolved(answered) => {
                 self.lapses_at = None;
@@ -127,7 +134,10 @@ impl Call {
                 }
             }
             Status::Waiting => {
-                if let Some(lapses) = self.lapses_at {
+                if let (Some(ends), true) = (self.lapses_at, self.passes_by_itself) {
+                    // Nobody is waited for: silence lets it pass.
+                    words = format!("{} {}", status.mark(), ends_words(ends, true, now, EDGE));
+                } else if let Some(lapses) = self.lapses_at {
                     words = if now.motion {
                         format!("{words} {}", countdown(lapses.saturating_sub(now.millis) / 1000))
                     } else {
@@ -148,6 +158,10 @@ impl Call {
     pub fn line_end(&self, now: Moment) -> Vec<Piece> {
         match (self.status, self.millis) {
             (Status::Loading | Status::Running, _) => vec![(running(self.at, now), Role::Chart)],
+            (Status::Waiting, _) if self.passes_by_itself => {
+                let words = self.lapses_at.map(|ends| ends_words(ends, true, now, EDGE)).unwrap_or_default();
+                vec![(words, Role::StateCare)]
+            }
             (status, _) if status.is_bad() || status == Status::Lapsed => vec![("Enter".to_owned(), Role::Key)],
             (_, Some(millis)) => vec![(took(millis), Role::TextDim)],
             _ => Vec::new(),

@@ -31,11 +31,24 @@ pub enum CallCard {
     Plain(Box<PlainModel>),
 }
 
+/// Tools that make an order void, or bring its money back.
+const TAKES_BACK: [&str; 2] = ["uniswapx_cancel_order", "intent_refund"];
+
+/// What kind of card an answer has.
+fn answered(kind: &EventKind) -> Option<CardKind> {
+    match kind {
+        EventKind::ToolEnd(end) if end.success => end.card.as_ref().map(|card| card.widget),
+        _ => None,
+    }
+}
+
 impl CallCard {
     /// The card of a call that begins. `meta` is what is fixed about its tool, where that is known.
     pub fn start(at: u64, start: &ToolStart, meta: Option<&ToolMeta>) -> Self {
         let (tool, params) = (start.tool_name.as_ref(), start.params.value().clone());
         match meta.and_then(|meta| meta.card) {
+            // What takes something back is no order: it becomes the order's card once there is an answer.
+            Some(_) if TAKES_BACK.contains(&tool) => Self::Plain(Box::new(PlainModel::asked(at, tool, params))),
             Some(CardKind::Quote) => Self::Quote(Box::new(QuoteModel::asked(at, tool, params))),
             Some(CardKind::Swap) => {
                 let steps = meta.map_or(&[] as &[&str], |meta| meta.progress_steps);
@@ -53,6 +66,14 @@ impl CallCard {
         if let (Self::Swap(swap), EventKind::OrderUpdate(_)) = (&*self, kind) {
             let reasons = swap.result.as_ref().map(|result| result.reasons.clone()).unwrap_or_default();
             *self = Self::Order(Box::new(OrderModel { reasons, ..OrderModel::asked(swap.call.clone()) }));
+        }
+        if let (Self::Plain(plain), Some(card)) = (&*self, answered(kind)) {
+            let call = plain.call.clone();
+            match card {
+                CardKind::Order => *self = Self::Order(Box::new(OrderModel::asked(call))),
+                CardKind::CrossChain => *self = Self::Bridge(Box::new(BridgeModel::asked(call))),
+                CardKind::Quote | CardKind::Swap | CardKind::Allowance => {}
+            }
         }
         match self {
             Self::Quote(model) => model.fold(at, kind),

@@ -6,7 +6,7 @@ mod rows;
 use ratatui::layout::{Position, Rect};
 
 use rows::{asked, body, heading, raw};
-pub use rows::{question_brief, question_line};
+pub use rows::{ends_words, question_brief, question_line};
 
 use super::Moment;
 use super::dialog::{inside, middle, open};
@@ -48,6 +48,8 @@ const LEAST_BODY: usize = 4;
 struct Layout {
     /// How long it stands, where the upper edge has room for that.
     edge: Vec<Piece>,
+    /// What stands in the upper edge.
+    title: Vec<Piece>,
     /// The body's first heading, where it stands in the rule above it.
     heading: Option<Row>,
     place: Rect,
@@ -82,6 +84,8 @@ pub struct DecisionModel<'a> {
     pub decision: &'a Decision,
     /// Who asks, by name; `None` where only the id is known.
     pub name: Option<&'a str>,
+    /// The network's name, where one is known.
+    pub network: Option<&'a str>,
     /// What the offer for the same promised before, where the price has moved away from it.
     pub before: Option<&'a SafeText>,
     /// The moment for which it is drawn.
@@ -110,12 +114,21 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let mut first = head(model, question);
     let validity = validity(model.now, question);
     // How long it stands is never left out: where the edge has no room for it, it is the first line.
-    let on_edge = pieces_width(&title(question)) + pieces_width(&validity) + EDGE <= usize::from(width);
+    let fits_edge = |title: &[Piece]| pieces_width(title) + pieces_width(&validity) + EDGE <= usize::from(width);
+    // The network's name goes before how long it stands does: its chain stays.
+    let whole = title(question, model.network);
+    let title = if fits_edge(&whole) { whole } else { title(question, None) };
+    let on_edge = fits_edge(&title);
     if !on_edge {
-        let cut = pieces_width(&title(question)) + EDGE > usize::from(width);
+        let cut = pieces_width(&title) + EDGE > usize::from(width);
         let place = match &question.about {
             About::Action(action) if cut => vec![(format!("{} {}", action.chain, action.chain_id), Role::TextDim)],
-            _ => Vec::new(),
+            About::Action(_)
+            | About::Policy(_)
+            | About::Lower { .. }
+            | About::LeavePaper
+            | About::ResetBreaker { .. }
+            | About::SellHoldings => Vec::new(),
         };
         first.insert(0, Row { left: place, right: validity.clone(), keep: true });
     }
@@ -141,7 +154,7 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     }
     let body_room = room.saturating_sub(foot_room + head.len() + 2);
     let offset = decision.offset.min(middle_rows.len().saturating_sub(body_room));
-    Some(Layout { edge, heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
+    Some(Layout { edge, title, heading, place, inner, head, middle: middle_rows, foot, foot_room, body_room, offset })
 }
 
 impl DecisionModel<'_> {
@@ -191,8 +204,9 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     let area = area.intersection(pen.buffer.area);
     let decision = model.decision;
     let (Some(question), Some(laid)) = (decision.shown.as_deref(), layout(model, area)) else { return };
-    let Layout { edge, heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } = laid;
-    let inner = open(pen, place, &title(question), &edge);
+    let Layout { edge, title: upper, heading: lifted, place, head, middle, foot, foot_room, body_room, offset, .. } =
+        laid;
+    let inner = open(pen, place, &upper, &edge);
     let mut y = inner.y;
     let bottom = inner.bottom();
     let put = |pen: &mut Pen<'_>, rows: &[Row], y: &mut u16| {
@@ -268,11 +282,14 @@ fn words(kind: AnswerKind) -> &'static str {
     }
 }
 
-fn title(question: &Question) -> Vec<Piece> {
+fn title(question: &Question, network: Option<&str>) -> Vec<Piece> {
     let mut pieces = vec![
         (format!("DECISION {} of {} · ", question.place, question.of), Role::Title),
         (format!("▐ {} ▌", question.money.words()), badge(question.money)),
     ];
+    if let Some(network) = network {
+        pieces.push((format!(" {network}"), Role::TextDim));
+    }
     if let About::Action(action) = &question.about {
         pieces.push((format!(" {} {}", action.chain, action.chain_id), Role::TextDim));
     }
@@ -293,16 +310,18 @@ fn validity(now: Moment, question: &Question) -> Vec<Piece> {
     let whole = action.valid_until.saturating_sub(action.valid_since).max(1);
     let filled = usize::try_from((left * BAR).div_ceil(whole)).unwrap_or(0).min(10);
     let seconds = left / 1000;
-    let mut pieces = vec![
+    vec![
         (format!("valid {}:{:02} ", seconds / 60, seconds % 60), Role::Dialog),
         ("█".repeat(filled), Role::StateGood),
         ("░".repeat(10 - filled), Role::TextDim),
-    ];
-    if let Some(ends) = question.ends_at.filter(|_| question.passes_by_itself) {
-        let seconds = ends.saturating_sub(now.millis) / 1000;
-        pieces.push((format!(" passes by itself in {seconds} s"), Role::StateCare));
-    }
-    pieces
+    ]
+}
+
+/// That silence lets it pass, and when; `None` where it does not.
+fn silence(now: Moment, question: &Question) -> Option<Row> {
+    let ends = question.ends_at.filter(|_| question.passes_by_itself)?;
+    let words = ends_words(ends, true, now, usize::MAX);
+    Some(Row::new("No answer      ", Role::TextDim).then(format!("it {words}"), Role::StateCare).kept())
 }
 
 fn cents(usd: Usd) -> String {
@@ -317,6 +336,7 @@ fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {
     }
     let reasons: Vec<String> = question.reasons.iter().map(|why| readable(&reason(why.as_str()), PLACES)).collect();
     rows.push(Row::new("Asked because  ", Role::TextDim).then(reasons.join(" · "), Role::Dialog));
+    rows.extend(silence(model.now, question));
     if let About::Action(action) = &question.about {
         let mut by = vec![name.map_or_else(|| question.golem_id.to_string(), str::to_owned)];
         // That it is a Golem who asks says nothing that its name does not.
@@ -364,7 +384,7 @@ fn body_title(question: &Question, decision: &Decision) -> &'static str {
 /// Names what would be signed: the offer, and the hash that it is bound to.
 fn ids(action: &ActionAsked) -> String {
     let permit: String = action.permit.to_string().chars().take(4).collect();
-    format!("permit {permit}…  hash {}", short_hash(action.hash))
+    format!("offer {permit}…  hash {}", short_hash(action.hash))
 }
 
 /// Whether that has room beside the keys of the last line, where it never scrolls away.
@@ -423,7 +443,8 @@ fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Ro
                 }
             })
             .collect();
-        let later = vec![(" Esc".to_owned(), Role::Key), (" later (keeps waiting)".to_owned(), Role::Dialog)];
+        let after = if question.passes_by_itself { " later (it goes ahead)" } else { " later (keeps waiting)" };
+        let later = vec![(" Esc".to_owned(), Role::Key), (after.to_owned(), Role::Dialog)];
         let each = (columns / ANSWER).clamp(1, 3);
         let mut row: Vec<Piece> = Vec::new();
         for (at, pieces) in offered.into_iter().chain([later]).enumerate() {

@@ -1,17 +1,23 @@
 //! The card of a call whose tool has no widget of its own: what was asked and what came of it, in a few fields.
 
+use alloy::primitives::B256;
 use serde_json::Value;
 
 use super::call::Call;
 use super::figure::{decimal, readable};
 use super::paint::{Group, Line, Row, Title};
 use super::status::Status;
+use super::words::transaction_words;
 use super::{Moment, Sheet};
+use crate::base::model::CapabilityTier;
 use crate::base::text::SafeText;
-use crate::console::format::grouped;
+use crate::console::format::{grouped, short_hash};
 use crate::console::theme::Role;
-use crate::fabric::EventKind;
+use crate::fabric::{EventKind, TxState};
+use crate::tools::ALL_TOOL_DEFS;
 
+/// Characters of a hash, with what it begins with.
+const HASH_CHARACTERS: usize = 66;
 /// The most fields that are shown.
 const MAX_FIELDS: usize = 12;
 
@@ -24,6 +30,8 @@ pub struct PlainModel {
     pub summary: Vec<(SafeText, SafeText)>,
     /// Those that are worth a place where there is one line.
     pub line: Vec<(SafeText, SafeText)>,
+    /// How far its transaction is, where it has one.
+    pub sent: Option<TxState>,
 }
 
 impl PlainModel {
@@ -35,11 +43,49 @@ impl PlainModel {
     /// Takes in one event of its call.
     pub fn fold(&mut self, at: u64, kind: &EventKind) {
         self.call.fold(at, kind);
+        if let EventKind::TxUpdate(update) = kind {
+            self.sent = Some(update.state);
+        }
         if let EventKind::ToolEnd(end) = kind {
             self.summary = fields(&end.result_summary);
             self.line = told(&end.result_summary);
         }
     }
+
+    /// Where the money is, while it is under way; `None` where nothing of it moves.
+    fn money_row(&self) -> Option<Row> {
+        let words = match self.call.tool.as_str() {
+            "uniswapx_cancel_order" => "in your wallet; the order can still fill until it is void",
+            "intent_refund" => "in the settler until it is paid back",
+            tool if signs(tool) => "in your wallet",
+            _ => return None,
+        };
+        money_row(&self.call, words, self.sent)
+    }
+}
+
+/// Whether a tool of that name signs anything.
+pub(super) fn signs(tool: &str) -> bool {
+    let known = ALL_TOOL_DEFS.iter().find(|def| def.meta.name == tool);
+    known.is_some_and(|def| def.meta.capability != CapabilityTier::Read)
+}
+
+/// Where the money of a call is, as long as that is not settled: `words` until something of it is sent.
+pub(super) fn money_row(call: &Call, words: &str, sent: Option<TxState>) -> Option<Row> {
+    if !call.status.in_flight() && call.status != Status::Loading {
+        return None;
+    }
+    let told = match sent {
+        Some(state @ (TxState::Signed | TxState::Sent | TxState::Unclear)) => transaction_words(state),
+        Some(TxState::Confirmed | TxState::Reverted | TxState::Dropped) | None => words,
+    };
+    Some(Row::new("Money: ", Role::TextDim).then(told, Role::Text).kept())
+}
+
+/// How far the transaction of a call is, for its line, as long as it is under way.
+pub(super) fn sent_group(call: &Call, sent: Option<TxState>) -> Option<Group> {
+    let state = sent.filter(|_| call.status.in_flight())?;
+    Some(Group::new(1, format!("  {}", transaction_words(state)), Role::TextDim))
 }
 
 /// Dollars with their thousands apart, in cents.
@@ -67,6 +113,10 @@ pub fn fields(value: &Value) -> Vec<(SafeText, SafeText)> {
             SafeText::clean(&format!("${}", amount_of_dollars(text)), 80)
         }
         Value::String(text) if name.contains("amount") => SafeText::clean(&readable(text, 6), 80),
+        // A hash is told by both its ends; whoever wants all of it opens the story.
+        Value::String(text) if text.len() == HASH_CHARACTERS && text.parse::<B256>().is_ok() => {
+            SafeText::clean(&short_hash(text.parse().unwrap_or_default()), 40)
+        }
         Value::String(text) => SafeText::clean(text, 400),
         other => SafeText::clean(&other.to_string(), 80),
     };
@@ -82,6 +132,7 @@ pub fn tool_word(name: &str) -> String {
         "uniswapx_cancel_order" => "Cancel auction",
         "uniswap_submit_cross_chain_intent" => "Bridge",
         "intent_refund" => "Take bridge money back",
+        "wallet_transfer_token" => "Transfer",
         _ => "",
     };
     if !known.is_empty() {
@@ -108,6 +159,7 @@ impl Sheet for PlainModel {
             let pieces = vec![(format!("{gap}{name} "), Role::TextDim), (value.to_string(), Role::Text)];
             groups.push(Group { rank, pieces });
         }
+        groups.extend(sent_group(&self.call, self.sent));
         if let Some(why) = self.call.failure_words() {
             groups.insert(0, Group::new(0, format!("{why}  "), status.role()));
         }
@@ -129,6 +181,8 @@ impl Sheet for PlainModel {
         for (name, value) in &shown {
             row = row.then(format!("{name} "), Role::TextDim).then(format!("{value}   "), Role::Text);
         }
+        // Where the money is comes before what was asked: it is not what a short card leaves out.
+        rows.extend(self.money_row());
         if !row.left.is_empty() {
             rows.push(row);
         }
@@ -146,6 +200,7 @@ impl Sheet for PlainModel {
         for (name, value) in &self.summary {
             rows.push(Row::new(format!("{name} "), Role::TextDim).then(value.as_str(), Role::TextStrong));
         }
+        rows.extend(self.money_row());
         rows
     }
 

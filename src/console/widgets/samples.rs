@@ -3,6 +3,7 @@
 
 mod asked;
 mod settled;
+mod under_way;
 
 use alloy::primitives::{Address, B256};
 use rust_decimal::Decimal;
@@ -216,6 +217,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 simulation_hash: B256::repeat_byte(0x51),
                 expected_outcome: text("Swap 0.25 WETH for >= 848.283372 USDC"),
                 expires_at: START_MILLIS + 48_000,
+                notify: false,
             }),
         ));
         events
@@ -281,6 +283,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 title: text("Swap 0.25 WETH for USDC"),
                 reasons: vec![text("above your $500 limit")],
                 lapses_at: START_MILLIS + 48_000,
+                passes_by_itself: false,
             }),
         ));
         events
@@ -411,6 +414,17 @@ pub fn cards() -> Vec<(&'static str, &'static str, CallCard)> {
         allowances().into_iter().map(|(state, model)| ("allowance", state, CallCard::Allowance(Box::new(model)))),
     );
     all.extend(plains().into_iter().map(|(state, model)| ("plain", state, CallCard::Plain(Box::new(model)))));
+    all.extend(
+        under_way::orders().into_iter().map(|(state, model)| ("order", state, CallCard::Order(Box::new(model)))),
+    );
+    all.extend(
+        under_way::bridges().into_iter().map(|(state, model)| ("bridge", state, CallCard::Bridge(Box::new(model)))),
+    );
+    let allowances = under_way::allowances().into_iter();
+    all.extend(allowances.map(|(state, model)| ("allowance", state, CallCard::Allowance(Box::new(model)))));
+    all.extend(
+        under_way::plains().into_iter().map(|(state, model)| ("plain", state, CallCard::Plain(Box::new(model)))),
+    );
     all
 }
 

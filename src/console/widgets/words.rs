@@ -78,7 +78,22 @@ pub fn policy_word(field: &str) -> String {
 /// A sentence that may begin with a name of the code, or have some behind its semicolons, in the screen's words:
 /// `spending_limit: max_single_trade_usd: $6,785.11 is above …` is `One trade: $6,785.11 is above …`.
 pub fn plain_words(sentence: &str) -> String {
-    sentence.split("; ").map(part).collect::<Vec<_>>().join("; ")
+    offered(&sentence.split("; ").map(part).collect::<Vec<_>>().join("; "))
+}
+
+/// An action's permit is called a simulated offer: the word alone is too close to Permit2, which is something else.
+fn offered(sentence: &str) -> String {
+    let told = |word: &str| {
+        let bare = word.trim_end_matches(|end: char| !end.is_alphanumeric());
+        let end = word.strip_prefix(bare).unwrap_or("");
+        Some(match bare {
+            "permit" => format!("simulated offer{end}"),
+            "permit's" => format!("simulated offer's{end}"),
+            "permits" => format!("simulated offers{end}"),
+            _ => return None,
+        })
+    };
+    sentence.split(' ').map(|word| told(word).unwrap_or_else(|| word.to_owned())).collect::<Vec<_>>().join(" ")
 }
 
 fn part(said: &str) -> String {
@@ -234,6 +249,11 @@ mod tests {
             ("phase_gate: only exits", "phase: only exits"),
             ("nobody answered in time; nothing was signed", "nobody answered in time; nothing was signed"),
             ("the pool says: no", "the pool says: no"),
+            (
+                "the permit's time was over; ask for a new permit.",
+                "the simulated offer's time was over; ask for a new simulated offer.",
+            ),
+            ("Permit2 may take it", "Permit2 may take it"),
             ("max_weird_thing: 3", "Max weird thing: 3"),
         ] {
             assert_eq!(plain_words(said), told);

@@ -233,7 +233,7 @@ impl ApprovalDesk {
     /// Lays a question on the desk. `Delay` passes by itself when its time is over, all else lapses.
     pub fn ask(&self, preview: Arc<Preview>) -> Ticket {
         let (passes_by_itself, wait, reasons) = match &preview.needs {
-            ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), Vec::new()),
+            ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), in_words(&preview.needs)),
             ApprovalNeed::Approval { .. } => (false, self.inner.timeout, in_words(&preview.needs)),
             ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
         };
@@ -258,7 +258,7 @@ impl ApprovalDesk {
             });
             number
         };
-        self.announce(&preview, reasons, ends_at);
+        self.announce(&preview, reasons, ends_at, passes_by_itself);
         Ticket {
             desk: self.clone(),
             number,
@@ -278,13 +278,14 @@ impl ApprovalDesk {
         }
     }
 
-    fn announce(&self, preview: &Preview, reasons: Vec<SafeText>, ends_at: u64) {
+    fn announce(&self, preview: &Preview, reasons: Vec<SafeText>, ends_at: u64, passes_by_itself: bool) {
         let proposal = preview.framed.proposal();
         let requested = ApprovalRequested {
             permit_id: preview.permit.permit_id,
             title: proposal.expected_outcome.clone(),
             reasons,
             lapses_at: ends_at,
+            passes_by_itself,
         };
         let kind = EventKind::ApprovalRequested(requested);
         self.inner.fabric.emit(&proposal.golem_id, Some(proposal.call_id), kind);

@@ -166,6 +166,7 @@ impl Pipeline {
                 simulation_hash: preview.permit.simulation_hash,
                 expected_outcome: preview.permit.expected_outcome.clone(),
                 expires_at: preview.permit.expires_at,
+                notify: preview.needs == ApprovalNeed::Notify,
             }),
         );
         self.remember(

@@ -121,7 +121,7 @@ pub(super) fn offer_row(call: &CallSeen, known: &Known<'_>) -> Option<Ends> {
 
 /// A question; where not all of it has room, what is traded is said in fewer words: the figure stays.
 pub(super) fn question_row(question: &Question, known: &Known<'_>, room: usize) -> Ends {
-    let (mut left, right) = question_line(question, known.now_millis, known.motion);
+    let (mut left, right) = question_line(question, known.live(), room);
     if pieces_width(&left) + pieces_width(&right) > room
         && let Some((words, _)) = left.first_mut()
     {

@@ -18,7 +18,7 @@ fn found(words: &str, world: &World) -> Audit {
 }
 
 fn hear(screen: &mut Audit, world: &World, good: bool, entries: u64, faults: &[&str]) {
-    let asked = screen.act(Action::Zoom, &world.known(), AREA).unwrap();
+    let asked = screen.act(Action::Verify, &world.known(), AREA).unwrap();
     let [Wish::Send(command)] = &asked[..] else { panic!("{asked:?}") };
     let Command::Look { ticket, query: Query::VerifyAudit } = **command else { panic!("{command:?}") };
     let faults = faults.iter().map(|fault| safe(fault)).collect();

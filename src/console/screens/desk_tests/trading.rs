@@ -36,6 +36,15 @@ fn swap_typed(world: &World) -> (Trade, Vec<Wish>) {
     (trade, wishes)
 }
 
+/// What stands on the screen when a previewed swap is asked about.
+pub(super) fn asked_to_do(world: &World) -> String {
+    let (mut trade, _) = swap_typed(world);
+    let asked = calls(&typed(&mut trade, world, "\n"));
+    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    typed(&mut trade, world, "\n");
+    drawn(&trade, world, AREA)
+}
+
 #[test]
 fn a_swap_by_keyboard_alone_is_previewed_then_asked_about_then_done() {
     let mut world = world();

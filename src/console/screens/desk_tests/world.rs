@@ -1,5 +1,6 @@
 //! A world in which an operator acts: chains, orders, holdings, allowances and tools.
 
+use std::cell::Cell;
 use std::sync::Arc;
 
 use alloy::primitives::{Address, B256, U256};
@@ -33,6 +34,8 @@ pub(super) struct World {
     /// The trail's newest entries.
     pub entries: Vec<AuditEntry>,
     pub now: u64,
+    /// Milliseconds that somebody took to read before a key, by the machine's clock.
+    pub calm: Cell<u64>,
     pub watch_only: bool,
 }
 
@@ -40,8 +43,13 @@ impl World {
     pub fn known(&self) -> Known<'_> {
         Known {
             now_millis: self.now,
-            machine_millis: self.now,
+            live_millis: self.now,
+            machine_millis: self.now + self.calm.get(),
             motion: true,
+            money: self.page.network.as_ref().map(|network| match self.snapshot.paper {
+                true => Money::Paper,
+                false => network.money,
+            }),
             page: &self.page,
             feed: &self.feed,
             questions: &self.questions,
@@ -223,7 +231,7 @@ fn world_of(words: Words<'_>) -> World {
     };
     let questions = vec![Question { of: 2, title: safe(words.chain), ..samples::question() }, looser];
     let (entries, now) = (trail(words), START_MILLIS + 7_000);
-    World { page, feed, snapshot, ready, questions, entries, now, watch_only: false }
+    World { page, feed, snapshot, ready, questions, entries, now, calm: Cell::new(0), watch_only: false }
 }
 
 pub(super) fn world() -> World {
@@ -271,7 +279,14 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
     };
     let asked = || {
         let (title, lapses_at) = (safe(words.label), START_MILLIS + 60_000);
-        EventKind::ApprovalRequested(ApprovalRequested { permit_id, title, reasons: vec![], lapses_at })
+        let passes_by_itself = false;
+        EventKind::ApprovalRequested(ApprovalRequested {
+            permit_id,
+            title,
+            reasons: vec![],
+            lapses_at,
+            passes_by_itself,
+        })
     };
     let resolved = |outcome, reason: Option<&str>| {
         let reason = reason.map(safe);
@@ -294,6 +309,7 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
         simulation_hash: B256::repeat_byte(3),
         expected_outcome: safe(&format!("Swap 0.25 {} for >= 848.28 USDC", words.token)),
         expires_at: START_MILLIS + 48_000,
+        notify: false,
     };
     told.extend([(9, begun("0.25")), (9, EventKind::PermitIssued(offered))]);
     let event = |(seq, (call, kind)): (u64, (u64, EventKind))| {

@@ -13,6 +13,7 @@ use crate::base::units::{Rounding, Usd};
 use crate::console::format::{age, amount, dollars, whole_dollars};
 use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::Known;
+use crate::console::state::away::Summary;
 use crate::console::state::feed::Standing;
 use crate::console::theme::Role;
 use crate::console::widgets::bridge::is_over;
@@ -78,7 +79,7 @@ pub(super) fn question_at(known: &Known<'_>, area: Rect, at: Position) -> Option
     let row = usize::from(at.y.checked_sub(inner.y)?);
     let mut y = 0;
     for (index, one) in known.questions.iter().enumerate() {
-        let lines = 1 + usize::from(!one.reasons.is_empty());
+        let lines = 1 + usize::from(second_line(one, 0).is_some());
         if (y..y + lines).contains(&row) {
             return Some(index);
         }
@@ -125,9 +126,8 @@ pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: 
         }
         brief(pen, known, line(inner, y), at, at == at_keys, one);
         y += 1;
-        if let (Some(reason), true) = (one.reasons.first(), y < inner.height) {
-            let room = usize::from(inner.width).saturating_sub(4);
-            let words = readable(&words::reason_in(reason.as_str(), room), 2);
+        let room = usize::from(inner.width).saturating_sub(4);
+        if let (Some(words), true) = (second_line(one, room), y < inner.height) {
             let late: Vec<Piece> = match one.ends_at {
                 None if width(&words) + 9 < room => vec![("no limit".to_owned(), Role::TextDim)],
                 _ => Vec::new(),
@@ -144,10 +144,18 @@ pub(super) fn questions(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, keys: 
     }
 }
 
+/// What stands below a question: that silence lets it pass, else why it is asked.
+fn second_line(one: &Question, room: usize) -> Option<String> {
+    if one.passes_by_itself {
+        return Some("goes ahead unless refused".to_owned());
+    }
+    one.reasons.first().map(|reason| readable(&words::reason_in(reason.as_str(), room), 2))
+}
+
 /// One question where columns are few: what is traded, whole dollars, what is left of its time. The figures stay.
 fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool, one: &Question) {
     // That there is no limit of time stands in the second line: the first has no room for what is nothing.
-    let (_, right) = question_line(one, known.now_millis, known.motion);
+    let (_, right) = question_line(one, known.live(), area.width.into());
     let right = if one.ends_at.is_some() { right } else { Vec::new() };
     let mark = if here { "▸" } else { " " };
     let first = format!("{mark}{} ", at + 1);
@@ -159,7 +167,7 @@ fn brief(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, here: bool
 
 /// One question in one line, its reason beside it where there is room.
 pub(super) fn question(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, at: usize, one: &Question, reason: bool) {
-    let (mut left, right) = question_line(one, known.now_millis, known.motion);
+    let (mut left, right) = question_line(one, known.live(), area.width.into());
     let mark = if at == 0 { "▸" } else { " " };
     let mut pieces = vec![(format!("{mark}{} ", at + 1), Role::StateCare)];
     let mut room = usize::from(area.width).saturating_sub(4 + pieces_width(&right));
@@ -397,10 +405,9 @@ pub(super) fn thinking(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect, focus: 
     }
 }
 
-fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
-    let Some(away) = known.away else { return };
+/// What an absence is called, and what came of everything in it: what was done, what went wrong, how the Golem lived.
+fn absence(away: &Summary) -> (String, Vec<Piece>, String, String) {
     let title = format!("While you were away {}", age(away.until.saturating_sub(away.since) / 1000));
-    let inner = frame(pen, area, &title, false);
     let counts = &away.counts;
     let change = away.equity.map(|(before, after)| match after.checked_sub(before) {
         Ok(more) => (format!("+{}", dollars(more)), Role::PriceUp),
@@ -412,7 +419,6 @@ fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     if let Some(gas) = away.gas() {
         first.push((format!("   gas {gas}"), Role::TextDim));
     }
-    pen.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
     // What happened to nobody needs no words.
     let told = [
         (counts.blocked, "blocked"),
@@ -423,12 +429,33 @@ fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
     let told: Vec<String> =
         told.iter().filter(|(count, _)| *count > 0).map(|(count, word)| format!("{count} {word}")).collect();
     let words = if told.is_empty() { "nothing went wrong".to_owned() } else { told.join(" · ") };
-    pen.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
     let phases =
         if counts.phases == 0 { "phase unchanged".to_owned() } else { format!("{} phase changes", counts.phases) };
+    (title, first, words, phases)
+}
+
+fn meanwhile(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let Some(away) = known.away else { return };
+    let (title, first, words, phases) = absence(away);
+    let inner = frame(pen, area, &title, false);
+    pen.pieces(line(inner, 0), &cut(&first, usize::from(inner.width)));
+    pen.pieces(line(inner, 1), &cut(&[(words, Role::Text)], usize::from(inner.width)));
     pen.row(
         line(inner, 2),
         &[(phases, Role::TextDim)],
         &[("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)],
     );
+}
+
+/// The same in two lines, where there is no room for a panel.
+pub(super) fn absence_lines(pen: &mut Pen<'_>, known: &Known<'_>, area: Rect) {
+    let Some(away) = known.away else { return };
+    let (title, first, words, phases) = absence(away);
+    let right = [("Enter".to_owned(), Role::Key), (" all".to_owned(), Role::TextDim)];
+    let room = usize::from(area.width).saturating_sub(pieces_width(&right) + 1);
+    let mut left = vec![(format!("{title}  "), Role::StateCare)];
+    left.extend(first);
+    pen.row(line(area, 0), &cut(&left, room), &right);
+    let second = [(words, Role::Text), (format!(" · {phases}"), Role::TextDim)];
+    pen.pieces(line(area, 1), &cut(&second, usize::from(area.width)));
 }

@@ -47,7 +47,8 @@ impl Trade {
     }
 
     pub(super) fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
-        let now = known.moment();
+        // What was asked for here goes on though the view stands still.
+        let now = known.live();
         let seen = self.deed.and_then(|call| known.feed.call(call));
         if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
             // While the form has the keys, letters are text.

@@ -309,3 +309,26 @@ fn what_was_remembered_is_forgotten_with_the_next_thing_that_is_done() {
     tell(&mut feed, EventKind::GolemNow(now));
     assert_eq!(feed.memory, None);
 }
+
+#[test]
+fn a_day_of_points_is_kept_from_its_beginning_and_the_newest_are_kept_whole() {
+    let mut feed = Feed::default();
+    let day = 86_400_000;
+    let points = day / PRICE_MILLIS;
+    for at in 0..points {
+        feed.take_price(at * PRICE_MILLIS, Decimal::from(at));
+    }
+    assert!(feed.prices.len() <= POINTS_KEPT, "{}", feed.prices.len());
+    assert_eq!(feed.prices.front().map(|(at, _)| *at), Some(0), "the day's first is there");
+    assert_eq!(feed.prices.back().map(|(at, _)| *at), Some((points - 1) * PRICE_MILLIS));
+    let times: Vec<u64> = feed.prices.iter().map(|(at, _)| *at).collect();
+    assert!(times.is_sorted());
+    // A quarter of an hour has all of its points, and no hour of the day has none.
+    let quarter = times.iter().filter(|at| **at >= day - 900_000).count();
+    assert_eq!(quarter as u64, 900_000 / PRICE_MILLIS);
+    for hour in 0..24_u64 {
+        let range = hour * 3_600_000..(hour + 1) * 3_600_000;
+        let kept = times.iter().filter(|at| range.contains(*at)).count();
+        assert!(kept >= 15, "hour {hour}: {kept}");
+    }
+}

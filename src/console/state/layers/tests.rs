@@ -269,3 +269,115 @@ fn while_it_leaves_nothing_new_begins_and_where_it_may_not_suspend_it_says_so() 
         assert_eq!(state.notice.is_some(), !may_suspend);
     }
 }
+
+/// Whether leaving was asked for.
+fn leaves(effects: &[Effect]) -> bool {
+    matches!(sent(effects)[..], [Command::Leave(_)])
+}
+
+#[test]
+fn q_goes_back_as_long_as_there_is_anything_to_go_back_from_and_then_leaves() {
+    // A zoom; a filter; a layer.
+    let before: [&[Key]; 4] = [
+        &[Key::char('z')],
+        &[Key::char('3'), Key::char('/'), Key::char('x'), enter()],
+        &[Key::char('?')],
+        &[Key::char('5'), Key::char('z')],
+    ];
+    for keys in before {
+        let mut state = console();
+        keys.iter().for_each(|key| drop(press(&mut state, *key)));
+        assert!(!leaves(&press(&mut state, Key::char('q'))), "{keys:?}");
+        assert!(state.layers.is_empty() && !state.leaving, "{keys:?}");
+        assert!(leaves(&press(&mut state, Key::char('q'))), "{keys:?}");
+    }
+    // Where it is text it is text.
+    let mut state = console();
+    for key in [Key::char('3'), Key::char('/'), Key::char('q')] {
+        assert!(!leaves(&press(&mut state, key)));
+    }
+    assert!(state.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
+}
+
+#[test]
+fn ctrl_c_clears_what_is_typed_then_closes_what_takes_it_and_asks_only_at_the_base() {
+    let quits = |state: &State| matches!(state.layers.last(), Some(Layer::Quit { .. }));
+    let typing = |state: &State| state.screens.get(state.screen).is_some_and(|view| view.takes_text());
+    let mut state = console();
+    for key in [Key::char('3'), Key::char('/'), Key::char('x'), control('c')] {
+        assert!(press(&mut state, key).is_empty());
+    }
+    assert!(typing(&state) && !state.screens.get(ScreenId::Orders).is_some_and(|view| view.has_filter()));
+    press(&mut state, control('c'));
+    assert!(!typing(&state) && state.layers.is_empty());
+    press(&mut state, control('c'));
+    assert!(quits(&state));
+    // The palette and the prompt the same.
+    for opens in [control('p'), Key::char(':')] {
+        let mut state = console();
+        press(&mut state, opens);
+        press(&mut state, Key::char('h'));
+        press(&mut state, control('c'));
+        assert_eq!(state.context(), Context::Typing, "{opens}: only what was typed is gone");
+        press(&mut state, control('c'));
+        assert!(state.layers.is_empty() && state.prompt.is_none(), "{opens}");
+        press(&mut state, control('c'));
+        assert!(quits(&state), "{opens}");
+    }
+}
+
+#[test]
+fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
+    let confirm = || {
+        let mut state = console();
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
+        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        state
+    };
+    let after = |key: Key| {
+        let mut state = console();
+        press(&mut state, key);
+        state
+    };
+    let story = || {
+        let mut state = console();
+        state.layers.push(Layer::Story(Box::new(Story::new(CallId::new(1)))));
+        state
+    };
+    // Each with a key that would do something, and whether it does that only when it was looked at.
+    let dialogs: [(Context, State, Key); 5] = [
+        (Context::Decision, deciding(), Key::char('r')),
+        (Context::Hold, after(control('x')), enter()),
+        (Context::Quit, after(control('c')), Key::char('f')),
+        (Context::Confirm, confirm(), Key::char('y')),
+        (Context::Story, story(), Key::char('j')),
+    ];
+    for (context, mut state, key) in dialogs {
+        wait(&mut state, CALM);
+        for asks in [Key::char('?'), Key::plain(KeyCode::F(1))] {
+            assert!(press(&mut state, asks).is_empty(), "{context:?}");
+            assert!(matches!(state.layers.last(), Some(Layer::Help { of, .. }) if *of == context), "{context:?}");
+            assert!(state.rows(context).any(|row| row.context == context && row.keys.contains(&key)), "{context:?}");
+            state.update(Input::Drawn);
+            wait(&mut state, CALM);
+            // Nothing of what lies below is done from here.
+            for any in [key, enter(), Key::char('y'), Key::char('f'), Key::char('a')] {
+                assert!(press(&mut state, any).is_empty(), "{context:?} {any}");
+            }
+            press(&mut state, Key::plain(KeyCode::Esc));
+            assert_eq!(state.context(), context);
+            // What is before the reader again takes a while to be read.
+            assert!(press(&mut state, key).is_empty(), "{context:?}");
+            let picked = match state.layers.last() {
+                Some(Layer::Decision(decision)) => decision.picked.is_some(),
+                Some(Layer::Quit { picked, .. } | Layer::Confirm { picked, .. }) => *picked,
+                Some(Layer::Hold { .. } | Layer::Story(_)) => false,
+                other => panic!("{context:?}: {other:?}"),
+            };
+            assert!(!picked, "{context:?}");
+            state.update(Input::Drawn);
+            wait(&mut state, CALM);
+        }
+    }
+}

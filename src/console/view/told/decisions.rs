@@ -11,6 +11,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
             simulation_hash: B256::repeat_byte(3),
             expected_outcome: text(&format!("Swap 0.36 WETH for >= {least} USDC")),
             expires_at: samples::START_MILLIS + 900_000,
+            notify: false,
         })
     };
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.36", "chain": "ethereum" });
@@ -68,6 +69,7 @@ fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
             simulation_hash: B256::repeat_byte(3),
             expected_outcome: text("Swap 0.25 WETH for >= 848.28 USDC"),
             expires_at,
+            notify: false,
         })
     };
     let now = state.now_millis;

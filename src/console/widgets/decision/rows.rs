@@ -263,7 +263,7 @@ pub(super) fn raw(question: &Question) -> Vec<Row> {
             rows.push(Row::new(format!("{name:<names$}  "), Role::TextDim).then(value.as_str(), Role::Dialog));
         }
     }
-    rows.push(Row::new(format!("permit {}", action.permit), Role::TextDim));
+    rows.push(Row::new(format!("offer {}", action.permit), Role::TextDim));
     rows.push(Row::new(format!("binds {}", action.hash), Role::TextDim));
     rows
 }
@@ -282,19 +282,33 @@ pub fn question_brief(question: &Question) -> String {
     asked(question, SHORT)
 }
 
-/// The line of a decision among others: used by lists of questions.
-pub fn question_line(question: &Question, now: u64, motion: bool) -> (Vec<Piece>, Vec<Piece>) {
+/// What becomes of a question at its end, in so many columns: that silence lets it pass is said in every length.
+pub fn ends_words(ends: u64, passes_by_itself: bool, now: Moment, columns: usize) -> String {
+    let seconds = ends.saturating_sub(now.millis) / 1000;
+    let left = if now.motion { format!("{}:{:02}", seconds / 60, seconds % 60) } else { time_of_day(ends / 1000) };
+    if !passes_by_itself {
+        return left;
+    }
+    let at = if now.motion { "in" } else { "at" };
+    let told = [
+        format!("goes ahead {at} {left} unless you refuse"),
+        format!("goes ahead {at} {left}"),
+        format!("ahead {at} {left}"),
+    ];
+    let [.., shortest] = &told;
+    told.iter().find(|words| width_of(words) <= columns).unwrap_or(shortest).clone()
+}
+
+/// The line of a decision among others, of so many columns: used by lists of questions.
+pub fn question_line(question: &Question, now: Moment, columns: usize) -> (Vec<Piece>, Vec<Piece>) {
     let mut left = vec![(asked(question, SHORT), Role::Text)];
     if let Some(value) = question.value {
         left.push((format!("  {}", cents(value)), Role::TextStrong));
     }
     let right = match question.ends_at {
         None => vec![("no limit".to_owned(), Role::TextDim)],
-        Some(at) if motion => {
-            let seconds = at.saturating_sub(now) / 1000;
-            vec![(format!("{}:{:02}", seconds / 60, seconds % 60), Role::StateCare)]
-        }
-        Some(at) => vec![(time_of_day(at / 1000), Role::StateCare)],
+        // What is asked keeps half of the line.
+        Some(at) => vec![(ends_words(at, question.passes_by_itself, now, columns / 2), Role::StateCare)],
     };
     (left, right)
 }

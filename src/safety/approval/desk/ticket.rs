@@ -242,7 +242,7 @@ impl Ticket {
         let changed = differences(&self.preview, &preview);
         let reasons = in_words(&preview.needs);
         // A question that was a delay and now needs a yes no longer passes by itself.
-        if !reasons.is_empty() {
+        if matches!(preview.needs, ApprovalNeed::Approval { .. }) {
             self.passes_by_itself = false;
         }
         let (sender, answered) = oneshot::channel();
@@ -265,7 +265,7 @@ impl Ticket {
                 open.ends_at = ends_at;
             }
         }
-        self.desk.announce(&preview, reasons, ends_at);
+        self.desk.announce(&preview, reasons, ends_at, self.passes_by_itself);
     }
 
     fn begin_waiting(&mut self) {
@@ -319,7 +319,15 @@ fn unrecorded(error: &AuditError) -> Decision {
 }
 
 pub(super) fn in_words(needs: &ApprovalNeed) -> Vec<SafeText> {
-    needs.reasons().iter().map(Reason::words).collect()
+    match needs {
+        ApprovalNeed::Delay { millis } => {
+            let words = format!("it is large enough to wait {} s for your no", millis.div_ceil(1_000));
+            vec![SafeText::clean(&words, MAX_REASON)]
+        }
+        ApprovalNeed::Instant | ApprovalNeed::Notify | ApprovalNeed::Approval { .. } => {
+            needs.reasons().iter().map(Reason::words).collect()
+        }
+    }
 }
 
 fn listed(addresses: &[Address]) -> String {
@@ -372,4 +380,17 @@ fn differences(old: &Preview, new: &Preview) -> Vec<SafeText> {
         }
     }
     changed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_silence_lets_pass_says_why_it_waits() {
+        let told = |needs| in_words(&needs).iter().map(ToString::to_string).collect::<Vec<_>>();
+        let waits = told(ApprovalNeed::Delay { millis: 30_000 });
+        assert_eq!(waits, ["it is large enough to wait 30 s for your no"]);
+        assert!(told(ApprovalNeed::Instant).is_empty() && told(ApprovalNeed::Notify).is_empty());
+    }
 }

@@ -1,0 +1,98 @@
+//! What a rule, the operator or time stands against, and what is under way: the states that every card that signs can be
+//! in before it has anything of its own to tell.
+
+use super::*;
+
+/// A call after what begins it: in so many of the states that come before its own answer.
+fn states<M: Clone>(
+    asked: &M,
+    fold: impl Fn(&mut M, u64, &EventKind),
+    wanted: &[&'static str],
+) -> Vec<(&'static str, M)> {
+    let waits = |passes_by_itself| {
+        EventKind::ApprovalRequested(ApprovalRequested {
+            permit_id: PermitId::random(),
+            title: text("do it"),
+            reasons: vec![text("above your $500 limit")],
+            lapses_at: START_MILLIS + 48_000,
+            passes_by_itself,
+        })
+    };
+    let resolved = |outcome, reason: Option<&str>| {
+        let reason = reason.map(text);
+        EventKind::ApprovalResolved(ApprovalResolved { permit_id: PermitId::random(), outcome, reason })
+    };
+    let ended =
+        |code, message: &str, first: Vec<EventKind>| first.into_iter().chain(failed(code, message)).collect::<Vec<_>>();
+    let step = EventKind::ToolUpdate(ToolUpdate { step: "Simulating via Revm".into(), index: 2, of: 6 });
+    let events = |state: &str| match state {
+        "running" => vec![step.clone()],
+        "sent" => vec![step.clone(), tx(1, 1, TxState::Signed, None), tx(1, 1, TxState::Sent, None)],
+        "waiting" => vec![waits(false)],
+        "goes ahead" => vec![waits(true)],
+        "blocked" => {
+            ended(ErrorCode::SafetySpendingLimitExceeded, "max_single_trade_usd: $6,785.11 is above $2,500.00", vec![])
+        }
+        "refused" => ended(
+            ErrorCode::ApprovalRefused,
+            "the operator refused",
+            vec![waits(false), resolved(ApprovalOutcome::Refused, Some("wait for gas"))],
+        ),
+        "lapsed" => ended(
+            ErrorCode::ApprovalLapsed,
+            "nobody answered in time; nothing was signed",
+            vec![waits(false), resolved(ApprovalOutcome::Lapsed, None)],
+        ),
+        "failed" => ended(ErrorCode::ChainUnreachable, "no endpoint of base answers", vec![]),
+        _ => Vec::new(),
+    };
+    let state = |name: &&'static str| {
+        let mut model = asked.clone();
+        for (at, event) in (1..).zip(events(name)) {
+            fold(&mut model, START_MILLIS + at * 10, &event);
+        }
+        (*name, model)
+    };
+    wanted.iter().map(state).collect()
+}
+
+/// Allowances that are asked for, and not there yet or never.
+pub fn allowances() -> Vec<(&'static str, AllowanceModel)> {
+    let params = json!({"token": "WETH", "chain": "ethereum", "amount": "250"});
+    let asked = AllowanceModel::asked(START_MILLIS, "token_approve", params);
+    let wanted = ["running", "sent", "waiting", "goes ahead", "blocked", "lapsed", "failed"];
+    states(&asked, AllowanceModel::fold, &wanted)
+}
+
+/// Auctions that are asked for, and handed in to nobody.
+pub fn orders() -> Vec<(&'static str, OrderModel)> {
+    let asked = OrderModel::asked(Call::asked(START_MILLIS, "uniswap_submit_uniswapx_order", swap_params()));
+    states(&asked, OrderModel::fold, &["waiting", "goes ahead", "refused", "lapsed"])
+}
+
+/// Bridge orders that are asked for, and signed by nobody.
+pub fn bridges() -> Vec<(&'static str, BridgeModel)> {
+    let params = json!({"token_in": "USDC", "token_out": "USDC", "amount": "500", "source_chain": "ethereum",
+        "destination_chain": "base"});
+    let asked = BridgeModel::asked(Call::asked(START_MILLIS, "uniswap_submit_cross_chain_intent", params));
+    states(&asked, BridgeModel::fold, &["waiting", "goes ahead", "blocked", "refused", "lapsed"])
+}
+
+/// A transfer, and the cancelling of an order: they sign, and have no card of their own.
+pub fn plains() -> Vec<(&'static str, PlainModel)> {
+    let params =
+        json!({"token": "USDC", "amount": "120", "to": Address::repeat_byte(0xab).to_string(), "chain": "ethereum"});
+    let transfer = PlainModel::asked(START_MILLIS, "wallet_transfer_token", params);
+    let wanted = ["running", "sent", "waiting", "goes ahead", "blocked", "refused", "lapsed"];
+    let order = json!({"order_hash": B256::repeat_byte(0x4b).to_string(), "chain": "ethereum"});
+    let cancel = PlainModel::asked(START_MILLIS, "uniswapx_cancel_order", order);
+    let refund = json!({"intent_id": B256::repeat_byte(0xb2).to_string()});
+    let refund = PlainModel::asked(START_MILLIS, "intent_refund", refund);
+    let mut all = states(&transfer, PlainModel::fold, &wanted);
+    let one = |name, model: &PlainModel| {
+        states(model, PlainModel::fold, &["running"]).into_iter().map(move |(_, model)| (name, model))
+    };
+    all.extend(one("cancelling", &cancel));
+    all.extend(one("refunding", &refund));
+    all
+}
