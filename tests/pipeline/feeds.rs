@@ -5,7 +5,6 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use alloy::primitives::U256;
-use bardo::abi::erc20::Erc20;
 use bardo::base::clock::Clock;
 use bardo::base::error::ToolError;
 use bardo::base::model::Phase;
@@ -85,12 +84,14 @@ impl Desk {
 async fn without_a_price_nothing_is_bought_or_sold_and_everything_is_taken_back() {
     let desk = Desk::new().await;
     let world = &desk.world;
-    let (usdc, permit2) = (world.contract_of(&world.usdc), world.contract(Contract::Permit2));
+    let permit2 = world.contract(Contract::Permit2);
     for (fault, passes) in [(FeedFault::Broken, 30), (FeedFault::Frozen, 6 * HEARTBEAT_SECONDS)] {
         for (status, _, told) in desk.trades().await {
             assert_eq!(status, Status::Success, "while the feed is well: {told}");
         }
-        world.send(usdc, Erc20::approveCall { spender: permit2, value: U256::from(7) }).await;
+        let allow = json!({"token": "USDC", "amount": "7", "chain": "ethereum"});
+        let (status, _, told) = desk.called("token_approve", allow).await;
+        assert_eq!((status, world.allowance(permit2).await), (Status::Success, U256::from(7_000_000)), "{told}");
         desk.chain.residents.set_fault(Asset::Eth, fault);
         desk.later(1).await;
         desk.later(passes).await;
