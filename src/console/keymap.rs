@@ -325,7 +325,8 @@ pub const KEYMAP: &[Binding] = &[
     bind(In::Decision, BOTTOM, Do::Bottom, "", "to the last line"),
     bind(In::Decision, HALF_DOWN, Do::HalfPageDown, "", "half a page down"),
     bind(In::Decision, HALF_UP, Do::HalfPageUp, "", "half a page up"),
-    bind(In::Decision, HELP, Do::Help, "help", "this help"),
+    // The line of hints has room for its answers, and for nothing beside them.
+    bind(In::Decision, HELP, Do::Help, "", "this help"),
     bind(In::Decision, ESC_OR_Q, Do::Back, "later", "later: give no answer now"),
     bind(In::Typing, ENTER, Do::DoIt, "does it", "do it"),
     bind(In::Typing, ESC, Do::Back, "back", "back without doing it"),

@@ -309,8 +309,8 @@ fn no_control_of_a_hostile_world_reaches_the_terminal() {
         pty.until_written("three more pictures", |raw| updates(raw).count() >= before + 3);
     };
     let keys = [
-        "1", "\r", "j", "G", "\x1b", "2", "3", "\t", "4", "\t", "5", "z", "f", "\t", "\t", "\t", "j", "6", "\r",
-        "\x1b", "7", "8", "1", "a", "d", "z", "j", "G", "n", "d", "\x1b", "\x1b", "\x1b",
+        "1", "\r", "j", "G", "\x1b", "2", "3", "\t", "4", "\t", "5", "v", "z", "z", "f", "\t", "\t", "\t", "j", "6",
+        "\r", "\x1b", "7", "8", "1", "a", "d", "z", "j", "G", "n", "d", "\x1b", "\x1b", "\x1b",
     ];
     for _ in 0..3 {
         for key in keys {

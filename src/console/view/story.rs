@@ -106,7 +106,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         if let Some(offer) = &call.offer {
             part(&mut rows, "Simulated offer");
             rows.push(Row::new(readable(offer.expected_outcome.as_str(), 6), Role::Text));
-            let words = format!("permit {}  hash {}", offer.permit_id, short_hash(offer.simulation_hash));
+            let words = format!("offer {}  hash {}", offer.permit_id, short_hash(offer.simulation_hash));
             rows.push(Row::new(words, Role::TextDim));
         }
         if let Some((at, asked)) = &call.asked {
