@@ -252,8 +252,10 @@ fn screen(criterion: &mut Criterion) {
     };
     let known = Known {
         now_millis: samples::NOW.millis,
+        live_millis: samples::NOW.millis,
         machine_millis: samples::NOW.millis,
         motion: true,
+        money: None,
         page: &page,
         feed: &feed,
         questions: &[],
