@@ -59,7 +59,7 @@ pub(super) fn body(question: &Question, decision: &Decision, columns: usize, now
 fn policy_change(change: &PolicyChange) -> String {
     let told = |value: &str| {
         let bare = value.trim_matches('"');
-        let dollars = (change.field.as_str().ends_with("_usd") || change.field.as_str() == "hot_lane")
+        let dollars = (change.field.as_str().ends_with("_usd") || change.field.as_str().ends_with("hot_lane"))
             && bare.chars().all(|one| one.is_ascii_digit() || one == '.');
         if dollars { format!("${}", grouped(bare)) } else { bare.to_owned() }
     };
