@@ -11,6 +11,8 @@
 //! | `refused` | `id`, `why` | a line was not understood, or a call not made |
 //! | `bye` | `why`, `seconds` | last; whatever still runs after so many seconds is killed |
 //!
+//! Each of the `kinds` and `queries` of `hello` has `parameters`, a `description`, and `guidelines`: a sentence for each phase.
+//!
 //! The program says:
 //!
 //! | `type` | fields | meaning |
