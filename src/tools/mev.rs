@@ -130,6 +130,8 @@ pub(super) fn size_advice(share: Option<&Ratio>, impact: &Ratio) -> Option<Strin
 pub(super) enum Sight {
     /// As an order at its service.
     Order,
+    /// An order that was not handed in.
+    Unplaced,
     /// As a transaction on this route.
     Sent(sender::Route),
     /// Nothing was sent.
@@ -139,7 +141,7 @@ pub(super) enum Sight {
 /// What protects a trade, each in a sentence behind a word for what it is about.
 pub(super) fn measures(sight: Sight, size: Option<&String>) -> Vec<String> {
     let floor = match sight {
-        Sight::Order => "slippage: what is asked for at least is signed into the order",
+        Sight::Order | Sight::Unplaced => "slippage: what is asked for at least is signed into the order",
         Sight::Sent(_) | Sight::Nothing => "slippage: the least output is in the calldata",
     };
     let seen = match sight {
@@ -150,7 +152,7 @@ pub(super) fn measures(sight: Sight, size: Option<&String>) -> Vec<String> {
         Sight::Sent(sender::Route::Public) => {
             "sight: sent through the public mempool; a private relay takes what private_rpc_above_usd says, on mainnet"
         }
-        Sight::Nothing => "sight: nothing was sent",
+        Sight::Nothing | Sight::Unplaced => "sight: nothing was sent",
     };
     let told = [floor, seen, "deadline: nothing is settled after it"];
     told.into_iter().map(str::to_owned).chain(size.cloned()).collect()
@@ -217,6 +219,7 @@ mod tests {
             (Sight::Sent(sender::Route::Private), "private relay alone"),
             (Sight::Sent(sender::Route::Public), "public mempool"),
             (Sight::Nothing, "nothing was sent"),
+            (Sight::Unplaced, "nothing was sent"),
         ] {
             let told = measures(sight, None);
             assert!(told.iter().any(|one| one.starts_with("sight: ") && one.contains(words)), "{told:?}");

@@ -13,6 +13,7 @@ use crate::engine::{CallContext, World};
 use crate::safety::orders::Record;
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::{Intent, Leg, Proposal, Purpose};
+use crate::tools::mev::Sight;
 use crate::tools::shared::{Sent, invalid};
 
 /// The checks that a signed order runs under.
@@ -56,6 +57,14 @@ pub(super) fn status(state: &State, record: Option<&Record>) -> String {
         // The signature may be on disk, or with the service: the order can still be filled.
         (State::Unclear, _) | (State::Placed, None) => "unclear".to_owned(),
         (State::Done | State::Reverted | State::Stopped { .. }, _) => "error".to_owned(),
+    }
+}
+
+/// Where an order shows that was or was not placed.
+pub(super) fn sight(state: &State) -> Sight {
+    match state {
+        State::Placed | State::Unclear => Sight::Order,
+        State::Simulated | State::Done | State::Reverted | State::Stopped { .. } => Sight::Unplaced,
     }
 }
 

@@ -3,7 +3,9 @@
 //! A mark is kept for each chain. What a bridge carries to another chain is no loss, and what was lost before is not made
 //! good by it: the mark goes with the money. As large a part of it as the part of the holdings that left goes from the
 //! chain it left to the chain where it has arrived. So the fall in percent stays what it was on both sides, and nobody
-//! can leave a loss behind by carrying the rest to and fro.
+//! can leave a loss behind by carrying the rest to and fro. Where it cannot be told whether the money of one order was
+//! among what another left of, neither mark may come out too low by it: the one is lowered by the least that it may have
+//! been, the other raised by the most.
 //!
 //! Not here: whether the money of an order is on its way (see `operator::away`), and whether it has arrived (see
 //! `orders::bridge`).
@@ -49,8 +51,8 @@ pub fn note_leaving(
     let there = mark(transaction, leaving.to, party.account)?.unwrap_or_default();
     transaction
         .prepare_cached(
-            "INSERT INTO ledger_bridged (reservation, chain_id, account, worth, whole, seen, to_chain, to_mark)
-             VALUES (?1, ?2, ?3, ?4, ?5, 1, ?6, ?7)",
+            "INSERT INTO ledger_bridged (reservation, chain_id, account, worth, whole, least, seen, to_chain, to_mark)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?5, 1, ?6, ?7)",
         )?
         .execute(params![
             reservation.get(),
@@ -80,7 +82,9 @@ pub fn weigh_away(
         .execute(params![sql(party.chain_id)?, party.account.to_string()])?;
     for (reservation, worth) in away {
         transaction
-            .prepare_cached("UPDATE ledger_bridged SET worth = ?2, whole = ?3, seen = 1 WHERE reservation = ?1")?
+            .prepare_cached(
+                "UPDATE ledger_bridged SET worth = ?2, whole = ?3, least = ?3, seen = 1 WHERE reservation = ?1",
+            )?
             .execute(params![reservation.get(), (*worth).min(whole).to_sql(), whole.to_sql()])?;
     }
     Ok(())
@@ -104,17 +108,18 @@ pub fn note_arrived(
     let stays = |mark: Micros| part(mark, row.whole.less(row.worth), row.whole);
     let after = stays(before);
     set_mark(transaction, row.chain_id, row.account, after)?;
-    // Others on their way from there were weighed with this one among all that there was.
-    if row.seen {
-        transaction
-            .prepare_cached(
-                "UPDATE ledger_bridged SET whole = whole - ?3
-                 WHERE chain_id = ?1 AND account = ?2 AND seen = 1 AND whole - ?3 >= worth",
-            )?
-            .execute(params![sql(row.chain_id)?, row.account.to_string(), row.worth.to_sql()])?;
-    }
+    // Others on their way from there were weighed with this one among all that there was; where it was not known of, they
+    // may have been.
+    transaction
+        .prepare_cached(
+            "UPDATE ledger_bridged SET
+                 whole = CASE WHEN ?4 AND seen = 1 AND whole - ?3 >= worth THEN whole - ?3 ELSE whole END,
+                 least = max(worth, least - ?3)
+             WHERE chain_id = ?1 AND account = ?2",
+        )?
+        .execute(params![sql(row.chain_id)?, row.account.to_string(), row.worth.to_sql(), row.seen])?;
     // What arrives may have been seen before its order ended: then the mark over there has risen by it already.
-    let went = before.less(after);
+    let went = before.less(part(before, row.least.less(row.worth), row.least));
     let party = Party { chain_id: row.to_chain, ..row.party(transaction, reservation)? };
     observe_at(transaction, now, &party, row.to_mark.plus(went)?)?;
     for other in others(transaction, row.account)? {
@@ -157,6 +162,8 @@ struct Row {
     account: Address,
     worth: Micros,
     whole: Micros,
+    /// The same without what may have left before: no more than `whole`, and no less than `worth`.
+    least: Micros,
     seen: bool,
     to_chain: u64,
     to_mark: Micros,
@@ -169,21 +176,25 @@ impl Row {
     }
 }
 
-const COLUMNS: &str = "reservation, chain_id, account, worth, whole, seen, to_chain, to_mark";
+const COLUMNS: &str = "reservation, chain_id, account, worth, whole, least, seen, to_chain, to_mark";
 
-type Raw = (i64, i64, String, i64, i64, bool, i64, i64);
+type Raw = (i64, i64, String, [i64; 3], bool, i64, i64);
 
 fn raw(row: &rusqlite::Row<'_>) -> rusqlite::Result<Raw> {
-    Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?, row.get(4)?, row.get(5)?, row.get(6)?, row.get(7)?))
+    let amounts = [row.get(3)?, row.get(4)?, row.get(5)?];
+    Ok((row.get(0)?, row.get(1)?, row.get(2)?, amounts, row.get(6)?, row.get(7)?, row.get(8)?))
 }
 
-fn read((reservation, chain_id, account, worth, whole, seen, to_chain, to_mark): Raw) -> Result<Row, LedgerError> {
+fn read(
+    (reservation, chain_id, account, [worth, whole, least], seen, to_chain, to_mark): Raw,
+) -> Result<Row, LedgerError> {
     Ok(Row {
         reservation,
         chain_id: time(chain_id)?,
         account: account.parse().map_err(|_| LedgerError::Damaged("an account that is none"))?,
         worth: Micros::from_sql(worth)?,
         whole: Micros::from_sql(whole)?,
+        least: Micros::from_sql(least)?,
         seen,
         to_chain: time(to_chain)?,
         to_mark: Micros::from_sql(to_mark)?,

@@ -18,6 +18,7 @@ const BRIDGED: &str = "
         account TEXT NOT NULL,
         worth INTEGER NOT NULL CHECK (worth >= 0),
         whole INTEGER NOT NULL CHECK (whole >= worth),
+        least INTEGER NOT NULL CHECK (least BETWEEN worth AND whole),
         seen INTEGER NOT NULL CHECK (seen IN (0, 1)),
         to_chain INTEGER NOT NULL,
         to_mark INTEGER NOT NULL CHECK (to_mark >= 0)

@@ -4,7 +4,8 @@
 //! only as long as it is certain that it is not in the wallet as well: it was locked by the block whose balances are
 //! judged, nobody has paid it on or given it back since, and the time in which nobody can take it back is not over.
 //! Whatever is not known counts for nothing, which is how it would be without this: then exits pass, and all else waits.
-//! What is signed and not locked yet is in the wallet, and counted there.
+//! What was locked later than the judged block is in the wallet there, and counted there. Of what nobody has seen locked
+//! neither is certain: it may have been, a moment ago.
 
 use rusqlite::Connection;
 
@@ -20,7 +21,7 @@ use crate::safety::typed::TypedMessage;
 /// What one live bridge order carries, as far as the balances that are judged tell it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Carried {
-    /// Signed for, and not locked by the judged block: it is among the balances still.
+    /// Locked later than the judged block: it is among the balances still.
     InWallet(Micros),
     /// Locked, and not yet seen to arrive: no balance has it.
     OnItsWay(Micros),
@@ -78,18 +79,15 @@ fn carried(order: &Record, facts: &Facts) -> Option<Carried> {
         | TypedMessage::Permit2Transfer { .. } => return None,
     };
     let judged = facts.simulation.as_ref()?.pinned.number;
+    let card: IntentUpdate = serde_json::from_str(order.card.as_deref()?).ok()?;
     let amount = TokenAmount::new(intent.data.inputAmount, order.figures.token_in.decimals).ok()?;
     let worth = priced(facts.portfolio.as_ref().ok()?, TokenId::Erc20(intent.data.inputToken), amount)?;
-    // Nobody has looked at it since it was signed.
-    let Some(card) = order.card.as_deref() else { return Some(Carried::InWallet(worth)) };
-    let card: IntentUpdate = serde_json::from_str(card).ok()?;
     // Given back it is in the wallet; paid on without having been seen to arrive it may be gone for good.
     if card.refunded.is_some() || card.repaid.is_some() && card.delivered.is_none() {
         return None;
     }
-    let Some(locked) = card.locked else { return Some(Carried::InWallet(worth)) };
     // Balances of an earlier block have it still.
-    if locked.block? > judged {
+    if card.locked?.block? > judged {
         return Some(Carried::InWallet(worth));
     }
     // From then on anybody can make the settler give it back, before that is seen here.

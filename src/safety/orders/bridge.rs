@@ -35,6 +35,9 @@ struct Standing {
     repaid: Option<TxPlace>,
     refunded: Option<TxPlace>,
     delivery: Option<Delivery>,
+    /// Whether the destination's endpoints contradict each other about deliveries: then none was seen, and none was seen
+    /// not to be there.
+    untold: bool,
     /// First second in which the settler gives the money back.
     refund_from: Option<u64>,
 }
@@ -44,6 +47,14 @@ struct Delivery {
     filler: Address,
     /// By how much the account's balance rose in that block; nothing where that cannot be told.
     came: Option<U256>,
+}
+
+/// What the destination tells of a delivery.
+enum Told {
+    Delivered(Delivery),
+    Nothing,
+    /// Its endpoints contradict each other.
+    Untold,
 }
 
 impl Orders {
@@ -98,9 +109,23 @@ async fn standing(chains: [&OrderChain; 2], record: &Record, intent: &Intent) ->
         repaid = of(OriginSettler::Repaid::SIGNATURE_HASH);
         refunded = of(OriginSettler::Refunded::SIGNATURE_HASH);
     }
-    let delivery = delivery(destination, record, intent, there.number).await?;
+    let (delivery, untold) = match delivery(destination, record, intent, there.number).await? {
+        Told::Delivered(delivery) => (Some(delivery), false),
+        Told::Nothing => (None, false),
+        Told::Untold => (None, true),
+    };
     let refund_from = refund_from(origin, record, intent, at).await;
-    Ok(Standing { deposit: deposit.status, over, destination: there, locked, repaid, refunded, delivery, refund_from })
+    Ok(Standing {
+        deposit: deposit.status,
+        over,
+        destination: there,
+        locked,
+        repaid,
+        refunded,
+        delivery,
+        untold,
+        refund_from,
+    })
 }
 
 /// From when on the settler gives the money back: it waits for the news of a delivery in the last moment. How long is
@@ -114,22 +139,19 @@ async fn refund_from(origin: &ChainClient, record: &Record, intent: &Intent, at:
     Some(u64::from(intent.fill_deadline).saturating_add(delay.into()).saturating_add(1))
 }
 
-async fn delivery(
-    destination: &ChainClient,
-    record: &Record,
-    intent: &Intent,
-    head: u64,
-) -> Result<Option<Delivery>, OrderError> {
-    let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else { return Ok(None) };
+async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, head: u64) -> Result<Told, OrderError> {
+    let Some(settler) = destination.network().book.contract(Contract::DestinationSettler) else {
+        return Ok(Told::Nothing);
+    };
     let from = record.figures.arrival_from_block.unwrap_or_default();
     // The block that stays is older than the order: nothing can have been delivered by then.
     if head < from {
-        return Ok(None);
+        return Ok(Told::Nothing);
     }
     let filter = Filter::new().address(settler).from_block(from).to_block(head);
     let filter = filter.event_signature(DestinationSettler::Filled::SIGNATURE_HASH).topic1(record.hash);
     // The mark of the stop-loss follows what has arrived, so one endpoint's word is not enough.
-    let Some(logs) = events(destination, &filter).await? else { return Ok(None) };
+    let Some(logs) = events(destination, &filter).await? else { return Ok(Told::Untold) };
     let in_range = |log: &&Log| log.block_number.is_some_and(|block| (from..=head).contains(&block));
     let found = logs.iter().filter(in_range).filter(|log| log.address() == settler).find_map(|log| {
         let event = DestinationSettler::Filled::decode_log(&log.inner).ok()?;
@@ -141,7 +163,7 @@ async fn delivery(
             && event.amount >= intent.data.outputAmount
             && event.originChainId == U256::from(record.chain_id)
     };
-    let Some((place, event)) = found.filter(|(_, event)| right(event)) else { return Ok(None) };
+    let Some((place, event)) = found.filter(|(_, event)| right(event)) else { return Ok(Told::Nothing) };
     let block = place.block.unwrap_or_default();
     let at = |number: u64| {
         let call = Erc20::balanceOfCall { owner: record.account };
@@ -149,7 +171,7 @@ async fn delivery(
     };
     let balances = futures::try_join!(at(block.saturating_sub(1)), at(block)).ok();
     let came = balances.map(|(before, after)| after.saturating_sub(before));
-    Ok(Some(Delivery { place, filler: event.filler, came }))
+    Ok(Told::Delivered(Delivery { place, filler: event.filler, came }))
 }
 
 /// The time of a block, in seconds since the Unix epoch, by a contract's word there.
@@ -189,8 +211,8 @@ fn seen(
     let (status, end) = match standing.deposit {
         REFUNDED => (IntentStatus::Refunded, Some(Ending::TookNothing)),
         // The chain it goes to may be told later than the one it left: what nobody has seen arrive there is waited for as
-        // long as it can.
-        REPAID if standing.delivery.is_none() && !too_late => (IntentStatus::Filled, None),
+        // long as it can, and until its endpoints say the same.
+        REPAID if standing.delivery.is_none() && (!too_late || standing.untold) => (IntentStatus::Filled, None),
         REPAID => (IntentStatus::Filled, Some(Ending::Took)),
         _ if standing.delivery.is_some() => (IntentStatus::Filled, None),
         LOCKED if too_late => (IntentStatus::Expired, None),
@@ -207,6 +229,9 @@ fn seen(
             Some(came) => format!("the balance over there rose by {} only in that block", text(came, wanted)),
             None => "the balance over there could not be compared".to_owned(),
         });
+    }
+    if standing.untold {
+        remarks.push(format!("the endpoints of {destination} contradict each other about a delivery"));
     }
     let amount_in = text(intent.data.inputAmount, given);
     let held = format!("locked in settler {} on {source}", short_address(intent.origin_settler));

@@ -78,7 +78,10 @@ impl Pipeline {
             let balances = amounts(look.balances.as_ref().map_err(Doubt::clone)?);
             let told = values(framed, tokens, &look.spreads, &balances, &around, incoming)?;
             let told = told.arriving(look.arrival.clone()?)?;
-            with_data_fee(told, look.data_fee.clone()?, &look.spreads, incoming)
+            let fee = look.data_fee.clone()?;
+            // No gas limit bounds it: where it has no price it may be as much as what one does bound, and no more.
+            let unpriced = if fee > framed.worst_gas() { Unpriced::Doubt } else { incoming };
+            with_data_fee(told, fee, &look.spreads, unpriced)
         };
         let told = weighed(Unpriced::Doubt);
         let mut faults = simulate::declared(framed, &around);

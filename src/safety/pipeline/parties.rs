@@ -20,12 +20,14 @@ const COMPARED: usize = 2;
 impl Pipeline {
     /// Why somebody who takes part in it is to be looked at.
     pub(super) fn parties(&self, framed: &Framed, facts: &Facts, ground: &Ground) -> Result<Vec<Reason>, Refusal> {
+        // What only takes back gives nobody anything and lets nobody take.
+        if facts.takes_back() {
+            return Ok(Vec::new());
+        }
         let proposal = framed.proposal();
         let own = framed.exposed();
         let contracts: BTreeSet<Address> = ground.network().book.contracts().map(|(_, address)| address).collect();
-        let receivers = receivers(framed);
-        // What only takes back lets nobody take.
-        let spenders = if facts.takes_back() { BTreeSet::new() } else { spenders(framed) };
+        let (receivers, spenders) = (receivers(framed), spenders(framed));
         let mut reasons = Vec::new();
         for who in receivers.iter().filter(|who| !own.contains(who)) {
             let received = |connection: &_| permit::has_received(connection, proposal.chain_id, *who);
@@ -70,9 +72,10 @@ pub(super) fn receivers(framed: &Framed) -> BTreeSet<Address> {
     proposal.recipients.iter().copied().chain(inflows).collect()
 }
 
-/// Everybody who is let take something, be it for the length of the action.
+/// Everybody who is let take something, be it for the length of the action. Nobody is by an allowance of nothing.
 pub(super) fn spenders(framed: &Framed) -> BTreeSet<Address> {
-    let bounds = framed.proposal().allowances.iter().map(|bound| bound.spender);
+    let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
+    let bounds = bounds.map(|bound| bound.spender);
     let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
     let order = framed.order().map(|order| &order.message);
     bounds.chain(inside.chain(order).flat_map(|message| message.takes()).map(|takes| takes.spender)).collect()

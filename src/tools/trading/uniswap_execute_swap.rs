@@ -501,7 +501,7 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
         (None, _) => (said, String::new()),
     };
     let sight = match (by_auction, main.map(|leg| leg.route)) {
-        (Some(_), _) => Sight::Order,
+        (Some(_), _) => orders::sight(&committed.state),
         (None, Some(route)) => Sight::Sent(route),
         (None, None) => Sight::Nothing,
     };

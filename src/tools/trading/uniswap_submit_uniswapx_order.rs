@@ -13,7 +13,7 @@ use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
 use crate::safety::proposal::Proposal;
 use crate::tools::auction::{self, Plan, Wish, points};
-use crate::tools::mev::{Sight, measures};
+use crate::tools::mev::measures;
 use crate::tools::orders::{self, CHECKS, card, field};
 use crate::tools::shared::invalid;
 
@@ -184,7 +184,7 @@ pub(super) fn summed_up(plan: Plan, committed: &Committed) -> Reply<Output> {
         "route_type": plan.kind.name(),
         "notes": plan.told,
         "uniswapx": {"preferred": true, "used": true, "why": "it was asked for as an order"},
-        "mev": measures(Sight::Order, plan.size.as_ref()),
+        "mev": measures(orders::sight(&committed.state), plan.size.as_ref()),
         "order": told,
     });
     Reply::new(output, explanation).hint(hints)

@@ -11,6 +11,11 @@ fn place() -> TxPlace {
 
 /// What is told of an order whose money the source's settler has paid on, by what was seen over there and when.
 fn told(came: Option<Option<u64>>, time: u64) -> (Seen, String) {
+    told_by(came, time, false)
+}
+
+/// The same where the endpoints over there contradict each other.
+fn told_by(came: Option<Option<u64>>, time: u64, untold: bool) -> (Seen, String) {
     let record = bridge_order(Address::repeat_byte(9), Address::repeat_byte(2), DEADLINE);
     let TypedMessage::CrossChainOrder { intent, .. } = &record.message else { panic!("{record:#?}") };
     let mut destination: Header = Header::default();
@@ -23,6 +28,7 @@ fn told(came: Option<Option<u64>>, time: u64) -> (Seen, String) {
         repaid: Some(place()),
         refunded: None,
         delivery: came.map(|came| Delivery { place: place(), filler: Address::ZERO, came: came.map(U256::from) }),
+        untold,
         refund_from: None,
     };
     let seen = seen(&record, intent, &standing, &[], Vec::new(), ("ethereum".to_owned(), "base".to_owned()));
@@ -51,4 +57,14 @@ fn what_was_paid_on_and_not_seen_to_arrive_is_told_as_that_and_waited_for() {
     assert_eq!((seen.end, money.as_str()), (Some(Ending::Took), "4 USDC arrived on base"));
     assert!(has_arrived(&seen.card, Ending::Took));
     assert!(!has_arrived(&seen.card, Ending::TookNothing));
+}
+
+#[test]
+fn endpoints_that_contradict_each_other_about_a_delivery_end_nothing() {
+    let late = u64::from(DEADLINE) + 1;
+    assert_eq!(told_by(None, late, false).0.end, Some(Ending::Took));
+    let (seen, _) = told_by(None, late, true);
+    assert_eq!(seen.end, None, "it may have been delivered");
+    let Card::Intent(update) = &seen.card else { panic!("a bridge has a bridge's card") };
+    assert!(update.remark.as_str().contains("contradict each other"), "{}", update.remark);
 }
