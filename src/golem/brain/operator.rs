@@ -53,6 +53,8 @@ impl Wish {
     pub(in crate::golem) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
         let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         Self::of(said, pi).filter(|wish| match wish {
+            // With more words behind it, `halt` may be advice about one thing: it must not stop all.
+            Self::Tool(..) if first == "halt" => said.split_whitespace().count() == 1,
             Self::Tool(..) => !matches!(first.as_str(), "remember" | "playbook"),
             Self::Changes | Self::Undo(_) => true,
         })
@@ -208,8 +210,21 @@ pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'stati
     Some((name, Value::Object(given)))
 }
 
-/// A short command as one of the eight, or as `act`: `swap 0.1 WETH USDC on base`, `quote …`, `balances`, `price UNI`,
-/// `remember words`, `playbook words`, `halt why`.
+/// Words that may stand between what is given and what is wanted for it. With any other the sentence may mean something
+/// else, even the opposite: it is not taken for a command.
+const FOR: [&str; 4] = ["for", "to", "into", "→"];
+
+/// Whether nothing stands between two tokens, or one of [`FOR`].
+fn is_filler(between: &[String]) -> bool {
+    match between {
+        [] => true,
+        [word] => FOR.iter().any(|known| word.eq_ignore_ascii_case(known)),
+        _ => false,
+    }
+}
+
+/// A short command as one of the eight, or as `act`: `swap 0.1 WETH USDC on base`, `swap 0.1 WETH to USDC`, `quote …`,
+/// `balances`, `price UNI`, `remember words`, `playbook words`, `halt why`; beside a brain `halt` alone.
 fn short(said: &str) -> Option<(&'static str, Value)> {
     let mut words = said.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let chain = match words.iter().rposition(|word| word.eq_ignore_ascii_case("on")) {
@@ -224,11 +239,11 @@ fn short(said: &str) -> Option<(&'static str, Value)> {
     let rest = || words.iter().skip(1).cloned().collect::<Vec<_>>().join(" ");
     let first = words.first()?.to_ascii_lowercase();
     match (first.as_str(), words.get(1..)?) {
-        ("swap" | "sell", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+        ("swap" | "sell", [amount, from, filler @ .., to]) if is_filler(filler) => {
             let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
             Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})))
         }
-        ("quote", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+        ("quote", [amount, from, filler @ .., to]) if is_filler(filler) => {
             let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
             Some(("query_state", json!({"query": "quote", "params": params})))
         }
@@ -334,5 +349,30 @@ mod tests {
         assert_eq!(of("emergency_halt why=x feed"), Some(("emergency_halt", json!({"why": "x", "reason": "feed"}))));
         assert_eq!(of("swap 1 WETH USDC"), None);
         assert_eq!(of("uniswap_execute_swap amount=1"), None);
+    }
+
+    #[test]
+    fn a_sentence_that_may_mean_something_else_is_no_trade() {
+        let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "base"});
+        let swap = Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})));
+        for said in [
+            "swap 1 WETH USDC on base",
+            "sell 1 WETH for USDC on base",
+            "swap 1 WETH to USDC on base",
+            "swap 1 WETH INTO USDC on base",
+            "swap 1 WETH → USDC on base",
+        ] {
+            assert_eq!(short(said), swap, "{said}");
+        }
+        for said in [
+            "sell 500 USDC of WETH",
+            "sell 10 UNI before LINK",
+            "swap 1 WETH not USDC",
+            "quote 1 WETH against USDC",
+            "swap 1 WETH for to USDC",
+            "sell 1 WETH never for USDC",
+        ] {
+            assert_eq!(short(said), None, "{said}");
+        }
     }
 }
