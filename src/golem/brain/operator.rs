@@ -12,6 +12,7 @@
 use std::convert::Infallible;
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -89,33 +90,74 @@ pub(in crate::golem) async fn act(pi: &PiSession, voice: &Voice, params: Value) 
     (response, true)
 }
 
-/// Hears the operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy
-/// with, and all else is passed on to it.
-pub(in crate::golem) async fn hear(
-    words: &mut mpsc::Receiver<SafeText>,
-    pi: &PiSession,
-    voice: &Voice,
-    brain: mpsc::Sender<SafeText>,
-) -> Infallible {
-    let mut running = FuturesUnordered::new();
-    let think = |text: &str| {
-        let text = SafeText::clean(text, SAID);
-        voice.say(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
-    };
-    loop {
-        tokio::select! {
-            said = words.recv(), if !words.is_closed() || !words.is_empty() => {
-                let Some(said) = said else { continue };
-                match Wish::beside_a_brain(said.as_str(), pi) {
-                    Some(wish) => running.push(async move { wish.carry_out(&said, pi, voice).await }),
-                    None if brain.try_send(said).is_err() => think("I have not heard you: too much is still unheard."),
-                    None => {}
-                }
-            }
-            Some(told) = running.next(), if !running.is_empty() => think(&told),
-            // Nobody can say anything any more.
-            else => std::future::pending().await,
+/// The operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy with,
+/// and all else is passed on to it.
+pub(in crate::golem) struct Hearing {
+    words: mpsc::Receiver<SafeText>,
+    pi: PiSession,
+    under_way: UnderWay,
+}
+
+/// Commands under way, each of which comes to what is told of it. They outlive the brain beside which they were given.
+pub(in crate::golem) struct UnderWay {
+    running: FuturesUnordered<BoxFuture<'static, String>>,
+    voice: Voice,
+}
+
+impl UnderWay {
+    /// None so far.
+    pub(in crate::golem) fn none(voice: &Voice) -> Self {
+        Self { running: FuturesUnordered::new(), voice: voice.clone() }
+    }
+
+    /// Goes on with them, and tells what came of each, until there are no more. May be dropped and begun again.
+    pub(in crate::golem) async fn tell(&mut self) {
+        while let Some(told) = self.running.next().await {
+            self.think(&told);
         }
+    }
+
+    fn think(&self, text: &str) {
+        let text = SafeText::clean(text, SAID);
+        self.voice.say(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+    }
+}
+
+impl Hearing {
+    /// Of these words. What is open by the operator's commands is the operator's, and not the brain's.
+    pub(in crate::golem) fn of(words: mpsc::Receiver<SafeText>, pi: &PiSession, voice: &Voice) -> Self {
+        Self { words, pi: pi.for_operator(), under_way: UnderWay::none(voice) }
+    }
+
+    /// Hears what is said.
+    pub(in crate::golem) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
+        let Self { words, pi, under_way } = self;
+        loop {
+            tokio::select! {
+                said = words.recv(), if !words.is_closed() || !words.is_empty() => {
+                    let Some(said) = said else { continue };
+                    match Wish::beside_a_brain(said.as_str(), pi) {
+                        Some(wish) => {
+                            let (pi, voice) = (pi.clone(), under_way.voice.clone());
+                            let doing = async move { wish.carry_out(&said, &pi, &voice).await };
+                            under_way.running.push(Box::pin(doing));
+                        }
+                        None if brain.try_send(said).is_err() => {
+                            under_way.think("I have not heard you: too much is still unheard.");
+                        }
+                        None => {}
+                    }
+                }
+                Some(told) = under_way.running.next(), if !under_way.running.is_empty() => under_way.think(&told),
+                // Nobody can say anything any more.
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// The words that come after it, and what is still under way.
+    pub(in crate::golem) fn end(self) -> (mpsc::Receiver<SafeText>, UnderWay) {
+        (self.words, self.under_way)
     }
 }
 
