@@ -3,7 +3,7 @@
 
 use std::str::FromStr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::watch;
 
@@ -28,25 +28,50 @@ pub struct Acting {
 }
 
 /// Whether everything is only rehearsed. A clone is the same switch: whoever holds one sees it turned. Turning it off
-/// lets things be signed again; whoever does that has the operator's yes.
+/// lets things be signed again; whoever does that has the operator's yes. What was begun on paper stays on paper.
 #[derive(Debug, Clone, Default)]
-pub struct Paper(Arc<AtomicBool>);
+pub struct Paper {
+    /// How often it was turned: an odd count is on.
+    turns: Arc<AtomicU64>,
+}
+
+/// How the switch stood when a call began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PaperThen(u64);
 
 impl Paper {
     /// A switch that stands so.
     pub fn new(on: bool) -> Self {
-        Self(Arc::new(AtomicBool::new(on)))
+        Self { turns: Arc::new(AtomicU64::new(u64::from(on))) }
     }
 
     /// Whether everything is only rehearsed now.
     pub fn on(&self) -> bool {
-        self.0.load(Ordering::SeqCst)
+        is_on(self.turns.load(Ordering::SeqCst))
+    }
+
+    /// How it stands now, for a call that begins.
+    pub fn now(&self) -> PaperThen {
+        PaperThen(self.turns.load(Ordering::SeqCst))
+    }
+
+    /// Whether it was on then, is on now, or was on at any time between: what was shown, or agreed to, as a rehearsal is
+    /// never signed, however the switch stands by the time it would be.
+    pub fn on_since(&self, then: PaperThen) -> bool {
+        let PaperThen(then) = then;
+        is_on(then) || self.turns.load(Ordering::SeqCst) != then
     }
 
     /// Turns it.
     pub fn turn(&self, on: bool) {
-        self.0.store(on, Ordering::SeqCst);
+        let turned = |turns: u64| (is_on(turns) != on).then(|| turns.wrapping_add(1));
+        // One that stands so already is not turned.
+        let _stood = self.turns.fetch_update(Ordering::SeqCst, Ordering::SeqCst, turned);
     }
+}
+
+fn is_on(turns: u64) -> bool {
+    turns % 2 == 1
 }
 
 /// What happens to an action that needs the operator's yes.

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, watch};
+use tokio::time::timeout;
 
 use mind::Mind;
 
@@ -33,6 +34,9 @@ const MOMENT: Duration = Duration::from_secs(3);
 
 /// Words that may wait for a brain.
 const PASSED_ON: usize = 16;
+
+/// What the operator's commands may take to come to their end when it leaves.
+const SETTLING: Duration = Duration::from_secs(20);
 
 /// What a life is made of.
 #[derive(Debug)]
@@ -201,21 +205,23 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
         played.send_modify(|played| played.cued = true);
     }
     let mind = async move {
-        let (ended, scenario) = match brain {
-            None => (None, scenario),
+        let (ended, scenario, mut under_way) = match brain {
+            None => (None, scenario, operator::UnderWay::none(&nerves.voice)),
             Some(brain) => {
                 let (passed_on, unheard) = mpsc::channel(PASSED_ON);
-                let mut words = std::mem::replace(&mut nerves.words, unheard);
-                let (pi, voice) = (nerves.pi.clone(), nerves.voice.clone());
+                let words = std::mem::replace(&mut nerves.words, unheard);
+                let mut hearing = operator::Hearing::of(words, &nerves.pi, &nerves.voice);
                 let End { well, why } = tokio::select! {
                     end = brain.live(&mut nerves) => end,
-                    never = operator::hear(&mut words, &pi, &voice, passed_on) => match never {},
+                    never = hearing.hear(passed_on) => match never {},
                 };
+                let (words, under_way) = hearing.end();
                 nerves.words = words;
-                // Whatever it had open is taken back; the operator is heard as before.
-                nerves.pi.take_back_all().await;
+                // Whatever it had open is taken back. The operator is heard as before, and what they asked for goes on.
+                nerves.pi.take_back_own().await;
                 let words = format!("My brain has gone: {why}. I still listen to you.");
-                (Some(if well { Vec::new() } else { vec![words.clone()] }), Scenario::quiet(&words))
+                let missed = if well { Vec::new() } else { vec![words.clone()] };
+                (Some(missed), Scenario::quiet(&words), under_way)
             }
         };
         let Nerves { pi, voice, stop, leaving, words, thought, phase: _, breath: _ } = nerves;
@@ -226,6 +232,7 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             });
         }
         let (next, answers, came) = (None, BTreeMap::new(), BTreeMap::new());
+        let all = pi.clone();
         let mind = Mind {
             pi,
             voice,
@@ -241,7 +248,16 @@ pub async fn live(config: LifeConfig, scenario: Scenario) -> Result<(), ToolErro
             thought,
             _attendance: attendance,
         };
-        mind.play(scenario).await;
+        let mut play = std::pin::pin!(mind.play(scenario));
+        tokio::select! {
+            () = &mut play => {
+                if timeout(SETTLING, under_way.tell()).await.is_err() {
+                    // What is still being signed goes on by itself.
+                    all.take_back_all().await;
+                }
+            }
+            () = under_way.tell() => play.await,
+        }
     };
     tokio::select! {
         () = mind => {}

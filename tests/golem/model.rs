@@ -446,7 +446,7 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
     let house = House::new().await;
     let (before, mut events) = (house.sent().await, house.events());
     let quiet = || Step::Says("Nothing to do.", Vec::new());
-    let server = Server::playing(Style::Openai, vec![quiet(), quiet()]).await;
+    let server = Server::playing(Style::Openai, (0..6).map(|_| quiet()).collect()).await;
     let life = house.life("ada", "golem-instance", brain(setup(&server, Style::Openai)));
     server.asked_times(1).await;
     let say = async |words: &str| life.words.send(SafeText::clean(words, 100)).await.unwrap();
@@ -471,10 +471,28 @@ async fn commands_of_the_operators_are_carried_out_beside_it() {
     // Through whom it goes is told, in the place of whatever went before.
     assert_eq!(now.unwrap(), ["golem-instance", "trade-executor"]);
     assert_eq!(server.asked().len(), 1, "the model was not asked about it");
-    // Advice that begins like a command is advice.
-    say("remember that gas is dear at noon").await;
-    let asked = server.asked_times(2).await;
-    assert!(asked[1].1.to_string().contains("remember that gas is dear at noon"), "{:#}", asked[1].1);
+    // Advice that begins like a command is advice; so is what would mean something else as one.
+    let sent = house.sent().await;
+    let advice = [
+        "remember that gas is dear at noon",
+        "sell 500 USDC of WETH",
+        "sell 10 UNI before LINK",
+        "swap 1 WETH not USDC",
+        "halt buying UNI until Monday",
+    ];
+    for (at, words) in advice.into_iter().enumerate() {
+        say(words).await;
+        let asked = server.asked_times(2 + at).await;
+        assert!(asked[1 + at].1.to_string().contains(words), "{words}: {:#}", asked[1 + at].1);
+    }
+    assert_eq!((house.sent().await, house.stop.read().level()), (sent, None));
+    // Bare, it is the command.
+    say("halt").await;
+    let begun = Instant::now();
+    while house.stop.read().level().is_none() {
+        assert!(begun.elapsed() < Duration::from_secs(120), "it does not halt");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
     life.leave().await;
 }
 

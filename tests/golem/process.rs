@@ -12,6 +12,7 @@ use bardo::base::text::SafeText;
 use bardo::engine::Catalog;
 use bardo::fabric::{Event, EventKind, Receiver};
 use bardo::golem::brain::process::{CommandLine, ProcessBrain, ProcessLimits};
+use bardo::safety::approval::Answer;
 use bardo::tools::ALL_TOOL_DEFS;
 use serde_json::{Value, json};
 
@@ -186,6 +187,49 @@ async fn what_waits_for_the_operator_is_called_off_when_the_program_ends() {
     life.leave().await;
     assert_eq!(house.acting.pipeline.desk().pending().len(), 0);
     assert_eq!(house.sent().await, before);
+}
+
+/// What the operator has asked for beside a brain does not go with it: only what the brain itself has open does.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_operator_asked_for_outlives_the_brain() {
+    if !python() {
+        return;
+    }
+    let house = House::asking("preset = \"demo\"\nrequire_human_approval_above_usd = \"100\"\n").await;
+    let before = house.sent().await;
+    let text = "hear('tick')\nassert offer()['status'] == 'simulated'\nsay(type='think', text='offered')\n\
+        hear('words')\nos.kill(os.getpid(), signal.SIGKILL)\n";
+    let mut events = house.events();
+    // It says nothing while the operator acts, however long that takes here.
+    let patient = ProcessLimits { patience: Duration::from_secs(600), ..LIMITS };
+    let mut life = house.life("ada", "trade-executor", script(&house, text, patient));
+    let thinks = |wanted: &'static str| {
+        move |event: &Event| match &event.kind {
+            EventKind::GolemThought(thought) => thought.text.as_str().starts_with(wanted),
+            _ => false,
+        }
+    };
+    until(&mut events, "its offer", thinks("offered")).await;
+    let say = async |words: &str| life.words.send(SafeText::clean(words, 200)).await.unwrap();
+    let swap = "swap token_in=WETH token_out=USDC amount=0.05 chain=ethereum prefer_uniswapx=false";
+    // One that is only offered, and one that waits for a yes to it.
+    say(&format!("preview_action {swap}")).await;
+    until(&mut events, "the operator's offer", thinks("You said: preview_action")).await;
+    assert_eq!(life.pi.open_offers(), 2);
+    say(&format!("act {swap}")).await;
+    until(&mut events, "the question", |event| matches!(event.kind, EventKind::ApprovalRequested(_))).await;
+    say("go on").await;
+    let why = life.brains_end().await;
+    assert!(why[0].contains("ended by signal 9"), "{why:?}");
+    assert_eq!((life.pi.open_offers(), house.sent().await), (1, before), "the brain's alone is taken back");
+    hears(&life, &mut events).await;
+    let desk = house.acting.pipeline.desk();
+    let asked: Vec<_> = desk.pending().iter().map(|asked| asked.preview.permit.permit_id).collect();
+    assert_eq!(asked.len(), 1, "it is still asked");
+    desk.answer(asked[0], Answer::Once).unwrap();
+    until(&mut events, "what came of it", thinks("You said: act swap")).await;
+    assert!(house.sent().await > before);
+    life.leave().await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -16,7 +16,8 @@ use bardo::base::text::SafeText;
 use bardo::base::units::TokenAmount;
 use bardo::chain::network::Contract;
 use bardo::engine::{
-    Acting, ApprovalMode, Call, CallContext, Catalog, Executor, Input, Reply, Status, ToolDef, ToolResponse, WriteTool,
+    Acting, ApprovalMode, Call, CallContext, Catalog, Executor, Input, Offered, Reply, Status, ToolDef, ToolResponse,
+    WriteTool,
 };
 use bardo::fabric::{EventKind, Fabric, Receiver};
 use bardo::safety::Proposal;
@@ -285,6 +286,40 @@ async fn a_dry_run_shows_everything_and_signs_nothing() {
     let paper = Desk::with(2, |acting| Some(Acting { paper: bardo::engine::Paper::new(true), ..acting })).await;
     assert_eq!(paper.call(Desk::allow("5")).await.status, Status::Simulated);
     assert_eq!(paper.signatures(), 0);
+}
+
+/// What somebody looked at on paper is a rehearsal for good; so is what was asked about while paper mode was on.
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_previewed_on_paper_is_never_signed() {
+    // How the switch stands at the preview, and how it is turned before the word.
+    for (account, first, turns) in [(1, true, &[false][..]), (2, false, &[true]), (3, false, &[true, false])] {
+        let paper = bardo::engine::Paper::new(first);
+        let held = paper.clone();
+        let desk = Desk::with(account, |acting| Some(Acting { paper: held, ..acting })).await;
+        let before = desk.allowed().await;
+        let Offered::Held(offer) = desk.executor.offer(Desk::allow("5")).await else { panic!("no offer") };
+        turns.iter().for_each(|on| paper.turn(*on));
+        let response = offer.commit().await;
+        assert_eq!(response.status, Status::Simulated, "{first} {turns:?}: {response:?}");
+        assert_eq!((desk.signatures(), desk.allowed().await), (0, before), "{first} {turns:?}");
+
+        paper.turn(false);
+        desk.needs_a_yes();
+        let running = desk.asked(Desk::allow("6")).await;
+        paper.turn(true);
+        paper.turn(false);
+        desk.answer(Answer::Once);
+        let response = running.await.unwrap();
+        assert_eq!((response.status, desk.signatures()), (Status::Simulated, 0), "{response:?}");
+    }
+    // What begins after it was left is signed.
+    let paper = bardo::engine::Paper::new(true);
+    let held = paper.clone();
+    let desk = Desk::with(1, |acting| Some(Acting { paper: held, ..acting })).await;
+    paper.turn(false);
+    paper.turn(false);
+    let Offered::Held(offer) = desk.executor.offer(Desk::allow("9")).await else { panic!("no offer") };
+    assert_eq!((offer.commit().await.status, desk.signatures()), (Status::Success, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -36,12 +36,16 @@ async fn bought(console: &Console, ticket: u64) {
 async fn offered(console: &Console, ticket: u64) -> Command {
     let (tool, params) = trade("UNI", "USDC", "max");
     console.send(Command::Offer { ticket, tool, params }).await;
-    let reply = console.reply(ticket).await;
+    committing(&console.reply(ticket).await, ticket + 1)
+}
+
+/// How an offer is committed.
+fn committing(reply: &bardo::engine::ToolResponse, ticket: u64) -> Command {
     assert_eq!(reply.status, Status::Simulated, "{reply:?}");
     let permit = &reply.decision_hints.as_ref().unwrap()["permit"];
     let read = |field: &str| permit[field].as_str().unwrap();
     Command::Commit {
-        ticket: ticket + 1,
+        ticket,
         permit_id: read("permit_id").parse().unwrap(),
         simulation_hash: read("simulation_hash").parse().unwrap(),
     }
@@ -139,13 +143,24 @@ async fn whoever_only_looks_or_rehearses_sends_nothing_that_was_left() {
         Console::open_as(&home, &devnet, None, SessionOptions { paper: true, ..SessionOptions::default() }).await;
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert_eq!(devnet.nonce(), nonce, "a rehearsal sends");
+    let (tool, params) = trade("WETH", "USDC", "0.01");
+    paper.send(Command::Offer { ticket: 7, tool, params }).await;
+    let shown = committing(&paper.reply(7).await, 8);
     paper.send(Command::AskToLeavePaper).await;
     let question = paper.question(None).await;
     paper.answer(question.key, OperatorAnswer::Once).await;
     let off =
         |seen: &crate::queue::Seen| seen.told.iter().any(|(done, told)| *done && told.contains("off")).then_some(());
     paper.until("paper mode is left", off).await;
-    assert!(devnet.nonce() > nonce, "what was left is brought to its end before anything new is signed");
+    let ended = devnet.nonce();
+    assert!(ended > nonce, "what was left is brought to its end before anything new is signed");
+    // What was shown as a rehearsal is not there any more.
+    paper.send(shown).await;
+    let over = |seen: &crate::queue::Seen| {
+        seen.told.iter().any(|(done, told)| !done && told.contains("this offer is over")).then_some(())
+    };
+    paper.until("the offer is over", over).await;
+    assert_eq!(devnet.nonce(), ended);
     paper.send(Command::Leave(LeaveMode::Now)).await;
 }
 

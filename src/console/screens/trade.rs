@@ -58,6 +58,8 @@ enum Purpose {
 struct Preview {
     params: Value,
     response: Box<ToolResponse>,
+    /// Whose money it was to move when it was asked for.
+    money: Option<Money>,
 }
 
 impl Preview {
@@ -96,8 +98,8 @@ pub struct Trade {
     asking_quote: bool,
     last_quote_millis: u64,
     preview: Option<Preview>,
-    /// The preview that is being asked for, by its count, and of what.
-    previewing: Option<(u32, Value)>,
+    /// The preview that is being asked for, by its count, of what, and for whose money.
+    previewing: Option<(u32, Value, Option<Money>)>,
     deed: Option<CallId>,
     deed_response: Option<Box<ToolResponse>>,
     ask: Option<Ask<Bound>>,
@@ -202,7 +204,7 @@ impl Trade {
         let name = tool.name.to_string();
         if tool.capability == CapabilityTier::Read {
             self.preview = None;
-            return vec![self.ask_preview(&name, params, true)];
+            return vec![self.ask_preview(&name, params, true, known)];
         }
         if known.watch_only {
             return notice("nothing can be done from here: this console only watches");
@@ -214,19 +216,19 @@ impl Trade {
         self.preview = None;
         self.deed = None;
         self.deed_response = None;
-        vec![self.ask_preview(&name, params, false)]
+        vec![self.ask_preview(&name, params, false, known)]
     }
 
     /// Asks for a read's answer, or for a write's preview, which is held until it is committed or its time is over; and
     /// remembers of what: an answer counts for exactly that.
-    fn ask_preview(&mut self, tool: &str, params: Value, reads: bool) -> Wish {
+    fn ask_preview(&mut self, tool: &str, params: Value, reads: bool, known: &Known<'_>) -> Wish {
         let wish = if reads {
             self.call(Purpose::Preview, tool, params.clone())
         } else {
             let (ticket, tool) = (self.next_ticket(Purpose::Preview), tool.to_owned());
             Wish::Send(Box::new(Command::Offer { ticket, tool, params: params.clone() }))
         };
-        self.previewing = Some((self.sent, params));
+        self.previewing = Some((self.sent, params, known.money));
         wish
     }
 
@@ -241,6 +243,7 @@ impl Trade {
         let Some(preview) = &self.preview else { return false };
         let holds = permit(&preview.response).and_then(|permit| permit.get("expires_at")).and_then(Value::as_u64);
         preview.params == *params
+            && preview.money == known.money
             && preview.bound().is_some()
             && preview.response.status == Status::Simulated
             && holds.is_some_and(|until| until > known.live_millis)
@@ -268,6 +271,17 @@ impl Trade {
         self.ask = Some(
             Ask::new("Do this?", facts, vec![Way { letter: 's', words, then: bound }]).opened(known.machine_millis),
         );
+    }
+
+    /// Takes an offer away, and the question about it, once it would move other money than it says: what was on paper when
+    /// it was shown, say, and is not any more. Whether there was a question.
+    fn close_outdated(&mut self, known: &Known<'_>) -> bool {
+        let moves_other = |preview: &mut Preview| preview.bound().is_some() && preview.money != known.money;
+        let outdated = self.preview.take_if(moves_other).is_some();
+        if outdated {
+            self.remark = Some("Whose money moves has changed: preview it again.".to_owned());
+        }
+        self.ask.take_if(|_| outdated).is_some()
     }
 
     fn settle(&mut self, asked: Asked<Bound>) -> Vec<Wish> {
@@ -378,6 +392,10 @@ impl ScreenView for Trade {
     }
 
     fn type_key(&mut self, key: Key, known: &Known<'_>, wishes: &mut Vec<Wish>) -> bool {
+        if self.close_outdated(known) {
+            // The key was meant for what stood there.
+            return true;
+        }
         if let Some(ask) = &mut self.ask {
             let asked = ask.key(key, known.machine_millis);
             wishes.extend(self.settle(asked));
@@ -413,6 +431,9 @@ impl ScreenView for Trade {
     }
 
     fn click(&mut self, at: Position, known: &Known<'_>, area: Rect) -> Vec<Wish> {
+        if self.close_outdated(known) {
+            return Vec::new();
+        }
         if let Some(ask) = &mut self.ask {
             let asked = ask.click(at, area, known.machine_millis);
             return self.settle(asked);
@@ -470,8 +491,8 @@ impl ScreenView for Trade {
                 return self.follow(known).into_iter().collect();
             }
             (Purpose::Preview, Heard::Reply(response)) => {
-                if let Some((_, params)) = self.previewing.take_if(|(asked, _)| *asked == count) {
-                    self.preview = Some(Preview { params, response });
+                if let Some((_, params, money)) = self.previewing.take_if(|(asked, ..)| *asked == count) {
+                    self.preview = Some(Preview { params, response, money });
                 }
             }
             (Purpose::Deed, Heard::Reply(response)) => {
@@ -485,6 +506,7 @@ impl ScreenView for Trade {
     }
 
     fn tick(&mut self, known: &Known<'_>) -> Vec<Wish> {
+        self.close_outdated(known);
         self.follow(known).into_iter().collect()
     }
 

@@ -263,6 +263,7 @@ impl Act {
                 ToolError::new(ErrorCode::WalletNotConfigured, "nothing can be signed here: no account is set up");
             return Err(error.into());
         };
+        let then = acting.paper.now();
         let mut previewed = self.preview_undisturbed(acting, job, &params).await?;
         // What somebody has looked at and committed by its permit is done as it is, or not at all.
         let as_it_is = self.hold.is_some();
@@ -270,7 +271,8 @@ impl Act {
             self.leave.advance(Stage::Asking)?;
             hold.wait(&previewed.preview).await?;
         }
-        if self.wishes.dry_run || acting.paper.on() {
+        // What was previewed on paper was shown as a rehearsal: it is none the less one when paper mode was left since.
+        if self.wishes.dry_run || acting.paper.on_since(then) {
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
                 &previewed.preview,
@@ -309,8 +311,8 @@ impl Act {
                 }
             }
         };
-        if acting.paper.on() {
-            // Turned on while the operator was being asked: their yes is to a rehearsal now.
+        if acting.paper.on_since(then) {
+            // Turned on while the operator was being asked: their yes may have been to a rehearsal, even if it is off again.
             let rehearsed = acting.pipeline.rehearse(previewed.preview.permit.permit_id).await;
             return self.ended(
                 &previewed.preview,

@@ -12,6 +12,7 @@
 use std::convert::Infallible;
 
 use futures::StreamExt as _;
+use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
@@ -53,6 +54,8 @@ impl Wish {
     pub(in crate::golem) fn beside_a_brain(said: &str, pi: &PiSession) -> Option<Self> {
         let first = said.split_whitespace().next().unwrap_or_default().to_ascii_lowercase();
         Self::of(said, pi).filter(|wish| match wish {
+            // With more words behind it, `halt` may be advice about one thing: it must not stop all.
+            Self::Tool(..) if first == "halt" => said.split_whitespace().count() == 1,
             Self::Tool(..) => !matches!(first.as_str(), "remember" | "playbook"),
             Self::Changes | Self::Undo(_) => true,
         })
@@ -87,33 +90,74 @@ pub(in crate::golem) async fn act(pi: &PiSession, voice: &Voice, params: Value) 
     (response, true)
 }
 
-/// Hears the operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy
-/// with, and all else is passed on to it.
-pub(in crate::golem) async fn hear(
-    words: &mut mpsc::Receiver<SafeText>,
-    pi: &PiSession,
-    voice: &Voice,
-    brain: mpsc::Sender<SafeText>,
-) -> Infallible {
-    let mut running = FuturesUnordered::new();
-    let think = |text: &str| {
-        let text = SafeText::clean(text, SAID);
-        voice.say(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
-    };
-    loop {
-        tokio::select! {
-            said = words.recv(), if !words.is_closed() || !words.is_empty() => {
-                let Some(said) = said else { continue };
-                match Wish::beside_a_brain(said.as_str(), pi) {
-                    Some(wish) => running.push(async move { wish.carry_out(&said, pi, voice).await }),
-                    None if brain.try_send(said).is_err() => think("I have not heard you: too much is still unheard."),
-                    None => {}
-                }
-            }
-            Some(told) = running.next(), if !running.is_empty() => think(&told),
-            // Nobody can say anything any more.
-            else => std::future::pending().await,
+/// The operator beside a brain: commands are carried out at once, one beside the other, whatever the brain is busy with,
+/// and all else is passed on to it.
+pub(in crate::golem) struct Hearing {
+    words: mpsc::Receiver<SafeText>,
+    pi: PiSession,
+    under_way: UnderWay,
+}
+
+/// Commands under way, each of which comes to what is told of it. They outlive the brain beside which they were given.
+pub(in crate::golem) struct UnderWay {
+    running: FuturesUnordered<BoxFuture<'static, String>>,
+    voice: Voice,
+}
+
+impl UnderWay {
+    /// None so far.
+    pub(in crate::golem) fn none(voice: &Voice) -> Self {
+        Self { running: FuturesUnordered::new(), voice: voice.clone() }
+    }
+
+    /// Goes on with them, and tells what came of each, until there are no more. May be dropped and begun again.
+    pub(in crate::golem) async fn tell(&mut self) {
+        while let Some(told) = self.running.next().await {
+            self.think(&told);
         }
+    }
+
+    fn think(&self, text: &str) {
+        let text = SafeText::clean(text, SAID);
+        self.voice.say(EventKind::GolemThought(GolemThought { thought: 0, text, more: false }));
+    }
+}
+
+impl Hearing {
+    /// Of these words. What is open by the operator's commands is the operator's, and not the brain's.
+    pub(in crate::golem) fn of(words: mpsc::Receiver<SafeText>, pi: &PiSession, voice: &Voice) -> Self {
+        Self { words, pi: pi.for_operator(), under_way: UnderWay::none(voice) }
+    }
+
+    /// Hears what is said.
+    pub(in crate::golem) async fn hear(&mut self, brain: mpsc::Sender<SafeText>) -> Infallible {
+        let Self { words, pi, under_way } = self;
+        loop {
+            tokio::select! {
+                said = words.recv(), if !words.is_closed() || !words.is_empty() => {
+                    let Some(said) = said else { continue };
+                    match Wish::beside_a_brain(said.as_str(), pi) {
+                        Some(wish) => {
+                            let (pi, voice) = (pi.clone(), under_way.voice.clone());
+                            let doing = async move { wish.carry_out(&said, &pi, &voice).await };
+                            under_way.running.push(Box::pin(doing));
+                        }
+                        None if brain.try_send(said).is_err() => {
+                            under_way.think("I have not heard you: too much is still unheard.");
+                        }
+                        None => {}
+                    }
+                }
+                Some(told) = under_way.running.next(), if !under_way.running.is_empty() => under_way.think(&told),
+                // Nobody can say anything any more.
+                else => std::future::pending().await,
+            }
+        }
+    }
+
+    /// The words that come after it, and what is still under way.
+    pub(in crate::golem) fn end(self) -> (mpsc::Receiver<SafeText>, UnderWay) {
+        (self.words, self.under_way)
     }
 }
 
@@ -208,8 +252,21 @@ pub fn command(said: &str, schema_of: impl Fn(&str) -> Value) -> Option<(&'stati
     Some((name, Value::Object(given)))
 }
 
-/// A short command as one of the eight, or as `act`: `swap 0.1 WETH USDC on base`, `quote …`, `balances`, `price UNI`,
-/// `remember words`, `playbook words`, `halt why`.
+/// Words that may stand between what is given and what is wanted for it. With any other the sentence may mean something
+/// else, even the opposite: it is not taken for a command.
+const FOR: [&str; 4] = ["for", "to", "into", "→"];
+
+/// Whether nothing stands between two tokens, or one of [`FOR`].
+fn is_filler(between: &[String]) -> bool {
+    match between {
+        [] => true,
+        [word] => FOR.iter().any(|known| word.eq_ignore_ascii_case(known)),
+        _ => false,
+    }
+}
+
+/// A short command as one of the eight, or as `act`: `swap 0.1 WETH USDC on base`, `swap 0.1 WETH to USDC`, `quote …`,
+/// `balances`, `price UNI`, `remember words`, `playbook words`, `halt why`; beside a brain `halt` alone.
 fn short(said: &str) -> Option<(&'static str, Value)> {
     let mut words = said.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let chain = match words.iter().rposition(|word| word.eq_ignore_ascii_case("on")) {
@@ -224,11 +281,11 @@ fn short(said: &str) -> Option<(&'static str, Value)> {
     let rest = || words.iter().skip(1).cloned().collect::<Vec<_>>().join(" ");
     let first = words.first()?.to_ascii_lowercase();
     match (first.as_str(), words.get(1..)?) {
-        ("swap" | "sell", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+        ("swap" | "sell", [amount, from, filler @ .., to]) if is_filler(filler) => {
             let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
             Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})))
         }
-        ("quote", [amount, from, filler @ .., to]) if filler.len() <= 1 => {
+        ("quote", [amount, from, filler @ .., to]) if is_filler(filler) => {
             let params = json!({"token_in": from, "token_out": to, "amount": amount, "chain": chain});
             Some(("query_state", json!({"query": "quote", "params": params})))
         }
@@ -334,5 +391,30 @@ mod tests {
         assert_eq!(of("emergency_halt why=x feed"), Some(("emergency_halt", json!({"why": "x", "reason": "feed"}))));
         assert_eq!(of("swap 1 WETH USDC"), None);
         assert_eq!(of("uniswap_execute_swap amount=1"), None);
+    }
+
+    #[test]
+    fn a_sentence_that_may_mean_something_else_is_no_trade() {
+        let params = json!({"token_in": "WETH", "token_out": "USDC", "amount": "1", "chain": "base"});
+        let swap = Some((ACT, json!({"kind": "swap", "params": params, "why": "the operator said so"})));
+        for said in [
+            "swap 1 WETH USDC on base",
+            "sell 1 WETH for USDC on base",
+            "swap 1 WETH to USDC on base",
+            "swap 1 WETH INTO USDC on base",
+            "swap 1 WETH → USDC on base",
+        ] {
+            assert_eq!(short(said), swap, "{said}");
+        }
+        for said in [
+            "sell 500 USDC of WETH",
+            "sell 10 UNI before LINK",
+            "swap 1 WETH not USDC",
+            "quote 1 WETH against USDC",
+            "swap 1 WETH for to USDC",
+            "sell 1 WETH never for USDC",
+        ] {
+            assert_eq!(short(said), None, "{said}");
+        }
     }
 }

@@ -70,6 +70,14 @@ pub struct PiConfig {
 #[derive(Clone)]
 pub struct PiSession {
     inner: Arc<Inner>,
+    asker: Asker,
+}
+
+/// For whom the eight are called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Asker {
+    Golem,
+    Operator,
 }
 
 struct Inner {
@@ -80,12 +88,13 @@ struct Inner {
     heart: OnceLock<(u64, u64)>,
     held: Mutex<HashMap<PermitId, Held>>,
     /// Being committed, and until it is signed still to be called off.
-    committing: Mutex<HashMap<PermitId, CallId>>,
+    committing: Mutex<HashMap<PermitId, (CallId, Asker)>>,
 }
 
 /// A previewed action that waits for a word.
 struct Held {
     offer: Offer,
+    asker: Asker,
     about: About,
 }
 
@@ -114,7 +123,13 @@ impl PiSession {
         let learning = profile.iter().chain(&role.selection.categories).any(|one| *one == Category::Memory);
         let (heart, held, committing) = (OnceLock::new(), Mutex::default(), Mutex::default());
         let inner = Inner { learning, config, heart, held, committing };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), asker: Asker::Golem })
+    }
+
+    /// The same tools in the operator's hands: what is open there is not taken back with what the Golem has open.
+    #[must_use]
+    pub fn for_operator(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), asker: Asker::Operator }
     }
 
     /// The concrete tools behind the eight.
@@ -283,7 +298,7 @@ impl PiSession {
         let mut offers = self.held();
         // What has lapsed meanwhile is over by itself.
         offers.retain(|_, held| !held.offer.is_over());
-        offers.insert(offer.permit_id(), Held { offer, about });
+        offers.insert(offer.permit_id(), Held { offer, asker: self.asker, about });
         drop(offers);
         let (data, error, decision_hints) = (Some(data), None, None);
         Ok(ToolResponse { call_id, status: Status::Simulated, data, error, decision_hints, explanation })
@@ -331,7 +346,7 @@ impl PiSession {
             let what = "parameter `simulation_hash`: expected 0x and 64 hexadecimal digits";
             ToolError::new(ErrorCode::ValidationFailed, what).detail("parameter", "simulation_hash")
         })?;
-        let Held { offer, about } = {
+        let Held { offer, about, asker: _ } = {
             let mut offers = self.held();
             match offers.remove(&permit_id) {
                 None => return Err(self.no_offer(permit_id)),
@@ -343,7 +358,7 @@ impl PiSession {
                 Some(held) => held,
             }
         };
-        self.committing().insert(permit_id, offer.call_id());
+        self.committing().insert(permit_id, (offer.call_id(), self.asker));
         let response = offer.commit().await;
         self.committing().remove(&permit_id);
         self.remember(&about, &response).await;
@@ -359,7 +374,7 @@ impl PiSession {
         }
         let running = self.committing().get(&permit_id).copied();
         match running {
-            Some(running) if self.inner.config.executor.cancel(running) => {
+            Some((running, _)) if self.inner.config.executor.cancel(running) => {
                 Ok(success(call_id, json!({"cancelled": true}), "It was called off before anything was signed."))
             }
             Some(_) => Err(ToolError::new(ErrorCode::CallInProgress, "it is being signed, and cannot be taken back")),
@@ -449,8 +464,18 @@ impl PiSession {
     /// Takes every open offer back, and calls off what is being committed and not signed yet; how many offers there
     /// were.
     pub async fn take_back_all(&self) -> usize {
-        let all: Vec<Held> = self.held().drain().map(|(_, held)| held).collect();
-        let committing: Vec<CallId> = self.committing().values().copied().collect();
+        self.take_back(|_| true).await
+    }
+
+    /// The same of what was asked for through this session alone: the Golem's, or the operator's.
+    pub async fn take_back_own(&self) -> usize {
+        self.take_back(|asker| asker == self.asker).await
+    }
+
+    async fn take_back(&self, of: impl Fn(Asker) -> bool) -> usize {
+        let all: Vec<Held> = self.held().extract_if(|_, held| of(held.asker)).map(|(_, held)| held).collect();
+        let committing: Vec<CallId> =
+            self.committing().values().filter(|(_, asker)| of(*asker)).map(|(call_id, _)| *call_id).collect();
         for call_id in committing {
             // What is being signed goes on to its end.
             let _called_off = self.inner.config.executor.cancel(call_id);
@@ -505,7 +530,7 @@ impl PiSession {
         self.inner.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, CallId>> {
+    fn committing(&self) -> MutexGuard<'_, HashMap<PermitId, (CallId, Asker)>> {
         self.inner.committing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -274,6 +274,8 @@ impl Stage {
                 if let Some(pipeline) = &self.pipeline {
                     pipeline.recover().await.map_err(|refusal| format!("paper mode stays on: {}", refusal.message))?;
                 }
+                // What was shown as a rehearsal is not there to be said yes to any more.
+                self.offers.clear();
                 paper.turn(false);
                 Ok("paper mode is off: from now on things are signed".to_owned())
             }

@@ -114,6 +114,33 @@ fn an_offer_counts_for_exactly_what_was_previewed_and_only_in_its_time() {
     assert!(!drawn(&trade, &world, AREA).contains("Do this?"));
 }
 
+/// A question that says that nothing is signed must not be there any more when things are; nor the other way round.
+#[test]
+fn a_question_closes_once_it_would_move_other_money() {
+    for (first, then) in [(true, false), (false, true)] {
+        for by_tick in [true, false] {
+            let mut world = world();
+            world.snapshot.paper = first;
+            let (mut trade, _) = swap_typed(&world);
+            let asked = calls(&typed(&mut trade, &world, "\n"));
+            trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+            assert!(typed(&mut trade, &world, "\ns").is_empty());
+            assert_eq!(drawn(&trade, &world, AREA).contains("Nothing is signed and nothing is sent"), first);
+            world.snapshot.paper = then;
+            let mut wishes = if by_tick { trade.tick(&world.known()) } else { Vec::new() };
+            if by_tick {
+                let text = drawn(&trade, &world, AREA);
+                assert!(!text.contains("Do this?") && text.contains("Whose money moves has changed"), "{text}");
+            }
+            wishes.extend(typed(&mut trade, &world, "\n\n"));
+            assert!(commits(&wishes).is_empty(), "{wishes:?}");
+            // What was previewed then is no offer now: Enter previews anew.
+            let again: Vec<_> = calls(&wishes).into_iter().filter(|call| call.1.contains("execute")).collect();
+            assert!(!again.is_empty() && !drawn(&trade, &world, AREA).contains("Do this?"), "{wishes:?}");
+        }
+    }
+}
+
 #[test]
 fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
     let mut world = world();

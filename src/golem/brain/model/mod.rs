@@ -249,7 +249,7 @@ impl ModelBrain {
                     Err(_) => return Ok(json!({"refused": "the call broke"})),
                 },
                 () = told_to(&mut leaving) => {
-                    nerves.pi().take_back_all().await;
+                    nerves.pi().take_back_own().await;
                     // What is still being signed goes on by itself.
                     let _over = timeout(SETTLING, committing).await;
                     return Err(Over::Left);
@@ -334,7 +334,7 @@ impl Brain for ModelBrain {
             let name = SafeText::clean(&self.setup.name, 60);
             nerves.now(&format!("Led by the model {name} at {}.", self.setup.url), "", None, None);
             let over = self.lead(nerves).await;
-            nerves.pi().take_back_all().await;
+            nerves.pi().take_back_own().await;
             let (well, why) = match over {
                 Over::Left => (true, SafeText::clean("it was told to leave", 60)),
                 Over::Spent(why) => (true, SafeText::clean(&why, 100)),

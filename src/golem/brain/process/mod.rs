@@ -162,7 +162,7 @@ impl Talk {
         };
         // Previews and reads end here; no offer can come of them any more.
         self.calls.shutdown().await;
-        nerves.pi().take_back_all().await;
+        nerves.pi().take_back_own().await;
         let until = Instant::now() + SETTLING;
         while let Ok(Some(_)) = timeout_at(until, self.commits.join_next()).await {}
         // What is still being signed goes on by itself.
