@@ -302,6 +302,9 @@ pub trait ScreenView: Debug + Send {
         Vec::new()
     }
 
+    /// Called when nothing covers the screen any more: a question of its own is before the reader anew.
+    fn uncovered(&mut self, _known: &Known<'_>) {}
+
     /// Called when time has passed, once a second or so, and when [`Self::wakes_at`] comes.
     fn tick(&mut self, _known: &Known<'_>) -> Vec<Wish> {
         Vec::new()

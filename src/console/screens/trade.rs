@@ -403,6 +403,12 @@ impl ScreenView for Trade {
         true
     }
 
+    fn uncovered(&mut self, known: &Known<'_>) {
+        if let Some(ask) = &mut self.ask {
+            ask.uncovered(known.machine_millis);
+        }
+    }
+
     fn paste(&mut self, text: &SafeText) {
         if let Some(ask) = &mut self.ask {
             ask.pasted();
