@@ -292,8 +292,15 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
         let reason = reason.map(safe);
         EventKind::ApprovalResolved(ApprovalResolved { permit_id, outcome, reason })
     };
-    let ended =
-        || EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 9, result_summary: Value::Null, card: None });
+    let ended = || {
+        EventKind::ToolEnd(ToolEnd {
+            success: false,
+            state: None,
+            duration_ms: 9,
+            result_summary: Value::Null,
+            card: None,
+        })
+    };
     let outcomes = [
         (ApprovalOutcome::Approved, None),
         (ApprovalOutcome::Refused, Some(words.label)),

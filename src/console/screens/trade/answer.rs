@@ -237,6 +237,7 @@ pub(super) fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> 
     });
     events.push(EventKind::ToolEnd(ToolEnd {
         success: response.error.is_none(),
+        state: None,
         duration_ms: millis,
         result_summary: Value::Null,
         card,

@@ -17,7 +17,7 @@ fn a_transaction_that_is_out_is_in_flight() {
     }
     // A call that ended without knowing leaves its transaction out there.
     let mut state = running(120, 40, &text("Selling."));
-    let end = ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card: None };
+    let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card: None };
     let kinds =
         vec![start("uniswap_execute_swap", samples::swap_params()), tx(TxState::Unclear), EventKind::ToolEnd(end)];
     tell(&mut state, Some(CallId::new(1)), kinds);
