@@ -131,6 +131,8 @@ pub struct Known<'a> {
     pub page: &'a Page,
     /// What events told.
     pub feed: &'a Feed,
+    /// The same, and never frozen: what the operator does goes on though the view stands still.
+    pub live_feed: &'a Feed,
     /// Open questions, the oldest first. Never frozen.
     pub questions: &'a [Question],
     /// What is not an event. `None` until the session stands.

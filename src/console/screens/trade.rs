@@ -160,7 +160,7 @@ impl Trade {
 
     /// The call that was made from here, as it stands.
     fn done<'k>(&self, known: &Known<'k>) -> Option<&'k CallSeen> {
-        known.feed.call(self.deed?)
+        known.live_feed.call(self.deed?)
     }
 
     /// The ticket of what is sent next, for this purpose.

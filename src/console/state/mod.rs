@@ -306,6 +306,7 @@ impl State {
             money: self.money(),
             page: self.shown_page(),
             feed: self.shown_feed(),
+            live_feed: &self.feed,
             questions: &self.questions,
             snapshot: self.shown_snapshot(),
             ready: self.ready.as_deref(),

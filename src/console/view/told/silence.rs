@@ -107,6 +107,11 @@ fn a_view_that_stands_still_moves_in_nothing_but_the_header_and_what_waits() {
     let first = told(&state);
     state.update(Input::Time(state.now_millis + 5_000));
     assert!(first.is_some() && told(&state).is_some() && first != told(&state), "{first:?}");
+    // What the operator does from here is followed all the same.
+    let begun = start("uniswap_execute_swap", samples::swap_params());
+    tell(&mut state, Some(CallId::new(77)), vec![begun]);
+    let call = state.feed.calls.back().map(|call| call.call_id).unwrap();
+    assert!(state.known().feed.call(call).is_none() && state.known().live_feed.call(call).is_some());
     // On it goes.
     key(&mut state, ' ');
     assert!(body(&state).contains("$4,800"), "{}", body(&state));
