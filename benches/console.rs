@@ -65,6 +65,7 @@ fn events(calls: u64) -> Vec<Arc<Event>> {
             EventKind::OrderUpdate(Box::new(samples::order(bardo::fabric::DecayUnit::Seconds))),
             EventKind::ToolEnd(ToolEnd {
                 success: true,
+                state: None,
                 duration_ms: 900,
                 result_summary: Value::Null,
                 card: Some(Card {
@@ -260,7 +261,13 @@ fn life(first: u64) -> Vec<Arc<Event>> {
             ),
             (
                 call,
-                EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 9, result_summary: Value::Null, card: None }),
+                EventKind::ToolEnd(ToolEnd {
+                    success: false,
+                    state: None,
+                    duration_ms: 9,
+                    result_summary: Value::Null,
+                    card: None,
+                }),
             ),
         ]);
     }

@@ -27,6 +27,7 @@ fn quote() -> Vec<EventKind> {
         step("Estimating gas", 3),
         EventKind::ToolEnd(ToolEnd {
             success: true,
+            state: None,
             duration_ms: 3,
             result_summary: json!({"amount_out": "5093.21", "route_type": "CLASSIC", "price_impact_pct": "0.02"}),
             card: None,

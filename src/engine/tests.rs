@@ -13,7 +13,7 @@ use crate::base::clock::Clock;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::GolemId;
 use crate::base::model::*;
-use crate::fabric::{EventKind, Fabric, Receiver};
+use crate::fabric::{EndState, EventKind, Fabric, Receiver};
 use crate::store;
 
 #[derive(Debug)]
@@ -264,6 +264,24 @@ async fn a_call_answers_and_says_what_it_does() {
             r#"end true {"doubled":42}"#,
         ]
     );
+}
+
+#[tokio::test]
+async fn the_last_event_says_what_came_of_the_call() {
+    for (mode, said) in [("double", EndState::Done), ("fail", EndState::NotDone)] {
+        let mut bench = bench(60, vec![]);
+        bench.call(json!({"mode": mode, "times": 21})).await;
+        let mut events = Vec::new();
+        while bench.events.try_receive(&mut events, 100) {}
+        let states: Vec<_> = events
+            .iter()
+            .filter_map(|event| match &event.kind {
+                EventKind::ToolEnd(end) => Some(end.state),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(states, [Some(said)], "{mode}");
+    }
 }
 
 #[tokio::test]

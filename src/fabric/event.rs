@@ -189,11 +189,30 @@ pub struct ToolFailed {
     pub error_message: SafeText,
 }
 
+/// What came of a call, by its own word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EndState {
+    /// It did what was asked.
+    Done,
+    /// It showed what would happen; nothing changed.
+    Rehearsed,
+    /// An order was handed in, and can fill.
+    Placed,
+    /// Something is signed, and how it ends is not known yet.
+    Unclear,
+    /// It did not do what was asked.
+    NotDone,
+}
+
 /// Payload of `tool:end`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolEnd {
-    /// Whether it did what was asked.
+    /// Whether nothing went wrong. An order that was only handed in, and a rehearsal, went well too.
     pub success: bool,
+    /// What came of it; absent in journals from before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<EndState>,
     /// From start to end, in milliseconds.
     pub duration_ms: u64,
     /// The few fields of the result worth a line; `null` when it failed.

@@ -15,11 +15,11 @@ mod tests;
 pub use bus::{Fabric, FabricConfig, History, Receiver};
 pub use event::{
     ApprovalOutcome, ApprovalRequested, ApprovalResolved, Asset, Bid, Caption, Card, ChainBlock, ChainHealth,
-    ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, Event, EventKind, Exclusivity, FabricFault,
-    FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, MemoryHits, OrderFill, OrderStatus,
-    OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChanged, SafetyCheck, SpriteChanged,
-    SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace, TxState, TxUpdate,
-    Vitals,
+    ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind, Exclusivity,
+    FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, MemoryHits, OrderFill,
+    OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChanged, SafetyCheck,
+    SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace,
+    TxState, TxUpdate, Vitals,
 };
 pub use journal::{JournalError, read as read_journal};
 pub use redact::{Redacted, hash as params_hash};

@@ -41,7 +41,7 @@ fn update(index: u32) -> EventKind {
 }
 
 fn end() -> EventKind {
-    EventKind::ToolEnd(ToolEnd { success: true, duration_ms: 3, result_summary: Value::Null, card: None })
+    EventKind::ToolEnd(ToolEnd { success: true, state: None, duration_ms: 3, result_summary: Value::Null, card: None })
 }
 
 /// What a screen keeps of the events: per call, how far it is.
@@ -308,4 +308,15 @@ fn a_journal_ends_at_its_size_and_says_so() {
     let length = std::fs::metadata(&path).unwrap().len();
     assert!(length > 1_000 && length <= 2_000, "{length}");
     assert!(read_journal(&path).unwrap().all(|event| event.is_ok()), "what it has is whole");
+}
+
+#[test]
+fn a_call_s_end_of_an_old_journal_says_nothing_of_what_came_of_it() {
+    let old = json!({ "success": true, "duration_ms": 3, "result_summary": null });
+    let read: ToolEnd = serde_json::from_value(old).unwrap();
+    assert_eq!(read.state, None);
+    let said = ToolEnd { state: Some(EndState::Placed), ..read };
+    let told = serde_json::to_value(&said).unwrap();
+    assert_eq!(told["state"], "placed");
+    assert_eq!(serde_json::from_value::<ToolEnd>(told).unwrap(), said);
 }

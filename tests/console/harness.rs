@@ -148,6 +148,7 @@ fn call(call: u64, padding: &str) -> Vec<Arc<Event>> {
         tx(TxState::Confirmed),
         EventKind::ToolEnd(ToolEnd {
             success: true,
+            state: None,
             duration_ms: 9,
             result_summary: serde_json::Value::Null,
             card: Some(Card {

@@ -214,7 +214,13 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: Some(turn) })
     };
     let end = |success, card| {
-        EventKind::ToolEnd(ToolEnd { success, duration_ms: 9, result_summary: json!({ "got": "1" }), card })
+        EventKind::ToolEnd(ToolEnd {
+            success,
+            state: None,
+            duration_ms: 9,
+            result_summary: json!({ "got": "1" }),
+            card,
+        })
     };
     let checked = SafetyCheck { check: Check::SpendingLimit, outcome: CheckOutcome::Warned, detail: text("near it") };
     let offered = PermitIssued {

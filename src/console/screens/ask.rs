@@ -91,6 +91,12 @@ impl<T: Clone> Ask<T> {
         self.touched_at = None;
     }
 
+    /// It was covered and is before the reader again at this moment of the machine's clock: what was meant for what
+    /// covered it does nothing here.
+    pub fn uncovered(&mut self, now: u64) {
+        self.touched_at = Some(now);
+    }
+
     /// Whether it has stood untouched for as long as a decision must; this keystroke guards it anew.
     fn settled(&mut self, now: u64) -> bool {
         let before = self.touched_at.replace(now);

@@ -22,7 +22,7 @@ use crate::console::state::model::*;
 use crate::console::theme::Theme;
 use crate::console::widgets::samples::{self, START_MILLIS};
 use crate::engine::{Status, ToolResponse};
-use crate::fabric::{DecayUnit, IntentStatus};
+use crate::fabric::{DecayUnit, Event, EventKind, IntentStatus, Redacted, ToolStart, TxState, TxUpdate};
 use crate::runtime::handle::{Command, DevnetControl, Found};
 
 mod asking;

@@ -131,6 +131,8 @@ pub struct Known<'a> {
     pub page: &'a Page,
     /// What events told.
     pub feed: &'a Feed,
+    /// The same, and never frozen: what the operator does goes on though the view stands still.
+    pub live_feed: &'a Feed,
     /// Open questions, the oldest first. Never frozen.
     pub questions: &'a [Question],
     /// What is not an event. `None` until the session stands.
@@ -301,6 +303,9 @@ pub trait ScreenView: Debug + Send {
     fn shown(&mut self, _known: &Known<'_>) -> Vec<Wish> {
         Vec::new()
     }
+
+    /// Called when nothing covers the screen any more: a question of its own is before the reader anew.
+    fn uncovered(&mut self, _known: &Known<'_>) {}
 
     /// Called when time has passed, once a second or so, and when [`Self::wakes_at`] comes.
     fn tick(&mut self, _known: &Known<'_>) -> Vec<Wish> {

@@ -442,6 +442,12 @@ impl ScreenView for Orders {
         self.filter.key(key)
     }
 
+    fn uncovered(&mut self, known: &Known<'_>) {
+        if let Some(ask) = &mut self.ask {
+            ask.uncovered(known.machine_millis);
+        }
+    }
+
     fn paste(&mut self, text: &SafeText) {
         match &mut self.ask {
             Some(ask) => ask.pasted(),

@@ -162,7 +162,7 @@ impl Trade {
 
     /// The call that was made from here, as it stands.
     fn done<'k>(&self, known: &Known<'k>) -> Option<&'k CallSeen> {
-        known.feed.call(self.deed?)
+        known.live_feed.call(self.deed?)
     }
 
     /// The ticket of what is sent next, for this purpose.
@@ -419,6 +419,12 @@ impl ScreenView for Trade {
             }
         }
         true
+    }
+
+    fn uncovered(&mut self, known: &Known<'_>) {
+        if let Some(ask) = &mut self.ask {
+            ask.uncovered(known.machine_millis);
+        }
     }
 
     fn paste(&mut self, text: &SafeText) {

@@ -91,6 +91,7 @@ fn journal(path: &Path, rounds: u64) -> usize {
                 Some(call),
                 EventKind::ToolEnd(ToolEnd {
                     success: true,
+                    state: None,
                     duration_ms: 9,
                     result_summary: Value::Null,
                     card: Some(card),

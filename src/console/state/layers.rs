@@ -394,10 +394,25 @@ impl State {
         }
     }
 
-    /// Closes the topmost layer. The one below is before the reader anew: no key meant for what covered it answers it.
-    fn close_layer(&mut self) {
-        self.layers.pop();
+    /// How many things lie over the screen.
+    pub(super) fn covers(&self) -> usize {
+        self.layers.len() + usize::from(self.prompt.is_some())
+    }
+
+    /// What lay below is before the reader anew, whatever covered it and however that went: no key meant for that answers
+    /// it.
+    pub(super) fn uncovered(&mut self) {
         self.untaken_key();
+        // Drawn while it was covered, or before: either way not before the reader yet.
+        if let Some(Layer::Decision(decision)) = self.layers.last_mut() {
+            decision.moved();
+        }
+        if self.layers.is_empty() {
+            self.with_screen(self.screen, |view, known, _| {
+                view.uncovered(known);
+                Vec::new()
+            });
+        }
     }
 
     fn layer_action(&mut self, action: Action) -> Vec<Effect> {
@@ -405,7 +420,7 @@ impl State {
         let rows = usize::from(self.size.height);
         if action == Action::CloseOrQuit {
             if !matches!(self.layers.last(), Some(Layer::Hold { .. })) {
-                self.close_layer();
+                self.layers.pop();
             }
             return Vec::new();
         }
@@ -424,7 +439,7 @@ impl State {
             Some(Layer::Help { offset, .. }) => match action {
                 Action::Down => *offset = offset.saturating_add(1),
                 Action::Up => *offset = offset.saturating_sub(1),
-                Action::Back => self.close_layer(),
+                Action::Back => drop(self.layers.pop()),
                 _ => {}
             },
             Some(Layer::Story(story)) => match action {

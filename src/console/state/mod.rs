@@ -306,6 +306,7 @@ impl State {
             money: self.money(),
             page: self.shown_page(),
             feed: self.shown_feed(),
+            live_feed: &self.feed,
             questions: &self.questions,
             snapshot: self.shown_snapshot(),
             ready: self.ready.as_deref(),
@@ -400,6 +401,15 @@ impl State {
 
     /// Takes one input in and says what is to be done outside.
     pub fn update(&mut self, input: Input) -> Vec<Effect> {
+        let before = self.covers();
+        let effects = self.take_in_one(input);
+        if self.covers() < before {
+            self.uncovered();
+        }
+        effects
+    }
+
+    fn take_in_one(&mut self, input: Input) -> Vec<Effect> {
         match input {
             Input::Key(key) => {
                 self.notice = None;
@@ -558,7 +568,10 @@ impl State {
             return Vec::new();
         }
         self.screen = screen;
-        self.with_screen(screen, |view, known, _| view.shown(known))
+        self.with_screen(screen, |view, known, _| {
+            view.uncovered(known);
+            view.shown(known)
+        })
     }
 
     /// Ends the session; a second wish ends it now.

@@ -194,7 +194,7 @@ mod tests {
             block: Some(9),
         };
         let card = Some(Card { widget: CardKind::Swap, data, hints: Some(hints) });
-        let end = ToolEnd { success: true, duration_ms: 1, result_summary: Value::Null, card };
+        let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card };
         let mut kinds = vec![EventKind::ToolStart(start)];
         kinds.extend(signed.then_some(EventKind::TxUpdate(update)));
         kinds.push(EventKind::ToolEnd(end));

@@ -4,10 +4,11 @@ use super::line::chain_words;
 use super::{ALERT_MILLIS, ALERTS_KEPT, Alert, State, model};
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, Usd};
+use crate::console::state::feed::{CallSeen, Standing};
 use crate::console::state::story::named;
 use crate::console::widgets::sprite::phase_words;
 use crate::console::widgets::words::plain_words;
-use crate::fabric::{ChainState, Event, EventKind};
+use crate::fabric::{ChainState, EndState, Event, EventKind};
 use crate::runtime::handle::{Limits, Snapshot, SpendNow};
 
 fn scaled(value: Usd) -> Option<u128> {
@@ -27,6 +28,31 @@ fn filled(limits: &Limits) -> [(bool, &'static str); 4] {
         (counted(limits.calls), "the calls of a minute"),
         (counted(limits.trades), "the trades of an hour"),
     ]
+}
+
+/// What to say of a call that nobody was asked about, by what came of it; `None`: nothing was done.
+fn came_to(call: &CallSeen, state: Option<EndState>) -> Option<&'static str> {
+    const DONE: &str = "done without asking you";
+    const UNCLEAR: &str = "signed without asking you, and not known yet how it ends";
+    match state {
+        Some(EndState::Done) => Some(DONE),
+        Some(EndState::Placed) => Some("handed in without asking you, and not filled yet"),
+        Some(EndState::Unclear) => Some(UNCLEAR),
+        Some(EndState::Rehearsed | EndState::NotDone) => None,
+        // An old journal does not say it: what its transactions say is all there is.
+        None => match call.standing() {
+            Standing::Done => Some(DONE),
+            Standing::Unclear => Some(UNCLEAR),
+            Standing::Running
+            | Standing::Waiting
+            | Standing::Sent
+            | Standing::Rehearsed
+            | Standing::Blocked
+            | Standing::Refused
+            | Standing::Lapsed
+            | Standing::Failed => None,
+        },
+    }
 }
 
 impl State {
@@ -70,16 +96,13 @@ impl State {
                 format!("{chain} {how}: {}", health.why)
             }
             // What is large enough to be told of is told, though nobody was asked.
-            EventKind::ToolEnd(end) if end.success => {
+            EventKind::ToolEnd(end) => {
                 let call = event.call_id.and_then(|call| self.feed.call(call));
                 let Some(call) = call.filter(|call| call.offer.as_ref().is_some_and(|offer| offer.notify)) else {
                     return;
                 };
-                // Rehearsed, nothing was done.
-                if call.transactions.is_empty() && call.card_is_rehearsed() {
-                    return;
-                }
-                format!("done without asking you, as you want to be told: {}", named(call))
+                let Some(how) = came_to(call, end.state) else { return };
+                format!("{how}, as you want to be told: {}", named(call))
             }
             EventKind::FabricFault(fault) => fault.message.to_string(),
             EventKind::PolicyChanged(changed) if changed.version > 1 => {

@@ -369,7 +369,13 @@ fn paid_gas(state: &mut State, call: u64, chain_id: u64, wei: &[u64]) {
         data: json!({ "amount_in": "0.25", "amount_out": "852.375611119999" }),
         hints: Some(json!({ "quoted_out": "852.546103", "transactions": costs })),
     };
-    let end = ToolEnd { success: true, duration_ms: 9, result_summary: serde_json::Value::Null, card: Some(card) };
+    let end = ToolEnd {
+        success: true,
+        state: None,
+        duration_ms: 9,
+        result_summary: serde_json::Value::Null,
+        card: Some(card),
+    };
     let events =
         vec![start("uniswap_execute_swap", samples::swap_params()), EventKind::TxUpdate(tx), EventKind::ToolEnd(end)];
     tell(state, Some(CallId::new(call)), events);

@@ -163,7 +163,13 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
     );
     let end = |widget, (data, hints)| {
         let card = Some(Card { widget, data, hints: Some(hints) });
-        EventKind::ToolEnd(ToolEnd { success: true, duration_ms: 120, result_summary: serde_json::Value::Null, card })
+        EventKind::ToolEnd(ToolEnd {
+            success: true,
+            state: None,
+            duration_ms: 120,
+            result_summary: serde_json::Value::Null,
+            card,
+        })
     };
     let check = |check, outcome, detail: &str| SafetyCheck { check, outcome, detail: text(detail) };
     let lookalike = vec![
@@ -174,6 +180,7 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
         }),
         EventKind::ToolEnd(ToolEnd {
             success: false,
+            state: None,
             duration_ms: 9,
             result_summary: serde_json::Value::Null,
             card: None,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use alloy::primitives::{B256, U256};
 use crossterm::event::{KeyCode, KeyModifiers};
+use ratatui::layout::Position;
 use serde_json::{Value, json};
 
 use super::tests::{deciding, drawn, news, question, running, text};
@@ -17,8 +18,8 @@ use crate::console::state::{Effect, Input, Layer, State};
 use crate::console::widgets::samples;
 use crate::fabric::*;
 use crate::runtime::handle::{
-    AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, ReplayControl, ReplayNow, Snapshot,
-    SpendNow, StopNow,
+    AllowanceNow, AllowancesNow, BreakerNow, Command, GrantNow, Limits, News, PolicyNow, Ready, ReplayControl,
+    ReplayNow, Snapshot, SpendNow, StopNow,
 };
 use crate::runtime::market::model::{BootStep, Money, Network, Update};
 

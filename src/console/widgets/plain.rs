@@ -32,6 +32,8 @@ pub struct PlainModel {
     pub line: Vec<(SafeText, SafeText)>,
     /// How far its transaction is, where it has one.
     pub sent: Option<TxState>,
+    /// Whether the last transaction of its plan is in a block and succeeded.
+    pub confirmed: bool,
 }
 
 impl PlainModel {
@@ -45,6 +47,7 @@ impl PlainModel {
         self.call.fold(at, kind);
         if let EventKind::TxUpdate(update) = kind {
             self.sent = Some(update.state);
+            self.confirmed = update.state == TxState::Confirmed && update.leg >= update.of;
         }
         if let EventKind::ToolEnd(end) = kind {
             self.summary = fields(&end.result_summary);
@@ -55,6 +58,8 @@ impl PlainModel {
     /// Where the money is, while it is under way; `None` where nothing of it moves.
     fn money_row(&self) -> Option<Row> {
         let words = match self.call.tool.as_str() {
+            "uniswapx_cancel_order" if self.confirmed => "the cancelling is in a block; being compared with the chain",
+            tool if signs(tool) && self.confirmed => "moved; being compared with the chain",
             "uniswapx_cancel_order" => "in your wallet; the order can still fill until it is void",
             "intent_refund" => "in the settler until it is paid back",
             tool if signs(tool) => "in your wallet",
@@ -70,7 +75,7 @@ pub(super) fn signs(tool: &str) -> bool {
     known.is_some_and(|def| def.meta.capability != CapabilityTier::Read)
 }
 
-/// Where the money of a call is, as long as that is not settled: `words` until something of it is sent.
+/// Where the money of a call is, as long as that is not settled: `words` while nothing of it is on its way.
 pub(super) fn money_row(call: &Call, words: &str, sent: Option<TxState>) -> Option<Row> {
     if !call.status.in_flight() && call.status != Status::Loading {
         return None;

@@ -58,13 +58,19 @@ pub fn asset(symbol: &str, seed: u8, decimals: u8) -> Asset {
 
 fn end(success: bool, millis: u64, widget: CardKind, data: Value, hints: Value) -> EventKind {
     let card = success.then_some(Card { widget, data, hints: Some(hints) });
-    EventKind::ToolEnd(ToolEnd { success, duration_ms: millis, result_summary: Value::Null, card })
+    EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: millis, result_summary: Value::Null, card })
 }
 
 fn failed(code: ErrorCode, message: &str) -> [EventKind; 2] {
     [
         EventKind::ToolError(ToolFailed { error_code: code, error_message: text(message) }),
-        EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 180, result_summary: Value::Null, card: None }),
+        EventKind::ToolEnd(ToolEnd {
+            success: false,
+            state: None,
+            duration_ms: 180,
+            result_summary: Value::Null,
+            card: None,
+        }),
     ]
 }
 
@@ -394,7 +400,13 @@ pub fn plains() -> Vec<(&'static str, PlainModel)> {
     let summary = json!({"total_usd": "24979.76", "chains": [1, 2]});
     done.fold(
         START_MILLIS + 80,
-        &EventKind::ToolEnd(ToolEnd { success: true, duration_ms: 80, result_summary: summary, card: None }),
+        &EventKind::ToolEnd(ToolEnd {
+            success: true,
+            state: None,
+            duration_ms: 80,
+            result_summary: summary,
+            card: None,
+        }),
     );
     let mut broken = asked();
     for event in failed(ErrorCode::ChainUnreachable, "no endpoint of base answers") {

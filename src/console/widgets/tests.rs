@@ -11,6 +11,7 @@ use super::card::CallCard;
 use super::decision::DecisionModel;
 use super::order::OrderModel;
 use super::paint::Row;
+use super::plain::PlainModel;
 use super::quote::QuoteModel;
 use super::samples::{self, NOW, START_MILLIS};
 use super::status::Status;

@@ -15,7 +15,7 @@ use crate::base::text::SafeText;
 use crate::engine::context::CallContext;
 use crate::engine::envelope::{Status, ToolResponse};
 use crate::engine::tool::Reply;
-use crate::fabric::{Card, EventKind, ToolEnd, ToolFailed};
+use crate::fabric::{Card, EndState, EventKind, ToolEnd, ToolFailed};
 
 /// Why there is no result.
 #[derive(Debug)]
@@ -79,6 +79,7 @@ impl Shared {
         }
         context.finish([EventKind::ToolEnd(ToolEnd {
             success: error.is_none(),
+            state: Some(end_state(status, decision_hints.as_ref())),
             duration_ms: millis(started.elapsed()),
             result_summary: summary(meta, &output),
             card: meta.card.map(|widget| Card { widget, data: output.clone(), hints: decision_hints.clone() }),
@@ -104,11 +105,26 @@ pub(super) fn failure(started: Instant, error: &ToolError) -> [EventKind; 2] {
         }),
         EventKind::ToolEnd(ToolEnd {
             success: false,
+            state: Some(EndState::NotDone),
             duration_ms: millis(started.elapsed()),
             result_summary: Value::Null,
             card: None,
         }),
     ]
+}
+
+/// What came of a call that ended so. What is on its way is an order that was handed in only where the call says so;
+/// else nobody knows yet.
+pub(super) fn end_state(status: Status, hints: Option<&Value>) -> EndState {
+    match status {
+        Status::Success => EndState::Done,
+        Status::Simulated => EndState::Rehearsed,
+        Status::Partial => match hints.and_then(|hints| hints.get("state")?.as_str()) {
+            Some("placed") => EndState::Placed,
+            Some(_) | None => EndState::Unclear,
+        },
+        Status::Blocked | Status::Rejected | Status::Error => EndState::NotDone,
+    }
 }
 
 /// The fields of a result that are worth a line.
@@ -141,4 +157,30 @@ pub(super) fn panicked(who: &str, panic: &(dyn Any + Send)) -> ToolError {
 
 pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_a_success_is_told_as_done() {
+        let hints = |state: &str| Some(json!({ "state": state }));
+        for (status, hints, told) in [
+            (Status::Success, hints("done"), EndState::Done),
+            (Status::Success, None, EndState::Done),
+            (Status::Simulated, hints("simulated"), EndState::Rehearsed),
+            (Status::Partial, hints("placed"), EndState::Placed),
+            (Status::Partial, hints("unclear"), EndState::Unclear),
+            (Status::Partial, hints("done"), EndState::Unclear),
+            (Status::Partial, None, EndState::Unclear),
+            (Status::Blocked, hints("stopped"), EndState::NotDone),
+            (Status::Rejected, None, EndState::NotDone),
+            (Status::Error, hints("reverted"), EndState::NotDone),
+        ] {
+            assert_eq!(end_state(status, hints.as_ref()), told, "{status:?} {hints:?}");
+        }
+    }
 }

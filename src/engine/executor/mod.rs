@@ -436,6 +436,7 @@ impl Shared {
     fn answer_again(&self, context: &CallContext, started: Instant, response: ToolResponse) -> ToolResponse {
         context.finish([EventKind::ToolEnd(ToolEnd {
             success: true,
+            state: Some(ending::end_state(response.status, response.decision_hints.as_ref())),
             duration_ms: millis(started.elapsed()),
             result_summary: serde_json::json!({"answered_as": response.call_id}),
             card: None,

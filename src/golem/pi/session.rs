@@ -211,7 +211,13 @@ impl PiSession {
         for kind in [
             EventKind::ToolStart(ToolStart { tool_name, params, params_hash, tick: self.tick() }),
             EventKind::ToolError(ToolFailed { error_code: error.code(), error_message }),
-            EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 0, result_summary: Value::Null, card: None }),
+            EventKind::ToolEnd(ToolEnd {
+                success: false,
+                state: None,
+                duration_ms: 0,
+                result_summary: Value::Null,
+                card: None,
+            }),
         ] {
             self.say(Some(call_id), kind);
         }

@@ -173,3 +173,62 @@ fn quotes_follow_the_typing_one_at_a_time_and_not_too_often() {
     assert_eq!(trade.wakes_at(), None, "nothing changed, nothing to ask");
     assert!(drawn(&trade, &world, AREA).contains("852.54 USDC"));
 }
+
+#[test]
+fn what_came_of_a_deed_is_shown_though_the_view_stands_still() {
+    let mut world = world();
+    let (mut trade, _) = swap_typed(&world);
+    let asked = calls(&typed(&mut trade, &world, "\n"));
+    trade.hear(asked[0].0, Heard::Reply(offer(world.now + 40_000)), &world.known());
+    world.frozen = Some(world.feed.clone());
+    typed(&mut trade, &world, "\n");
+    drawn(&trade, &world, AREA);
+    let done = typed(&mut trade, &world, "s\n");
+    let ticket = done.iter().find_map(|wish| match wish {
+        Wish::Send(command) => match command.as_ref() {
+            Command::Commit { ticket, .. } => holder(*ticket),
+            _ => None,
+        },
+        _ => None,
+    });
+    let (_, count) = ticket.unwrap();
+    let call = CallId::new(START_MILLIS + 77);
+    trade.hear(count, Heard::Began(call), &world.known());
+    // Begun, and nothing told of it yet.
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("it is being done") && !text.contains("Fill the form"), "{text}");
+    let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.25", "chain": "ethereum" });
+    let kinds = [
+        EventKind::ToolStart(ToolStart {
+            tool_name: "uniswap_execute_swap".into(),
+            params: Redacted::new(&params, &[]),
+            params_hash: B256::ZERO,
+            tick: None,
+        }),
+        EventKind::TxUpdate(TxUpdate {
+            chain_id: 31_337,
+            hash: B256::repeat_byte(0x8c),
+            leg: 1,
+            of: 1,
+            state: TxState::Sent,
+            block: None,
+        }),
+    ];
+    for (seq, kind) in (world.feed.last + 1..).zip(kinds) {
+        let (at, golem_id) = (world.now, crate::base::id::GolemId::operator());
+        world.feed.take(&std::sync::Arc::new(Event { seq, at, golem_id, call_id: Some(call), kind }));
+    }
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("sent, not confirmed") && !text.contains("Fill the form"), "{text}");
+    // Its hash can be copied, too.
+    trade.type_key(key(KeyCode::Esc), &world.known(), &mut Vec::new());
+    let copied = trade.act(Action::Copy, &world.known(), AREA).unwrap();
+    assert_eq!(copied, [Wish::Copy(B256::repeat_byte(0x8c).to_string())]);
+    // What is gone from memory has its answer.
+    world.feed.calls.clear();
+    let mut response = offer(world.now + 40_000);
+    (response.status, response.data) = (Status::Success, Some(json!({ "amount_out": "852.25" })));
+    trade.hear(count, Heard::Reply(response), &world.known());
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("852.25") && !text.contains("Fill the form"), "{text}");
+}

@@ -28,6 +28,8 @@ use crate::runtime::questions::{About, Question};
 pub(super) struct World {
     pub page: Page,
     pub feed: Feed,
+    /// What events had told when the view was made to stand still.
+    pub frozen: Option<Feed>,
     pub snapshot: Snapshot,
     pub ready: Ready,
     pub questions: Vec<Question>,
@@ -51,7 +53,8 @@ impl World {
                 false => network.money,
             }),
             page: &self.page,
-            feed: &self.feed,
+            feed: self.frozen.as_ref().unwrap_or(&self.feed),
+            live_feed: &self.feed,
             questions: &self.questions,
             snapshot: Some(&self.snapshot),
             ready: Some(&self.ready),
@@ -231,7 +234,7 @@ fn world_of(words: Words<'_>) -> World {
     };
     let questions = vec![Question { of: 2, title: safe(words.chain), ..samples::question() }, looser];
     let (entries, now) = (trail(words), START_MILLIS + 7_000);
-    World { page, feed, snapshot, ready, questions, entries, now, calm: Cell::new(0), watch_only: false }
+    World { page, feed, frozen: None, snapshot, ready, questions, entries, now, calm: Cell::new(0), watch_only: false }
 }
 
 pub(super) fn world() -> World {
@@ -292,8 +295,15 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
         let reason = reason.map(safe);
         EventKind::ApprovalResolved(ApprovalResolved { permit_id, outcome, reason })
     };
-    let ended =
-        || EventKind::ToolEnd(ToolEnd { success: false, duration_ms: 9, result_summary: Value::Null, card: None });
+    let ended = || {
+        EventKind::ToolEnd(ToolEnd {
+            success: false,
+            state: None,
+            duration_ms: 9,
+            result_summary: Value::Null,
+            card: None,
+        })
+    };
     let outcomes = [
         (ApprovalOutcome::Approved, None),
         (ApprovalOutcome::Refused, Some(words.label)),

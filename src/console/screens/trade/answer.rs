@@ -49,7 +49,7 @@ impl Trade {
     pub(super) fn draw_answer(&self, known: &Known<'_>, pen: &mut Pen<'_>, area: Rect) {
         // What was asked for here goes on though the view stands still.
         let now = known.live();
-        let seen = self.deed.and_then(|call| known.feed.call(call));
+        let seen = self.done(known);
         if let Some(card) = seen.and_then(|seen| seen.card.as_ref()) {
             // While the form has the keys, letters are text.
             let sent = seen.is_some_and(|seen| !seen.transactions.is_empty());
@@ -71,6 +71,11 @@ impl Trade {
         let body = match (&self.preview, self.previewing.is_some()) {
             (_, true) => vec![Row::new("▸ asking…", Role::Chart)],
             (Some(preview), false) => answer_rows(&preview.response, now),
+            // A deed that has no card is still no invitation to do it again.
+            (None, false) if self.deed.is_some() => match &self.deed_response {
+                Some(response) => answer_rows(response, now),
+                None => vec![Row::new("▸ it is being done", Role::Chart)],
+            },
             (None, false) if self.quote.is_some() => return,
             (None, false) => {
                 let words: &[&str] = if self.writes(known) { HOW_TO_DO } else { HOW_TO_ASK };
@@ -237,6 +242,7 @@ pub(super) fn events_of(response: &ToolResponse, millis: u64) -> Vec<EventKind> 
     });
     events.push(EventKind::ToolEnd(ToolEnd {
         success: response.error.is_none(),
+        state: None,
         duration_ms: millis,
         result_summary: Value::Null,
         card,

@@ -155,12 +155,6 @@ impl CallSeen {
         self.start.as_ref().map_or("", |start| start.tool_name.as_ref())
     }
 
-    /// Whether it ended as a rehearsal, by its own word.
-    pub fn card_is_rehearsed(&self) -> bool {
-        let hints = self.end.as_ref().and_then(|end| end.card.as_ref()?.hints.as_ref());
-        hints.and_then(|hints| hints.get("state")?.as_str()) == Some("simulated")
-    }
-
     /// Whether it is worth a row among the activity: it shows a card, asks to sign, has signed, or went wrong.
     pub fn is_activity(&self) -> bool {
         let card = self.end.as_ref().is_some_and(|end| end.card.is_some());

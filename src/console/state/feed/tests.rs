@@ -39,7 +39,13 @@ fn events(call: u64) -> Vec<Arc<Event>> {
             ground_truth_source: "receipt and balances".into(),
             matched: true,
         }),
-        EventKind::ToolEnd(ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card: None }),
+        EventKind::ToolEnd(ToolEnd {
+            success: true,
+            state: None,
+            duration_ms: 9,
+            result_summary: Value::Null,
+            card: None,
+        }),
     ];
     let event = |(place, kind)| {
         let seq = call * EACH + place;
@@ -172,7 +178,7 @@ fn agreed() -> EventKind {
 fn ended(success: bool, bps: i64) -> EventKind {
     let data = json!({ "slippage_actual_bps": bps });
     let card = Some(Card { widget: CardKind::Swap, data, hints: None });
-    EventKind::ToolEnd(ToolEnd { success, duration_ms: 1, result_summary: Value::Null, card })
+    EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 1, result_summary: Value::Null, card })
 }
 
 #[test]

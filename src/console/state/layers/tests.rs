@@ -381,3 +381,60 @@ fn help_opens_over_every_dialog_tells_of_its_keys_and_answers_nothing() {
         }
     }
 }
+
+#[test]
+fn what_a_hold_covered_is_before_the_reader_anew_however_the_hold_ends() {
+    let confirm = || {
+        let mut state = console();
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
+        state.layers.push(Layer::Confirm { title, command, since, picked: false });
+        state
+    };
+    let quit = || {
+        let mut state = console();
+        press(&mut state, control('c'));
+        state
+    };
+    let dialogs: [(&str, &dyn Fn() -> State, char); 3] =
+        [("decision", &deciding, 'r'), ("confirm", &confirm, 'y'), ("quit", &quit, 'c')];
+    for (name, opened, letter) in dialogs {
+        for ends in [None, Some(Key::plain(KeyCode::Esc)), Some(Key::char('x')), Some(enter())] {
+            let mut state = opened();
+            wait(&mut state, CALM);
+            assert!(press(&mut state, Key::char(letter)).is_empty(), "{name}");
+            wait(&mut state, CALM);
+            // No picture comes between: what was drawn of it is what was drawn before.
+            if let Some(ends) = ends {
+                press(&mut state, control('x'));
+                wait(&mut state, CALM);
+                assert_eq!(sent(&press(&mut state, ends)).len(), 1, "{name}: the hold is answered");
+                assert!(press(&mut state, enter()).is_empty(), "{name} after {ends}: an Enter meant for the hold");
+                state.update(Input::Drawn);
+                wait(&mut state, CALM);
+            }
+            assert_eq!(sent(&press(&mut state, enter())).len(), 1, "{name} {ends:?}: what was picked is done");
+        }
+    }
+}
+
+#[test]
+fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew() {
+    let over: [(Layer, Key); 2] = [
+        (Layer::Story(Box::new(Story::new(CallId::new(1)))), Key::plain(KeyCode::Esc)),
+        (Layer::Quit { since: 0, picked: false }, Key::plain(KeyCode::Esc)),
+    ];
+    for (layer, ends) in over {
+        let mut state = console();
+        let command = Box::new(Command::RevokeGrant { number: 1 });
+        let (title, since) = (SafeText::clean("Revoke?", 20), state.now_millis);
+        state.layers.push(Layer::Confirm { title, command, since, picked: true });
+        wait(&mut state, CALM);
+        state.layers.push(layer.clone());
+        assert!(press(&mut state, ends).is_empty());
+        assert_eq!(state.layers.len(), 1, "{layer:?}");
+        assert!(press(&mut state, enter()).is_empty(), "{layer:?}");
+        wait(&mut state, CALM);
+        assert_eq!(sent(&press(&mut state, enter())).len(), 1, "{layer:?}");
+    }
+}

@@ -17,7 +17,7 @@ fn a_transaction_that_is_out_is_in_flight() {
     }
     // A call that ended without knowing leaves its transaction out there.
     let mut state = running(120, 40, &text("Selling."));
-    let end = ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card: None };
+    let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card: None };
     let kinds =
         vec![start("uniswap_execute_swap", samples::swap_params()), tx(TxState::Unclear), EventKind::ToolEnd(end)];
     tell(&mut state, Some(CallId::new(1)), kinds);
@@ -168,4 +168,102 @@ fn a_standing_approval_is_revoked_by_a_letter_and_enter_and_by_neither_alone() {
     state.watch_only = true;
     key(&mut state, 'x');
     assert!(state.layers.is_empty() && shown(&state).contains("only watches"), "{}", shown(&state));
+}
+
+/// A question of a screen's own, about an allowance: its yes is picked, and could be done now.
+fn picked_to_take_back() -> State {
+    let mut state = running(120, 40, &text("Selling."));
+    let row = AllowanceNow {
+        chain: text("ethereum"),
+        chain_id: 31_337,
+        symbol: text("WETH"),
+        token: alloy::primitives::Address::repeat_byte(1),
+        spender: alloy::primitives::Address::repeat_byte(0xa3),
+        label: None,
+        through_permit2: false,
+        raw: U256::from(250_000_000_u64),
+        amount: None,
+        unlimited: true,
+        expires_at: None,
+        promised: None,
+    };
+    let allowances = AllowancesNow { rows: vec![row], silent: Vec::new() };
+    news(&mut state, News::Snapshot(Arc::new(Snapshot { allowances, ..snapshot() })));
+    news(&mut state, News::Questions(Arc::new(vec![question(&text("Buy UNI"))])));
+    for pressed in [Key::char('4'), Key::plain(KeyCode::Tab), Key::char('x')] {
+        state.update(Input::Key(pressed));
+    }
+    assert!(shown(&state).contains("Take an allowance back?"), "{}", shown(&state));
+    calm(&mut state);
+    key(&mut state, 'r');
+    calm(&mut state);
+    state
+}
+
+fn calm(state: &mut State) {
+    state.update(Input::Time(state.now_millis + 2_000));
+}
+
+/// A click on the first cell at the top of the screen that is what is looked for.
+fn click_where(state: &mut State, wanted: impl Fn(&State, Position) -> bool) {
+    let places = (0..2).flat_map(|y| (0..state.size.width).map(move |x| Position { x, y }));
+    let Position { x: column, y: row } = { places }.find(|at| wanted(state, *at)).unwrap();
+    state.update(Input::Click { column, row });
+}
+
+#[test]
+fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
+    let enter = |state: &mut State| {
+        let effects = state.update(Input::Key(Key::plain(KeyCode::Enter)));
+        effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::Send(sent) if matches!(sent.command, Command::Call { .. })))
+    };
+    let decide = |state: &mut State| {
+        click_where(state, crate::console::view::waiting_at);
+        assert!(matches!(state.layers.last(), Some(Layer::Decision(_))));
+        state.update(Input::Drawn);
+        calm(state);
+    };
+    let go = |state: &mut State, to: ScreenId| {
+        click_where(state, move |state, at| crate::console::view::tab_at(state, at) == Some(to));
+        assert_eq!(state.screen, to);
+    };
+    let nothing = |_: &mut State| {};
+    let held = |state: &mut State| {
+        state.update(control('x'));
+        calm(state);
+        state.update(Input::Key(Key::plain(KeyCode::Esc)));
+    };
+    let put_off = |state: &mut State| {
+        decide(state);
+        state.update(Input::Key(Key::plain(KeyCode::Esc)));
+    };
+    let answered_elsewhere = |state: &mut State| {
+        decide(state);
+        news(state, News::Questions(Arc::new(Vec::new())));
+    };
+    let elsewhere = |state: &mut State| {
+        go(state, ScreenId::Logs);
+        calm(state);
+        go(state, ScreenId::Portfolio);
+    };
+    let covers: [(&str, &dyn Fn(&mut State), bool); 5] = [
+        ("nothing", &nothing, true),
+        ("a hold", &held, false),
+        ("a decision put off", &put_off, false),
+        ("a decision answered elsewhere", &answered_elsewhere, false),
+        ("another screen", &elsewhere, false),
+    ];
+    for (name, cover, at_once) in covers {
+        let mut state = picked_to_take_back();
+        cover(&mut state);
+        assert!(state.layers.is_empty(), "{name}");
+        assert_eq!(enter(&mut state), at_once, "{name}: an Enter right behind it");
+        if !at_once {
+            assert!(shown(&state).contains("too soon"), "{name}\n{}", shown(&state));
+            calm(&mut state);
+            assert!(enter(&mut state), "{name}: what was picked is done once it was looked at");
+        }
+    }
 }

@@ -118,7 +118,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
     let data = json!({});
     let hints = json!({ "transactions": [{ "gas_cost_wei": "138582612000000" }] });
     let card = Some(Card { widget: crate::base::model::CardKind::Swap, data, hints: Some(hints) });
-    let end = ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card };
+    let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card };
     let kinds = vec![start("token_approve", json!({ "token": "WETH" })), EventKind::ToolEnd(end)];
     tell(&mut state, Some(CallId::new(1)), kinds);
     assert_eq!(state.feed.counts.gas_wei, U256::from(138_582_612_000_000_u64));
@@ -127,7 +127,7 @@ fn while_away_gas_and_refusals_are_counted_too() {
         outcome: ApprovalOutcome::Refused,
         reason: Some(text("wait")),
     };
-    let end = ToolEnd { success: false, duration_ms: 9, result_summary: Value::Null, card: None };
+    let end = ToolEnd { success: false, state: None, duration_ms: 9, result_summary: Value::Null, card: None };
     let kinds = vec![
         start("uniswap_execute_swap", samples::swap_params()),
         EventKind::ApprovalResolved(resolved),
@@ -147,7 +147,7 @@ fn the_trades_file_holds_the_trade_from_whatever_screen() {
     let data = json!({ "chain_id": 31_337, "amount_in": "0.25", "amount_out": "852.54", "token_in": "WETH",
         "token_out": "USDC", "slippage_actual_bps": 2 });
     let card = Some(Card { widget: crate::base::model::CardKind::Swap, data, hints: None });
-    let end = ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card };
+    let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card };
     let kinds =
         vec![start("uniswap_execute_swap", samples::swap_params()), tx(TxState::Confirmed), EventKind::ToolEnd(end)];
     tell(&mut state, Some(CallId::new(1)), kinds);

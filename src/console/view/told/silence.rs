@@ -107,6 +107,11 @@ fn a_view_that_stands_still_moves_in_nothing_but_the_header_and_what_waits() {
     let first = told(&state);
     state.update(Input::Time(state.now_millis + 5_000));
     assert!(first.is_some() && told(&state).is_some() && first != told(&state), "{first:?}");
+    // What the operator does from here is followed all the same.
+    let begun = start("uniswap_execute_swap", samples::swap_params());
+    tell(&mut state, Some(CallId::new(77)), vec![begun]);
+    let call = state.feed.calls.back().map(|call| call.call_id).unwrap();
+    assert!(state.known().feed.call(call).is_none() && state.known().live_feed.call(call).is_some());
     // On it goes.
     key(&mut state, ' ');
     assert!(body(&state).contains("$4,800"), "{}", body(&state));
@@ -150,8 +155,9 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
             notify,
         })
     };
-    let end =
-        |success| EventKind::ToolEnd(ToolEnd { success, duration_ms: 9, result_summary: Value::Null, card: None });
+    let end = |success| {
+        EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 9, result_summary: Value::Null, card: None })
+    };
     for (notify, success, told) in [(true, true, true), (false, true, false), (true, false, false)] {
         let mut state = running(120, 40, &text("Selling."));
         state.attention = crate::console::state::Attention::Bell;
@@ -165,14 +171,43 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
         assert_eq!(alerts, usize::from(told), "{notify} {success}: {:?}", state.alerts);
         assert_eq!(shown(&state).contains(words), told);
     }
-    // Rehearsed, nothing was done.
+    // By its own word, whatever card it has: only what is done is told as done.
+    for (tool, params, said, told) in [
+        ("uniswap_execute_swap", samples::swap_params(), EndState::Done, Some("done without asking you, as ")),
+        (
+            "uniswap_submit_uniswapx_order",
+            samples::swap_params(),
+            EndState::Placed,
+            Some("handed in without asking you, and not filled yet, as "),
+        ),
+        (
+            "uniswap_execute_swap",
+            samples::swap_params(),
+            EndState::Unclear,
+            Some("signed without asking you, and not known yet how it ends, as "),
+        ),
+        ("wallet_transfer_token", json!({ "token": "USDC", "amount": "120" }), EndState::Rehearsed, None),
+        ("wallet_transfer_token", json!({ "token": "USDC", "amount": "120" }), EndState::NotDone, None),
+    ] {
+        let mut state = running(120, 40, &text("Selling."));
+        let ended =
+            ToolEnd { success: true, state: Some(said), duration_ms: 9, result_summary: Value::Null, card: None };
+        tell(&mut state, Some(CallId::new(1)), vec![start(tool, params), offer(true), EventKind::ToolEnd(ended)]);
+        let alerts: Vec<&str> = state.alerts.iter().map(|alert| alert.text.as_str()).collect();
+        match told {
+            Some(words) => assert!(alerts.len() == 1 && alerts[0].starts_with(words), "{said:?}: {alerts:?}"),
+            None => assert!(alerts.is_empty(), "{said:?}: {alerts:?}"),
+        }
+    }
+    // Rehearsed, nothing was done: in an old journal only the card says so.
     let mut state = running(120, 40, &text("Selling."));
     let card = Card {
         widget: crate::base::model::CardKind::Swap,
         data: Value::Null,
         hints: Some(json!({ "state": "simulated" })),
     };
-    let rehearsed = ToolEnd { success: true, duration_ms: 9, result_summary: Value::Null, card: Some(card) };
+    let rehearsed =
+        ToolEnd { success: true, state: None, duration_ms: 9, result_summary: Value::Null, card: Some(card) };
     let begun = start("uniswap_execute_swap", samples::swap_params());
     tell(&mut state, Some(CallId::new(1)), vec![begun, offer(true), EventKind::ToolEnd(rehearsed)]);
     assert!(state.alerts.is_empty(), "{:?}", state.alerts);
@@ -215,8 +250,9 @@ fn events_are_told_in_words_with_no_code_and_no_second_hash() {
 #[test]
 fn live_is_filtered_by_how_calls_stand_and_by_their_age() {
     let mut state = running(120, 40, &text("Selling."));
-    let ended =
-        |success| EventKind::ToolEnd(ToolEnd { success, duration_ms: 9, result_summary: Value::Null, card: None });
+    let ended = |success| {
+        EventKind::ToolEnd(ToolEnd { success, state: None, duration_ms: 9, result_summary: Value::Null, card: None })
+    };
     let error = ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text("a lookalike") };
     let begun = |amount: &str| {
         let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": amount, "chain": "ethereum" });

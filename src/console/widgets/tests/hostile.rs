@@ -32,6 +32,7 @@ fn poisoned(word: &str) -> Vec<CallCard> {
             EventKind::ToolError(ToolFailed { error_code: ErrorCode::TokenLookalike, error_message: text.clone() }),
             EventKind::ToolEnd(ToolEnd {
                 success: true,
+                state: None,
                 duration_ms: 1,
                 result_summary: json!({word: word, "amount": word}),
                 card: Some(Card { widget, data: data.clone(), hints: Some(hints.clone()) }),

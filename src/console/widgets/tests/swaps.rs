@@ -75,7 +75,7 @@ fn a_quote_grows_stale_and_its_time_passes() {
     assert_eq!(model.status(NOW), Status::Loading);
     let (data, hints) = samples::quote_answer(false, 0.1);
     let card = Some(Card { widget: crate::base::model::CardKind::Quote, data, hints: Some(hints) });
-    let end = ToolEnd { success: true, duration_ms: 9, result_summary: json!(null), card };
+    let end = ToolEnd { success: true, state: None, duration_ms: 9, result_summary: json!(null), card };
     model.fold(START_MILLIS, &EventKind::ToolEnd(end));
     let at = |seconds: u64| model.status(Moment { millis: START_MILLIS + seconds * 1000, motion: true });
     assert_eq!(

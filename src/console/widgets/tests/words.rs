@@ -102,3 +102,34 @@ fn a_running_swap_says_in_five_lines_what_is_paid_and_what_comes_at_least() {
     assert!(told("swap", "running").contains("memory: slippage 100 bps to 50 bps"));
     assert!(told("order", "blocks").contains("memory: 120 s to 240 s for the auction: 2 of the last 3 alike lapsed"));
 }
+
+#[test]
+fn what_a_confirmed_transaction_moved_is_in_the_wallet_no_more() {
+    let compared = "being compared with the chain";
+    let tx = |state, leg, of| {
+        let hash = alloy::primitives::B256::repeat_byte(0x8c);
+        EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg, of, state, block: None })
+    };
+    for (tool, before, moved) in [
+        ("wallet_transfer_token", "in your wallet", "moved; "),
+        ("intent_refund", "in the settler", "moved; "),
+        ("uniswapx_cancel_order", "in your wallet; the order can still fill", "the cancelling is in a block; "),
+    ] {
+        for (state, leg, of, words) in [
+            (TxState::Sent, 1, 1, "sent, not confirmed".to_owned()),
+            (TxState::Confirmed, 1, 1, format!("{moved}{compared}")),
+            // What only prepared it moved nothing.
+            (TxState::Confirmed, 1, 2, before.to_owned()),
+            (TxState::Confirmed, 2, 2, format!("{moved}{compared}")),
+            (TxState::Reverted, 1, 1, before.to_owned()),
+            (TxState::Dropped, 1, 1, before.to_owned()),
+        ] {
+            let mut model = PlainModel::asked(START_MILLIS, tool, json!({ "token": "USDC", "amount": "120" }));
+            model.fold(START_MILLIS + 5, &tx(state, leg, of));
+            for rows in [model.short(NOW), model.full(NOW, 120)] {
+                let told: String = rows.iter().flat_map(|row| &row.left).map(|(text, _)| text.as_str()).collect();
+                assert!(told.contains(&format!("Money: {words}")), "{tool} {state:?} {leg}/{of}: {told}");
+            }
+        }
+    }
+}
