@@ -258,6 +258,7 @@ fn screen(criterion: &mut Criterion) {
         money: None,
         page: &page,
         feed: &feed,
+        live_feed: &feed,
         questions: &[],
         snapshot: None,
         ready: Some(&ready),
