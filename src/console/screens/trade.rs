@@ -26,10 +26,10 @@ use crate::console::pen::{Pen, Piece, line};
 use crate::console::state::feed::CallSeen;
 use crate::console::state::model::Money;
 use crate::console::theme::Role;
-use crate::console::widgets;
 use crate::console::widgets::decision::badge;
 use crate::console::widgets::paint::{Row, cut, rows, wrapped};
 use crate::console::widgets::quote::QuoteModel;
+use crate::console::widgets::{self, Moment};
 use crate::engine::{Status, ToolResponse};
 use crate::runtime::handle::{Command, ToolInfo};
 
@@ -252,7 +252,8 @@ impl Trade {
     fn ask_to_do(&mut self, known: &Known<'_>) {
         let Some(preview) = &self.preview else { return };
         let Some(bound) = preview.bound() else { return };
-        let mut facts = offer_rows(&preview.response, known.live());
+        // What stands in the question stays as it is: a time of day, and no countdown that does not count.
+        let mut facts = offer_rows(&preview.response, Moment { motion: false, ..known.live() });
         if let Some(money) = known.money {
             facts.insert(0, Row::new(format!("▐ {} ▌", money.words()), badge(money)).kept());
         }

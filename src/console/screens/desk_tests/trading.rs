@@ -58,7 +58,10 @@ fn a_swap_by_keyboard_alone_is_previewed_then_asked_about_then_done() {
     assert!(text.contains("Swap 0.25 WETH for >= 848.283372 USDC") && text.contains("! slippage"), "{text}");
     // Enter opens a question; Enter alone never answers it; a letter that picks nothing neither.
     assert!(typed(&mut trade, &world, "\n\n\nq\n").is_empty());
-    assert!(drawn(&trade, &world, AREA).contains("PLAY MONEY"));
+    let text = drawn(&trade, &world, AREA);
+    assert!(text.contains("PLAY MONEY"));
+    // It stays as it is while it is read: until when it holds, and not how long still.
+    assert!(text.contains("holds           until ") && !text.contains(":40 left"), "{text}");
     let done = typed(&mut trade, &world, "s\n");
     assert_eq!(commits(&done), [(permit_id().to_string(), B256::repeat_byte(0x51))], "what was shown, by its permit");
     assert!(calls(&done).is_empty(), "nothing is proposed anew");

@@ -248,7 +248,8 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
         calm(state);
         go(state, ScreenId::Portfolio);
     };
-    let covers: [(&str, &dyn Fn(&mut State), bool); 5] = [
+    type Cover<'a> = (&'a str, &'a dyn Fn(&mut State), bool);
+    let covers: [Cover<'_>; 5] = [
         ("nothing", &nothing, true),
         ("a hold", &held, false),
         ("a decision put off", &put_off, false),
