@@ -1,10 +1,10 @@
 //! `bardo log`: the audit trail of the ledger that was written last, readable whatever is stopped.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use alloy::primitives::B256;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::{Exit, Failure, load, print, print_json};
 use crate::base::config::{Environment, Flags};
@@ -88,7 +88,7 @@ pub(super) fn check(head: Option<B256>, environment: &Environment, flags: &Flags
 }
 
 /// The trail that was written last, opened so that nothing can be changed through it.
-fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection, std::path::PathBuf)>, Failure> {
+fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection, PathBuf)>, Failure> {
     let config = load(environment, flags)?;
     let Some(database) = DataFolder::of(&config).newest_ledger()? else { return Ok(None) };
     Ok(Some((read_only(&database)?, database)))
@@ -96,11 +96,32 @@ fn newest(environment: &Environment, flags: &Flags) -> Result<Option<(Connection
 
 fn read_only(database: &Path) -> Result<Connection, Failure> {
     let access = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let opened = Connection::open_with_flags(database, access).and_then(|connection| {
+    let opened = |connection: Connection| {
         connection.busy_timeout(Duration::from_secs(5))?;
+        // The first thing that is read is what opens the file.
+        connection.query_row("SELECT COUNT(*) FROM sqlite_master", [], |_| Ok(()))?;
         Ok(connection)
-    });
-    opened.map_err(|error| format!("cannot read {}: {error}", database.display()).into())
+    };
+    let first = Connection::open_with_flags(database, access).and_then(opened);
+    let first = match first {
+        // What was closed well has no log beside it, and on a disk that can only be read none can be made; then all there
+        // is stands in the one file, which nobody can change (https://sqlite.org/wal.html, "Read-Only Databases").
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::CannotOpen) && !log_beside(database).exists() => {
+            let whole = std::path::absolute(database)?;
+            let unchanging = url::Url::from_file_path(whole).map_err(|()| error.to_string())?;
+            let unchanging = format!("{unchanging}?immutable=1");
+            Connection::open_with_flags(unchanging, access | OpenFlags::SQLITE_OPEN_URI).and_then(opened)
+        }
+        first => first,
+    };
+    first.map_err(|error| format!("cannot read {}: {error}", database.display()).into())
+}
+
+/// Where SQLite keeps what is not yet in the file itself.
+fn log_beside(database: &Path) -> PathBuf {
+    let mut name = database.as_os_str().to_owned();
+    name.push("-wal");
+    PathBuf::from(name)
 }
 
 /// An entry for a program: its body as JSON, not as text in it.

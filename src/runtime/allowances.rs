@@ -1,6 +1,8 @@
 //! What others may take of an account's tokens, by the chain's word: one list, which the screen shows and
 //! `bardo reconcile` tells.
 
+use std::collections::BTreeMap;
+
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 
@@ -13,7 +15,9 @@ use crate::base::units::TokenAmount;
 use crate::chain::multicall::Calls;
 use crate::chain::network::{BookToken, Contract, Network};
 use crate::engine::WorldChain;
+use crate::safety::orders::record;
 use crate::safety::value::is_unlimited;
+use crate::store::Store;
 
 /// Contracts that take tokens from a wallet here.
 const SPENDERS: [Contract; 6] = [
@@ -26,11 +30,12 @@ const SPENDERS: [Contract; 6] = [
 ];
 
 /// What others may take of the listed tokens of `owner`, on the tokens themselves and inside Permit2, and of which of them
-/// that could not be read. Where a listed token has no contract, nothing can be taken.
+/// that could not be read; with what signed orders may still take of it, by the ledger, where that tells. Where a listed
+/// token has no contract, nothing can be taken.
 ///
 /// # Errors
 /// The chain does not answer.
-pub async fn standing(chain: &WorldChain, owner: Address) -> Result<AllowancesNow, ToolError> {
+pub async fn standing(chain: &WorldChain, owner: Address, store: &Store) -> Result<AllowancesNow, ToolError> {
     let network = chain.network();
     let mut calls = Calls::default();
     let mut asked = Vec::new();
@@ -64,6 +69,10 @@ pub async fn standing(chain: &WorldChain, owner: Address) -> Result<AllowancesNo
         );
     }
     all.silent.dedup();
+    let promised = store.read(|connection| record::promised(connection, network.chain_id, owner));
+    if let Ok(promised) = promised {
+        note_promised(&mut all.rows, network.book.contract(Contract::Permit2), &promised);
+    }
     Ok(all)
 }
 
@@ -102,16 +111,12 @@ fn row(
     })
 }
 
-/// Notes what signed orders may still take of what Permit2 may take of a token, an exact amount. What an order leaves when
-/// it ends without having been filled stands until somebody takes it back, and should not look like one that is needed.
-pub fn note_promised(
-    rows: &mut [AllowanceNow],
-    permit2: Option<Address>,
-    promised: impl Fn(&AllowanceNow) -> Option<U256>,
-) {
+/// Notes what signed orders may still take, by token, of what Permit2 may take of it, an exact amount. What an order leaves
+/// when it ends without having been filled stands until somebody takes it back, and should not look like one that is needed.
+fn note_promised(rows: &mut [AllowanceNow], permit2: Option<Address>, promised: &BTreeMap<Address, U256>) {
     for row in rows {
         if !row.through_permit2 && !row.unlimited && Some(row.spender) == permit2 {
-            row.promised = promised(row);
+            row.promised = Some(promised.get(&row.token).copied().unwrap_or_default());
         }
     }
 }
@@ -143,10 +148,14 @@ mod tests {
             row(router, false, false),
             row(permit2, true, false),
         ];
-        note_promised(&mut rows, Some(permit2), |row| Some(row.raw));
+        let promised = BTreeMap::from([(Address::repeat_byte(3), U256::from(9))]);
+        note_promised(&mut rows, Some(permit2), &promised);
         assert_eq!(rows.map(|row| row.promised), [Some(U256::from(9)), None, None, None]);
         let mut rows = [row(permit2, false, false)];
-        note_promised(&mut rows, None, |_| Some(U256::ZERO));
+        note_promised(&mut rows, Some(permit2), &BTreeMap::new());
+        assert_eq!(rows[0].promised, Some(U256::ZERO), "nobody needs what an order left");
+        let mut rows = [row(permit2, false, false)];
+        note_promised(&mut rows, None, &promised);
         assert_eq!(rows[0].promised, None);
     }
 }

@@ -112,7 +112,7 @@ pub async fn standings(
             gaps: lane.free.iter().copied().filter(|nonce| *nonce >= latest).collect(),
             open: lane.open,
             left_over: left_over.cloned().collect(),
-            allowances: allowances::standing(chain, account).await?,
+            allowances: allowances::standing(chain, account, &ledger.store).await?,
         });
     }
     Ok(all)

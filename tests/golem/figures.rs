@@ -138,7 +138,8 @@ impl Asked {
     fn against(&self) -> Vec<String> {
         let mut found = Vec::new();
         let name = self.phase.as_str().to_lowercase();
-        let half = if self.buys && self.phase == Phase::Cautious { ONE / 2.0 } else { ONE };
+        let smaller = matches!(self.phase, Phase::Cautious | Phase::Defensive | Phase::Survival);
+        let half = if self.buys && smaller { ONE / 2.0 } else { ONE };
         let mut refuse = |stands: bool, rule: &str| found.extend(stands.then(|| rule.to_owned()));
         refuse(self.dollars > half, "max_single_trade_usd");
         let most = match self.phase {

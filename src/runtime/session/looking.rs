@@ -10,7 +10,7 @@ use super::watching::Watched;
 use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
-use crate::chain::network::{BookToken, Contract};
+use crate::chain::network::BookToken;
 use crate::chain::token::TokenId;
 use crate::runtime::allowances;
 use crate::runtime::handle::{
@@ -154,11 +154,7 @@ impl Stage {
         let owner = self.world.account?;
         let mut all = AllowancesNow::default();
         for chain in self.world.chains() {
-            let AllowancesNow { mut rows, silent } = allowances::standing(chain, owner).await.ok()?;
-            let permit2 = chain.network().book.contract(Contract::Permit2);
-            allowances::note_promised(&mut rows, permit2, |row| {
-                self.rules.as_ref()?.promised(row.chain_id, owner, row.token).ok()
-            });
+            let AllowancesNow { rows, silent } = allowances::standing(chain, owner, &self.ledger.store).await.ok()?;
             all.rows.extend(rows);
             all.silent.extend(silent);
         }
