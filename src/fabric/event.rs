@@ -7,7 +7,7 @@ mod trade;
 
 use std::borrow::Cow;
 
-use alloy::primitives::B256;
+use alloy::primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -271,6 +271,26 @@ pub struct PermitIssued {
     /// Whether the operator is told when it is done, without being asked.
     #[serde(default)]
     pub notify: bool,
+    /// What the simulation found: each balance of the account that moves, and the gas.
+    #[serde(default)]
+    pub changes: Vec<SimulatedChange>,
+}
+
+/// A balance of the account in a simulation, in whole tokens.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedChange {
+    /// Of what; an address where the token has no name here.
+    pub symbol: SafeText,
+    /// The token's contract; `None` for the chain's coin.
+    pub address: Option<Address>,
+    /// By how much, with its sign.
+    pub change: SafeText,
+    /// Before; empty where it is not known.
+    pub before: SafeText,
+    /// After.
+    pub after: SafeText,
+    /// Whether it is what the gas costs.
+    pub gas: bool,
 }
 
 /// Payload of `permit:consumed`.

@@ -18,8 +18,8 @@ pub use event::{
     ChainState, CheckOutcome, DecayCurve, DecayUnit, DirectiveChanged, EndState, Event, EventKind, Exclusivity,
     FabricFault, FabricGap, GolemNow, GolemThought, HaltChanged, IntentStatus, IntentUpdate, MemoryHits, OrderFill,
     OrderStatus, OrderUpdate, PermitIssued, PermitRefused, PermitUsed, PhaseChanged, PolicyChanged, SafetyCheck,
-    SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified, TxPlace,
-    TxState, TxUpdate, Vitals,
+    SimulatedChange, SpriteChanged, SpriteState, ToolEnd, ToolFailed, ToolOverrun, ToolStart, ToolUpdate, ToolVerified,
+    TxPlace, TxState, TxUpdate, Vitals,
 };
 pub use journal::{JournalError, read as read_journal};
 pub use redact::{Redacted, hash as params_hash};

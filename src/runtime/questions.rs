@@ -5,6 +5,7 @@
 //! exact amounts; nothing that is checked reads them back.
 
 pub mod answering;
+mod confirm;
 mod mirror;
 pub mod shared;
 

@@ -9,6 +9,7 @@
 //! | `declared` | what shows before anything is run |
 //! | `figures` | amounts in faults, for a person |
 //! | `order` | the same for an order that others settle, and its worst settlement |
+//! | `told` | what was found, for people and for the trail |
 //!
 //! Whoever is exposed by a signature (account, signer,
 //! payer) may lose, gain, allow or set nothing that the proposal does not declare.
@@ -18,6 +19,7 @@ mod declared;
 mod figures;
 mod judge;
 mod order;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet};
 

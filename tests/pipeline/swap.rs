@@ -62,6 +62,26 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     assert!((10_000..11_500).contains(&cents(*spent)));
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 2);
 
+    // What the simulation found is on the trail, in whole tokens: what was there, and what is.
+    let trail = world.trail();
+    let issued = &trail.iter().find(|(kind, _)| kind == "permit:issued").unwrap().1["changes"];
+    let moved = |symbol: &str, decimals: u32, before: U256, after: U256| {
+        let change = issued.as_array().unwrap().iter().find(|change| change["symbol"] == symbol).unwrap();
+        let raw = |field: &str| {
+            let figure = change[field].as_str().unwrap().replace('−', "-").parse::<Decimal>().unwrap();
+            (figure * Decimal::from(10_u128.pow(decimals))).normalize().to_string()
+        };
+        assert_eq!((raw("before"), raw("after")), (before.to_string(), after.to_string()), "{issued}");
+        let comes = after > before;
+        let delta = format!("{}{}", if comes { "" } else { "-" }, after.abs_diff(before));
+        assert_eq!(raw("change"), delta, "{issued}");
+        assert_eq!(change["gas"], false);
+    };
+    moved("USDC", 6, usdc, usdc - U256::from(HUNDRED));
+    moved("WETH", 18, weth, weth + came);
+    let gas = issued.as_array().unwrap().last().unwrap();
+    assert!(gas["gas"] == true && gas["symbol"] == "ETH", "{issued}");
+
     let events = world.events();
     let first =
         |kind: &str| events.iter().position(|event| event == kind).unwrap_or_else(|| panic!("{kind}: {events:?}"));

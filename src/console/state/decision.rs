@@ -324,7 +324,7 @@ impl Decision {
             form.fields.iter().find(|(label, _)| *label == name).map(|(_, field)| field.text().trim().to_owned())
         };
         if let (Some(confirm), AnswerKind::Once | AnswerKind::Similar) = (&question.confirm, kind)
-            && said(CONFIRM).as_deref() != Some(confirm.expected.as_str())
+            && !said(CONFIRM).is_some_and(|typed| typed.eq_ignore_ascii_case(confirm.expected.as_str()))
         {
             self.hint = Some(SafeText::clean(&format!("type {}", confirm.what), 200));
             return Taken::Stays;

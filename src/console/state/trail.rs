@@ -6,6 +6,7 @@ use crate::base::format::short_hash;
 use crate::base::text::SafeText;
 use crate::console::widgets::figure::readable;
 use crate::runtime::handle::AuditEntry;
+use crate::safety::audit::Kind;
 use crate::safety::pipeline::{Found, Step};
 
 /// The longest line, in characters.
@@ -22,14 +23,17 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         let value = text(field);
         if value.is_empty() { String::new() } else { format!(": {value}") }
     };
-    let told = match entry.kind.as_str() {
-        "permit:issued" => match text("needs").as_str() {
+    let Some(kind) = Kind::of(entry.kind.as_str()) else {
+        return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
+    };
+    let told = match kind {
+        Kind::PermitIssued => match text("needs").as_str() {
             "approval" => format!("simulated, asks you: {}", text("expected_outcome")),
             "delay" => format!("simulated, waits for your no: {}", text("expected_outcome")),
             "notify" => format!("simulated, and you are told when it is done: {}", text("expected_outcome")),
             _ => format!("simulated {}", text("expected_outcome")),
         },
-        "permit:consumed" => {
+        Kind::PermitConsumed => {
             let consent = match text("consent").as_str() {
                 "none" => "within the limits".to_owned(),
                 "always" => "by --approve always".to_owned(),
@@ -37,18 +41,18 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             };
             format!("signing begins, {consent}; nonce {}", text("nonce"))
         }
-        "permit:refused" => format!("the offer was refused: {}", text("why")),
-        "action:refused" => format!("✕ {} refused: {}", text("wanted"), text("why")),
-        "action:overtaken" => "nothing was refused: another action came between, it is prepared anew".to_owned(),
-        "action:reserved" => format!("${} counted as spent for {}", text("spend"), text("expected_outcome")),
-        "action:settled" => format!("{}, ${} spent", text("state"), text("spent")),
-        "action:verified" if text("matched") == "true" => "chain agrees ✓".to_owned(),
-        "action:verified" => format!("chain disagrees ✕{}", said("mismatches")),
-        "approval:requested" if text("passes_by_itself") == "true" => {
+        Kind::PermitRefused => format!("the offer was refused: {}", text("why")),
+        Kind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
+        Kind::ActionOvertaken => "nothing was refused: another action came between, it is prepared anew".to_owned(),
+        Kind::ActionReserved => format!("${} counted as spent for {}", text("spend"), text("expected_outcome")),
+        Kind::ActionSettled => format!("{}, ${} spent", text("state"), text("spent")),
+        Kind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
+        Kind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
+        Kind::ApprovalRequested if text("passes_by_itself") == "true" => {
             format!("you were asked, and silence lets it pass: {}", text("asked"))
         }
-        "approval:requested" => format!("you were asked: {}", text("asked")),
-        "approval:resolved" => {
+        Kind::ApprovalRequested => format!("you were asked: {}", text("asked")),
+        Kind::ApprovalResolved => {
             let outcome = match text("outcome").as_str() {
                 "approved" => "you approved".to_owned(),
                 "approved_similar" => "you approved, and similar for a while".to_owned(),
@@ -60,33 +64,71 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             };
             format!("{outcome}{}", said("reason"))
         }
-        "tx:signed" => {
+        Kind::TxSigned => {
             let by = text("by").replace('_', " ");
             format!("signed {}, {} of {}, by {by}", short(&text("hash")), text("leg"), text("of"))
         }
-        "tx:outbid" => format!("outbid {} by {}, for a higher fee", short(&text("replaces")), short(&text("hash"))),
-        "order:signed" => format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome")),
-        "order:ended" => {
+        Kind::TxOutbid => format!("outbid {} by {}, for a higher fee", short(&text("replaces")), short(&text("hash"))),
+        Kind::OrderSigned => format!("order signed by {}: {}", text("by").replace('_', " "), text("expected_outcome")),
+        Kind::OrderEnded => {
             let agrees = if text("matched") == "false" { "; not as it was to be ✕" } else { "" };
             format!("order {}: {}{agrees}", text("status").replace('_', " "), short_words(&text("actual_outcome")))
         }
-        "halt:raised" => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
-        "halt:lowered" => format!("stop ladder down to {} by {}", none_or(&text("level")), text("by")),
-        "keys:revoked" => format!("the Golem's keys were taken away by {}{}", text("by"), said("reason")),
-        "policy:adopted" => format!("policy {} in force", text("name")),
-        "policy:tightened" | "policy:accepted" => format!("policy {} changed{}", text("name"), said("changes")),
-        "policy:refused" => format!("a looser policy was refused by {}", text("by")),
-        "breaker:reset" => format!("failure breaker closed by {}", text("by")),
-        "recovery:step" => {
+        Kind::HaltRaised => format!("stop ladder at {} by {}{}", text("level"), text("by"), said("reason")),
+        Kind::HaltLowered => format!("stop ladder down to {} by {}", none_or(&text("level")), text("by")),
+        Kind::KeysRevoked => format!("the Golem's keys were taken away by {}{}", text("by"), said("reason")),
+        Kind::PolicyAdopted => format!("policy {} in force", text("name")),
+        Kind::PolicyTightened | Kind::PolicyAccepted => format!("policy {} changed{}", text("name"), said("changes")),
+        Kind::PolicyRefused => format!("a looser policy was refused by {}", text("by")),
+        Kind::BreakerReset => format!("failure breaker closed by {}", text("by")),
+        Kind::RecoveryStep => {
             let (found, step, nonce) = (text("found"), text("step"), text("nonce"));
             let found = Found::named(&found).map_or(found.as_str(), |found| found.words());
             let step = Step::named(&step).map_or(step.as_str(), |step| step.words());
             let which = if nonce.is_empty() { String::new() } else { format!(" ({nonce})") };
             format!("recovery found {found}{which}: {step}")
         }
-        _ => fields(body),
+        Kind::ApprovalAnswered => {
+            format!("another console answered: {}, by {}", text("answer").replace('_', " "), text("by"))
+        }
+        Kind::ActionHeldAgain => {
+            format!("held anew as reservation {}, in place of {}", text("reservation"), text("before"))
+        }
+        Kind::TxLate => format!("{} is in a block after all, and what it takes is held anew", short(&text("hash"))),
+        Kind::HighWaterReset => format!("highest marks of {} forgotten by {}", text("account"), text("by")),
+        Kind::LiquidationPlanned => format!("to be sold, by {}: {}", text("by"), text("holdings")),
+        Kind::LiquidationEnded => format!("selling {} is over{}", text("holding"), said("told")),
+        Kind::AccountReconciled => format!(
+            "{} goes on from nonce {} of its chain instead of {}, by {}",
+            text("account"),
+            text("chain_next"),
+            text("ledger_next"),
+            text("by")
+        ),
+        Kind::GolemDied => died(body),
     };
     SafeText::clean(&readable(&told, PLACES), LONGEST)
+}
+
+/// What was left when the Golem died.
+fn died(body: &Map<String, Value>) -> String {
+    let count = |field: &str| body.get(field).and_then(Value::as_u64);
+    let mut told = "the Golem has died".to_owned();
+    if body.get("keys").and_then(Value::as_str) == Some("revoked") {
+        told.push_str("; its keys were taken away");
+    }
+    for (field, words) in [
+        ("allowances_taken_back", "allowances taken back"),
+        ("allowances_left", "allowances left"),
+        ("tokens_silent", "tokens did not say what others may take"),
+        ("orders_left_open", "orders left open"),
+        ("bridges_locked", "bridges locked"),
+    ] {
+        if let Some(many) = count(field).filter(|many| *many > 0) {
+            told.push_str(&format!("; {many} {words}"));
+        }
+    }
+    told
 }
 
 /// A hash as people compare it; whatever else stands there as it is.
@@ -170,6 +212,24 @@ mod tests {
         assert_eq!(told("recovery:step", nonce), words);
         // What another version wrote is told as it is.
         assert_eq!(step("later", "else"), "recovery found later: else");
+    }
+
+    #[test]
+    fn each_kind_that_is_written_has_words_of_its_own() {
+        // No field of a body is named so: where this shows, the fields were told as they stand.
+        let body = json!({ "a_field_of_none": 3, "by": "operator", "hash": B256::repeat_byte(1), "outcome": "lapsed" });
+        for kind in Kind::ALL {
+            let told = told(kind.as_str(), body.clone());
+            assert!(!told.is_empty() && !told.contains("a field of none"), "{kind}: {told}");
+        }
+        let died = json!({ "keys": "revoked", "allowances_left": 2, "orders_left_open": 0, "on_death": "hold" });
+        assert_eq!(told("golem:died", died), "the Golem has died; its keys were taken away; 2 allowances left");
+        let (account, by) = ("0xf39F…2266", "operator");
+        let taken = json!({ "account": account, "ledger_next": 4, "chain_next": 6, "by": by });
+        let words = "0xf39F…2266 goes on from nonce 6 of its chain instead of 4, by operator";
+        assert_eq!(told("account:reconciled", taken), words);
+        let late = json!({ "hash": B256::repeat_byte(0x11) });
+        assert_eq!(told("tx:late", late), "0x1111…1111 is in a block after all, and what it takes is held anew");
     }
 
     #[test]

@@ -200,6 +200,14 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
         end(CardKind::Quote, samples::quote_answer(false, 0.02)),
     ];
     tell(&mut state, id(3), quoted);
+    let moves = |symbol: &str, change: &str, before: &str, after: &str| SimulatedChange {
+        symbol: text(symbol),
+        address: None,
+        change: text(change),
+        before: text(before),
+        after: text(after),
+        gas: false,
+    };
     let tx = |state| {
         let hash = B256::repeat_byte(0x8c);
         EventKind::TxUpdate(TxUpdate { chain_id: 31_337, hash, leg: 1, of: 1, state, block: None })
@@ -219,6 +227,13 @@ pub(super) fn lively(columns: u16, rows: u16) -> State {
             expected_outcome: text("Swap 0.25 WETH for >= 848.283372 USDC"),
             expires_at: samples::START_MILLIS + 48_000,
             notify: false,
+            changes: vec![
+                moves("WETH", "−0.25", "4.5", "4.25"),
+                moves("USDC", "+852.546102", "5000", "5852.546102"),
+                SimulatedChange {
+                    gas: true, ..moves("ETH", "−0.000301768200000001", "1.999", "1.998698231799999999")
+                },
+            ],
         }),
         EventKind::PermitConsumed(PermitUsed { permit_id: permit, simulation_hash: B256::repeat_byte(0x51) }),
         tx(TxState::Signed),

@@ -17,7 +17,7 @@ use crate::console::widgets::figure::{is_rounded, readable};
 use crate::console::widgets::paint::{Row, wrapped};
 use crate::console::widgets::words::{self, check_word, found, outcome_words, plain_words, transaction_words};
 use crate::console::widgets::{CardKeys, Moment, all_rows};
-use crate::fabric::CheckOutcome;
+use crate::fabric::{CheckOutcome, SimulatedChange};
 use crate::runtime::handle::Found;
 
 /// Draws it over the whole place.
@@ -55,6 +55,18 @@ fn exact_rows(call: &CallSeen) -> Vec<Row> {
         Row::new(format!("{name}  "), Role::TextDim).then(SafeText::clean(&figure, 120).as_str(), Role::Text)
     };
     fields(asked).into_iter().chain(fields(answered)).map(row).collect()
+}
+
+/// A balance as the simulation moves it.
+fn change_row(change: &SimulatedChange) -> Row {
+    let role = if change.change.as_str().starts_with('+') { Role::PriceUp } else { Role::PriceDown };
+    let what = if change.gas { format!("  {} for gas  ", change.symbol) } else { format!("  {}  ", change.symbol) };
+    let row = Row::new(what, Role::Text).then(readable(change.change.as_str(), 6), role);
+    if change.before.is_empty() {
+        return row;
+    }
+    let (before, after) = (readable(change.before.as_str(), 6), readable(change.after.as_str(), 6));
+    row.then(format!("  {before} → {after}"), Role::TextDim)
 }
 
 fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -> Vec<Row> {
@@ -108,6 +120,7 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
             rows.push(Row::new(readable(offer.expected_outcome.as_str(), 6), Role::Text));
             let words = format!("offer {}  hash {}", offer.permit_id, short_hash(offer.simulation_hash));
             rows.push(Row::new(words, Role::TextDim));
+            rows.extend(offer.changes.iter().map(change_row));
         }
         if let Some((at, asked)) = &call.asked {
             part(&mut rows, "Decision");

@@ -14,7 +14,7 @@ use super::figure::readable;
 use super::paint::{Row, wrapped};
 use super::words::reason;
 use crate::base::text::{SafeText, fit as shortened, width as width_of};
-use crate::base::units::Usd;
+use crate::base::units::{Rounding, Usd};
 use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::{Pen, Piece, pieces_width};
 use crate::console::state::decision::Decision;
@@ -324,8 +324,11 @@ fn silence(now: Moment, question: &Question) -> Option<Row> {
     Some(Row::new("No answer      ", Role::TextDim).then(format!("it {words}"), Role::StateCare).kept())
 }
 
+/// Like every figure in dollars here, without what goes beyond cents, so that two lines about one amount say the same; what
+/// is less than a cent stands as one.
 fn cents(usd: Usd) -> String {
-    format!("${}", grouped(&usd.to_fixed(2, crate::base::units::Rounding::Up)))
+    let rounding = if usd.scaled(2, Rounding::Down) == Some(0) { Rounding::Up } else { Rounding::Down };
+    format!("${}", grouped(&usd.to_fixed(2, rounding)))
 }
 
 fn head(model: DecisionModel<'_>, question: &Question) -> Vec<Row> {

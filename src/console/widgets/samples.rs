@@ -224,6 +224,7 @@ pub fn swaps() -> Vec<(&'static str, SwapModel)> {
                 expected_outcome: text("Swap 0.25 WETH for >= 848.283372 USDC"),
                 expires_at: START_MILLIS + 48_000,
                 notify: false,
+                changes: Vec::new(),
             }),
         ));
         events

@@ -3,22 +3,23 @@
 
 use alloy::primitives::{Address, U256, U512};
 
+use super::confirm::confirm;
 use super::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Confirm, Costs, Offered,
-    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall, ToRead,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Costs, Offered, OpinionTold,
+    OrderTold, Part, Place, Question, QuestionKey, RawCall, ToRead,
 };
 use crate::base::model::CapabilityTier;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::network::{Network, NetworkKind};
-use crate::chain::token::{Token, TokenId};
-use crate::fabric::CheckOutcome;
+use crate::chain::token::TokenId;
+use crate::fabric::{CheckOutcome, SimulatedChange};
 use crate::runtime::market::model::Money;
 use crate::safety::approval::{ApprovalDesk, ApprovalRequest, Reason};
 use crate::safety::permit::Bounds;
 use crate::safety::pipeline::Preview;
 use crate::safety::policy::{ChainId, ContractRef, Rules};
-use crate::safety::proposal::{AllowanceKind, Arrival, Purpose};
+use crate::safety::proposal::{AllowanceKind, Arrival};
 use crate::safety::typed::TypedMessage;
 use crate::safety::value::is_unlimited;
 
@@ -81,21 +82,6 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
         (false, NetworkKind::Real) => Money::Real,
     };
     let privileged = proposal.tool.capability == CapabilityTier::Privileged;
-    let receivers = receivers(preview);
-    let confirm = receivers
-        .iter()
-        .find(|address| preview.first_seen || privileged || resembling(preview).any(|who| who == **address))
-        .map(|address| Confirm {
-            what: text("the last four characters of the receiver's address"),
-            expected: last_four(*address),
-        })
-        .or_else(|| {
-            let target = preview.framed.legs().iter().rfind(|leg| leg.purpose == Purpose::Main)?.to;
-            privileged.then(|| Confirm {
-                what: text("the last four characters of the called contract's address"),
-                expected: last_four(target),
-            })
-        });
     Question {
         key: QuestionKey::Action(preview.permit.permit_id),
         number,
@@ -112,7 +98,7 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
         reasons: request.reasons.clone(),
         changed: request.changed.clone(),
         to_read: to_read(preview),
-        confirm,
+        confirm: confirm(preview, privileged),
         answers: answers(preview),
         about: About::Action(Box::new(action(preview, network, told))),
     }
@@ -241,22 +227,8 @@ fn to_read(preview: &Preview) -> Vec<ToRead> {
     seen
 }
 
-/// Whose address is easily taken for a known one.
-fn resembling(preview: &Preview) -> impl Iterator<Item = Address> {
-    preview.parties.iter().filter_map(|why| match why {
-        Reason::Resembles { who, .. } => Some(*who),
-        Reason::Above { .. }
-        | Reason::HotLane
-        | Reason::Untold
-        | Reason::Authority
-        | Reason::FirstPaid
-        | Reason::FirstAllowed
-        | Reason::Found(_) => None,
-    })
-}
-
 /// Everybody but the account itself who receives something.
-fn receivers(preview: &Preview) -> Vec<Address> {
+pub(super) fn receivers(preview: &Preview) -> Vec<Address> {
     let proposal = preview.framed.proposal();
     let own = preview.framed.exposed();
     let mut all: Vec<Address> = Vec::new();
@@ -364,61 +336,43 @@ fn after(
 
 fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
     let Bounds { outflows, inflows, .. } = &preview.permit.bounds;
-    let tokens = outflows.iter().map(|flow| &flow.token).chain(inflows.iter().map(|inflow| &inflow.token));
-    let known: Vec<&Token> = tokens.collect();
+    let known = outflows.iter().map(|flow| &flow.token).chain(inflows.iter().map(|inflow| &inflow.token));
     let coin = network.map_or("ETH", |network| network.native_symbol);
-    let mut rows: Vec<Change> = preview
-        .simulated
-        .moves
-        .iter()
-        .filter(|moved| moved.before != moved.after)
-        .map(|moved| {
-            let token = known.iter().find(|token| token.id == moved.token);
-            let (symbol, decimals) = match (token, moved.token) {
-                (Some(token), _) => (token.symbol.clone(), token.decimals),
-                (None, TokenId::Native) => (text(coin), 18),
-                (None, TokenId::Erc20(address)) => (text(&format!("{address}")), 0),
-            };
-            let least = inflows.iter().filter(|inflow| inflow.token.id == moved.token);
-            let least = least.fold(U256::ZERO, |sum, inflow| sum.saturating_add(inflow.at_least));
-            let most = outflows.iter().filter(|flow| flow.token.id == moved.token);
-            let most = most.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
-            let comes = moved.after >= moved.before;
-            let delta = moved.after.abs_diff(moved.before);
-            let worst = if comes { least } else { most };
-            Change {
-                symbol,
-                address: match moved.token {
-                    TokenId::Native => None,
-                    TokenId::Erc20(address) => Some(address),
-                },
-                expected: signed(comes, &amount(delta, decimals)),
-                dollars: dollars(preview, moved.token, delta, comes).map(|usd| signed(comes, &cents(usd))),
-                before: amount(moved.before, decimals),
-                after: amount(moved.after, decimals),
-                worst: (worst != delta && !worst.is_zero()).then(|| signed(comes, &amount(worst, decimals))),
-                gas: false,
+    let mut moves = preview.simulated.moves.iter();
+    let told = preview.simulated.told(&preview.framed, known.clone(), coin);
+    let row = |told: SimulatedChange| {
+        let moved = moves.next().filter(|_| !told.gas);
+        let (dollars, worst) = match moved {
+            Some(moved) => {
+                let decimals = known.clone().find(|token| token.id == moved.token).map_or(18, |token| token.decimals);
+                let least = inflows.iter().filter(|inflow| inflow.token.id == moved.token);
+                let least = least.fold(U256::ZERO, |sum, inflow| sum.saturating_add(inflow.at_least));
+                let most = outflows.iter().filter(|flow| flow.token.id == moved.token);
+                let most = most.fold(U256::ZERO, |sum, flow| sum.saturating_add(flow.amount));
+                let comes = moved.after >= moved.before;
+                let delta = moved.after.abs_diff(moved.before);
+                let worst = if comes { least } else { most };
+                let dollars = dollars(preview, moved.token, delta, comes).map(|usd| signed(comes, &cents(usd)));
+                (dollars, (worst != delta && !worst.is_zero()).then(|| signed(comes, &amount(worst, decimals))))
             }
-        })
-        .collect();
-    // Gas is the coin's own row: the moves leave it out, as if it were free.
-    let gas = preview.simulated.gas_cost;
-    let paid_by = preview.framed.payer();
-    let held = preview.simulated.simulation.changes.account(paid_by).map(|change| change.balance);
-    let (before, after) = held.map_or((String::new(), String::new()), |balance| {
-        (amount(balance.before, 18), amount(balance.after.saturating_sub(gas), 18))
-    });
-    rows.push(Change {
-        symbol: text(coin),
-        address: None,
-        expected: signed(false, &amount(gas, 18)),
-        dollars: share(preview.values.gas, gas, preview.framed.worst_gas()).map(|usd| signed(false, &cents(usd))),
-        before,
-        after,
-        worst: Some(signed(false, &amount(preview.framed.worst_gas(), 18))),
-        gas: true,
-    });
-    rows
+            None => {
+                let gas = share(preview.values.gas, preview.simulated.gas_cost, preview.framed.worst_gas());
+                let worst = signed(false, &amount(preview.framed.worst_gas(), 18));
+                (gas.map(|usd| signed(false, &cents(usd))), Some(worst))
+            }
+        };
+        Change {
+            symbol: told.symbol,
+            address: told.address,
+            expected: told.change.to_string(),
+            dollars,
+            before: told.before.to_string(),
+            after: told.after.to_string(),
+            worst,
+            gas: told.gas,
+        }
+    };
+    told.into_iter().map(row).collect()
 }
 
 /// What a part of a valued amount is worth, by the price it was valued at.
@@ -479,11 +433,6 @@ fn typed(message: &TypedMessage) -> String {
 }
 
 /// Four characters that are easily compared and hardly guessed.
-fn last_four(address: Address) -> SafeText {
-    let whole = address.to_string();
-    SafeText::clean(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole), 4)
-}
-
 fn amount(raw: U256, decimals: u8) -> String {
     TokenAmount::new(raw, decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
 }

@@ -149,12 +149,16 @@ impl Pipeline {
         };
         let permit = &preview.permit;
         let proposal = framed.proposal();
+        let bounds = &permit.bounds;
+        let declared = bounds.outflows.iter().map(|flow| &flow.token);
+        let declared = declared.chain(bounds.inflows.iter().map(|inflow| &inflow.token));
+        let changes = simulated.told(&framed, declared, ground.network().native_symbol);
         let body = json!({
             "permit_id": permit.permit_id, "simulation_hash": permit.simulation_hash, "policy": policy,
             "tool": proposal.tool.name, "intent": proposal.intent.as_str(), "chain_id": proposal.chain_id,
             "account": proposal.account, "expected_outcome": permit.expected_outcome,
             "spent_usd": values.spent, "gas_usd": values.gas, "phase": facts.phase, "expires_at": permit.expires_at,
-            "needs": preview.needs.word(), "reasons": preview.needs.reasons(),
+            "needs": preview.needs.word(), "reasons": preview.needs.reasons(), "changes": changes,
         });
         // A permit that left no record could be used without one.
         let recorded = self.inner.trail.record(self.note(&framed, Kind::PermitIssued, body)).await;
@@ -167,6 +171,7 @@ impl Pipeline {
                 expected_outcome: preview.permit.expected_outcome.clone(),
                 expires_at: preview.permit.expires_at,
                 notify: preview.needs == ApprovalNeed::Notify,
+                changes,
             }),
         );
         self.remember(

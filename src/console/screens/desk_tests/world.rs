@@ -16,8 +16,8 @@ use crate::console::state::feed::Feed;
 use crate::console::state::model::*;
 use crate::console::widgets::samples::{self, START, START_MILLIS};
 use crate::fabric::{
-    ApprovalOutcome, ApprovalRequested, ApprovalResolved, DecayUnit, Event, EventKind, PermitIssued, Redacted, ToolEnd,
-    ToolStart,
+    ApprovalOutcome, ApprovalRequested, ApprovalResolved, DecayUnit, Event, EventKind, PermitIssued, Redacted,
+    SimulatedChange, ToolEnd, ToolStart,
 };
 use crate::runtime::handle::{
     AllowanceNow, AllowancesNow, AuditEntry, ChainHoldings, GrantNow, Holding, PolicyNow, Ready, SilentToken, Snapshot,
@@ -320,6 +320,14 @@ fn decided(words: Words<'_>) -> Vec<Arc<Event>> {
         expected_outcome: safe(&format!("Swap 0.25 {} for >= 848.28 USDC", words.token)),
         expires_at: START_MILLIS + 48_000,
         notify: false,
+        changes: vec![SimulatedChange {
+            symbol: safe(words.token),
+            address: None,
+            change: safe(&format!("+{}", words.token)),
+            before: safe("4.5"),
+            after: safe(words.token),
+            gas: false,
+        }],
     };
     told.extend([(9, begun("0.25")), (9, EventKind::PermitIssued(offered))]);
     let event = |(seq, (call, kind)): (u64, (u64, EventKind))| {

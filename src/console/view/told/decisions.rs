@@ -12,6 +12,7 @@ fn an_offer_that_the_price_left_is_told_beside_the_next() {
             expected_outcome: text(&format!("Swap 0.36 WETH for >= {least} USDC")),
             expires_at: samples::START_MILLIS + 900_000,
             notify: false,
+            changes: Vec::new(),
         })
     };
     let params = json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.36", "chain": "ethereum" });
@@ -70,6 +71,7 @@ fn an_offer_that_waits_stands_on_the_audit_screen_with_its_time() {
             expected_outcome: text("Swap 0.25 WETH for >= 848.28 USDC"),
             expires_at,
             notify: false,
+            changes: Vec::new(),
         })
     };
     let now = state.now_millis;

@@ -153,6 +153,7 @@ fn what_is_large_enough_to_be_told_of_is_told_when_it_is_done_and_only_then() {
             expected_outcome: text("Swap 0.25 WETH for >= 848.28 USDC"),
             expires_at: samples::START_MILLIS + 900_000,
             notify,
+            changes: Vec::new(),
         })
     };
     let end = |success| {
