@@ -6,11 +6,12 @@ use alloy::eips::eip2718::Encodable2718;
 use alloy::primitives::{Address, Bytes, TxKind, U256};
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
-use bardo::abi::erc20::Erc20;
+use bardo::abi::erc20::{Erc20, OpenMint};
 use bardo::abi::erc7683::{AcrossOrderData, DestinationSettler, OriginSettler};
 use bardo::chain::permit2::Domain;
 use bardo::intents::Intent;
 use bardo::intents::gateway::{IntentGateway, Wish};
+use bardo::sandbox::cast::Role;
 use bardo::sandbox::contracts::PERMIT2;
 use bardo::sandbox::keys::Party;
 use bardo::sandbox::plan::Token;
@@ -211,6 +212,66 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
     assert_eq!(bridge.balance("ethereum", settler).await, U256::ZERO);
     assert_eq!(bridge.balance("ethereum", user).await, had.0 - repaid);
     assert_eq!(bridge.balance("base", user).await, had.1 + delivered);
+}
+
+/// How many of sixteen intents over `amount` are delivered that only the cheapest relayer takes, and what it has left.
+async fn by_the_cheapest(amount: u64) -> (usize, U256) {
+    let bridge = Bridge::new(13);
+    let user = bridge.user.address();
+    let mint = OpenMint::mintCall { to: user, value: U256::from(16 * amount) };
+    bridge.send("ethereum", bridge.token("ethereum"), mint).await;
+    bridge.send("ethereum", bridge.token("ethereum"), Erc20::approveCall { spender: PERMIT2, value: U256::MAX }).await;
+    bridge.blocks(1).await;
+    let gateway = bridge.gateway();
+    let had = bridge.balance("base", user).await;
+    let mut intents = Vec::new();
+    for nonce in 0..16u64 {
+        let wish = Wish {
+            origin_chain_id: 31_337,
+            destination_chain_id: 31_338,
+            token_in: bridge.token("ethereum"),
+            amount_in: U256::from(amount),
+            token_out: bridge.token("base"),
+        };
+        let bids = gateway.quote(&wish).await.unwrap();
+        let cheapest = bridge.chain("ethereum").residents.address(Role::ThirdRelayer);
+        assert_eq!(bids[0].relayer, cheapest);
+        // More than the second would deliver.
+        let least = (bids[0].output + bids[1].output) / U256::from(2);
+        let (intent, signature) = bridge.intent(nonce, amount, least, 40).await;
+        gateway.submit(&intent, &signature).await.unwrap();
+        intents.push(intent);
+    }
+    bridge.blocks(170).await;
+    let (mut delivered, mut came) = (0, U256::ZERO);
+    for intent in &intents {
+        if bridge.status(intent).await == REPAID {
+            delivered += 1;
+            came += intent.data.outputAmount;
+        }
+    }
+    assert_eq!(bridge.balance("base", user).await, had + came);
+    let left = bridge.balance("base", bridge.chain("base").residents.address(Role::ThirdRelayer)).await;
+    // What is locked and not delivered comes back.
+    for intent in &intents {
+        if bridge.status(intent).await == OPEN {
+            let settler = bridge.settler("originSettler");
+            bridge.send("ethereum", settler, OriginSettler::refundCall { orderId: intent.id() }).await;
+            bridge.blocks(1).await;
+            assert_eq!(bridge.status(intent).await, REFUNDED);
+        }
+    }
+    (delivered, left)
+}
+
+#[tokio::test]
+async fn a_relayer_that_has_run_dry_delivers_no_more() {
+    // Its purse holds 4,000 dollars: two of 1,500, and what is left is too little for a third.
+    let (delivered, left) = by_the_cheapest(1_500_000_000).await;
+    assert!(delivered == 2 && left < U256::from(1_500_000_000), "{delivered} {left}");
+    // Of small ones the same relayer delivers more: it was the purse that ended it.
+    let (delivered, left) = by_the_cheapest(20_000_000).await;
+    assert!(delivered > 2 && left > U256::from(1_500_000_000), "{delivered} {left}");
 }
 
 #[tokio::test]
