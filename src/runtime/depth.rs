@@ -22,12 +22,13 @@ pub(super) fn sender_rules(config: &Config, network: &Network) -> SenderRules {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::base::config::{Environment, Flags};
     use crate::chain::network::by_id;
 
-    fn config(file: &str) -> (tempfile::TempDir, Config) {
+    /// What is read from a configuration file of this text, and the folder it stands in.
+    pub fn config(file: &str) -> (tempfile::TempDir, Config) {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("config.toml"), file).unwrap();
         let environment: Environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();

@@ -135,16 +135,8 @@ async fn served(opened: &OpenWorld) -> Description {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::config::{Environment, Flags};
     use crate::chain::network::by_id;
-
-    fn config(file: &str) -> (tempfile::TempDir, Config) {
-        let home = tempfile::tempdir().unwrap();
-        std::fs::write(home.path().join("config.toml"), file).unwrap();
-        let environment: Environment = [("BARDO_HOME", home.path().to_str().unwrap())].into_iter().collect();
-        let config = Config::load(&environment, &Flags::default()).unwrap();
-        (home, config)
-    }
+    use crate::runtime::depth::tests::config;
 
     #[test]
     fn the_auction_is_the_chains_unless_the_configuration_names_another() {

@@ -379,52 +379,47 @@ pub(super) fn note_end(transaction: &Transaction<'_>, permit_id: PermitId, ended
     Ok(())
 }
 
-/// Whether somebody has received something on this chain before.
-pub(super) fn has_received(connection: &Connection, chain_id: u64, who: Address) -> Result<bool, StoreError> {
-    let found: Option<i64> = connection
-        .prepare_cached("SELECT 1 FROM safety_recipient WHERE chain_id = ?1 AND address = ?2")?
-        .query_row(params![number(chain_id)?, who.to_string()], |row| row.get(0))
-        .optional()?;
-    Ok(found.is_some())
+/// As what somebody took part in an action.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Party {
+    /// Received something.
+    Receiver,
+    /// Was let take something.
+    Spender,
 }
 
-/// Notes that somebody has received something.
-pub(super) fn note_received(
-    transaction: &Transaction<'_>,
-    chain_id: u64,
-    who: Address,
-    now: u64,
-) -> Result<(), StoreError> {
-    transaction
-        .prepare_cached(
-            "INSERT INTO safety_recipient (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
-    Ok(())
-}
+impl Party {
+    const fn table(self) -> &'static str {
+        match self {
+            Self::Receiver => "safety_recipient",
+            Self::Spender => "safety_spender",
+        }
+    }
 
-/// Whether somebody was let take something on this chain before.
-pub(super) fn was_let_take(connection: &Connection, chain_id: u64, who: Address) -> Result<bool, StoreError> {
-    let found: Option<i64> = connection
-        .prepare_cached("SELECT 1 FROM safety_spender WHERE chain_id = ?1 AND address = ?2")?
-        .query_row(params![number(chain_id)?, who.to_string()], |row| row.get(0))
-        .optional()?;
-    Ok(found.is_some())
-}
+    /// Whether somebody was that on this chain before.
+    pub(super) fn was(self, connection: &Connection, chain_id: u64, who: Address) -> Result<bool, StoreError> {
+        let found: Option<i64> = connection
+            .prepare_cached(&format!("SELECT 1 FROM {} WHERE chain_id = ?1 AND address = ?2", self.table()))?
+            .query_row(params![number(chain_id)?, who.to_string()], |row| row.get(0))
+            .optional()?;
+        Ok(found.is_some())
+    }
 
-/// Notes that somebody was let take something.
-pub(super) fn note_let_take(
-    transaction: &Transaction<'_>,
-    chain_id: u64,
-    who: Address,
-    now: u64,
-) -> Result<(), StoreError> {
-    transaction
-        .prepare_cached(
-            "INSERT INTO safety_spender (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
-        )?
-        .execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
-    Ok(())
+    /// Notes that somebody was that.
+    pub(super) fn note(
+        self,
+        transaction: &Transaction<'_>,
+        chain_id: u64,
+        who: Address,
+        now: u64,
+    ) -> Result<(), StoreError> {
+        let insert = format!(
+            "INSERT INTO {} (chain_id, address, first_at) VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
+            self.table()
+        );
+        transaction.prepare_cached(&insert)?.execute(params![number(chain_id)?, who.to_string(), number(now)?])?;
+        Ok(())
+    }
 }
 
 /// Everybody who has received something, or was let take something, on whichever chain.

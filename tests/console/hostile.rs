@@ -229,6 +229,14 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
         expected_outcome: text("Swap 0.25 WETH for >= 848.28 USDC"),
         expires_at: 4_000_000_000_000,
         notify: false,
+        changes: vec![SimulatedChange {
+            symbol: text("USDC"),
+            address: None,
+            change: text("+848.28"),
+            before: text("5000"),
+            after: text("5848.28"),
+            gas: false,
+        }],
     };
     let (title, reasons) = (text("Swap"), vec![text("big")]);
     let asked = ApprovalRequested { permit_id: permit(), title, reasons, lapses_at: 1, passes_by_itself: false };

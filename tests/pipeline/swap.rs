@@ -20,6 +20,7 @@ use bardo::safety::rulebook::End;
 use bardo::sandbox::Sandbox;
 use bardo::store::StoreError;
 use bardo::uniswap::order::OrderKind;
+use rust_decimal::Decimal;
 use serde_json::json;
 
 use crate::orders::{Desk, Manner};

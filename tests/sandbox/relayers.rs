@@ -116,6 +116,16 @@ impl Bridge {
         self.chain("ethereum").deployment.contracts[key]
     }
 
+    fn wish(&self, amount: u64) -> Wish {
+        Wish {
+            origin_chain_id: 31_337,
+            destination_chain_id: 31_338,
+            token_in: self.token("ethereum"),
+            amount_in: U256::from(amount),
+            token_out: self.token("base"),
+        }
+    }
+
     async fn intent(&self, nonce: u64, amount: u64, least: U256, seconds: u32) -> (Intent, Bytes) {
         let now = u32::try_from(self.now().await).unwrap();
         let intent = Intent {
@@ -160,14 +170,7 @@ async fn over_many_intents_and_failures_nothing_is_made_or_lost() {
     let mut intents = Vec::new();
     for nonce in 0..24u64 {
         let amount = 20_000_000 + nonce * 1_000_000;
-        let wish = Wish {
-            origin_chain_id: 31_337,
-            destination_chain_id: 31_338,
-            token_in: bridge.token("ethereum"),
-            amount_in: U256::from(amount),
-            token_out: bridge.token("base"),
-        };
-        let bids = gateway.quote(&wish).await.unwrap();
+        let bids = gateway.quote(&bridge.wish(amount)).await.unwrap();
         assert_eq!(bids.len(), 3);
         assert!(bids.windows(2).all(|two| two[0].output >= two[1].output) && bids[0].output < U256::from(amount));
         // Some leave so little time that they are locked at best, and not delivered.
@@ -226,14 +229,7 @@ async fn by_the_cheapest(amount: u64) -> (usize, U256) {
     let had = bridge.balance("base", user).await;
     let mut intents = Vec::new();
     for nonce in 0..16u64 {
-        let wish = Wish {
-            origin_chain_id: 31_337,
-            destination_chain_id: 31_338,
-            token_in: bridge.token("ethereum"),
-            amount_in: U256::from(amount),
-            token_out: bridge.token("base"),
-        };
-        let bids = gateway.quote(&wish).await.unwrap();
+        let bids = gateway.quote(&bridge.wish(amount)).await.unwrap();
         let cheapest = bridge.chain("ethereum").residents.address(Role::ThirdRelayer);
         assert_eq!(bids[0].relayer, cheapest);
         // More than the second would deliver.

@@ -11,7 +11,7 @@ use crate::safety::approval::Reason;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
-use crate::safety::permit;
+use crate::safety::permit::{self, Party};
 use crate::store::StoreError;
 
 /// So many bytes at each end of an address are what people compare: four digits.
@@ -30,14 +30,14 @@ impl Pipeline {
         let (receivers, spenders) = (receivers(framed), spenders(framed));
         let mut reasons = Vec::new();
         for who in receivers.iter().filter(|who| !own.contains(who)) {
-            let received = |connection: &_| permit::has_received(connection, proposal.chain_id, *who);
+            let received = |connection: &_| Party::Receiver.was(connection, proposal.chain_id, *who);
             if !self.inner.rules.knows_recipient(proposal.chain_id, *who) && !self.stored(received)? {
                 reasons.push(Reason::FirstPaid);
                 break;
             }
         }
         for who in spenders.iter().filter(|who| !own.contains(who) && !contracts.contains(*who)) {
-            let taken = |connection: &_| permit::was_let_take(connection, proposal.chain_id, *who);
+            let taken = |connection: &_| Party::Spender.was(connection, proposal.chain_id, *who);
             if !self.inner.rules.knows_spender(proposal.chain_id, *who) && !self.stored(taken)? {
                 reasons.push(Reason::FirstAllowed);
                 break;

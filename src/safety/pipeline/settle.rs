@@ -25,7 +25,7 @@ use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::audit::Kind;
 use crate::safety::framed::Framed;
 use crate::safety::ground::Ground;
-use crate::safety::permit::{note_let_take, note_received};
+use crate::safety::permit::Party;
 use crate::safety::proposal::{Proposal, Purpose};
 use crate::safety::rulebook::End;
 use crate::safety::simulate::Move;
@@ -278,8 +278,8 @@ impl Pipeline {
             .inner
             .store
             .write(move |transaction| {
-                paid.iter().try_for_each(|one| note_received(transaction, chain_id, *one, now))?;
-                allowed.iter().try_for_each(|one| note_let_take(transaction, chain_id, *one, now))
+                paid.iter().try_for_each(|one| Party::Receiver.note(transaction, chain_id, *one, now))?;
+                allowed.iter().try_for_each(|one| Party::Spender.note(transaction, chain_id, *one, now))
             })
             .await;
     }
