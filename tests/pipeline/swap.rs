@@ -34,6 +34,8 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     let world = World::new(1).await;
     let (usdc, weth) = (world.balance(&world.usdc).await, world.balance(&world.weth).await);
     let nonce = world.nonce().await;
+    let held = world.client.provider().get_balance(world.account()).await.unwrap();
+    let ether = Decimal::from_i128_with_scale(held.to::<i128>(), 18);
     let proposal = world.swap(HUNDRED).await;
     let least = proposal.inflows[0].at_least;
     let preview = world.preview(proposal).await.unwrap();
@@ -82,6 +84,10 @@ async fn a_swap_does_what_it_says_and_nothing_else() {
     moved("WETH", 18, weth, weth + came);
     let gas = issued.as_array().unwrap().last().unwrap();
     assert!(gas["gas"] == true && gas["symbol"] == "ETH", "{issued}");
+    let whole = |field: &str| gas[field].as_str().unwrap().replace('−', "-").parse::<Decimal>().unwrap();
+    assert_eq!(whole("before"), ether, "{issued}");
+    assert_eq!(whole("before") + whole("change"), whole("after"), "{issued}");
+    assert!(whole("change") < Decimal::ZERO, "{issued}");
 
     let events = world.events();
     let first =

@@ -45,9 +45,10 @@ impl Simulated {
             }
         });
         let held = self.simulation.changes.account(framed.payer()).map(|change| change.balance);
+        // The fork has taken the gas: what the coin's own row leaves is that much more.
         let (before, after) = held.map_or_else(Default::default, |balance| {
-            let left = balance.after.saturating_sub(self.gas_cost);
-            (figure(balance.before, COIN_DECIMALS), figure(left, COIN_DECIMALS))
+            let free = balance.after.saturating_add(self.gas_cost);
+            (figure(free, COIN_DECIMALS), figure(balance.after, COIN_DECIMALS))
         });
         let gas = SimulatedChange {
             symbol: SafeText::clean(coin, FIGURE),
