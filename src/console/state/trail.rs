@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use crate::base::format::short_hash;
 use crate::base::text::SafeText;
 use crate::console::widgets::figure::readable;
+use crate::console::widgets::words::grouped_cents;
 use crate::runtime::handle::AuditEntry;
 use crate::safety::audit::Kind;
 use crate::safety::pipeline::{Found, Step};
@@ -23,6 +24,7 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         let value = text(field);
         if value.is_empty() { String::new() } else { format!(": {value}") }
     };
+    let dollars = |field: &str| format!("${}", grouped_cents(&text(field)));
     let Some(kind) = Kind::of(entry.kind.as_str()) else {
         return SafeText::clean(&readable(&fields(body), PLACES), LONGEST);
     };
@@ -44,8 +46,8 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         Kind::PermitRefused => format!("the offer was refused: {}", text("why")),
         Kind::ActionRefused => format!("✕ {} refused: {}", text("wanted"), text("why")),
         Kind::ActionOvertaken => "nothing was refused: another action came between, it is prepared anew".to_owned(),
-        Kind::ActionReserved => format!("${} counted as spent for {}", text("spend"), text("expected_outcome")),
-        Kind::ActionSettled => format!("{}, ${} spent", text("state"), text("spent")),
+        Kind::ActionReserved => format!("{} counted as spent for {}", dollars("spend"), text("expected_outcome")),
+        Kind::ActionSettled => format!("{}, {} spent", text("state"), dollars("spent")),
         Kind::ActionVerified if text("matched") == "true" => "chain agrees ✓".to_owned(),
         Kind::ActionVerified => format!("chain disagrees ✕{}", said("mismatches")),
         Kind::ApprovalRequested if text("passes_by_itself") == "true" => {
@@ -184,6 +186,8 @@ mod tests {
         assert_eq!(told("permit:issued", issued), "simulated, asks you: Swap 0.36 WETH for at least 153.5730… UNI");
         assert_eq!(told("action:settled", json!({ "state": "done", "spent": "848.499006" })), "done, $848.49 spent");
         assert_eq!(told("action:verified", json!({ "matched": true, "moves": ["0x1b 4500000000"] })), "chain agrees ✓");
+        let held = json!({ "spend": "1234.713456", "expected_outcome": "Swap" });
+        assert_eq!(told("action:reserved", held), "$1,234.71 counted as spent for Swap");
         let wrong = json!({ "matched": false, "mismatches": ["WETH fell by 2"] });
         assert_eq!(told("action:verified", wrong), "chain disagrees ✕: WETH fell by 2");
         let order =

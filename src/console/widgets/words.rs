@@ -220,7 +220,7 @@ pub fn figure_of(check: Check, detail: &str) -> Option<String> {
 }
 
 /// Dollars with their thousands apart and no more than cents, from a figure with or without its sign.
-fn grouped_cents(figure: &str) -> String {
+pub fn grouped_cents(figure: &str) -> String {
     let bare = figure.trim_start_matches('$').replace(',', "");
     match bare.split_once('.') {
         Some((whole, cents)) => {
