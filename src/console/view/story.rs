@@ -124,7 +124,8 @@ fn rows(state: &State, story: &Story, call: Option<&CallSeen>, columns: usize) -
         }
         if let Some((at, asked)) = &call.asked {
             part(&mut rows, "Decision");
-            rows.push(Row::new(format!("{} asked: {}", time_of_day(at / 1000), asked.title), Role::Text));
+            let title = readable(asked.title.as_str(), 6);
+            rows.push(Row::new(format!("{} asked: {title}", time_of_day(at / 1000)), Role::Text));
             for reason in &asked.reasons {
                 let words = readable(&words::reason(reason.as_str()), 6);
                 rows.push(Row::new(format!("  because {words}"), Role::TextDim));
