@@ -1,0 +1,1 @@
+//! A brain process that tries to act as the operator.

@@ -1,0 +1,1 @@
+//! One RPC endpoint of several that lies.

@@ -1,0 +1,1 @@
+//! Files, folders, recordings and address books that an attacker wrote.

@@ -1,0 +1,1 @@
+//! Spending caps, breakers and high-water marks that an attacker moves.

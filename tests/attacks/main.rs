@@ -1,0 +1,16 @@
+//! Attacks on Bardo: each case plays an attacker and holds Bardo to a promise of `SECURITY.md`.
+//!
+//! One file per attacked surface. `SECURITY.md` names every case beside the promise it proves; [`named`] fails when the
+//! two differ. Cases that need a terminal run the real binary in a pseudo-terminal.
+
+mod allowances;
+mod brain;
+mod endpoints;
+mod files;
+mod limits;
+mod named;
+mod operator;
+mod prices;
+mod questions;
+mod take_back;
+mod tokens;

@@ -1,0 +1,1 @@
+//! Pools and feeds that an attacker moves.

@@ -1,0 +1,1 @@
+//! Actions that pretend only to revoke, cancel or refund.

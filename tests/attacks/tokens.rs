@@ -1,0 +1,1 @@
+//! Tokens that do not behave: fees, rebasing, callbacks, false returns, upgrades between preview and commit.
