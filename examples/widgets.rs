@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
                 name: Some("Ada"),
                 network: Some("devnet"),
                 before: None,
+                outcome: None,
                 now,
                 clock: now.millis,
             };

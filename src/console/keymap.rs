@@ -31,6 +31,9 @@ pub enum Context {
     Leaving,
     /// In a decision.
     Decision,
+    /// In a decision whose question has ended: no printable key does anything, because it may belong to a word that
+    /// was being typed.
+    Ended,
     /// While a decision's text is typed, and in the prompt and the palette: only keys that are no text.
     Typing,
     /// After a hold, while it is not decided what to make of it.
@@ -246,6 +249,7 @@ const HALF_DOWN: &[Key] = &[Key::ctrl('d'), Key::plain(KeyCode::PageDown)];
 const HALF_UP: &[Key] = &[Key::ctrl('u'), Key::plain(KeyCode::PageUp)];
 const ENTER: &[Key] = &[Key::plain(KeyCode::Enter)];
 const ESC: &[Key] = &[Key::plain(KeyCode::Esc)];
+const CLOSE: &[Key] = &[Key::plain(KeyCode::Esc), Key::plain(KeyCode::Enter)];
 const HELP: &[Key] = &[Key::char('?'), Key::plain(KeyCode::F(1))];
 const ESC_OR_Q: &[Key] = &[Key::plain(KeyCode::Esc), Key::char('q')];
 
@@ -328,6 +332,11 @@ pub const KEYMAP: &[Binding] = &[
     // The line of hints has room for its answers, and for nothing beside them.
     bind(In::Decision, HELP, Do::Help, "", "this help"),
     bind(In::Decision, ESC_OR_Q, Do::Back, "later", "later: give no answer now"),
+    bind(In::Ended, CLOSE, Do::Back, "close", "close the ended decision"),
+    bind(In::Ended, &[Key::plain(KeyCode::Down)], Do::Down, "", "one line down"),
+    bind(In::Ended, &[Key::plain(KeyCode::Up)], Do::Up, "", "one line up"),
+    bind(In::Ended, &[Key::plain(KeyCode::PageDown)], Do::HalfPageDown, "", "half a page down"),
+    bind(In::Ended, &[Key::plain(KeyCode::PageUp)], Do::HalfPageUp, "", "half a page up"),
     bind(In::Typing, ENTER, Do::DoIt, "does it", "do it"),
     bind(In::Typing, ESC, Do::Back, "back", "back without doing it"),
     bind(In::Hold, ENTER, Do::HoldHalt, "halt", "halt: nothing is signed but revocations and cancellations"),

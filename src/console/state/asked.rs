@@ -11,8 +11,10 @@ use crate::console::keymap::{self, Action, Context};
 use crate::console::screens::Known;
 use crate::console::widgets::bridge::is_over;
 use crate::console::widgets::figure::paid;
+use crate::fabric::ApprovalResolved;
 use crate::runtime::handle::Snapshot;
 use crate::runtime::market::model::Money;
+use crate::runtime::questions::{About, Question};
 
 /// Milliseconds between two pictures of something that moves.
 const MOVING_MILLIS: u64 = 120;
@@ -30,6 +32,13 @@ impl State {
             Some((own, heard)) => own.saturating_add(self.now_millis.saturating_sub(heard).min(OWN_TIME_RUNS_MILLIS)),
             None => self.now_millis,
         }
+    }
+
+    /// How a question about an action ended; `None` while it waits, and where no event says it.
+    pub fn outcome_of(&self, question: &Question) -> Option<&ApprovalResolved> {
+        let About::Action(action) = &question.about else { return None };
+        let resolved = self.feed.call(question.call_id?)?.resolved.as_ref()?;
+        (resolved.permit_id == action.permit).then_some(resolved)
     }
 
     /// The page to draw: the frozen one, or the live one.

@@ -64,6 +64,8 @@ pub struct Decision {
     lines: Option<usize>,
     /// What to say of the last key.
     pub hint: Option<Hint>,
+    /// When its question ended, in milliseconds since the Unix epoch; `None` while it can be answered.
+    pub ended_at: Option<u64>,
 }
 
 /// What became of a key.
@@ -73,6 +75,8 @@ pub enum Taken {
     Stays,
     /// Close it; the question keeps waiting.
     Later,
+    /// Close it; the question has ended.
+    Closed,
     /// This is the answer.
     Answer(OperatorAnswer),
     /// Show the next question.
@@ -101,6 +105,16 @@ impl Decision {
             columns: 0,
             lines: None,
             hint: None,
+            ended_at: None,
+        }
+    }
+
+    /// Marks the question as ended. The dialog stays, with what was typed, and takes no key but those that close it.
+    pub fn end(&mut self, now: u64) {
+        if self.ended_at.is_none() {
+            self.ended_at = Some(now);
+            (self.picked, self.again, self.raw) = (None, false, false);
+            self.hint = None;
         }
     }
 
@@ -179,7 +193,7 @@ impl Decision {
 
     /// Whether the text of the picked answer has the keys.
     pub fn typing(&self) -> bool {
-        self.form.is_some()
+        self.form.is_some() && self.ended_at.is_none()
     }
 
     /// Takes a key while the text has the keys.
@@ -203,8 +217,22 @@ impl Decision {
 
     /// Takes an action of the keymap.
     pub fn act(&mut self, action: Action, now: u64, rows: usize) -> Taken {
-        let ready = self.acts_from().is_some_and(|from| now >= from);
         let half = (rows / 2).max(1);
+        if let Some(ended_at) = self.ended_at {
+            // A key that was meant for the question must not close the notice unread.
+            let calm = now >= ended_at.max(self.touched_at).saturating_add(GUARD_MILLIS);
+            self.touched_at = now;
+            match action {
+                Action::Back | Action::CloseOrQuit if calm => return Taken::Closed,
+                Action::Down => self.offset = self.offset.saturating_add(1),
+                Action::Up => self.offset = self.offset.saturating_sub(1),
+                Action::HalfPageDown => self.offset = self.offset.saturating_add(half),
+                Action::HalfPageUp => self.offset = self.offset.saturating_sub(half),
+                _ => {}
+            }
+            return Taken::Stays;
+        }
+        let ready = self.acts_from().is_some_and(|from| now >= from);
         match action {
             // Looking around.
             Action::Back => {
@@ -260,6 +288,9 @@ impl Decision {
     pub fn mark_one(&mut self, at: usize, now: u64) {
         let ready = self.acts_from().is_some_and(|from| now >= from);
         self.touched_at = now;
+        if self.ended_at.is_some() {
+            return;
+        }
         let one = self.shown.as_ref().and_then(|question| question.to_read.get(at)).map(|one| one.text.clone());
         match one {
             Some(_) if !ready => self.hint = Some(SafeText::clean("too soon: read it first, then click again", 60)),

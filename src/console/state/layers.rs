@@ -85,6 +85,7 @@ impl Layer {
         match self {
             Self::Help { .. } => Context::Help,
             Self::Quit { .. } => Context::Quit,
+            Self::Decision(decision) if decision.ended_at.is_some() => Context::Ended,
             Self::Decision(decision) if decision.typing() => Context::Typing,
             Self::Decision(_) => Context::Decision,
             Self::Hold { .. } => Context::Hold,
@@ -419,8 +420,14 @@ impl State {
         let now = self.now_millis;
         let rows = usize::from(self.size.height);
         if action == Action::CloseOrQuit {
-            if !matches!(self.layers.last(), Some(Layer::Hold { .. })) {
-                self.layers.pop();
+            match self.layers.last_mut() {
+                Some(Layer::Hold { .. }) => {}
+                Some(Layer::Decision(decision)) if decision.ended_at.is_some() => {
+                    if decision.act(action, now, rows) == Taken::Closed {
+                        self.layers.pop();
+                    }
+                }
+                _ => drop(self.layers.pop()),
             }
             return Vec::new();
         }
@@ -515,6 +522,10 @@ impl State {
     fn decision_taken(&mut self, taken: Taken, number: u64) -> Vec<Effect> {
         match taken {
             Taken::Stays => Vec::new(),
+            Taken::Closed => {
+                self.layers.pop();
+                Vec::new()
+            }
             Taken::Later => {
                 self.layers.pop();
                 let question = self.questions.iter().find(|question| question.number == number);

@@ -160,22 +160,17 @@ impl State {
         };
     }
 
-    /// Keeps an open decision with its question, or closes it when that is over.
+    /// Keeps an open decision with its question. Where that has ended the dialog stays and says so: closing it by itself
+    /// would hand the next keys, typed as a reason, to the screen below.
     fn follow_question(&mut self) {
-        let mut over = false;
+        let now = self.now_millis;
         for layer in &mut self.layers {
             if let Layer::Decision(decision) = layer {
                 match self.questions.iter().find(|question| question.number == decision.number) {
                     Some(question) => decision.follow(question),
-                    None => over = true,
+                    None => decision.end(now),
                 }
             }
-        }
-        if over {
-            self.layers.retain(|layer| match layer {
-                Layer::Decision(decision) => self.questions.iter().any(|one| one.number == decision.number),
-                _ => true,
-            });
         }
     }
 

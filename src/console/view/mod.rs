@@ -75,6 +75,7 @@ fn decision<'a>(state: &'a State, decision: &'a Decision) -> DecisionModel<'a> {
         name: here.map(|ready| ready.name.as_str()),
         network: state.page.network.as_ref().map(|network| network.name.as_str()),
         before: call.and_then(|call| call.before.as_ref()),
+        outcome: question.and_then(|question| state.outcome_of(question)),
         now: state.known().live(),
         clock: state.now_millis,
     }

@@ -19,6 +19,7 @@ use crate::console::format::{grouped, short_hash, time_of_day};
 use crate::console::pen::{Pen, Piece, pieces_width};
 use crate::console::state::decision::Decision;
 use crate::console::theme::Role;
+use crate::fabric::{ApprovalOutcome, ApprovalResolved};
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::{About, ActionAsked, AnswerKind, Question};
 
@@ -88,6 +89,8 @@ pub struct DecisionModel<'a> {
     pub network: Option<&'a str>,
     /// What the offer for the same promised before, where the price has moved away from it.
     pub before: Option<&'a SafeText>,
+    /// How the question ended, once it has; `None` while it waits, and where no event says it.
+    pub outcome: Option<&'a ApprovalResolved>,
     /// The moment for which it is drawn.
     pub now: Moment,
     /// The machine's time, by which keys are guarded, in milliseconds since the Unix epoch: a show or a recording may
@@ -112,12 +115,13 @@ fn layout(model: DecisionModel<'_>, area: Rect) -> Option<Layout> {
     let width = if decision.full { area.width } else { area.width.min(WIDEST) };
     let columns = usize::from(width).saturating_sub(4);
     let mut first = head(model, question);
-    let validity = validity(model.now, question);
+    let ended = decision.ended_at.is_some();
+    let validity = if ended { Vec::new() } else { validity(model.now, question) };
     // How long it stands is never left out: where the edge has no room for it, it is the first line.
     let fits_edge = |title: &[Piece]| pieces_width(title) + pieces_width(&validity) + EDGE <= usize::from(width);
     // The network's name goes before how long it stands does: its chain stays.
-    let whole = title(question, model.network);
-    let title = if fits_edge(&whole) { whole } else { title(question, None) };
+    let whole = title(question, model.network, ended);
+    let title = if fits_edge(&whole) { whole } else { title(question, None, ended) };
     let on_edge = fits_edge(&title);
     if !on_edge {
         let cut = pieces_width(&title) + EDGE > usize::from(width);
@@ -244,12 +248,15 @@ fn draw(model: DecisionModel<'_>, pen: &mut Pen<'_>, area: Rect) {
     y += 1;
     put(pen, middle.get(offset..).unwrap_or(&[]).get(..body_room.min(middle.len() - offset)).unwrap_or(&[]), &mut y);
     let mut y = bottom.saturating_sub(u16::try_from(foot_room + 1).unwrap_or(u16::MAX)).max(y);
-    let how = [
-        ("Letter picks, ".to_owned(), Role::Title),
-        ("Enter".to_owned(), Role::Key),
-        (" does it".to_owned(), Role::Title),
-    ];
-    rule(pen, place, y, &how, picked(decision));
+    let how: &[Piece] = match decision.ended_at {
+        Some(_) => &[("This decision has ended".to_owned(), Role::Title)],
+        None => &[
+            ("Letter picks, ".to_owned(), Role::Title),
+            ("Enter".to_owned(), Role::Key),
+            (" does it".to_owned(), Role::Title),
+        ],
+    };
+    rule(pen, place, y, how, picked(decision));
     y += 1;
     put(pen, foot.get(..foot_room).unwrap_or(&[]), &mut y);
 }
@@ -263,6 +270,7 @@ fn rule(pen: &mut Pen<'_>, place: Rect, y: u16, title: &[Piece], right: Vec<Piec
 
 fn picked(decision: &Decision) -> Vec<Piece> {
     match decision.picked {
+        None if decision.ended_at.is_some() => Vec::new(),
         None => vec![("nothing is picked".to_owned(), Role::TextDim)],
         Some(kind) => vec![
             (format!("picked: {} · ", words(kind)), Role::StateCare),
@@ -282,11 +290,12 @@ fn words(kind: AnswerKind) -> &'static str {
     }
 }
 
-fn title(question: &Question, network: Option<&str>) -> Vec<Piece> {
-    let mut pieces = vec![
-        (format!("DECISION {} of {} · ", question.place, question.of), Role::Title),
-        (format!("▐ {} ▌", question.money.words()), badge(question.money)),
-    ];
+fn title(question: &Question, network: Option<&str>, ended: bool) -> Vec<Piece> {
+    let place = match ended {
+        true => "DECISION ENDED · ".to_owned(),
+        false => format!("DECISION {} of {} · ", question.place, question.of),
+    };
+    let mut pieces = vec![(place, Role::Title), (format!("▐ {} ▌", question.money.words()), badge(question.money))];
     if let Some(network) = network {
         pieces.push((format!(" {network}"), Role::TextDim));
     }
@@ -395,8 +404,44 @@ const fn ids_below(columns: usize) -> bool {
     columns >= WITH_IDS
 }
 
+/// What stands in place of the answers once the question has ended: how, what was typed, and the keys that close it.
+fn ended(model: DecisionModel<'_>) -> Vec<Row> {
+    let (words, role) = match model.outcome.map(|resolved| resolved.outcome) {
+        Some(ApprovalOutcome::Approved) => ("It was approved elsewhere.", Role::StateGood),
+        Some(ApprovalOutcome::ApprovedSimilar) => ("It was approved elsewhere, with similar actions.", Role::StateGood),
+        Some(ApprovalOutcome::Edited) => ("A smaller amount was asked for elsewhere.", Role::StateCare),
+        Some(ApprovalOutcome::Refused) => ("It was refused elsewhere.", Role::StateBad),
+        Some(ApprovalOutcome::RefusedAndHalted) => {
+            ("It was refused elsewhere, and everything stopped.", Role::StateBad)
+        }
+        Some(ApprovalOutcome::Lapsed) => {
+            ("Nobody answered in time: it lapsed, and nothing was signed.", Role::StateCare)
+        }
+        Some(ApprovalOutcome::Withdrawn) => ("It was withdrawn: no answer is needed any more.", Role::StateCare),
+        None => ("It no longer waits for an answer.", Role::StateCare),
+    };
+    let mut rows = vec![Row::new(words, role).kept()];
+    if let Some(reason) = model.outcome.and_then(|resolved| resolved.reason.as_ref()).filter(|why| !why.is_empty()) {
+        rows.push(Row::new(format!("Reason: \"{reason}\""), Role::Dialog).kept());
+    }
+    let typed = model.decision.form.iter().flat_map(|form| &form.fields).filter(|(_, field)| !field.text().is_empty());
+    for (_, field) in typed {
+        rows.push(Row::new("Not sent: ", Role::TextDim).then(field.text().to_owned(), Role::Dialog).kept());
+    }
+    rows.push(
+        Row::new("Enter", Role::Key)
+            .then(" or ", Role::TextDim)
+            .then("Esc", Role::Key)
+            .then(" closes this. Other keys do nothing here.", Role::TextDim),
+    );
+    rows
+}
+
 fn foot(model: DecisionModel<'_>, question: &Question, columns: usize) -> Vec<Row> {
     let decision = model.decision;
+    if decision.ended_at.is_some() {
+        return ended(model);
+    }
     let mut rows = Vec::new();
     if let Some(form) = &decision.form {
         let kind = decision.picked.map_or("", words);

@@ -26,7 +26,7 @@ use crate::base::id::PermitId;
 use crate::base::model::{CardKind, Check};
 use crate::base::text::SafeText;
 use crate::fabric::*;
-pub use asked::{decisions, question};
+pub use asked::{decisions, outcome, question};
 pub use settled::{bridges, intent, order, orders};
 
 /// The second at which samples begin: 2023-11-14 22:13:20 UTC.

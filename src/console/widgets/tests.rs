@@ -253,7 +253,7 @@ proptest! {
                 4 => {
                     let all = samples::decisions();
                     let (_, decision) = &all[which % all.len()];
-                    DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, now, clock: now.millis }.draw(&mut pen, area);
+                    DecisionModel { decision, name: Some("Ada"), network: Some("devnet"), before: None, outcome: None, now, clock: now.millis }.draw(&mut pen, area);
                 }
                 0 => chart::draw(&samples::chart(), &mut pen, area, now),
                 1 => chart::draw(&samples::empty_chart(), &mut pen, area, now),
@@ -309,11 +309,13 @@ fn decided(state: &str, (width, height): (u16, Option<u16>)) -> String {
     let (_, decision) = samples::decisions().into_iter().find(|(name, _)| *name == state).unwrap();
     let before = SafeText::clean("Swap 0.6 WETH for >= 264.8 UNI", 60);
     let before = (state == "changed").then_some(&before);
+    let resolved = samples::outcome(state);
     let model = DecisionModel {
         decision: &decision,
         name: Some("Ada"),
         network: Some("devnet"),
         before,
+        outcome: resolved.as_ref(),
         now: NOW,
         clock: NOW.millis,
     };
@@ -343,6 +345,7 @@ fn a_decisions_keys_are_guarded_by_the_machines_time_and_not_by_a_shows() {
             name: None,
             network: Some("devnet"),
             before: None,
+            outcome: None,
             now: long_ago,
             clock,
         };

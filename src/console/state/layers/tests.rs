@@ -438,3 +438,51 @@ fn what_a_story_or_the_question_before_leaving_covered_is_before_the_reader_anew
         assert_eq!(sent(&press(&mut state, enter())).len(), 1, "{layer:?}");
     }
 }
+
+/// What an operator may type as a reason: every letter is a command somewhere.
+const REASON: &str = "place an exit first, then halt. quit zap";
+
+#[test]
+fn a_decision_that_ends_while_a_reason_is_typed_stays_and_swallows_every_key() {
+    let mut state = deciding();
+    press(&mut state, Key::char('r'));
+    assert_eq!(state.context(), Context::Typing);
+    for letter in "gas is hi".chars() {
+        press(&mut state, Key::char(letter));
+    }
+    news(&mut state, News::Questions(Arc::new(vec![])));
+    let (screen, frozen) = (state.screen, state.frozen.is_some());
+    // The keys that were under way: letters, the Enter that would have sent them, and letters again.
+    for key in REASON.chars().map(Key::char).chain([enter()]).chain(REASON.chars().map(Key::char)) {
+        assert!(press(&mut state, key).is_empty(), "{key} did something");
+        assert_eq!(state.context(), Context::Ended, "{key} closed the dialog");
+    }
+    assert_eq!((state.screen, state.frozen.is_some(), state.prompt.is_some()), (screen, frozen, false));
+    let Some(Layer::Decision(decision)) = state.layers.last() else { panic!("the dialog is gone") };
+    let typed = decision.form.as_ref().map(|form| form.fields[0].1.text().to_owned());
+    assert_eq!(typed.as_deref(), Some("gas is hi"), "what was typed is lost");
+    // Neither Enter nor Esc closes it before it stood untouched for the guard's time; the stop works at once.
+    assert!(press(&mut state, Key::plain(KeyCode::Esc)).is_empty());
+    assert_eq!(state.context(), Context::Ended);
+    assert!(!press(&mut state, control('x')).is_empty(), "Ctrl-X holds in every layer");
+    wait(&mut state, CALM);
+    press(&mut state, Key::plain(KeyCode::Esc));
+    wait(&mut state, CALM);
+    press(&mut state, enter());
+    assert!(!state.layers.iter().any(|layer| matches!(layer, Layer::Decision(_))), "{:?}", state.layers);
+}
+
+#[test]
+fn a_decision_that_has_ended_cannot_be_answered_even_when_its_number_comes_back() {
+    let mut state = deciding();
+    let questions = Arc::clone(&state.questions);
+    news(&mut state, News::Questions(Arc::new(vec![])));
+    news(&mut state, News::Questions(questions));
+    for key in ['a', 'r', 'h'] {
+        wait(&mut state, CALM);
+        assert!(press(&mut state, Key::char(key)).is_empty());
+    }
+    wait(&mut state, CALM);
+    assert!(press(&mut state, enter()).is_empty(), "an ended dialog answered");
+    assert!(state.layers.is_empty());
+}

@@ -242,6 +242,8 @@ fn a_question_of_a_screen_that_was_covered_is_before_the_reader_anew() {
     let answered_elsewhere = |state: &mut State| {
         decide(state);
         news(state, News::Questions(Arc::new(Vec::new())));
+        calm(state);
+        state.update(Input::Key(Key::plain(KeyCode::Esc)));
     };
     let elsewhere = |state: &mut State| {
         go(state, ScreenId::Logs);

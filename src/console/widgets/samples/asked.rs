@@ -5,6 +5,7 @@ use crate::base::model::StopLevel;
 use crate::base::units::Usd;
 use crate::console::keymap::Action;
 use crate::console::state::decision::Decision;
+use crate::console::state::field::Field;
 use crate::console::widgets::decision::Fit;
 use crate::runtime::market::model::Money;
 use crate::runtime::questions::{
@@ -191,6 +192,21 @@ fn after(question: &Question, actions: &[Action]) -> Decision {
     decision
 }
 
+/// The same once its question has ended, with what had been typed.
+fn ended(mut decision: Decision, typed: &str) -> Decision {
+    if let Some((_, field)) = decision.form.as_mut().and_then(|form| form.fields.first_mut()) {
+        *field = Field::holding(typed);
+    }
+    decision.end(NOW.millis);
+    decision
+}
+
+/// How the question of a sample ended, as an event says it.
+pub fn outcome(state: &str) -> Option<ApprovalResolved> {
+    let outcome = (state == "lapsed while typing").then_some(ApprovalOutcome::Lapsed)?;
+    Some(ApprovalResolved { permit_id: permit(), outcome, reason: None })
+}
+
 /// A dialog in each of its states.
 pub fn decisions() -> Vec<(&'static str, Decision)> {
     use Action::{MarkRead, Pick, RawCall as ShowRaw};
@@ -256,6 +272,8 @@ pub fn decisions() -> Vec<(&'static str, Decision)> {
         ("struck out", after(&struck, &[Pick(AnswerKind::Similar)])),
         ("confirm", after(&struck, &[Pick(AnswerKind::Once)])),
         ("raw", after(&asked, &[ShowRaw])),
+        ("ended", ended(after(&asked, &[Pick(AnswerKind::Once)]), "")),
+        ("lapsed while typing", ended(after(&asked, &[Pick(AnswerKind::Refuse)]), "please leave it: gas is high")),
         ("policy", looked(&about("A looser policy", About::Policy(policy)))),
         ("lower", looked(&about("Lift the stop", lower))),
         ("reset", looked(&about("Close the failure breaker", About::ResetBreaker { failures: 3 }))),
