@@ -1,6 +1,8 @@
 //! `bardo golem playbook`: what a Golem has changed in its playbook, and taking a change back. It works beside a running
 //! Golem, which reads its papers anew whenever it searches them.
 
+use std::path::Path;
+
 use serde_json::json;
 
 use super::args::PlaybookAction;
@@ -9,7 +11,7 @@ use crate::base::clock::{Clock as _, SystemClock};
 use crate::base::config::{Environment, Flags};
 use crate::base::id::GolemId;
 use crate::base::text::SafeText;
-use crate::golem::memory::{Delta, Memory, Papers};
+use crate::golem::memory::{Delta, Memory, Papers, network_key};
 use crate::runtime::data::DataFolder;
 
 /// Characters of a text on a line for people.
@@ -33,7 +35,9 @@ pub(super) fn run(
             Some(PlaybookAction::Undo { .. }) => Err("no Golem has lived here yet: there is no change".into()),
         };
     };
-    let papers = Papers::in_folder(folder.papers(&golem_id));
+    let ledger = store.path().parent().unwrap_or(Path::new("")).to_owned();
+    // Each change names the network whose playbook it belongs to.
+    let papers = Papers::new(folder.strategy(&golem_id), &ledger, &network_key([]), &golem_id);
     let memory = Memory::new(store, golem_id);
     match action {
         None => {
@@ -65,7 +69,8 @@ fn list(deltas: &[Delta]) -> String {
     let mut text = String::new();
     for delta in deltas {
         let undone = if delta.undone { "  (taken back)" } else { "" };
-        text.push_str(&format!("{}  {}: {}{undone}\n", delta.delta, delta.section, delta.reason));
+        let network = SafeText::clean(&delta.network, MOST);
+        text.push_str(&format!("{}  {network}  {}: {}{undone}\n", delta.delta, delta.section, delta.reason));
         text.push_str(&format!(
             "   before  {}\n",
             delta.before.as_deref().map_or("(no such section)".to_owned(), line)

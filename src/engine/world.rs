@@ -149,6 +149,12 @@ impl World {
         promised.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))
     }
 
+    /// Names of all configured chains, those out of reach included.
+    pub fn chain_names(&self) -> impl Iterator<Item = &str> {
+        let lost = self.lost.iter().map(|lost| lost.name.as_str());
+        self.networks.iter().map(|network| network.name.as_str()).chain(lost)
+    }
+
     /// The chains that can be worked on.
     pub fn chains(&self) -> &[WorldChain] {
         &self.chains

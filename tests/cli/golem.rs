@@ -351,10 +351,13 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
         run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]));
     assert!(code == 0 && err.contains("the brain is done"), "{err}");
     assert!(out.lines().any(|line| line.contains("golem:directive") && line.contains("Gas")), "{out}");
-    let playbook = home.path().join("data/golems/ada/PLAYBOOK.md");
+    let ledgers = std::fs::read_dir(home.path().join("data/ledger")).unwrap();
+    let ledgers: Vec<_> = ledgers.map(|entry| entry.unwrap().path()).collect();
+    let [ledger] = ledgers.as_slice() else { panic!("{ledgers:?}") };
+    let playbook = ledger.join("playbooks/base+ethereum/ada/PLAYBOOK.md");
     assert!(std::fs::read_to_string(&playbook).unwrap().contains("Wait below 20 gwei."));
     let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook"]));
-    assert!(out.starts_with("1  Gas: it was dear\n") && out.contains("(no such section)"), "{out}");
+    assert!(out.starts_with("1  base+ethereum  Gas: it was dear\n") && out.contains("(no such section)"), "{out}");
     let (out, _, code) = run(bardo(home.path()).args(["golem", "playbook", "undo", "1"]));
     assert_eq!((out.as_str(), code), ("change 1 of \"Gas\" is taken back\n", 0));
     assert!(!std::fs::read_to_string(&playbook).unwrap().contains("gwei"));

@@ -290,7 +290,8 @@ impl House {
     }
 
     pub fn papers(&self, name: &str) -> Papers {
-        Papers::in_folder(self.folder.path().join("golems").join(name))
+        let folder = self.folder.path();
+        Papers::new(folder.join("golems").join(name), folder, "devnet", &name.parse().unwrap())
     }
 
     pub fn sandbox(&self) -> &Sandbox {

@@ -27,7 +27,7 @@ use crate::base::units::Usd;
 use crate::store::{Migrations, Store, StoreError};
 
 pub use episode::{Episode, Outcome, Topic, reflect};
-pub use papers::{Delta, PaperError, Papers, Passage};
+pub use papers::{Authority, Delta, PaperError, Papers, Passage, network_key};
 pub use soft::{Softened, soften};
 
 /// The tables of the memory.
@@ -93,6 +93,9 @@ pub const MIGRATIONS: Migrations = Migrations {
 ",
         "
     CREATE INDEX golem_episode_open ON golem_episode (golem_id) WHERE outcome = 'open';
+",
+        "
+    ALTER TABLE golem_delta ADD COLUMN network TEXT NOT NULL DEFAULT '';
 ",
     ],
 };

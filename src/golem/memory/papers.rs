@@ -1,37 +1,65 @@
-//! PLAYBOOK.md, which the Golem may change by deltas that can be taken back, and STRATEGY.md, which is the owner's.
+//! STRATEGY.md, which the owner writes, and PLAYBOOK.md, which the Golem changes by deltas that the owner can undo.
+//!
+//! There is one playbook per ledger, network and Golem, beside the database that holds its deltas: what a Golem noted on
+//! a devnet ends with that devnet, and no playbook outlives the rows that undo its changes.
 
+use std::collections::BTreeSet;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use alloy::primitives::keccak256;
 use rusqlite::params;
 use serde::Serialize;
 
 use super::{Memory, signed};
 use crate::base::error::{ErrorCode, ToolError};
+use crate::base::id::GolemId;
 use crate::base::text::SafeText;
 use crate::store::StoreError;
 
 const PLAYBOOK: &str = "PLAYBOOK.md";
 const STRATEGY: &str = "STRATEGY.md";
+/// Folder of all playbooks, beside the database.
+const PLAYBOOKS: &str = "playbooks";
 
 /// The longest paper that is read or written.
 const MOST_BYTES: u64 = 128 << 10;
 
+/// The longest name of a network's folder, in bytes.
+const MOST_KEY: usize = 120;
+
 /// Characters of one section.
 const MOST_SECTION: usize = 4_000;
 
-/// The papers of one Golem.
+/// The documents of one Golem on one network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Papers {
-    folder: PathBuf,
+    /// Folder of STRATEGY.md.
+    strategy: PathBuf,
+    /// Folder of PLAYBOOK.md.
+    playbook: PathBuf,
+    /// Key of the network whose playbook this is.
+    network: String,
+}
+
+/// Who wrote a passage, and so how much an agent may rely on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Authority {
+    /// The owner: a goal to follow.
+    Owner,
+    /// The Golem itself, perhaps after text from outside: a note to weigh, never an instruction.
+    AgentNote,
 }
 
 /// A passage that fits a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Passage {
-    /// Which paper.
+    /// File name of the document.
     pub paper: &'static str,
+    /// Who wrote it.
+    pub authority: Authority,
     /// Its heading; empty for what stands before the first.
     pub section: SafeText,
     /// The text.
@@ -41,8 +69,10 @@ pub struct Passage {
 /// A change of the playbook.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Delta {
-    /// Names it.
+    /// Number of the change, unique in its ledger.
     pub delta: u64,
+    /// Key of the network whose playbook it changed.
+    pub network: String,
     /// The section.
     pub section: SafeText,
     /// What stood there; `None` where the section is new.
@@ -96,9 +126,20 @@ impl From<PaperError> for ToolError {
 }
 
 impl Papers {
-    /// The papers in this folder, which need not be there yet.
-    pub fn in_folder(folder: impl Into<PathBuf>) -> Self {
-        Self { folder: folder.into() }
+    /// The documents of a Golem: its owner's strategy in the folder `strategy`, and its playbook for `network` below
+    /// `ledger`, the folder of the database that holds the playbook's deltas. None of them need exist yet.
+    pub fn new(strategy: impl Into<PathBuf>, ledger: &Path, network: &str, golem_id: &GolemId) -> Self {
+        let playbook = ledger.join(PLAYBOOKS).join(network).join(golem_id.as_str());
+        Self { strategy: strategy.into(), playbook, network: network.to_owned() }
+    }
+
+    /// The same Golem's documents on the network on which a delta was made; `None` where the key is not one that
+    /// [`network_key`] makes. A row of the database must not lead to a file outside the playbooks' folder.
+    fn of_network(&self, network: &str) -> Option<Self> {
+        let is_key = !network.is_empty() && network.chars().all(is_key_character);
+        let (root, golem) = self.playbook.parent().and_then(Path::parent).zip(self.playbook.file_name())?;
+        let playbook = root.join(network).join(golem);
+        is_key.then(|| Self { playbook, network: network.to_owned(), strategy: self.strategy.clone() })
     }
 
     /// Passages of both papers that have a word of `query`, those with the most first. Cleaned: what stands in them
@@ -114,13 +155,16 @@ impl Papers {
             .take(16)
             .collect();
         let mut found = Vec::new();
-        for paper in [STRATEGY, PLAYBOOK] {
-            for (section, text) in sections(&read(&self.folder.join(paper))?) {
+        let documents =
+            [(STRATEGY, &self.strategy, Authority::Owner), (PLAYBOOK, &self.playbook, Authority::AgentNote)];
+        for (paper, folder, authority) in documents {
+            for (section, text) in sections(&read(&folder.join(paper))?) {
                 let body = format!("{section}\n{text}").to_lowercase();
                 let hits = words.iter().filter(|word| body.contains(word.as_str())).count();
                 if hits > 0 {
                     let passage = Passage {
                         paper,
+                        authority,
                         section: SafeText::clean(&section, 120),
                         text: SafeText::clean(text.trim(), 1_200),
                     };
@@ -160,20 +204,27 @@ impl Papers {
         }
         let reason = SafeText::clean(reason, 300);
         let before = self.set(&section, Some(&after))?;
-        let row =
-            (memory.golem_id().to_string(), section.to_string(), before.clone(), after.clone(), reason.to_string());
+        let row = (
+            memory.golem_id().to_string(),
+            self.network.clone(),
+            section.to_string(),
+            before.clone(),
+            after.clone(),
+            reason.to_string(),
+        );
         let kept = memory.store().write(move |transaction| {
-            let (golem_id, section, before, after, reason) = row;
+            let (golem_id, network, section, before, after, reason) = row;
             transaction.execute(
-                "INSERT INTO golem_delta (golem_id, at, section, before, after, reason) VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
-                params![golem_id, signed(now), section, before, after, reason],
+                "INSERT INTO golem_delta (golem_id, network, at, section, before, after, reason)
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+                params![golem_id, network, signed(now), section, before, after, reason],
             )?;
             Ok::<_, StoreError>(transaction.last_insert_rowid())
         });
         match kept.await {
             Ok(id) => {
                 let delta = u64::try_from(id).unwrap_or(0);
-                Ok(Delta { delta, section, before, after, reason, undone: false })
+                Ok(Delta { delta, network: self.network.clone(), section, before, after, reason, undone: false })
             }
             Err(error) => {
                 // A change that nobody could take back is none.
@@ -190,14 +241,15 @@ impl Papers {
     pub async fn undo(&self, memory: &Memory, delta: u64, now: u64) -> Result<Delta, PaperError> {
         let found = self.deltas(memory)?.into_iter().find(|one| one.delta == delta && !one.undone);
         let Some(mut found) = found else { return Err(PaperError::NoDelta(delta)) };
-        let stands = sections(&read(&self.folder.join(PLAYBOOK))?)
+        let Some(documents) = self.of_network(&found.network) else { return Err(PaperError::NoDelta(delta)) };
+        let stands = sections(&read(&documents.playbook.join(PLAYBOOK))?)
             .into_iter()
             .find(|(section, _)| *section == found.section.as_str())
             .map(|(_, text)| text);
         if stands.as_deref() != Some(found.after.as_str()) {
             return Err(PaperError::ChangedSince);
         }
-        self.set(&found.section, found.before.as_deref())?;
+        documents.set(&found.section, found.before.as_deref())?;
         let kept = memory.store().write(move |transaction| {
             transaction
                 .execute("UPDATE golem_delta SET undone_at = ?2 WHERE id = ?1", params![signed(delta), signed(now)])?;
@@ -216,7 +268,8 @@ impl Papers {
         let golem_id = memory.golem_id().to_string();
         let read = memory.store().read(|connection| {
             let mut asked = connection.prepare_cached(
-                "SELECT id, section, before, after, reason, undone_at FROM golem_delta WHERE golem_id = ?1 ORDER BY id DESC LIMIT 200",
+                "SELECT id, section, before, after, reason, undone_at, network FROM golem_delta
+                 WHERE golem_id = ?1 ORDER BY id DESC LIMIT 200",
             )?;
             let rows = asked.query_map([golem_id], |row| {
                 Ok(Delta {
@@ -226,6 +279,7 @@ impl Papers {
                     after: row.get(3)?,
                     reason: SafeText::clean(&row.get::<_, String>(4)?, 300),
                     undone: row.get::<_, Option<i64>>(5)?.is_some(),
+                    network: row.get(6)?,
                 })
             })?;
             Ok::<Vec<Delta>, StoreError>(rows.collect::<Result<_, _>>()?)
@@ -235,7 +289,7 @@ impl Papers {
 
     /// Sets or removes a section; what stood there.
     fn set(&self, section: &SafeText, text: Option<&str>) -> Result<Option<String>, PaperError> {
-        let path = self.folder.join(PLAYBOOK);
+        let path = self.playbook.join(PLAYBOOK);
         let mut all = sections(&read(&path)?);
         let at = all.iter().position(|(name, _)| *name == section.as_str());
         let before = at.and_then(|at| all.get(at)).map(|(_, text)| text.clone());
@@ -261,6 +315,23 @@ impl Papers {
         write(&path, &written).map_err(|reason| PaperError::File { path, reason })?;
         Ok(before)
     }
+}
+
+/// Name of the playbook folder for a session on these chains: their names in alphabetical order.
+pub fn network_key<'a>(chains: impl IntoIterator<Item = &'a str>) -> String {
+    let clean = |name: &str| name.chars().map(|c| if is_key_character(c) { c } else { '_' }).collect::<String>();
+    let names: BTreeSet<String> = chains.into_iter().map(clean).filter(|name| !name.is_empty()).collect();
+    let key = names.into_iter().collect::<Vec<_>>().join("+");
+    match key.len() {
+        0 => "none".to_owned(),
+        1..=MOST_KEY => key,
+        // A folder's name has a limit on every file system.
+        _ => keccak256(key).to_string(),
+    }
+}
+
+const fn is_key_character(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '+')
 }
 
 /// Headings and what stands under them.
@@ -294,7 +365,11 @@ fn read(path: &Path) -> Result<String, PaperError> {
 /// Writes the whole file aside and moves it into place.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
+        let mut builder = std::fs::DirBuilder::new();
+        builder.recursive(true);
+        #[cfg(unix)]
+        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+        builder.create(folder)?;
     }
     let aside = path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
     let written = OpenOptions::new().write(true).create_new(true).open(&aside).and_then(|mut file| {

@@ -19,11 +19,23 @@ struct Home {
     folder: tempfile::TempDir,
 }
 
+impl Home {
+    /// Where Ada's playbook of a network is.
+    fn playbook(&self, network: &str) -> std::path::PathBuf {
+        self.folder.path().join("playbooks").join(network).join("ada/PLAYBOOK.md")
+    }
+}
+
+/// Ada's documents on a network: the owner's in a folder `ada`, the playbook below.
+fn papers(folder: &std::path::Path, network: &str) -> Papers {
+    Papers::new(folder.join("ada"), folder, network, &"ada".parse().unwrap())
+}
+
 fn home() -> Home {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(StoreConfig::at(folder.path().join("memory.db")), &[MIGRATIONS]).unwrap();
     let memory = Memory::new(store.clone(), "ada".parse().unwrap());
-    Home { store, memory, papers: Papers::in_folder(folder.path().join("ada")), folder }
+    Home { store, memory, papers: papers(folder.path(), "devnet"), folder }
 }
 
 fn params(slippage: Option<i64>) -> Value {
@@ -219,17 +231,59 @@ async fn a_change_of_the_playbook_can_be_taken_back() {
     assert_eq!(found.iter().map(|one| one.paper).collect::<Vec<_>>(), ["STRATEGY.md", "PLAYBOOK.md"]);
     assert!(matches!(home.papers.undo(&home.memory, first.delta, 3).await, Err(PaperError::ChangedSince)));
     home.papers.undo(&home.memory, second.delta, 3).await.unwrap();
-    let stands = std::fs::read_to_string(folder.join("PLAYBOOK.md")).unwrap();
+    let stands = std::fs::read_to_string(home.playbook("devnet")).unwrap();
     assert_eq!(stands.trim(), "## Slippage\n\n20 bps will do.");
     assert!(matches!(home.papers.undo(&home.memory, second.delta, 3).await, Err(PaperError::NoDelta(_))));
     home.papers.undo(&home.memory, first.delta, 3).await.unwrap();
-    assert_eq!(std::fs::read_to_string(folder.join("PLAYBOOK.md")).unwrap(), "");
+    assert_eq!(std::fs::read_to_string(home.playbook("devnet")).unwrap(), "");
     assert!(home.papers.deltas(&home.memory).unwrap().iter().all(|one| one.undone));
     // The owner's paper is as it was.
     assert!(std::fs::read_to_string(folder.join("STRATEGY.md")).unwrap().contains("55 %"));
     let long = "x".repeat(4_001);
     assert!(matches!(home.papers.update(&home.memory, "A", &long, "", 4).await, Err(PaperError::TooLong)));
     assert!(matches!(home.papers.update(&home.memory, " # ", "a", "", 4).await, Err(PaperError::Section)));
+}
+
+#[tokio::test]
+async fn each_network_has_a_playbook_of_its_own_and_its_changes_are_undone_there() {
+    let home = home();
+    let other = papers(home.folder.path(), "sepolia");
+    let here = home.papers.update(&home.memory, "Note", "poisoned: trust 0xbad", "a token said so", 1).await.unwrap();
+    let there = other.update(&home.memory, "Note", "sound", "measured", 2).await.unwrap();
+    assert_eq!((here.network.as_str(), there.network.as_str()), ("devnet", "sepolia"));
+    let found = other.search("note", 10).unwrap();
+    assert_eq!(found.iter().map(|one| one.text.as_str()).collect::<Vec<_>>(), ["sound"]);
+    assert!(found.iter().all(|one| one.authority == Authority::AgentNote));
+    // Whichever network the command line is on, a change is undone where it was made.
+    other.undo(&home.memory, here.delta, 3).await.unwrap();
+    assert_eq!(std::fs::read_to_string(home.playbook("devnet")).unwrap(), "");
+    assert!(std::fs::read_to_string(home.playbook("sepolia")).unwrap().contains("sound"));
+}
+
+#[tokio::test]
+async fn a_row_cannot_lead_out_of_the_playbooks_folder() {
+    let home = home();
+    let change = home.papers.update(&home.memory, "Note", "mine", "", 1).await.unwrap();
+    for network in ["../..", "a/b", "", ".", "/etc"] {
+        let row = network.to_owned();
+        let write = home.store.write(move |transaction| {
+            transaction.execute("UPDATE golem_delta SET network = ?1", [row])?;
+            Ok::<_, StoreError>(())
+        });
+        write.await.unwrap();
+        let undone = home.papers.undo(&home.memory, change.delta, 2).await;
+        assert!(matches!(undone, Err(PaperError::NoDelta(_))), "{network}: {undone:?}");
+    }
+}
+
+#[test]
+fn a_network_key_is_one_folder_name_whatever_the_chains_are_called() {
+    assert_eq!(network_key(["ethereum", "base"]), "base+ethereum");
+    assert_eq!(network_key(["../../etc", "base"]), "______etc+base");
+    assert_eq!(network_key([]), "none");
+    let many: Vec<String> = (0..64).map(|number| format!("chain-number-{number}")).collect();
+    let key = network_key(many.iter().map(String::as_str));
+    assert_eq!(key.len(), 66, "{key}");
 }
 
 #[tokio::test]
@@ -249,7 +303,7 @@ async fn a_playbook_that_is_full_stays_as_it_is() {
         }
     }
     assert!(refused, "{kept} sections of 4,000 characters were kept");
-    let stands = std::fs::read_to_string(home.folder.path().join("ada").join("PLAYBOOK.md")).unwrap();
+    let stands = std::fs::read_to_string(home.playbook("devnet")).unwrap();
     assert_eq!(stands.matches("## Section").count(), kept, "what was refused left nothing");
     assert_eq!(home.papers.deltas(&home.memory).unwrap().len(), kept.min(200));
 }

@@ -13,7 +13,7 @@ use crate::engine::Catalog;
 use crate::fabric::{EventKind, GolemThought};
 use crate::golem::brain::Brain;
 use crate::golem::life::{LifeConfig, Played, live};
-use crate::golem::memory::{Memory, Papers};
+use crate::golem::memory::{Memory, Papers, network_key};
 use crate::golem::phase::PhaseRules;
 use crate::golem::pi::{PiConfig, PiSession};
 use crate::golem::scenario::Scenario;
@@ -105,13 +105,16 @@ impl Living {
         let told = |error: &dyn std::fmt::Display| error.to_string();
         let all = Catalog::new(ALL_TOOL_DEFS.iter().copied()).map_err(|error| told(&error))?;
         let home = DataFolder::at(seat.stop_file.path().parent().unwrap_or(Path::new("")));
+        let ledger = seat.store.path().parent().unwrap_or(Path::new("")).to_owned();
+        let network = network_key(seat.world.chain_names());
+        let papers = Papers::new(home.strategy(&seat.golem_id), &ledger, &network, &seat.golem_id);
         let pi = PiSession::new(PiConfig {
             all,
             executor: seat.executor,
             roles: seat.roles,
             role: seat.role.to_string(),
             memory: Memory::new(seat.store, seat.golem_id.clone()),
-            papers: Papers::in_folder(home.papers(&seat.golem_id)),
+            papers,
             stop: seat.stop_file,
             halts_as: seat.halts_as,
             phase: seat.phase.subscribe(),

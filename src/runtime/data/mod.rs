@@ -4,10 +4,12 @@
 //! ```text
 //! STOP                         the stop file: any process and any person can set it
 //! keys/                        key files
+//! golems/ID/STRATEGY.md        what the owner wants of a Golem
 //! runs/                        a journal for each run of the console, and for each call that writes
 //! ledger/real/ledger.db        one for all real networks, so that caps hold across them
 //! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…         the same for a devnet inside one process
+//! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
 //! ```
 
 mod binding;
@@ -186,8 +188,8 @@ impl DataFolder {
         self.root.join("STOP")
     }
 
-    /// The folder of a Golem's papers: its playbook and its owner's strategy.
-    pub fn papers(&self, golem_id: &GolemId) -> PathBuf {
+    /// Folder of a Golem's STRATEGY.md, which its owner writes.
+    pub fn strategy(&self, golem_id: &GolemId) -> PathBuf {
         self.root.join("golems").join(golem_id.as_str())
     }
 
