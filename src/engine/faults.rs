@@ -167,8 +167,9 @@ impl From<ForkError> for ToolError {
             ForkError::Malformed { .. }
             | ForkError::UnknownBlock { .. }
             | ForkError::WrongChain { .. }
+            | ForkError::Disputed(_)
             | ForkError::Reorganised { .. } => ErrorCode::ChainInconsistent,
-            ForkError::State(_) | ForkError::Stopped => ErrorCode::ChainUnreachable,
+            ForkError::State(_) | ForkError::Unverified | ForkError::Stopped => ErrorCode::ChainUnreachable,
             ForkError::Rejected { .. } | ForkError::NotConverging { .. } | ForkError::Machine(_) => {
                 ErrorCode::SafetySimulationFailed
             }

@@ -268,19 +268,19 @@ impl WorldChain {
         Ok(calls.send(self.client.provider(), self.contract(Contract::Multicall3)?, block).await?)
     }
 
-    /// Asks all calls of the newest block, of several endpoints where there are: they must say the same.
+    /// Asks all calls of the newest block. Where several endpoints are configured, all are asked and a majority decides.
     ///
     /// # Errors
-    /// The same, or `CHAIN_INCONSISTENT` where they contradict each other.
+    /// The same, or `CHAIN_INCONSISTENT` where they contradict each other without a majority.
     pub async fn ask_witnessed(&self, calls: Calls) -> Result<Answers, ToolError> {
         let multicall = self.contract(Contract::Multicall3)?;
-        let provider = self.client.provider();
-        let Some(witness) = self.client.witnessed() else {
+        let provider = self.client.agreed();
+        if !self.client.has_several_endpoints() {
             return Ok(calls.send(provider, multicall, BlockId::latest()).await?);
-        };
+        }
         let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
         let head = head.ok_or_else(|| ToolError::new(ErrorCode::ChainInconsistent, "there is no newest block"))?;
-        Ok(calls.send(witness, multicall, BlockId::hash(head.header.hash)).await?)
+        Ok(calls.send(provider, multicall, BlockId::hash(head.header.hash)).await?)
     }
 }
 

@@ -104,7 +104,7 @@ impl Watched {
         let fork =
             Fork::pin(&self.source, BlockId::latest(), NextBlock::default()).await.map_err(|error| failed(&error))?;
         let block = BlockId::hash(fork.pinned().hash);
-        let count = self.client.provider().get_transaction_count(framed.signer()).block_id(block);
+        let count = self.client.agreed().get_transaction_count(framed.signer()).block_id(block);
         let nonce = count.await.map_err(|error| failed(&error))?;
         let book = &self.client.network().book;
         let around = Surroundings {
@@ -157,7 +157,7 @@ impl Watched {
             return Err(GuardianError("the coin of another chain does not arrive by an order".to_owned()));
         };
         // How much it is worth goes by its decimals: as the chain over there says, not the proposal.
-        let read = token::read(&[contract], self.client.network(), self.client.provider()).await;
+        let read = token::read(&[contract], self.client.network(), self.client.agreed()).await;
         let real = read.map_err(|error| failed(&error))?.into_iter().next();
         let real = real.ok_or_else(|| GuardianError(format!("it cannot read {contract}")))?;
         let real = real.map_err(|error| failed(&error))?;

@@ -108,7 +108,7 @@ pub async fn read(ground: &Ground, owner: Address, block: BlockId, at: u64) -> R
         .ok_or_else(|| Doubt::because("PolicyCage cannot be read: the address book has no Multicall3"))?;
     // A plain account is held to its rules here alone: where several endpoints answer, one that says there are none is not
     // believed by itself.
-    let provider = ground.client.witnessed().unwrap_or_else(|| ground.client.provider());
+    let provider = ground.client.agreed();
 
     let mut calls = Calls::default();
     let configured = calls.push(contract, &PolicyCage::configuredCall { owner });

@@ -81,6 +81,13 @@ impl Ground {
         self
     }
 
+    /// The chain as one endpoint alone describes it, through `client`.
+    #[must_use]
+    pub fn alone(&self, client: ChainClient) -> Self {
+        let prices = self.prices.through(client.provider(), None);
+        Self { source: Source::of(&client), prices, read: Arc::default(), client, ..self.clone() }
+    }
+
     /// The chain's name, id and address book.
     pub fn network(&self) -> &Network {
         self.client.network()
@@ -100,12 +107,12 @@ impl Ground {
         listed.filter(|token| STABLES.contains(&token.symbol.as_str())).map(|token| token.address).collect()
     }
 
-    /// Every token the frame names, as the book and the chain describe it.
+    /// Every token the frame names, as the book and the chain at `block` describe it.
     ///
     /// # Errors
     /// [`Untold`]: the chain does not answer, or a [`Doubt`] for a token that is none, or that the proposal describes
     /// otherwise.
-    pub async fn tokens(&self, framed: &Framed) -> Result<BTreeMap<TokenId, Token>, Untold> {
+    pub async fn tokens(&self, framed: &Framed, block: BlockId) -> Result<BTreeMap<TokenId, Token>, Untold> {
         let network = self.network();
         let mut known = BTreeMap::from([(TokenId::Native, Token::native(network))]);
         let mut unknown: Vec<Address> = Vec::new();
@@ -118,7 +125,7 @@ impl Ground {
             }
         }
         if !unknown.is_empty() {
-            let read = token::read(&unknown, network, self.client.provider()).await.map_err(untold)?;
+            let read = token::read_at(&unknown, network, self.client.agreed(), block).await.map_err(untold)?;
             for (address, token) in unknown.iter().zip(read) {
                 known.insert(TokenId::Erc20(*address), token.map_err(untold)?);
             }
@@ -145,7 +152,9 @@ impl Ground {
             return spreads;
         }
         let at = Instant::now();
-        let spreads = self.spreads(tokens, traded).await;
+        // The endpoints are compared on one block; one endpoint alone is asked for its latest.
+        let pinned = self.client.has_several_endpoints().then(|| BlockId::hash(block));
+        let spreads = self.spreads_at(tokens, traded, pinned).await;
         if spreads.of.values().any(Result::is_err) {
             return spreads;
         }
@@ -162,6 +171,10 @@ impl Ground {
 
     /// Highest and lowest prices of `tokens`: by feed and by the mean of pools other than `traded`.
     pub async fn spreads(&self, tokens: &[TokenId], traded: &[Address]) -> Spreads {
+        self.spreads_at(tokens, traded, None).await
+    }
+
+    async fn spreads_at(&self, tokens: &[TokenId], traded: &[Address], block: Option<BlockId>) -> Spreads {
         let wrapped = self.contract(TokenId::Native);
         let asked: BTreeSet<Address> = tokens.iter().filter_map(|token| self.contract(*token)).chain(wrapped).collect();
         let asked: Vec<Address> = asked.into_iter().collect();
@@ -173,8 +186,11 @@ impl Ground {
                 with_anchors.push(anchor);
             }
         }
-        let reports = self.prices.prices(&with_anchors).await;
-        let means = self.means(&asked, traded, &reports).await;
+        let reports = match block {
+            Some(_) => self.prices.through(self.client.agreed(), block).prices(&with_anchors).await,
+            None => self.prices.prices(&with_anchors).await,
+        };
+        let means = self.means(&asked, traded, &reports, block).await;
         let stables = self.stables();
         let of = asked
             .iter()
@@ -190,12 +206,14 @@ impl Ground {
         tokens: &[Address],
         traded: &[Address],
         reports: &[PriceReport],
+        block: Option<BlockId>,
     ) -> Vec<Result<PoolPrice, NoPrice>> {
         let known = reports.iter().filter_map(|report| Some((report.token, report.price.as_ref()?.clone()))).collect();
         let anchors: Arc<dyn PriceSource> = Arc::new(Known(known));
         match TwapPrices::new(self.client.provider().clone(), self.network(), anchors, self.twap) {
             Ok(twap) => {
-                let twap = twap.witnessed_by(self.client.witnessed().cloned());
+                let several = self.client.has_several_endpoints();
+                let twap = twap.witnessed_by(several.then(|| self.client.agreed().clone())).at(block);
                 twap.without(traded.iter().copied()).means(tokens).await
             }
             // Without the contracts that means are read with there are none.
@@ -235,7 +253,7 @@ impl Ground {
                 asked.push((token, calls.push(address, &Erc20::balanceOfCall { owner: account })));
             }
         }
-        let answers = calls.send(self.client.provider(), multicall, block).await.map_err(Doubt::because)?;
+        let answers = calls.send(self.client.agreed(), multicall, block).await.map_err(Doubt::because)?;
         let unread = |symbol: &SafeText| Doubt::because(format_args!("the balance of {symbol} could not be read"));
         let coin = Token::native(network);
         let held = native.take(&answers).ok_or_else(|| unread(&coin.symbol))?;

@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, U256};
 use alloy::providers::{DynProvider, bindings::IMulticall3};
 use futures::future::BoxFuture;
@@ -106,6 +107,12 @@ impl TwapPrices {
     #[must_use]
     pub fn witnessed_by(self, witness: Option<DynProvider>) -> Self {
         Self { reader: self.reader.witnessed_by(witness), ..self }
+    }
+
+    /// The same, which reads `block` instead of the latest one.
+    #[must_use]
+    pub fn at(self, block: Option<BlockId>) -> Self {
+        Self { reader: self.reader.at(block), ..self }
     }
 
     /// The same without some pools: those a trade is about to move must not be its only witness.

@@ -16,6 +16,7 @@
 //! | `candidates`, `question`, `trail` | what to ask about changes |
 //! | `changes`, `silence` | the answers, what they account for, and what nobody answers |
 //! | `source`, `remote`, `pinned` | blocks to pin, state over JSON-RPC |
+//! | `verify` | the values that a simulation read, compared on every endpoint |
 //!
 //! Not here: any opinion on what is safe (see `safety`), or anything that is sent (see `custody`).
 
@@ -32,6 +33,7 @@ mod run;
 mod silence;
 mod source;
 mod trail;
+mod verify;
 
 use std::sync::{Arc, LazyLock};
 
@@ -50,10 +52,10 @@ use crate::{
     chain::{
         devnet::{Snapshot, State},
         evm::{BlockContext, ChainRules, StandIn},
-        provider::ProviderError,
+        provider::{Dispute, ProviderError},
     },
 };
-use pinned::{PinnedState, Wanted};
+use pinned::{PinnedState, Speculated};
 use run::{Effort, Place, run};
 
 /// How many simulations of this process run at once: one per processor.
@@ -138,6 +140,12 @@ pub enum ForkError {
         /// Its hash, as it was.
         hash: B256,
     },
+    /// Endpoints of the chain give different values for what the calls read, and no majority of them agrees.
+    #[error("{0}: find out which of them is wrong and remove it")]
+    Disputed(Dispute),
+    /// No endpoint answered when the values that the calls read were compared.
+    #[error("no endpoint answered when the values that the simulation read were compared: try again")]
+    Unverified,
     /// What the calls read depends on what they read, too many times over.
     #[error(
         "after {rounds} rounds of fetching, the calls still read state that is not there: simulate fewer or simpler calls"
@@ -215,7 +223,7 @@ impl Fork {
         calls: &[Call],
         options: &Options,
         effort: &Arc<Effort>,
-    ) -> Result<(Result<Simulation, ForkError>, Wanted), ForkError> {
+    ) -> Result<Speculated, ForkError> {
         let state = Arc::clone(state);
         self.attempt(calls, options, effort, move |fork, calls, options, effort, place| {
             state.run(fork, calls, options, effort, place)

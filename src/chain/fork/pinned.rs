@@ -33,6 +33,7 @@ use super::{
     call::Call,
     remote::{Remote, decoded, locked, not_of_its_type, quantity},
     run::{Effort, Place, run},
+    verify::{Verification, Verified},
 };
 use crate::chain::{
     evm::{BlockContext, DatabaseError},
@@ -64,9 +65,11 @@ const GUESSED_SLOTS: [U256; 9] = [
 /// One block's cached state.
 #[derive(Debug)]
 pub(super) struct PinnedState {
-    remote: Arc<Remote>,
-    header: Header,
-    data: Mutex<Data>,
+    pub(super) remote: Arc<Remote>,
+    pub(super) header: Header,
+    pub(super) data: Mutex<Data>,
+    /// What several endpoints have confirmed, or a majority of them has corrected.
+    pub(super) verified: Mutex<Verified>,
     addressing: AtomicU8,
     /// Fetches by number that `data` holds values of.
     by_number: AtomicU64,
@@ -82,18 +85,18 @@ const BY_HASH: u8 = 1;
 const BY_NUMBER: u8 = 2;
 
 #[derive(Debug, Clone, Default)]
-struct Data {
-    accounts: imbl::HashMap<Address, AccountInfo>,
-    slots: imbl::HashMap<(Address, U256), U256>,
-    hashes: imbl::HashMap<u64, B256>,
+pub(super) struct Data {
+    pub(super) accounts: imbl::HashMap<Address, AccountInfo>,
+    pub(super) slots: imbl::HashMap<(Address, U256), U256>,
+    pub(super) hashes: imbl::HashMap<u64, B256>,
 }
 
-/// Values to fetch.
+/// Values to fetch, or to compare.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
-    accounts: HashSet<Address>,
-    slots: HashSet<(Address, U256)>,
-    hashes: HashSet<u64>,
+    pub(super) accounts: HashSet<Address>,
+    pub(super) slots: HashSet<(Address, U256)>,
+    pub(super) hashes: HashSet<u64>,
 }
 
 impl PinnedState {
@@ -108,6 +111,7 @@ impl PinnedState {
             remote,
             header,
             data: Mutex::new(data),
+            verified: Mutex::default(),
             addressing: AtomicU8::new(UNTRIED),
             by_number: AtomicU64::new(0),
             checked: AtomicU64::new(0),
@@ -145,10 +149,15 @@ impl PinnedState {
                 return Err(ForkError::Reorganised { number: self.header.number, hash: self.header.hash });
             }
             self.fetch(wanted).await?;
-            let (result, missed) = fork.speculate(self, calls, options, effort).await?;
+            let Speculated { result, missed, touched } = fork.speculate(self, calls, options, effort).await?;
             if missed.is_empty() {
                 if self.is_unchecked() {
                     self.check_still_there().await?;
+                }
+                // What a majority corrects is run again.
+                if self.verify(touched).await? == Verification::Corrected {
+                    wanted = Wanted::default();
+                    continue;
                 }
                 return result;
             }
@@ -166,20 +175,23 @@ impl PinnedState {
         options: &Options,
         effort: &Effort,
         place: Place,
-    ) -> Option<(Result<Simulation, ForkError>, Wanted)> {
+    ) -> Option<Speculated> {
         let data = locked(&self.data).clone();
         let reads = self.remote.limits().reads;
-        let view = Speculation { data: &data, guess: U256::ZERO, missed: RefCell::default(), limit: reads };
+        let touched = self.remote.witnesses().map(|_| RefCell::default());
+        let view = Speculation { data: &data, guess: U256::ZERO, missed: RefCell::default(), touched, limit: reads };
         let result = run(fork, &view, calls, options, effort, place)?;
+        let touched = view.touched.map(RefCell::into_inner).unwrap_or_default();
         let mut missed = view.missed.into_inner();
         if !missed.is_empty() {
-            let view = Speculation { data: &data, guess: OPTIMISTIC, missed: RefCell::new(missed), limit: reads };
+            let missing = RefCell::new(missed);
+            let view = Speculation { data: &data, guess: OPTIMISTIC, missed: missing, touched: None, limit: reads };
             // What this run comes to is of no interest, only what it reads.
             let _ = run(fork, &view, calls, options, effort, place)?;
             missed = view.missed.into_inner();
             missed.guess_slots();
         }
-        Some((result, missed))
+        Some(Speculated { result, missed, touched })
     }
 
     /// What is read in any case: accounts of the calls and their data, the coinbase, declarations, hints.
@@ -309,8 +321,17 @@ impl PinnedState {
     }
 }
 
+/// What one speculative run came to.
+pub(super) struct Speculated {
+    pub(super) result: Result<Simulation, ForkError>,
+    /// What was not cached; the result counts only where nothing was missing.
+    pub(super) missed: Wanted,
+    /// What was read, where several endpoints have to confirm it.
+    pub(super) touched: Wanted,
+}
+
 impl Wanted {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.accounts.is_empty() && self.slots.is_empty() && self.hashes.is_empty()
     }
 
@@ -330,10 +351,18 @@ struct Speculation<'a> {
     data: &'a Data,
     guess: U256,
     missed: RefCell<Wanted>,
+    /// What is read; `None` where nobody has to confirm it.
+    touched: Option<RefCell<Wanted>>,
     limit: usize,
 }
 
 impl Speculation<'_> {
+    fn touch(&self, note: impl FnOnce(&mut Wanted)) {
+        if let Some(touched) = &self.touched {
+            note(&mut touched.borrow_mut());
+        }
+    }
+
     fn miss(&self, note: impl FnOnce(&mut Wanted)) {
         let mut missed = self.missed.borrow_mut();
         if missed.len() < self.limit {
@@ -346,6 +375,9 @@ impl DatabaseRef for Speculation<'_> {
     type Error = DatabaseError;
 
     fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, DatabaseError> {
+        self.touch(|touched| {
+            touched.accounts.insert(address);
+        });
         if let Some(info) = self.data.accounts.get(&address) {
             return Ok((!info.is_empty()).then(|| info.clone()));
         }
@@ -361,6 +393,9 @@ impl DatabaseRef for Speculation<'_> {
     }
 
     fn storage_ref(&self, address: Address, slot: U256) -> Result<U256, DatabaseError> {
+        self.touch(|touched| {
+            touched.slots.insert((address, slot));
+        });
         if let Some(value) = self.data.slots.get(&(address, slot)) {
             return Ok(*value);
         }
@@ -371,6 +406,9 @@ impl DatabaseRef for Speculation<'_> {
     }
 
     fn block_hash_ref(&self, number: u64) -> Result<B256, DatabaseError> {
+        self.touch(|touched| {
+            touched.hashes.insert(number);
+        });
         if let Some(hash) = self.data.hashes.get(&number) {
             return Ok(*hash);
         }

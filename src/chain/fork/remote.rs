@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use super::{Fork, ForkError, NextBlock, outcome::Pinned, pinned::PinnedState};
 use crate::chain::{
     evm::{self, BlockContext, ChainRules, SpecId},
-    provider::ProviderError,
+    provider::{EndpointStack, ProviderError, Said, Testimony, reached},
 };
 
 /// Blocks whose caches are kept.
@@ -38,10 +38,14 @@ const SETTLED_AFTER: u64 = 64;
 #[derive(Debug)]
 pub struct Remote {
     provider: DynProvider,
+    /// All endpoints of the chain, where there are several: what a simulation has read is compared on each of them.
+    witnesses: Option<EndpointStack>,
     rules: ChainRules,
     limits: RemoteLimits,
     round_trips: AtomicU64,
     codes: Mutex<imbl::HashMap<Address, KnownCode>>,
+    /// Hashes of code that every endpoint has confirmed.
+    confirmed: Mutex<imbl::HashMap<Address, B256>>,
     blocks: Mutex<VecDeque<Arc<PinnedState>>>,
 }
 
@@ -82,14 +86,43 @@ struct KnownCode {
 impl Remote {
     /// The chain behind `provider`, which must have the id of `rules`.
     pub fn new(provider: DynProvider, rules: ChainRules, limits: RemoteLimits) -> Arc<Self> {
+        Self::witnessed_by(provider, None, rules, limits)
+    }
+
+    /// The chain behind `provider`, where every value that a simulation reads must be the same on the endpoints of
+    /// `witnesses`.
+    pub fn witnessed_by(
+        provider: DynProvider,
+        witnesses: Option<EndpointStack>,
+        rules: ChainRules,
+        limits: RemoteLimits,
+    ) -> Arc<Self> {
+        let witnesses = witnesses.filter(|stack| stack.endpoints().len() > 1);
         Arc::new(Self {
             provider,
+            witnesses,
             rules,
             limits,
             round_trips: AtomicU64::new(0),
             codes: Mutex::default(),
+            confirmed: Mutex::default(),
             blocks: Mutex::default(),
         })
+    }
+
+    /// All endpoints of the chain, where there are several.
+    pub(super) fn witnesses(&self) -> Option<&EndpointStack> {
+        self.witnesses.as_ref()
+    }
+
+    /// Asks every endpoint the same calls at the same time: one round trip.
+    pub(super) async fn ask_each(
+        &self,
+        witnesses: &EndpointStack,
+        calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
+    ) -> Vec<Testimony> {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+        witnesses.testimonies(self.limits.batch, calls).await
     }
 
     /// The bounds on one simulation.
@@ -111,9 +144,16 @@ impl Remote {
             BlockId::Hash(hash) => ("eth_getBlockByHash", json!([hash.block_hash, false])),
             BlockId::Number(number) => ("eth_getBlockByNumber", json!([number, false])),
         };
-        let [chain_id, header] = self
-            .ask(vec![("eth_chainId", json!([])), header_call])
-            .await?
+        let calls = vec![("eth_chainId", json!([])), header_call];
+        let told = match &self.witnesses {
+            Some(witnesses) => self.common_block(witnesses, &calls, block.is_latest()).await,
+            None => None,
+        };
+        let told = match told {
+            Some(told) => told,
+            None => self.ask(calls).await?,
+        };
+        let [chain_id, header] = told
             .try_into()
             .map_err(|_| ForkError::Malformed { what: "a batch of two calls has not two answers".to_owned() })?;
         let found: U64 = decoded(chain_id, "eth_chainId")?;
@@ -137,6 +177,32 @@ impl Remote {
         let pinned = Pinned { chain_id: self.rules.chain_id, number: header.number, hash: header.hash };
         let state = self.state_of(header);
         Ok(Fork::on_remote(pinned, self.rules, context, state))
+    }
+
+    /// What one endpoint answers about the block to pin, of the endpoints that are of this chain and know it: for the
+    /// latest block, one that two endpoints have reached. `None` where no endpoint answers in time.
+    async fn common_block(
+        &self,
+        witnesses: &EndpointStack,
+        calls: &[(&'static str, Value)],
+        latest: bool,
+    ) -> Option<Vec<Value>> {
+        let told = self.ask_each(witnesses, |_| calls.to_vec()).await;
+        let expected = json!(U64::from(self.rules.chain_id));
+        let known: Vec<_> = told
+            .into_iter()
+            .filter_map(|testimony| match testimony.said.as_slice() {
+                [Said::Value(chain_id), Said::Value(header)] if *chain_id == expected => {
+                    let number = header.get("number").and_then(|number| quantity(number, "a block number").ok())?;
+                    let number = u64::try_from(number).ok()?;
+                    Some((number, testimony.stands_still, vec![chain_id.clone(), header.clone()]))
+                }
+                [..] => None,
+            })
+            .collect();
+        let heads: Vec<(u64, bool)> = known.iter().map(|(number, still, _)| (*number, *still)).collect();
+        let place = if latest { reached(&heads)? } else { 0 };
+        known.into_iter().nth(place).map(|(_, _, told)| told)
     }
 
     /// The block after `parent`, as far as the parent tells.
@@ -190,6 +256,22 @@ impl Remote {
         let codes = locked(&self.codes);
         let known = codes.get(&account)?;
         (known.settled && known.first_seen <= number).then(|| (known.code.clone(), known.hash))
+    }
+
+    /// Whether code need not be compared again for block `number`: it is settled, and all endpoints have confirmed it.
+    pub(super) fn is_confirmed(&self, account: Address, number: u64) -> bool {
+        let settled = self.settled_code(account, number).map(|(_, hash)| hash);
+        settled.is_some() && locked(&self.confirmed).get(&account).copied() == settled
+    }
+
+    /// Remembers code that all endpoints have confirmed.
+    pub(super) fn confirm_code(&self, account: Address, hash: B256) {
+        locked(&self.confirmed).insert(account, hash);
+    }
+
+    /// Forgets code that a majority of endpoints contradicts.
+    pub(super) fn forget_code(&self, account: Address) {
+        locked(&self.codes).remove(&account);
     }
 
     /// Remembers code that was fetched, and gives back an analysed copy if it is a known one.

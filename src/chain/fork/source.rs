@@ -46,9 +46,10 @@ impl Source {
     pub fn of(client: &ChainClient) -> Self {
         match client.backing() {
             Backing::Devnet(devnet) => Self::Devnet(devnet.clone()),
-            Backing::Endpoints(_) => {
+            Backing::Endpoints(stack) => {
                 let rules = ChainRules { chain_id: client.chain_id(), spec: client.network().hardfork };
-                Self::Remote(Remote::new(client.provider().clone(), rules, RemoteLimits::default()))
+                let (provider, witnesses) = (client.provider().clone(), Some(stack.clone()));
+                Self::Remote(Remote::witnessed_by(provider, witnesses, rules, RemoteLimits::default()))
             }
         }
     }

@@ -66,7 +66,7 @@ impl PriceChain {
                 max_block_age(network),
                 clock,
             );
-            sources.push(Arc::new(plain.witnessed_by(client.witnessed().cloned())));
+            sources.push(Arc::new(plain.witnessed_by(client.has_several_endpoints().then(|| client.agreed().clone()))));
         }
         if !fixed.is_empty() {
             sources.push(Arc::new(fixed_prices(network, fixed)?));

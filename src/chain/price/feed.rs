@@ -10,6 +10,7 @@ use crate::{
     chain::multicall::{Answers, Call, Calls},
 };
 use alloy::{
+    eips::BlockId,
     primitives::{Address, I256, U256},
     providers::{DynProvider, bindings::IMulticall3},
 };
@@ -154,6 +155,19 @@ impl PriceSource for FeedPrices {
 
     fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
         Box::pin(async move { self.read(tokens).await.unwrap_or_else(|reason| vec![Err(reason); tokens.len()]) })
+    }
+
+    fn through(&self, provider: &DynProvider, block: Option<BlockId>) -> Option<Arc<dyn PriceSource>> {
+        Some(Arc::new(Self {
+            reader: PriceReader::new(provider.clone()).at(block),
+            multicall: self.multicall,
+            feeds: self.feeds.clone(),
+            sequencer: self.sequencer,
+            max_block_age: self.max_block_age,
+            clock: Arc::clone(&self.clock),
+            // What another provider says of a feed proves nothing to this one.
+            proven: Mutex::default(),
+        }))
     }
 }
 

@@ -22,7 +22,9 @@ pub use reader::PriceReader;
 
 use super::provider::ProviderError;
 use crate::base::{text::SafeText, units::Usd};
+use alloy::eips::BlockId;
 use alloy::primitives::{Address, I256};
+use alloy::providers::DynProvider;
 use futures::future::BoxFuture;
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -173,6 +175,12 @@ pub trait PriceSource: fmt::Debug + Send + Sync {
 
     /// One answer for each token, in the order asked.
     fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>>;
+
+    /// The same source, read through another provider of the same chain, at `block` where one is given. `None` for a
+    /// source that does not read the chain.
+    fn through(&self, _provider: &DynProvider, _block: Option<BlockId>) -> Option<Arc<dyn PriceSource>> {
+        None
+    }
 }
 
 /// Sources in order: the first that has a price for a token gives it.
@@ -213,6 +221,14 @@ pub struct PriceUnknown {
 }
 
 impl PriceChain {
+    /// The same sources, read through another provider of the same chain, at `block` where one is given.
+    #[must_use]
+    pub fn through(&self, provider: &DynProvider, block: Option<BlockId>) -> Self {
+        let moved =
+            |source: &Arc<dyn PriceSource>| source.through(provider, block).unwrap_or_else(|| Arc::clone(source));
+        Self { sources: self.sources.iter().map(moved).collect() }
+    }
+
     /// A chain of sources, the most trusted first.
     pub fn new(sources: Vec<Arc<dyn PriceSource>>) -> Self {
         Self { sources }

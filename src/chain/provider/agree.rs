@@ -35,7 +35,7 @@ pub(super) fn is_asked_of_several(packet: &RequestPacket, witnessed: bool) -> bo
 }
 
 /// Whether two answers to one question say the same in what decides.
-pub(super) fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &ResponsePacket) -> bool {
+fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &ResponsePacket) -> bool {
     // One that lacks the block has not said anything about it yet.
     if answer::is_behind(one) || answer::is_behind(other) {
         return false;
@@ -57,9 +57,116 @@ pub(super) fn is_the_same(packet: &RequestPacket, one: &ResponsePacket, other: &
     }
 }
 
+/// The answers of several endpoints to one question, grouped by what they say.
+#[derive(Debug)]
+pub(super) struct Tally {
+    /// Answers with the endpoints that gave them, by index; the largest group first.
+    groups: Vec<(ResponsePacket, Vec<usize>)>,
+    /// Endpoints that do not have the block in question, and whether each has come to a stand.
+    behind: Vec<(usize, ResponsePacket, bool)>,
+    /// The block to act on, where the question was for the latest one.
+    head: Option<ResponsePacket>,
+}
+
+/// Groups answers, given with the endpoint's index.
+pub(super) fn tally(
+    packet: &RequestPacket,
+    answers: Vec<(usize, ResponsePacket)>,
+    stands_still: impl Fn(usize) -> bool,
+) -> Tally {
+    let head = is_of_the_head(packet).then(|| common_head(&answers, &stands_still)).flatten();
+    let mut groups: Vec<(ResponsePacket, Vec<usize>)> = Vec::new();
+    let mut behind = Vec::new();
+    for (index, answer) in answers {
+        if answer::is_behind(&answer) {
+            behind.push((index, answer, stands_still(index)));
+            continue;
+        }
+        match groups.iter_mut().find(|(known, _)| is_the_same(packet, known, &answer)) {
+            Some((_, by)) => by.push(index),
+            None => groups.push((answer, vec![index])),
+        }
+    }
+    groups.sort_by_key(|(_, by)| std::cmp::Reverse(by.len()));
+    Tally { groups, behind, head }
+}
+
+impl Tally {
+    /// The block to act on, where the question was for the latest one: the highest that two endpoints have reached.
+    pub(super) fn head(&self) -> Option<ResponsePacket> {
+        self.head.clone()
+    }
+
+    /// The answer, where all say the same. An endpoint without the block does not count if two others have it, or if it
+    /// has come to a stand; `lenient` says so, since only a block named by its hash means the same to all.
+    pub(super) fn unanimous(mut self, lenient: bool) -> Result<ResponsePacket, Self> {
+        let excused = match self.groups.as_slice() {
+            [(_, by)] => self.behind.iter().all(|(_, _, still)| lenient && (by.len() > 1 || *still)),
+            [] | [_, ..] => false,
+        };
+        if excused && let Some((answer, _)) = self.groups.pop() {
+            return Ok(answer);
+        }
+        Err(self)
+    }
+
+    /// Every endpoint that took part, two that contradict each other first.
+    pub(super) fn voices(&self) -> Vec<usize> {
+        let first = self.groups.iter().filter_map(|(_, by)| by.first());
+        let rest = self.groups.iter().flat_map(|(_, by)| by.iter().skip(1));
+        let behind = self.behind.iter().map(|(index, ..)| index);
+        // The first of each group, then those that lack the block, then the others.
+        first.chain(behind).chain(rest).copied().collect()
+    }
+
+    /// The answer of a strict majority of two or more, and the endpoints that contradict it.
+    pub(super) fn majority(mut self) -> Option<(ResponsePacket, Vec<usize>)> {
+        let lacking = self.behind.iter().filter(|(_, _, still)| !still).count();
+        let all = self.groups.iter().map(|(_, by)| by.len()).sum::<usize>() + lacking;
+        let votes = self.groups.first().map(|(_, by)| by.len()).filter(|votes| *votes > 1 && votes * 2 > all);
+        votes?;
+        let (answer, _) = self.groups.remove(0);
+        Some((answer, self.groups.into_iter().flat_map(|(_, by)| by).collect()))
+    }
+}
+
+/// Whether the question is for the latest block.
+fn is_of_the_head(packet: &RequestPacket) -> bool {
+    let RequestPacket::Single(request) = packet else { return false };
+    request.method() == "eth_getBlockByNumber"
+        && request.params().is_some_and(|params| params.get().contains("\"latest\""))
+}
+
+/// Of the latest blocks of several endpoints, the highest that two have reached: what one alone claims to have is not
+/// acted on. Endpoints that have come to a stand count only where all have.
+fn common_head(answers: &[(usize, ResponsePacket)], stands_still: &impl Fn(usize) -> bool) -> Option<ResponsePacket> {
+    let number = |answer: &ResponsePacket| {
+        let ResponsePacket::Single(response) = answer else { return None };
+        let ResponsePayload::Success(raw) = &response.payload else { return None };
+        let block: Value = serde_json::from_str(raw.get()).ok()?;
+        u64::from_str_radix(block.get("number")?.as_str()?.strip_prefix("0x")?, 16).ok()
+    };
+    let heads: Vec<_> =
+        answers.iter().filter_map(|(index, answer)| Some((number(answer)?, stands_still(*index), answer))).collect();
+    reached(&heads.iter().map(|(number, still, _)| (*number, *still)).collect::<Vec<_>>())
+        .and_then(|place| heads.get(place).map(|(_, _, answer)| (*answer).clone()))
+}
+
+/// The place, among heads with whether each has come to a stand, of the highest block that two have reached; of the only
+/// one there is where one alone follows the chain.
+pub(in crate::chain) fn reached(heads: &[(u64, bool)]) -> Option<usize> {
+    let all_still = heads.iter().all(|(_, still)| *still);
+    let mut order: Vec<usize> =
+        heads.iter().enumerate().filter(|(_, (_, still))| all_still || !still).map(|(place, _)| place).collect();
+    order.sort_by_key(|place| std::cmp::Reverse(heads.get(*place).map(|(number, _)| *number)));
+    order.get(1).or(order.first()).copied()
+}
+
 /// What an answer says, as far as it decides.
 fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
     let said = match payload {
+        // Clients word a call that reverts differently, and under different codes.
+        ResponsePayload::Failure(error) if answer::means_call_failed(error) => return Value::from("reverted"),
         // The same refusal in other words is the same refusal.
         ResponsePayload::Failure(error) => return Value::from(error.code),
         ResponsePayload::Success(raw) => serde_json::from_str::<Value>(raw.get()).unwrap_or_default(),

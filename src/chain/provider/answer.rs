@@ -95,6 +95,18 @@ pub(super) fn is_trouble(packet: &ResponsePacket) -> bool {
     })
 }
 
+/// Whether an error is what a call came to on the chain, in whatever words and under whatever code a client puts it.
+pub(super) fn means_call_failed(error: &ErrorPayload) -> bool {
+    let message = error.message.to_lowercase();
+    is_of_a_call(error, &message) || CALL_WORDS.iter().any(|words| message.contains(words))
+}
+
+/// Whether some answer in the packet is an error that says nothing about the chain: neither what a call came to, nor
+/// that the block is missing. Such as state that the endpoint has pruned, or a method it does not serve.
+pub(super) fn is_no_answer(packet: &ResponsePacket) -> bool {
+    !is_behind(packet) && packet.iter_errors().any(|error| !means_call_failed(error))
+}
+
 /// Whether an error does not say what became of the request: an internal error, an unavailable resource
 /// ([EIP-1474](https://eips.ethereum.org/EIPS/eip-1474)), or a gateway that stopped waiting for its node.
 pub(super) fn means_trouble(error: &ErrorPayload) -> bool {

@@ -2,6 +2,7 @@
 
 use super::{
     answer,
+    dispute::{DisputeMark, DisputesSince},
     endpoint::Endpoint,
     error::ProviderError,
     health::{ChainHealth, HealthHandle, Thresholds},
@@ -38,9 +39,12 @@ struct Inner {
     provider: DynProvider,
     /// The same endpoints, asked together; where there is one alone, nothing.
     witnessed: Option<DynProvider>,
+    /// The same endpoints, asked together, of which a majority decides.
+    majority: Option<DynProvider>,
     health: HealthHandle,
     backing: Backing,
-    _monitor: MonitorGuard,
+    /// `None` for one endpoint of a chain whose monitor watches all of them.
+    _monitor: Option<MonitorGuard>,
 }
 
 /// What stands behind a [`ChainClient`].
@@ -133,15 +137,13 @@ impl ChainClient {
             .collect();
         let stack = EndpointStack::new(network.chain_id, endpoints, rules.retry)?;
         let block = Duration::from_millis(network.block_millis);
-        let client = RpcClient::new(stack.clone(), plan.endpoints.iter().all(RpcUrl::is_loopback))
-            .with_poll_interval(block.clamp(Duration::from_millis(250), Duration::from_secs(7)));
-        let provider = ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased();
+        let is_local = plan.endpoints.iter().all(RpcUrl::is_loopback);
+        let provider = over(stack.clone(), is_local, Some(block));
         let watched = stack.endpoints().to_vec();
-        let witnessed = (watched.len() > 1).then(|| {
-            let client = RpcClient::new(stack.witnessed(), plan.endpoints.iter().all(RpcUrl::is_loopback));
-            ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased()
-        });
-        Ok(Self::watch(network, (provider, witnessed), Backing::Endpoints(stack), watched, clock))
+        let several = watched.len() > 1;
+        let witnessed = several.then(|| over(stack.witnessed(), is_local, None));
+        let majority = several.then(|| over(stack.by_majority(), is_local, None));
+        Ok(Self::watch(network, (provider, witnessed, majority), Backing::Endpoints(stack), watched, clock))
     }
 
     /// A chain inside this process. Must be called on a tokio runtime.
@@ -156,7 +158,7 @@ impl ChainClient {
         let label = SafeText::clean("in this process", 40);
         let transport = provider.client().transport().clone();
         let endpoint = Endpoint::new(label, network.chain_id, transport, thresholds(&network));
-        Ok(Self::watch(network, (provider, None), Backing::Devnet(devnet), vec![endpoint], clock))
+        Ok(Self::watch(network, (provider, None, None), Backing::Devnet(devnet), vec![endpoint], clock))
     }
 
     /// The network: name, id, address book.
@@ -178,6 +180,58 @@ impl ChainClient {
     /// depends on. Name the block by its hash, or endpoints a moment apart contradict each other.
     pub fn witnessed(&self) -> Option<&DynProvider> {
         self.0.witnessed.as_ref()
+    }
+
+    /// A provider for reads of one block that money depends on. Where there are several endpoints, all are asked at the
+    /// same time and a strict majority decides; every contradiction is on record (see [`Self::disputes_since`]), so that
+    /// the caller can refuse what increases risk. Where there is one endpoint, the same as [`Self::provider`]. Name the
+    /// block by its hash; asked for the latest block, it answers with the highest that two endpoints have reached.
+    pub fn agreed(&self) -> &DynProvider {
+        self.0.majority.as_ref().unwrap_or(&self.0.provider)
+    }
+
+    /// Whether several endpoints are configured.
+    pub fn has_several_endpoints(&self) -> bool {
+        self.0.majority.is_some()
+    }
+
+    /// A point in the record of contradictions between endpoints.
+    pub fn dispute_mark(&self) -> DisputeMark {
+        match &self.0.backing {
+            Backing::Devnet(_) => DisputeMark::default(),
+            Backing::Endpoints(stack) => stack.mark(),
+        }
+    }
+
+    /// What endpoints contradicted each other about since `mark`; `None` if nothing.
+    pub fn disputes_since(&self, mark: DisputeMark) -> Option<DisputesSince> {
+        match &self.0.backing {
+            Backing::Devnet(_) => None,
+            Backing::Endpoints(stack) => stack.disputes_since(mark),
+        }
+    }
+
+    /// One client for each endpoint that counts, in the operator's order, with the endpoint's label: the chain as each of
+    /// them describes it. Empty for a chain in this process.
+    pub fn each_alone(&self) -> Vec<(SafeText, Self)> {
+        let Backing::Endpoints(stack) = &self.0.backing else { return Vec::new() };
+        let is_local = self.0.provider.client().is_local();
+        let alone = stack.counted().into_iter().filter_map(|index| {
+            let label = stack.endpoints().get(index)?.label().clone();
+            let alone = stack.alone(index)?;
+            let provider = over(alone.clone(), is_local, None);
+            let inner = Inner {
+                network: self.0.network.clone(),
+                provider,
+                witnessed: None,
+                majority: None,
+                health: self.0.health.clone(),
+                backing: Backing::Endpoints(alone),
+                _monitor: None,
+            };
+            Some((label, Self(Arc::new(inner))))
+        });
+        alone.collect()
     }
 
     /// The same question to every endpoint that answers at all, for what one of them could gain by lying about and all
@@ -220,7 +274,7 @@ impl ChainClient {
 
     fn watch(
         network: Network,
-        (provider, witnessed): (DynProvider, Option<DynProvider>),
+        (provider, witnessed, majority): (DynProvider, Option<DynProvider>, Option<DynProvider>),
         backing: Backing,
         endpoints: Vec<Endpoint>,
         clock: Arc<dyn Clock>,
@@ -229,8 +283,18 @@ impl ChainClient {
         let interval = block.clamp(Duration::from_secs(2), Duration::from_secs(12));
         let rules = MonitorRules { interval, ..MonitorRules::default() };
         let (monitor, health) = Monitor::new(network.chain_id, endpoints, rules, clock);
-        Self(Arc::new(Inner { network, provider, witnessed, health, backing, _monitor: monitor.spawn() }))
+        let _monitor = Some(monitor.spawn());
+        Self(Arc::new(Inner { network, provider, witnessed, majority, health, backing, _monitor }))
     }
+}
+
+/// A provider without fillers over a stack of endpoints.
+fn over(stack: EndpointStack, is_local: bool, block_time: Option<Duration>) -> DynProvider {
+    let mut client = RpcClient::new(stack, is_local);
+    if let Some(block) = block_time {
+        client = client.with_poll_interval(block.clamp(Duration::from_millis(250), Duration::from_secs(7)));
+    }
+    ProviderBuilder::new().disable_recommended_fillers().connect_client(client).erased()
 }
 
 impl fmt::Debug for ChainClient {

@@ -2,6 +2,7 @@
 
 use super::{
     answer,
+    dispute::{self, Dispute},
     error::{ProviderError, TEXT_LIMIT},
     health::{Condition, EndpointHealth, Head, Outcome, Thresholds},
     http::{CappedHttp, HttpLimits},
@@ -38,6 +39,7 @@ struct Inner {
 struct State {
     health: EndpointHealth,
     cooling_until: Option<Instant>,
+    disputed_at: Option<Instant>,
 }
 
 /// How an attempt failed: whether the packet itself may have left.
@@ -81,7 +83,7 @@ impl Endpoint {
 
     /// An endpoint behind any transport, such as the devnet's in-process one.
     pub fn new(label: SafeText, chain_id: u64, transport: impl IntoBoxTransport, thresholds: Thresholds) -> Self {
-        let state = State { health: EndpointHealth::new(label.clone()), cooling_until: None };
+        let state = State { health: EndpointHealth::new(label.clone()), cooling_until: None, disputed_at: None };
         Self(Arc::new(Inner {
             label,
             transport: transport.into_box_transport(),
@@ -104,7 +106,19 @@ impl Endpoint {
 
     /// What is known of it now.
     pub fn health(&self) -> EndpointHealth {
-        self.state().health.clone()
+        let mut state = self.state();
+        if state.disputed_at.is_some_and(|at| at.elapsed() > dispute::KEPT_FOR) {
+            state.disputed_at = None;
+            state.health.dispute = None;
+        }
+        state.health.clone()
+    }
+
+    /// Puts a contradiction with other endpoints on its record.
+    pub(super) fn disputed(&self, dispute: &Dispute) {
+        let mut state = self.state();
+        state.disputed_at = Some(Instant::now());
+        state.health.dispute = Some(dispute.clone());
     }
 
     /// How long it still asks to be left alone, if it does.

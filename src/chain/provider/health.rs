@@ -1,5 +1,6 @@
 //! How well a chain can be reached: a pure state machine with its table, and what it is told.
 
+use super::dispute::Dispute;
 use crate::base::text::SafeText;
 use std::time::Duration;
 use tokio::sync::watch;
@@ -176,6 +177,8 @@ pub struct EndpointHealth {
     pub latency: Option<Duration>,
     /// The latest failure, kept after recovery.
     pub last_error: Option<SafeText>,
+    /// The latest contradiction with other endpoints of the chain, kept for ten minutes.
+    pub dispute: Option<Dispute>,
     /// Requests that ended, well or not.
     pub requests: u64,
     /// Requests without a usable answer.
@@ -194,6 +197,7 @@ impl EndpointHealth {
             age: None,
             latency: None,
             last_error: None,
+            dispute: None,
             requests: 0,
             failures: 0,
         }
@@ -266,6 +270,20 @@ pub struct ChainHealth {
 }
 
 impl ChainHealth {
+    /// Endpoints that contradict others, with the contradiction.
+    pub fn disputes(&self) -> impl Iterator<Item = (&SafeText, &Dispute)> {
+        self.endpoints.iter().filter_map(|endpoint| Some((&endpoint.label, endpoint.dispute.as_ref()?)))
+    }
+
+    /// Endpoints that answer now, and all that are configured.
+    pub fn answering(&self) -> (usize, usize) {
+        let up = |endpoint: &&EndpointHealth| match endpoint.condition() {
+            Condition::Healthy | Condition::Unproven | Condition::Degraded => true,
+            Condition::Down => false,
+        };
+        (self.endpoints.iter().filter(up).count(), self.endpoints.len())
+    }
+
     /// The chain's health from that of its endpoints.
     pub fn from_endpoints(chain_id: u64, endpoints: Vec<EndpointHealth>) -> Self {
         let best = endpoints.iter().min_by_key(|endpoint| endpoint.condition());

@@ -20,6 +20,7 @@
 mod agree;
 mod answer;
 mod client;
+mod dispute;
 mod endpoint;
 mod error;
 pub mod health;
@@ -28,10 +29,13 @@ mod method;
 mod monitor;
 mod retry;
 mod stack;
+mod testimony;
 #[cfg(test)]
 mod tests;
 
+pub(in crate::chain) use agree::reached;
 pub use client::{Backing, ChainClient, ConnectError, ConnectRules};
+pub use dispute::{Dispute, DisputeMark, DisputesSince};
 pub use endpoint::Endpoint;
 pub use error::{Malformed, ProviderError};
 pub use health::{ChainHealth, Condition, EndpointHealth, Head, HealthHandle, Thresholds};
@@ -40,3 +44,4 @@ pub use method::{Replay, replay_of, replay_of_method};
 pub use monitor::{Monitor, MonitorGuard, MonitorRules};
 pub use retry::{Jitter, RetryRules};
 pub use stack::EndpointStack;
+pub(in crate::chain) use testimony::{Said, Testimony};

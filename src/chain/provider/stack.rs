@@ -2,28 +2,47 @@
 
 use super::{
     agree, answer,
+    dispute::{Dispute, DisputeLog, DisputeMark, DisputesSince},
     endpoint::{Endpoint, Failure},
     error::{ProviderError, TEXT_LIMIT},
+    health::Outcome,
     method::{Replay, once_method, replay_of},
     retry::RetryRules,
+    testimony::{self, Testimony},
 };
 use crate::base::text::SafeText;
 use alloy::{
     rpc::json_rpc::{RequestPacket, ResponsePacket},
     transports::{TransportError, TransportFut},
 };
+use futures::{StreamExt as _, stream::FuturesUnordered};
+use serde_json::Value;
 use std::{
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 use tokio::time::Instant;
+
+/// Time that endpoints have to answer once one of them has. One that takes longer is treated as absent.
+const GRACE: Duration = Duration::from_secs(3);
 
 /// A `tower` service from request packets to response packets over one or more endpoints.
 #[derive(Debug, Clone)]
 pub struct EndpointStack {
     inner: Arc<Inner>,
-    /// Whether several endpoints must say the same, whatever is asked.
-    witnessed: bool,
+    agreement: Agreement,
+}
+
+/// How many endpoints an answer takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Agreement {
+    /// One, except for nonces and receipts.
+    One,
+    /// All that answer.
+    All,
+    /// A strict majority of those that answer; a contradiction goes on record. For reads of one block by its hash.
+    Majority,
 }
 
 #[derive(Debug)]
@@ -31,6 +50,7 @@ struct Inner {
     chain_id: u64,
     endpoints: Vec<Endpoint>,
     rules: RetryRules,
+    disputes: DisputeLog,
 }
 
 impl EndpointStack {
@@ -42,7 +62,8 @@ impl EndpointStack {
         if endpoints.is_empty() {
             return Err(ProviderError::NoEndpoint { chain_id });
         }
-        Ok(Self { inner: Arc::new(Inner { chain_id, endpoints, rules }), witnessed: false })
+        let inner = Inner { chain_id, endpoints, rules, disputes: DisputeLog::default() };
+        Ok(Self { inner: Arc::new(inner), agreement: Agreement::One })
     }
 
     /// The endpoints, in the operator's order.
@@ -52,8 +73,94 @@ impl EndpointStack {
 
     /// The same endpoints, which must say the same to be believed.
     pub fn witnessed(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner), witnessed: true }
+        Self { inner: Arc::clone(&self.inner), agreement: Agreement::All }
     }
+
+    /// The same endpoints, of which a strict majority must say the same to be believed.
+    pub fn by_majority(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner), agreement: Agreement::Majority }
+    }
+
+    /// A stack of one of these endpoints, by its index. `None` where there is no such endpoint.
+    pub fn alone(&self, index: usize) -> Option<Self> {
+        let endpoint = self.inner.endpoints.get(index)?.clone();
+        let Inner { chain_id, rules, .. } = &*self.inner;
+        Self::new(*chain_id, vec![endpoint], *rules).ok()
+    }
+
+    /// Endpoints that answer and follow the chain, by index: those whose readings count.
+    pub fn counted(&self) -> Vec<usize> {
+        let abstaining = self.inner.abstaining();
+        let all = self.inner.endpoints.iter().enumerate();
+        let counted = all.filter(|(index, endpoint)| endpoint.answers() && !abstaining.contains(index));
+        counted.map(|(index, _)| index).collect()
+    }
+
+    /// A point in the record of contradictions.
+    pub fn mark(&self) -> DisputeMark {
+        self.inner.disputes.mark()
+    }
+
+    /// What endpoints contradicted each other about since `mark`; `None` if nothing.
+    pub fn disputes_since(&self, mark: DisputeMark) -> Option<DisputesSince> {
+        self.inner.disputes.since(mark)
+    }
+
+    /// Puts a contradiction on record, with the endpoints it names by index.
+    pub(in crate::chain) fn note(&self, subject: &str, endpoints: &[usize], outvoted: bool) -> Dispute {
+        self.inner.note(subject, endpoints, outvoted)
+    }
+
+    /// Asks every endpoint that answers the same batch at the same time: one round trip. `calls` differ by endpoint
+    /// where one needs another form of the question. Endpoints that fail, or that take more than [`GRACE`] longer than
+    /// the first, are left out.
+    pub(in crate::chain) async fn testimonies(
+        &self,
+        batch: usize,
+        calls: impl Fn(usize) -> Vec<(&'static str, Value)>,
+    ) -> Vec<Testimony> {
+        let endpoints = self.inner.endpoints.iter().enumerate().filter(|(_, endpoint)| endpoint.answers());
+        let asked =
+            endpoints.map(|(index, endpoint)| (endpoint.clone(), testimony::of(index, endpoint, batch, calls(index))));
+        in_time(asked.collect()).await
+    }
+}
+
+/// The answers of those that answer within [`GRACE`] of the first; a late endpoint counts as failed.
+async fn in_time<T, F>(asked: Vec<(Endpoint, F)>) -> Vec<T>
+where
+    F: Future<Output = Option<T>>,
+{
+    let endpoints: Vec<Endpoint> = asked.iter().map(|(endpoint, _)| endpoint.clone()).collect();
+    let mut open: FuturesUnordered<_> =
+        asked.into_iter().enumerate().map(|(place, (_, answer))| async move { (place, answer.await) }).collect();
+    let mut late: Vec<bool> = vec![true; endpoints.len()];
+    let mut answers: Vec<(usize, T)> = Vec::new();
+    let mut deadline = None;
+    loop {
+        let next = match deadline {
+            None => open.next().await,
+            Some(deadline) => match tokio::time::timeout_at(deadline, open.next()).await {
+                Ok(next) => next,
+                Err(_) => break,
+            },
+        };
+        let Some((place, answer)) = next else { break };
+        if let Some(late) = late.get_mut(place) {
+            *late = false;
+        }
+        if let Some(answer) = answer {
+            answers.push((place, answer));
+            deadline.get_or_insert_with(|| Instant::now() + GRACE);
+        }
+    }
+    for (endpoint, _) in endpoints.iter().zip(late).filter(|(_, late)| *late) {
+        let error = format!("no answer within {} s of another endpoint's", GRACE.as_secs());
+        endpoint.observe(Outcome::Failed { error: SafeText::clean(&error, TEXT_LIMIT) });
+    }
+    // In the operator's order, whoever was first.
+    answers.sort_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
 impl tower::Service<RequestPacket> for EndpointStack {
@@ -66,19 +173,22 @@ impl tower::Service<RequestPacket> for EndpointStack {
     }
 
     fn call(&mut self, packet: RequestPacket) -> Self::Future {
-        let (inner, witnessed) = (Arc::clone(&self.inner), self.witnessed);
-        Box::pin(async move { inner.ask(packet, witnessed).await.map_err(TransportError::from) })
+        let (inner, agreement) = (Arc::clone(&self.inner), self.agreement);
+        Box::pin(async move { inner.ask(packet, agreement).await.map_err(TransportError::from) })
     }
 }
 
 impl Inner {
-    async fn ask(&self, packet: RequestPacket, witnessed: bool) -> Result<ResponsePacket, ProviderError> {
+    async fn ask(&self, packet: RequestPacket, agreement: Agreement) -> Result<ResponsePacket, ProviderError> {
         if packet.is_empty() {
             return Ok(ResponsePacket::Batch(Vec::new()));
         }
         match replay_of(&packet) {
-            Replay::Free if self.endpoints.len() > 1 && agree::is_asked_of_several(&packet, witnessed) => {
-                self.agreed(packet).await
+            Replay::Free
+                if self.endpoints.len() > 1
+                    && agree::is_asked_of_several(&packet, !matches!(agreement, Agreement::One)) =>
+            {
+                self.agreed(packet, agreement).await
             }
             Replay::Free => self.read(packet, &|_| true).await.map(|(answer, _)| answer),
             Replay::Once => self.once(packet).await,
@@ -127,23 +237,100 @@ impl Inner {
         refused.ok_or_else(|| self.summary(failures))
     }
 
-    /// A read that one endpoint's word is not enough for.
-    async fn agreed(&self, packet: RequestPacket) -> Result<ResponsePacket, ProviderError> {
+    /// A read for which one endpoint is not enough. All endpoints are asked at the same time, so that it takes one round
+    /// trip where they agree.
+    async fn agreed(&self, packet: RequestPacket, agreement: Agreement) -> Result<ResponsePacket, ProviderError> {
         let mut round = 0;
         loop {
             let abstaining = self.abstaining();
             let heard = |index: usize| !abstaining.contains(&index);
-            let (answer, by) = self.read(packet.clone(), &heard).await?;
-            let Some((first, second)) = self.contradiction(&packet, &answer, by, &heard).await else {
-                return Ok(answer);
+            let mut answers = self.hear(&packet, agreement, &heard).await;
+            if answers.iter().all(|(_, answer)| answer::is_behind(answer)) {
+                // Nobody answers, or nobody has the block: asked with all the patience of the stack.
+                let (answer, by) = self.read(packet.clone(), &heard).await?;
+                if answer::is_behind(&answer) && answers.len() < 2 {
+                    return Ok(answer);
+                }
+                answers.retain(|(index, _)| *index != by);
+                answers.push((by, answer));
+            }
+            let tally =
+                agree::tally(&packet, answers, |index| self.endpoints.get(index).is_some_and(Endpoint::stands_still));
+            if matches!(agreement, Agreement::Majority)
+                && let Some(head) = tally.head()
+            {
+                return Ok(head);
+            }
+            let tally = match tally.unanimous(matches!(agreement, Agreement::Majority)) {
+                Ok(answer) => return Ok(answer),
+                Err(tally) => tally,
             };
             round += 1;
             if round >= agree::ROUNDS {
                 let method = SafeText::clean(packet.method_names().next().unwrap_or_default(), TEXT_LIMIT);
-                return Err(ProviderError::Disagreement { method, first, second });
+                return match agreement {
+                    Agreement::Majority => self.outvoted(method, tally),
+                    Agreement::One | Agreement::All => Err(self.disagreement(method, &tally.voices())),
+                };
             }
             tokio::time::sleep(self.rules.wait_after(0)).await;
         }
+    }
+
+    /// The majority's answer, with the contradiction on record; without a majority, the error.
+    fn outvoted(&self, method: SafeText, tally: agree::Tally) -> Result<ResponsePacket, ProviderError> {
+        let voices = tally.voices();
+        match tally.majority() {
+            Some((answer, outvoted)) => {
+                self.note(method.as_str(), &outvoted, true);
+                Ok(answer)
+            }
+            None => {
+                self.note(method.as_str(), &voices, false);
+                Err(self.disagreement(method, &voices))
+            }
+        }
+    }
+
+    fn disagreement(&self, method: SafeText, voices: &[usize]) -> ProviderError {
+        let label = |place: usize| {
+            let endpoint = voices.get(place).and_then(|index| self.endpoints.get(*index));
+            endpoint.map(|endpoint| endpoint.label().clone()).unwrap_or_default()
+        };
+        ProviderError::Disagreement { method, first: label(0), second: label(1) }
+    }
+
+    fn note(&self, subject: &str, endpoints: &[usize], outvoted: bool) -> Dispute {
+        let named = endpoints.iter().filter_map(|index| self.endpoints.get(*index));
+        let labels = named.clone().map(|endpoint| endpoint.label().clone()).collect();
+        let dispute = Dispute { subject: SafeText::clean(subject, TEXT_LIMIT), endpoints: labels, outvoted };
+        for endpoint in named {
+            endpoint.disputed(&dispute);
+        }
+        tracing::warn!(chain_id = self.chain_id, %dispute, "endpoints contradict each other");
+        self.disputes.note(dispute.clone());
+        dispute
+    }
+
+    /// The usable answers of all endpoints that are `heard` and answer, by index.
+    async fn hear(
+        &self,
+        packet: &RequestPacket,
+        agreement: Agreement,
+        heard: &(dyn Fn(usize) -> bool + Sync),
+    ) -> Vec<(usize, ResponsePacket)> {
+        let all = self.endpoints.iter().enumerate();
+        let asked = all.filter(|(index, endpoint)| heard(*index) && endpoint.answers()).map(|(index, endpoint)| {
+            let answer = async move {
+                let answer = endpoint.ask(packet.clone()).await.ok()?;
+                let unusable = answer::is_rate_limited(&answer)
+                    || answer::is_trouble(&answer)
+                    || (matches!(agreement, Agreement::Majority) && answer::is_no_answer(&answer));
+                (!unusable).then_some((index, answer))
+            };
+            (endpoint.clone(), answer)
+        });
+        in_time(asked.collect()).await
     }
 
     /// Endpoints whose word is not asked for: those that have come to a stand, by their own latest block, where at least
@@ -158,30 +345,6 @@ impl Inner {
             return Vec::new();
         }
         stands(true).map(|(index, _)| index).collect()
-    }
-
-    /// Two endpoints that say different things, if there are two; those that say nothing are not asked. One that is slow
-    /// or behind is heard all the same: what others claim must not be able to silence it.
-    async fn contradiction(
-        &self,
-        packet: &RequestPacket,
-        answer: &ResponsePacket,
-        by: usize,
-        heard: &(dyn Fn(usize) -> bool + Sync),
-    ) -> Option<(SafeText, SafeText)> {
-        let first = self.endpoints.get(by)?.label();
-        let others = self.endpoints.iter().enumerate();
-        let others = others.filter(|(index, endpoint)| *index != by && heard(*index) && endpoint.answers());
-        let asked = others.map(|(_, endpoint)| async { (endpoint.label(), endpoint.ask(packet.clone()).await) });
-        for (second, said) in futures::future::join_all(asked).await {
-            match said {
-                Ok(said) if answer::is_rate_limited(&said) || answer::is_trouble(&said) => {}
-                Ok(said) if agree::is_the_same(packet, answer, &said) => {}
-                Ok(_) => return Some((first.clone(), second.clone())),
-                Err(_) => {}
-            }
-        }
-        None
     }
 
     /// How long to wait for another round, or `None` if none can help.
@@ -231,7 +394,10 @@ impl Inner {
     fn by_preference(&self) -> Vec<(usize, &Endpoint)> {
         let mut order: Vec<_> = self.endpoints.iter().enumerate().collect();
         order.sort_by_cached_key(|(index, endpoint)| {
-            (endpoint.cooling().is_some(), endpoint.health().condition(), *index)
+            let health = endpoint.health();
+            // One that a majority has outvoted lately is asked last.
+            let outvoted = health.dispute.as_ref().is_some_and(|dispute| dispute.outvoted);
+            (endpoint.cooling().is_some(), outvoted, health.condition(), *index)
         });
         order
     }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::consensus::Transaction as _;
-use alloy::primitives::{Address, B256, Bytes, U256};
+use alloy::primitives::{Address, B256, Bytes, U64, U256};
 use alloy::providers::Provider as _;
 
 use crate::base::clock::Clock;
@@ -213,6 +213,45 @@ impl Sender {
         // In this order: what is included in between raises both.
         let latest = provider.get_transaction_count(account).latest().await.map_err(ProviderError::from)?;
         let pending = provider.get_transaction_count(account).pending().await.map_err(ProviderError::from)?;
+        self.nonces_from(account, latest, pending).await
+    }
+
+    /// [`Self::nonces`] for what must go out although endpoints contradict each other: what a majority says, or without
+    /// one the lowest. The nonces that this ledger has used are known from the ledger; a nonce that is too low is refused
+    /// by the chain, while one that is too high would leave a signed transaction waiting.
+    ///
+    /// # Errors
+    /// As [`Self::nonces`].
+    pub async fn nonces_despite_disputes(&self, account: Address) -> Result<ChainNonces, SenderError> {
+        let client = &self.0.client;
+        if !client.has_several_endpoints() {
+            return self.nonces(account).await;
+        }
+        const COUNT: &str = "eth_getTransactionCount";
+        let (told, latest, pending) = futures::join!(
+            self.nonces(account),
+            client.ask_each::<U64>(COUNT, (account, "latest")),
+            client.ask_each::<U64>(COUNT, (account, "pending"))
+        );
+        let sorted = |told: Vec<Result<U64, ProviderError>>| {
+            let mut counts: Vec<u64> = told.into_iter().flatten().map(|count| count.to()).collect();
+            counts.sort_unstable();
+            counts
+        };
+        let (counts, waiting) = (sorted(latest), sorted(pending));
+        let votes = |count: &u64| counts.iter().filter(|other| *other == count).count();
+        let majority = counts.iter().find(|count| votes(count).saturating_mul(2) > counts.len());
+        match (majority.or(counts.first()), told) {
+            (Some(latest), Ok(_) | Err(SenderError::Provider(ProviderError::Disagreement { .. }))) => {
+                // One endpoint alone that claims waiting transactions would hold up an exit.
+                let pending = waiting.first().copied().unwrap_or_default();
+                self.nonces_from(account, *latest, pending).await
+            }
+            (_, told) => told,
+        }
+    }
+
+    async fn nonces_from(&self, account: Address, latest: u64, pending: u64) -> Result<ChainNonces, SenderError> {
         for one in self.given_up()?.into_iter().filter(|one| one.account == account && one.nonce < latest) {
             self.look(one.hash).await?;
         }

@@ -15,7 +15,7 @@ use super::network::{BookToken, Contract, Network};
 use super::provider::ProviderError;
 use crate::base::text::{Lookalike, SafeText, lookalike, nearest};
 
-pub use read::{MAX_NAME, MAX_SYMBOL, read};
+pub use read::{MAX_NAME, MAX_SYMBOL, read, read_at};
 
 /// The address many programs write for a chain's own coin.
 const NATIVE_PLACEHOLDER: Address = address!("EeeeeEeeeEeEeeEeEeEeeEEEeeeeEeeeeeeeEEeE");

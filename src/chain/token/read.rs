@@ -35,6 +35,19 @@ pub async fn read<P: Provider>(
     network: &Network,
     provider: &P,
 ) -> Result<Vec<Result<Token, TokenError>>, TokenError> {
+    read_at(addresses, network, provider, BlockId::latest()).await
+}
+
+/// [`read`] at a block.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_at<P: Provider>(
+    addresses: &[Address],
+    network: &Network,
+    provider: &P,
+    block: BlockId,
+) -> Result<Vec<Result<Token, TokenError>>, TokenError> {
     let mut tokens = Vec::with_capacity(addresses.len());
     for chunk in addresses.chunks(TOKENS_PER_BATCH) {
         let mut batch = BatchRequest::new(provider.client());
@@ -42,13 +55,12 @@ pub async fn read<P: Provider>(
         for address in chunk {
             let mut call = |data: Vec<u8>| -> Result<Waiter<Bytes>, TransportError> {
                 let request = TransactionRequest::default().to(*address).input(data.into());
-                batch.add_call("eth_call", &(request, BlockId::latest()))
+                batch.add_call("eth_call", &(request, block))
             };
             let symbol = call(Erc20::symbolCall {}.abi_encode()).map_err(ProviderError::from)?;
             let name = call(Erc20::nameCall {}.abi_encode()).map_err(ProviderError::from)?;
             let decimals = call(Erc20::decimalsCall {}.abi_encode()).map_err(ProviderError::from)?;
-            let code: Waiter<Bytes> =
-                batch.add_call("eth_getCode", &(*address, BlockId::latest())).map_err(ProviderError::from)?;
+            let code: Waiter<Bytes> = batch.add_call("eth_getCode", &(*address, block)).map_err(ProviderError::from)?;
             waiting.push((*address, symbol, name, decimals, code));
         }
         batch.send().await.map_err(ProviderError::from)?;

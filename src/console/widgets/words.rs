@@ -21,7 +21,7 @@ pub fn check_word(check: Check) -> &'static str {
         Check::SlippageGuard => "slippage",
         Check::PolicyCage => "policy contract",
         Check::Simulation => "simulation",
-        Check::ChainHealth => "other chain",
+        Check::ChainHealth => "endpoints",
     }
 }
 

@@ -38,7 +38,7 @@ impl Ground {
             let request = TransactionRequest::default()
                 .with_to(oracle)
                 .with_input(GasPriceOracle::getL1FeeCall { data: data.into() }.abi_encode());
-            let answer = self.client.provider().call(request).block(block).await;
+            let answer = self.client.agreed().call(request).block(block).await;
             let answer = answer.map_err(|error| untold(&ProviderError::from(error)))?;
             GasPriceOracle::getL1FeeCall::abi_decode_returns(&answer).map_err(|error| untold(&error))
         });

@@ -47,12 +47,12 @@ impl Assessment {
 }
 
 impl Pipeline {
-    /// Looks at the legs of `framed` from number `from` on, on the chain's latest block. What an earlier look has found
-    /// on that very block is not asked of the chain again.
+    /// Assesses the legs of `framed` from number `from` on, on the latest block of `ground`, which the endpoints of
+    /// `ground` must agree on; [`Self::assess`] decides what becomes of a contradiction.
     ///
     /// # Errors
-    /// [`Refusal`] if the chain cannot be read at all. What stands against the frame is in the verdicts.
-    pub(super) async fn assess(
+    /// [`Refusal`] if the chain cannot be read at all. What blocks the frame is in the verdicts.
+    pub(super) async fn assess_on(
         &self,
         ground: &Ground,
         framed: &Framed,

@@ -15,6 +15,7 @@ use super::recover::{ended, hold_late_again};
 use super::settle::Truth;
 use super::turn::{ByTurn, TAKING_BACK_WAITS, Turn};
 use super::way::traded;
+use super::witness::despite_disputes;
 use super::{Pipeline, Prepared, Preview, Refusal, Slot, consent};
 use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
@@ -313,7 +314,11 @@ impl Pipeline {
         let figures = self.order_figures(framed, &assessment).await?;
         // Read last: another wallet's transactions must not go unseen while the chain is looked at. Where only an order is
         // signed no nonce is taken.
-        let next = if framed.legs().is_empty() { None } else { Some(self.for_next(framed).await?) };
+        let next = if framed.legs().is_empty() {
+            None
+        } else {
+            Some(self.for_next(framed, despite_disputes(&assessment)).await?)
+        };
         let seen = next.map(|(nonces, _)| nonces);
         let at_work = self.work_on(permit_id);
         let (held, ticket) = self.gate(&prepared, &assessment, seen, figures, consent).await?;

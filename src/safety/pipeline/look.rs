@@ -101,12 +101,12 @@ impl Pipeline {
         let at = Instant::now();
         let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
         let block = BlockId::hash(fork.pinned().hash);
-        let provider = ground.client.provider();
+        let provider = ground.client.agreed();
         let nonce = async {
             provider.get_transaction_count(framed.signer()).block_id(block).await.map_err(ProviderError::from)
         };
         let (tokens, nonce, arrival, settling) = futures::join!(
-            ground.tokens(framed),
+            ground.tokens(framed, block),
             nonce,
             self.arrival(framed),
             self.settling_code(ground, framed, block)

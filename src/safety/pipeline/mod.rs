@@ -35,6 +35,7 @@ mod settle;
 mod sign;
 mod turn;
 mod way;
+mod witness;
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -287,11 +288,18 @@ impl Pipeline {
     }
 
     /// What the next transaction of a frame takes: the chain's word on nonces, and fees for the
-    /// blocks to come within the frame's bound.
-    async fn for_next(&self, framed: &Framed) -> Result<(ChainNonces, FeeBound), Refusal> {
+    /// blocks to come within the frame's bound. `despite_disputes` is for exits and revocations, which endpoints that
+    /// contradict each other must not hold up.
+    async fn for_next(&self, framed: &Framed, despite_disputes: bool) -> Result<(ChainNonces, FeeBound), Refusal> {
         let chain_id = framed.proposal().chain_id;
         let sender = self.sender(chain_id)?;
-        let (nonces, quote) = futures::join!(sender.nonces(framed.signer()), self.fee_quote(chain_id));
+        let nonces = async {
+            match despite_disputes {
+                true => sender.nonces_despite_disputes(framed.signer()).await,
+                false => sender.nonces(framed.signer()).await,
+            }
+        };
+        let (nonces, quote) = futures::join!(nonces, self.fee_quote(chain_id));
         let nonces = nonces.map_err(|error| Refusal::new(told_by(&error), error))?;
         let bound = framed.fees();
         let cap =

@@ -1,7 +1,7 @@
 //! An order that others settle: written down with the money held for it, signed once nothing stands against it,
 //! stored, and only then handed on.
 
-use alloy::eips::BlockId;
+use alloy::eips::{BlockId, BlockNumberOrTag};
 use alloy::primitives::{Address, B256, Bytes, Signature};
 use alloy::providers::Provider as _;
 use serde_json::json;
@@ -68,7 +68,7 @@ impl Pipeline {
         let Some((_, settler)) = framed.order().and_then(|order| simulate::settler(&order.message)) else {
             return Ok(None);
         };
-        let code = ground.client.provider().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
+        let code = ground.client.agreed().get_code_at(settler).block_id(block).await.map_err(ProviderError::from);
         let code = code.map_err(|error| Refusal::new(ErrorCode::ChainUnreachable, error))?;
         Ok((!code.is_empty()).then(|| alloy::primitives::keccak256(code)))
     }
@@ -106,10 +106,12 @@ impl Pipeline {
             (Some(arrival), _) => {
                 let ground = self.ground(arrival.chain_id)?;
                 let unread = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::ChainUnreachable, error);
-                let height = ground.client.provider().get_block_number().await.map_err(ProviderError::from);
-                let height = height.map_err(|error| unread(&error))?;
+                let head = ground.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await;
+                let head = head.map_err(|error| unread(&ProviderError::from(error)))?;
+                let head = head.ok_or_else(|| unread(&"the destination chain has no latest block"))?.header;
+                let height = head.number;
                 let token = [(arrival.token.id, arrival.token.clone())].into_iter().collect();
-                let balances = ground.balances(framed.account(), &token, BlockId::number(height)).await;
+                let balances = ground.balances(framed.account(), &token, BlockId::hash(head.hash)).await;
                 let balances = balances.map_err(|doubt| unread(&doubt))?;
                 Figures {
                     expected_outcome: proposal.expected_outcome.clone(),
@@ -282,7 +284,7 @@ async fn described(ground: &Ground, claimed: &Token) -> Result<Token, Doubt> {
     let TokenId::Erc20(address) = claimed.id else {
         return Err(Doubt::because("the coin of another chain does not arrive by an order"));
     };
-    let read = token::read(&[address], ground.network(), ground.client.provider()).await.map_err(Doubt::because)?;
+    let read = token::read(&[address], ground.network(), ground.client.agreed()).await.map_err(Doubt::because)?;
     match read.into_iter().next() {
         Some(Ok(real)) if real == *claimed => Ok(real),
         Some(Ok(_)) => {

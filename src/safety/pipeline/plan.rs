@@ -11,6 +11,7 @@ use super::order::NotPlaced;
 use super::settle::{Leave, cost_of, main_is_done};
 use super::sign::NotStored;
 use super::turn::ByTurn;
+use super::witness::despite_disputes;
 use super::{AtWork, Pipeline, Prepared, Refusal};
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
@@ -29,8 +30,15 @@ use crate::safety::verdict::Verdict;
 
 /// The checks that a leg after the first must pass again. What counts and caps has been taken into
 /// account when the whole plan was reserved.
-const AGAIN: [Check; 6] =
-    [Check::Halt, Check::PhaseGate, Check::TokenAllowlist, Check::SlippageGuard, Check::PolicyCage, Check::Simulation];
+const AGAIN: [Check; 7] = [
+    Check::Halt,
+    Check::PhaseGate,
+    Check::TokenAllowlist,
+    Check::SlippageGuard,
+    Check::PolicyCage,
+    Check::Simulation,
+    Check::ChainHealth,
+];
 
 /// How far a plan has come when it ends.
 enum Ended {
@@ -218,7 +226,7 @@ impl Pipeline {
         let assessment = self.rest_stands(prepared, leg).await?;
         let chain_id = framed.proposal().chain_id;
         let signer = framed.signer();
-        let (seen, fees) = self.for_next(framed).await?;
+        let (seen, fees) = self.for_next(framed, despite_disputes(&assessment)).await?;
         let clock = self.inner.clock.clone();
         let ticket = self
             .inner

@@ -193,7 +193,7 @@ impl Pipeline {
             return Ok(Truth { moves: Vec::new(), gas_cost: U256::ZERO, mismatches: Vec::new() });
         };
         let ground = &prepared.ground;
-        let tokens = ground.tokens(framed).await.map_err(|doubt| doubt.to_string())?;
+        let tokens = ground.tokens(framed, BlockId::latest()).await.map_err(|doubt| doubt.to_string())?;
         let at = |block: u64| ground.balances(framed.account(), &tokens, BlockId::number(block));
         let (before, after) = futures::join!(at(first.saturating_sub(1)), at(last));
         let (before, after) = (before.map_err(|doubt| doubt.to_string())?, after.map_err(|doubt| doubt.to_string())?);
