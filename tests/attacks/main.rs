@@ -5,9 +5,13 @@
 
 mod allowances;
 mod brain;
+#[path = "../support/devnet.rs"]
+mod devnet_process;
 mod endpoints;
 mod files;
 mod limits;
+#[path = "../support/lying_rpc.rs"]
+mod lying_rpc;
 mod named;
 mod operator;
 mod prices;
