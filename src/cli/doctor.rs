@@ -11,11 +11,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use alloy::{primitives::B256, providers::Provider};
+use alloy::{
+    eips::{BlockId, BlockNumberOrTag},
+    network::TransactionBuilder as _,
+    primitives::{B256, U256},
+    providers::Provider,
+    rpc::types::TransactionRequest,
+    sol_types::SolCall as _,
+};
 use serde::Serialize;
 
 use super::{Exit, Failure, devnet::sandbox, print, print_json, privacy};
 use crate::{
+    abi::erc20::Erc20,
     base::{
         clock::{Clock, SystemClock},
         config::{Config, Environment, Flags, QuoteChoice},
@@ -23,8 +31,8 @@ use crate::{
         text::SafeText,
     },
     chain::{
-        network::{ChainPlan, Network, Plan},
-        provider::{Backing, ChainClient, ConnectRules, Thresholds},
+        network::{ChainPlan, Network, NetworkKind, Plan},
+        provider::{Backing, ChainClient, ConnectRules, Dispute, Thresholds},
     },
     runtime,
     safety::stop::{StopFile, meaning},
@@ -34,6 +42,8 @@ use crate::{
 
 /// A chain that has said nothing for so long is reported as silent.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// Storage slots of each listed token that endpoints are compared by: names, supply and switches lie in the first ones.
+const SLOTS_COMPARED: u64 = 4;
 /// The smallest terminal the screens are made for.
 const SMALLEST: (u16, u16) = (80, 24);
 
@@ -345,12 +355,23 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
             .get_block_number()
             .await
             .map_err(|error| crate::chain::provider::ProviderError::from(error).to_string())?;
-        Ok::<_, String>((client.network().clone(), block, heads(&client).await))
+        let (heads, dispute) = (heads(&client).await, dispute(&client).await);
+        let several = client.has_several_endpoints();
+        Ok::<_, String>((client.network().clone(), block, heads, several, dispute))
     };
     match tokio::time::timeout(PATIENCE, asked).await {
-        Ok(Ok((network, block, heads))) => {
-            let detail = format!("{network} at block {block}: {}", standing(&network));
+        Ok(Ok((network, _, _, _, Some(dispute)))) => {
+            let fix =
+                "find out which endpoint is wrong and remove it; until then only exits and revocations are signed";
+            Finding::fail(CHECK, format!("{network}: {dispute}"), fix)
+        }
+        Ok(Ok((network, block, heads, several, None))) => {
+            let alone = if several { "" } else { "; one endpoint, so its answers are not cross-checked" };
+            let detail = format!("{network} at block {block}: {}{alone}", standing(&network));
             match behind(&heads) {
+                faults if faults.is_empty() && !several && network.kind != NetworkKind::Devnet => {
+                    Finding::note(CHECK, detail, "add a second endpoint of another provider")
+                }
                 faults if faults.is_empty() => Finding::ok(CHECK, detail),
                 faults => Finding::note(CHECK, format!("{detail}; {}", faults.join("; ")), FIX),
             }
@@ -358,6 +379,37 @@ async fn endpoint(plan: &ChainPlan, clock: Arc<dyn Clock>) -> Finding {
         Ok(Err(error)) => Finding::fail(CHECK, error, FIX),
         Err(_) => Finding::fail(CHECK, format!("{}: no answer within {} s", plan.name, PATIENCE.as_secs()), FIX),
     }
+}
+
+/// The first contradiction between endpoints about one block: its header, and the code, the first slots, the decimals
+/// and the supply of every listed token. `None` where they agree, or where there is one endpoint.
+async fn dispute(client: &ChainClient) -> Option<Dispute> {
+    if !client.has_several_endpoints() {
+        return None;
+    }
+    let mark = client.dispute_mark();
+    let provider = client.agreed();
+    // What cannot be read is another finding's; what is contradicted is on record.
+    let head = provider.get_block_by_number(BlockNumberOrTag::Latest).await.ok()??;
+    let block = BlockId::hash(head.header.hash);
+    let _header = provider.get_block_by_hash(head.header.hash).await;
+    let read = client.network().book.tokens().iter().map(|token| async move {
+        let ask =
+            |input: Vec<u8>| provider.call(TransactionRequest::default().with_to(token.address).with_input(input));
+        let slots = (0..SLOTS_COMPARED).map(|slot| {
+            let asked = provider.get_storage_at(token.address, U256::from(slot)).block_id(block);
+            async move { asked.await }
+        });
+        let _read = futures::join!(
+            async { provider.get_code_at(token.address).block_id(block).await },
+            async { provider.get_balance(token.address).block_id(block).await },
+            async { ask(Erc20::decimalsCall {}.abi_encode()).block(block).await },
+            async { ask(Erc20::totalSupplyCall {}.abi_encode()).block(block).await },
+            futures::future::join_all(slots)
+        );
+    });
+    futures::future::join_all(read).await;
+    client.disputes_since(mark).map(|disputes| disputes.last)
 }
 
 /// The latest block of each endpoint, where there are several; `None` for one that does not tell.

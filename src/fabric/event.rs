@@ -431,6 +431,8 @@ pub enum ChainState {
     Degraded,
     /// Does not answer.
     Down,
+    /// Its endpoints contradict each other.
+    Disputed,
 }
 
 /// Payload of `chain:health`.

@@ -3,7 +3,6 @@
 //! A devnet in a process of its own is the truth; proxies in front of it play endpoints, and one of them lies. The
 //! program under test is the real binary, called with all of them. What happened is read from the devnet itself.
 
-use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -105,7 +104,7 @@ fn is_for(asked: &Value, method: &str, of: &str) -> bool {
 fn refused(attack: &Attack, trade: (&str, &str, &str)) -> Value {
     let before = sent();
     let answer = attack.swap(trade);
-    assert_eq!(answer["status"], "failed", "{answer:#}");
+    assert_eq!(answer["status"], "error", "{answer:#}");
     assert_eq!(answer["error"]["code"], "CHAIN_INCONSISTENT", "{answer:#}");
     assert_eq!(sent(), before, "something was signed: {answer:#}");
     answer
@@ -121,15 +120,123 @@ fn done(attack: &Attack, trade: (&str, &str, &str)) {
 
 const HUGE: &str = "0x00000000000000000000000000000000000000000000000000038d7ea4c68000";
 
-/// Every empty slot of USDC, allowances among them, looks as if it held 10^15.
-fn allowance_slots() -> Lie {
-    let usdc = token("USDC");
+fn is_zero(word: &str) -> bool {
+    word.trim_start_matches("0x").bytes().all(|byte| byte == b'0')
+}
+
+/// A lie about what `method` answers, where its first parameter is the address `of`.
+fn about(method: &'static str, of: String, change: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Lie {
     Box::new(move |asked, answer| {
-        let empty = answer["result"].as_str().is_some_and(|word| word.trim_start_matches("0x").bytes().all(|b| b == b'0'));
-        if is_for(asked, "eth_getStorageAt", usdc) && empty {
-            answer["result"] = json!(HUGE);
+        let told = answer["result"].as_str().filter(|_| is_for(asked, method, &of)).and_then(&change);
+        if let Some(told) = told {
+            answer["result"] = json!(told);
         }
     })
+}
+
+/// Every empty slot of USDC, allowances among them, looks as if it held 10^15.
+fn allowances() -> Lie {
+    about("eth_getStorageAt", token("USDC").to_owned(), |word| is_zero(word).then(|| HUGE.to_owned()))
+}
+
+/// Every slot of USDC that holds something, balances among them, looks as if it held 10^15.
+fn balances() -> Lie {
+    about("eth_getStorageAt", token("USDC").to_owned(), |word| (!is_zero(word)).then(|| HUGE.to_owned()))
+}
+
+/// The slot `slot` of everything but the tokens has another last digit: price or liquidity of a pool.
+fn pools(slot: &'static str) -> Lie {
+    Box::new(move |asked, answer| {
+        let tokens = ["USDC", "WETH", "USDT", "DAI"].map(token);
+        let of_token = tokens.iter().any(|token| is_for(asked, "eth_getStorageAt", token));
+        let meant = asked["method"] == "eth_getStorageAt"
+            && !of_token
+            && asked["params"][1]
+                .as_str()
+                .is_some_and(|asked| asked.trim_start_matches("0x").trim_start_matches('0') == slot);
+        if let Some(word) = answer["result"].as_str().filter(|word| meant && !is_zero(word)) {
+            answer["result"] = json!(with_other_end(word));
+        }
+    })
+}
+
+/// Every address has other code: the code of USDC is one that accepts everything.
+fn code() -> Lie {
+    // PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
+    about("eth_getCode", token("USDC").to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
+}
+
+/// The account holds a million coins.
+fn coins() -> Lie {
+    about("eth_getBalance", account().to_owned(), |_| Some("0xd3c21bcecceda1000000".to_owned()))
+}
+
+/// The account has sent five more transactions.
+fn nonces() -> Lie {
+    about("eth_getTransactionCount", account().to_owned(), |count| {
+        Some(format!("{:#x}", u64::from_str_radix(count.trim_start_matches("0x"), 16).unwrap() + 5))
+    })
+}
+
+/// The account waits for transactions that nobody has sent.
+fn waiting() -> Lie {
+    Box::new(|asked, answer| {
+        if is_for(asked, "eth_getTransactionCount", account()) && asked["params"][1] == "pending" {
+            answer["result"] = json!("0x7fff");
+        }
+    })
+}
+
+/// The answers of calls that go through Multicall3 end otherwise: the last of the balances and prices.
+fn multicalls() -> Lie {
+    Box::new(|asked, answer| {
+        if let Some(word) = answer["result"].as_str().filter(|word| asked["method"] == "eth_call" && word.len() > 400) {
+            // The first word of the last answer, where a number has its low digits.
+            answer["result"] = json!(with_other_end(word));
+        }
+    })
+}
+
+/// Every token has 18 decimals.
+fn decimals() -> Lie {
+    Box::new(|asked, answer| {
+        let input = asked["params"][0]["input"].as_str().or(asked["params"][0]["data"].as_str()).unwrap_or_default();
+        if asked["method"] == "eth_call" && input.starts_with("0x313ce567") {
+            answer["result"] = json!(format!("{:#066x}", 18));
+        }
+    })
+}
+
+/// The header of every block has another time and base fee under its hash.
+fn headers() -> Lie {
+    Box::new(|asked, answer| {
+        let method = asked["method"].as_str().unwrap_or_default();
+        if method.starts_with("eth_getBlockBy") && answer["result"].is_object() {
+            let time = number(&answer["result"]["timestamp"]);
+            answer["result"]["timestamp"] = json!(format!("{:#x}", time + 1_000));
+        }
+    })
+}
+
+fn with_other_end(word: &str) -> String {
+    let (rest, last) = word.split_at(word.len() - 1);
+    format!("{rest}{}", if last == "0" { "1" } else { "0" })
+}
+
+/// Refuses a purchase over `count` endpoints wherever the liar is, and says which endpoint it is where there are three.
+fn is_refused(lie: fn() -> Lie, places: &[(usize, usize)]) {
+    for (count, place) in places {
+        let attack = Attack::new(*count, *place, lie());
+        let answer = refused(&attack, BUY);
+        assert!(answer.to_string().contains(attack.label(*place)), "{answer:#}");
+    }
+}
+
+/// Lets an exit through over `count` endpoints wherever the liar is.
+fn lets_out(lie: fn() -> Lie, places: &[(usize, usize)]) {
+    for (count, place) in places {
+        done(&Attack::new(*count, *place, lie()), SELL);
+    }
 }
 
 #[test]
@@ -137,14 +244,238 @@ fn honest_endpoints_change_nothing() {
     let attack = Attack::new(3, 3, Box::new(|_, _| {}));
     done(&attack, BUY);
     done(&attack, SELL);
-    let _ = (attack.label(0), Path::new("/"));
 }
 
 #[test]
-fn a_lied_allowance_slot_is_refused_wherever_the_liar_stands() {
-    for place in 0..3 {
-        let attack = Attack::new(3, place, allowance_slots());
-        let answer = refused(&attack, BUY);
-        assert!(answer.to_string().contains(attack.label(place)), "{answer:#}");
+fn a_lied_allowance_slot_signs_nothing_new_wherever_the_liar_stands() {
+    is_refused(allowances, &[(3, 0), (3, 1), (3, 2), (2, 0), (2, 1)]);
+}
+
+#[test]
+fn a_lied_balance_slot_signs_nothing_new() {
+    is_refused(balances, &[(3, 0), (2, 1)]);
+}
+
+#[test]
+fn a_lied_pool_price_signs_nothing_new() {
+    is_refused(|| pools(""), &[(3, 1), (2, 0)]);
+}
+
+#[test]
+fn a_lied_pool_liquidity_signs_nothing_new() {
+    is_refused(|| pools("4"), &[(3, 0), (2, 1)]);
+}
+
+#[test]
+fn lied_token_code_signs_nothing_new() {
+    is_refused(code, &[(3, 1), (2, 1)]);
+}
+
+#[test]
+fn a_lied_coin_balance_signs_nothing_new() {
+    is_refused(coins, &[(3, 0), (2, 1)]);
+}
+
+#[test]
+fn a_lied_nonce_signs_nothing_new() {
+    is_refused(nonces, &[(3, 1), (2, 1)]);
+}
+
+#[test]
+fn lied_balances_and_prices_of_a_multicall_sign_nothing_new() {
+    is_refused(multicalls, &[(3, 1), (2, 1)]);
+}
+
+#[test]
+fn lied_decimals_sign_nothing_new() {
+    is_refused(decimals, &[(3, 1), (2, 1)]);
+}
+
+#[test]
+fn another_header_under_the_hash_signs_nothing_new() {
+    is_refused(headers, &[(3, 0), (3, 2), (2, 1)]);
+}
+
+#[test]
+fn an_exit_goes_through_by_the_majority_of_three() {
+    for lie in [allowances, balances, code, coins, nonces, waiting, multicalls, decimals, headers] {
+        lets_out(lie, &[(3, 1)]);
     }
+    lets_out(|| pools(""), &[(3, 2)]);
+}
+
+#[test]
+fn an_exit_goes_through_with_two_endpoints_that_contradict_each_other() {
+    for lie in [allowances, coins, nonces, waiting, headers] {
+        lets_out(lie, &[(2, 1)]);
+    }
+    // In one of the two views the sale reverts.
+    lets_out(code, &[(2, 1)]);
+}
+
+#[test]
+fn a_revocation_goes_through_by_the_majority_and_with_two() {
+    let spender = chain().devnet.described["chains"][0]["contracts"]["permit2"].as_str().unwrap();
+    let approve = |attack: &Attack, amount: &str| {
+        let params = json!({"token": "USDC", "spender": spender, "amount": amount, "chain": "ethereum"});
+        attack.call("token_approve", &params)
+    };
+    for (lie, count) in [(allowances as fn() -> Lie, 3), (nonces, 3), (coins, 2), (headers, 2)] {
+        let honest = Attack::new(1, 1, Box::new(|_, _| {}));
+        assert_eq!(approve(&honest, "900")["status"], "success");
+        drop(honest);
+        let attack = Attack::new(count, 1, lie());
+        let answer = approve(&attack, "0");
+        assert_eq!(answer["status"], "success", "{answer:#}");
+        assert!(is_zero(&allowance(spender)), "{answer:#}");
+    }
+}
+
+/// What `spender` may take of the account's USDC, by the devnet itself.
+fn allowance(spender: &str) -> String {
+    let word = |address: &str| format!("{:0>64}", address.trim_start_matches("0x"));
+    let data = format!("0xdd62ed3e{}{}", word(account()), word(spender));
+    let told = ask(chain().devnet.url(0), "eth_call", json!([{ "to": token("USDC"), "data": data }, "latest"]));
+    told.as_str().unwrap().to_owned()
+}
+
+/// An endpoint that does not have the blocks of the others.
+fn lacks_blocks() -> Lie {
+    Box::new(|asked, answer| {
+        let by_hash = asked["params"].to_string().contains("blockHash") || asked["method"] == "eth_getBlockByHash";
+        if by_hash {
+            answer.as_object_mut().unwrap().remove("result");
+            answer["error"] = json!({"code": -32000, "message": "header not found"});
+        }
+    })
+}
+
+#[test]
+fn an_endpoint_that_claims_not_to_have_the_block_stops_nobody_where_two_have_it() {
+    done(&Attack::new(3, 1, lacks_blocks()), BUY);
+    // Of two, neither can say that the other invents it: nothing new, and exits go on.
+    refused(&Attack::new(2, 1, lacks_blocks()), BUY);
+    done(&Attack::new(2, 1, lacks_blocks()), SELL);
+}
+
+/// The latest block is another one: `ahead` above the real one, with a hash of its own.
+fn ahead() -> Lie {
+    Box::new(|asked, answer| {
+        if asked["method"] == "eth_getBlockByNumber" && asked["params"][0] == "latest" {
+            let real = number(&answer["result"]["number"]);
+            answer["result"]["number"] = json!(format!("{:#x}", real + 7));
+            answer["result"]["hash"] = json!(format!("0x{}", "7".repeat(64)));
+        }
+    })
+}
+
+#[test]
+fn a_block_that_one_endpoint_invents_ahead_of_the_others_is_not_acted_on() {
+    for (count, place) in [(3, 0), (2, 0), (2, 1)] {
+        done(&Attack::new(count, place, ahead()), BUY);
+    }
+}
+
+/// Nothing but its chain id.
+fn errors() -> Lie {
+    Box::new(|asked, answer| {
+        if asked["method"] != "eth_chainId" && asked["method"] != "bardo_describe" {
+            answer.as_object_mut().unwrap().remove("result");
+            answer["error"] = json!({"code": -32603, "message": "internal error"});
+        }
+    })
+}
+
+#[test]
+fn an_endpoint_that_only_fails_is_absent() {
+    for (count, place) in [(3, 0), (2, 1)] {
+        done(&Attack::new(count, place, errors()), BUY);
+    }
+}
+
+#[test]
+fn another_chain_id_midway_takes_the_endpoint_out() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    let asked_before = AtomicUsize::new(0);
+    let lie: Lie = Box::new(move |asked, answer| {
+        // Its first answers are right: those by which it is accepted.
+        if asked["method"] == "eth_chainId" && asked_before.fetch_add(1, Ordering::SeqCst) > 1 {
+            answer["result"] = json!("0x1");
+        }
+    });
+    done(&Attack::new(3, 0, lie), BUY);
+}
+
+#[test]
+fn a_lie_that_begins_between_two_transactions_of_a_plan_stops_the_rest() {
+    let first: Mutex<Option<Value>> = Mutex::default();
+    let usdc = token("USDC");
+    // It answers truly for the first block that it is asked about, and lies about every later one.
+    let lie: Lie = Box::new(move |asked, answer| {
+        if !is_for(asked, "eth_getStorageAt", usdc) {
+            return;
+        }
+        let block = asked["params"][2].clone();
+        let later = *first.lock().unwrap().get_or_insert_with(|| block.clone()) != block;
+        if later && answer["result"].as_str().is_some_and(is_zero) {
+            answer["result"] = json!(HUGE);
+        }
+    });
+    let attack = Attack::new(3, 1, lie);
+    let weth = || {
+        let data = format!("0x70a08231{:0>64}", account().trim_start_matches("0x"));
+        ask(chain().devnet.url(0), "eth_call", json!([{ "to": token("WETH"), "data": data }, "latest"]))
+    };
+    let (before, held) = (sent(), weth());
+    let answer = attack.swap(BUY);
+    assert_ne!(answer["status"], "success", "{answer:#}");
+    assert!(answer.to_string().contains("contradicts"), "{answer:#}");
+    assert_eq!(weth(), held, "the purchase was made: {answer:#}");
+    // The allowance was given in the first transaction, and is revoked.
+    assert_eq!(sent() - before, 2, "{answer:#}");
+    for contract in ["permit2", "universal_router", "swap_router02"] {
+        if let Some(spender) = chain().devnet.described["chains"][0]["contracts"][contract].as_str() {
+            assert!(is_zero(&allowance(spender)), "{contract}: {answer:#}");
+        }
+    }
+}
+
+/// The tip that everybody pays is 900 gwei.
+fn fees() -> Lie {
+    Box::new(|asked, answer| match asked["method"].as_str() {
+        Some("eth_maxPriorityFeePerGas" | "eth_gasPrice") => answer["result"] = json!("0xd18c2e2800"),
+        Some("eth_feeHistory") => {
+            for rewards in answer["result"]["reward"].as_array_mut().into_iter().flatten() {
+                *rewards = json!(["0xd18c2e2800", "0xd18c2e2800", "0xd18c2e2800"]);
+            }
+        }
+        _ => {}
+    })
+}
+
+#[test]
+fn one_endpoint_raises_no_fee() {
+    let attack = Attack::new(3, 0, fees());
+    let answer = attack.swap(SELL);
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    let hash = answer["data"]["tx_hash"].clone();
+    let sent = ask(chain().devnet.url(0), "eth_getTransactionByHash", json!([hash]));
+    assert!(number(&sent["maxPriorityFeePerGas"]) < 30_000_000_000, "{sent:#}");
+}
+
+#[test]
+fn the_doctor_names_the_endpoint_that_lies() {
+    for lie in [code, balances, headers, decimals] {
+        let attack = Attack::new(3, 2, lie());
+        let (text, exit) = attack.run(&["doctor"]);
+        assert_ne!(exit, 0, "{text}");
+        assert!(text.contains(attack.label(2)) && text.contains("contradicts"), "{text}");
+        assert!(!text.contains(&format!("{} contradicts", attack.label(0))), "{text}");
+    }
+}
+
+#[test]
+fn the_doctor_says_that_one_endpoint_is_not_checked() {
+    let (text, _) = Attack::new(1, 1, Box::new(|_, _| {})).run(&["doctor"]);
+    assert!(text.contains("one endpoint, so its answers are not cross-checked"), "{text}");
 }

@@ -240,8 +240,8 @@ async fn a_chain_that_does_not_answer_is_no_bad_token() {
     let fees = FeeBound { max_fee_per_gas: 1_000_000_000, max_priority_fee_per_gas: 1 };
     let context = FrameContext { chain_id: 31_337, fees };
     let framed = world.wallet.frame(world.swap(HUNDRED).await, &context).unwrap();
-    assert!(ground.tokens(&framed).await.is_ok());
+    assert!(ground.tokens(&framed, alloy::eips::BlockId::latest()).await.is_ok());
     drop(served);
-    let untold = ground.tokens(&framed).await.unwrap_err();
+    let untold = ground.tokens(&framed, alloy::eips::BlockId::latest()).await.unwrap_err();
     assert!(matches!(untold, Untold::Chain(_)), "{untold:?}");
 }

@@ -110,12 +110,8 @@ fn serve(
         return None;
     }
     let body = answer.to_string();
-    write!(
-        client,
-        "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-    .ok()
+    write!(client, "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}", body.len())
+        .ok()
 }
 
 /// The real endpoint's answer, over a connection that is kept.

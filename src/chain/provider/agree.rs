@@ -20,6 +20,20 @@ pub(super) const ROUNDS: u32 = 5;
 const RECEIPT: &[&str] =
     &["transactionHash", "from", "blockHash", "blockNumber", "status", "gasUsed", "effectiveGasPrice", "l1Fee"];
 
+/// Fields of a block that decide. What else an endpoint tells of one differs between clients.
+const BLOCK: &[&str] = &[
+    "hash",
+    "parentHash",
+    "number",
+    "timestamp",
+    "gasLimit",
+    "gasUsed",
+    "baseFeePerGas",
+    "miner",
+    "mixHash",
+    "excessBlobGas",
+];
+
 /// Fields of an event that decide: whose, what, and where it stands.
 const LOG: &[&str] = &["address", "topics", "data", "blockHash", "transactionHash", "logIndex"];
 
@@ -178,6 +192,9 @@ fn word(request: &SerializedRequest, payload: &ResponsePayload) -> Value {
             RECEIPT.iter().map(field).chain([logs.unwrap_or_default()]).collect()
         }
         ("eth_getLogs", Value::Array(logs)) => events(&logs),
+        ("eth_getBlockByHash" | "eth_getBlockByNumber", Value::Object(block)) => {
+            BLOCK.iter().map(|name| block.get(*name).map(lower).unwrap_or_default()).collect()
+        }
         (_, said) => lower(&said),
     }
 }

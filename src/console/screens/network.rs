@@ -297,6 +297,24 @@ impl NetworkScreen {
                 let bars = sparkline(times.iter().rev().copied(), room.clamp(1, NEWEST_BLOCKS));
                 all.push(left.then(bars, Role::Chart).end(told, Role::TextDim));
             }
+            let endpoints = &chain.endpoints;
+            if let Some(dispute) = &endpoints.dispute {
+                all.push(Row::new("  ▲ ", Role::StateBad).then(dispute.as_str(), Role::StateBad).kept());
+                let what = "Only exits, revocations and cancellations are signed until the wrong endpoint is removed.";
+                all.push(Row::new("    ", Role::TextDim).then(what, Role::TextDim).kept());
+            }
+            match (endpoints.answering, endpoints.configured) {
+                (_, 0) => {}
+                (_, 1) => {
+                    let what = "One endpoint: its answers are not cross-checked. Add a second one.";
+                    all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
+                }
+                (answering @ 0..=1, configured) => {
+                    let what = format!("{answering} of {configured} endpoints answers: not cross-checked.");
+                    all.push(Row::new("  ", Role::StateCare).then(what, Role::StateCare).kept());
+                }
+                (_, _) => {}
+            }
             for endpoint in health.into_iter().flat_map(|health| &health.endpoints) {
                 let (mark, role) = mark_of(endpoint.condition.as_str());
                 let newest = endpoint.latencies.back().map_or("–".to_owned(), |latency| format!("{latency} ms"));

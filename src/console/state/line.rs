@@ -196,6 +196,7 @@ fn words(kind: &EventKind, chains: &BTreeMap<u64, SafeText>) -> Option<(Level, &
                 ChainState::Healthy => (Level::Plain, "answers well"),
                 ChainState::Degraded => (Level::Care, "answers badly"),
                 ChainState::Down => (Level::Bad, "does not answer"),
+                ChainState::Disputed => (Level::Bad, "endpoints disagree:"),
             };
             (level, "chain:health", format!("{} {how} {}", chain_words(health.chain_id, chains), health.why))
         }

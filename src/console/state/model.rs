@@ -8,8 +8,8 @@ use crate::base::text::SafeText;
 use crate::base::units::{Rounding, Usd};
 
 pub use crate::runtime::market::model::{
-    ActivityKind, ActivityRow, BalanceRow, BlockRow, BootStep, ChainIdentity, ChainSnapshot, FeedPrice, Money, Network,
-    PoolRow, PoolVersion, TokenRow, Update,
+    ActivityKind, ActivityRow, BalanceRow, BlockRow, BootStep, ChainIdentity, ChainSnapshot, EndpointsState, FeedPrice,
+    Money, Network, PoolRow, PoolVersion, TokenRow, Update,
 };
 
 /// Blocks kept per chain: more than the tallest screen and the widest sparkline can show.
@@ -50,6 +50,8 @@ pub struct ChainPage {
     pub history: BTreeMap<Address, VecDeque<u64>>,
     /// What is wrong with it, until its next block.
     pub fault: Option<SafeText>,
+    /// How far its endpoints can be cross-checked.
+    pub endpoints: EndpointsState,
 }
 
 /// Everything the page shows. Freezing the view is keeping a copy of this.
@@ -88,6 +90,11 @@ impl Page {
                 Some(chain) => chain.fault = Some(message),
                 None => self.fault = Some(message),
             },
+            Update::Endpoints { chain, state } => {
+                if let Some(chain) = self.chains.get_mut(chain) {
+                    chain.endpoints = state;
+                }
+            }
         }
     }
 

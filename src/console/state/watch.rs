@@ -91,6 +91,7 @@ impl State {
                 let chain = chain_words(health.chain_id, &self.feed.chains);
                 let how = match health.state {
                     ChainState::Down => "does not answer",
+                    ChainState::Disputed => "endpoints disagree",
                     ChainState::Healthy | ChainState::Degraded => "answers badly",
                 };
                 format!("{chain} {how}: {}", health.why)

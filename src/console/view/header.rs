@@ -100,6 +100,14 @@ fn groups(state: &State) -> Vec<Group> {
     if state.replay.is_none() || running.1 != Role::StateGood {
         groups.push(Group { rank: if stopped { 1 } else { 2 }, pieces: vec![running] });
     }
+    // An endpoint that contradicts others is named: until it is removed, nothing that increases risk is signed.
+    let disputed: Vec<&str> =
+        state.page.chains.iter().flat_map(|chain| &chain.endpoints.disputed).map(|label| label.as_str()).collect();
+    if let Some(first) = disputed.first() {
+        let more = disputed.len() - 1;
+        let more = if more > 0 { format!(" +{more}") } else { String::new() };
+        groups.push(Group { rank: 2, pieces: vec![(format!("▲ {first}{more} disagrees"), Role::StateBad)] });
+    }
     if state.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
     }

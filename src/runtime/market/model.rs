@@ -53,6 +53,26 @@ pub enum Update {
         /// What, and what to do.
         message: SafeText,
     },
+    /// How far a chain's endpoints can be cross-checked.
+    Endpoints {
+        /// The chain, by its place in [`Network::chains`].
+        chain: usize,
+        /// The state now.
+        state: EndpointsState,
+    },
+}
+
+/// How far the endpoints of a chain can be cross-checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct EndpointsState {
+    /// Endpoints that are configured; zero for a chain inside this process.
+    pub configured: usize,
+    /// Of them, those that answer.
+    pub answering: usize,
+    /// Endpoints that contradict others, by their label.
+    pub disputed: Vec<SafeText>,
+    /// The latest contradiction in a sentence, if there is one.
+    pub dispute: Option<SafeText>,
 }
 
 /// A step of the boot. The same step of the same chain told again replaces what was told before.

@@ -18,11 +18,11 @@ use crate::base::id::{CallId, GolemId};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::chain::network::Network;
-use crate::chain::provider::{Condition, HealthHandle};
+use crate::chain::provider::{self, Backing, ChainClient, Condition, HealthHandle};
 use crate::engine::WorldChain;
 use crate::fabric::{ChainBlock, ChainHealth, ChainState, EventKind, HaltChanged, PolicyChanged, Receiver};
 use crate::runtime::handle::{ChainHoldings, Holding, News, Snapshot};
-use crate::runtime::market::model::{ChainSnapshot, Money, Update};
+use crate::runtime::market::model::{ChainSnapshot, EndpointsState, Money, Update};
 use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::answering::asked_at;
@@ -108,7 +108,7 @@ pub(super) fn chains(stage: &Arc<Stage>, tasks: &mut JoinSet<()>) {
     for (place, chain) in stage.world.chains().iter().enumerate() {
         let sandbox = stage.sandbox.as_ref().and_then(|sandbox| sandbox.chains().get(place)).cloned();
         tasks.spawn(chain_blocks(Arc::clone(stage), place, sandbox));
-        tasks.spawn(chain_health(Arc::clone(stage), chain.network().chain_id, chain.client.health_handle()));
+        tasks.spawn(chain_health(Arc::clone(stage), place, chain.client.clone()));
     }
 }
 
@@ -136,9 +136,27 @@ pub(super) async fn allowances(stage: Arc<Stage>) {
     }
 }
 
-async fn chain_health(stage: Arc<Stage>, chain_id: u64, mut health: HealthHandle) {
+async fn chain_health(stage: Arc<Stage>, place: usize, client: ChainClient) {
+    let (chain_id, mut health) = (client.chain_id(), client.health_handle());
+    // Once it stops, the handle ends; the client would keep it alive.
+    let in_process = matches!(client.backing(), Backing::Devnet(_));
+    drop(client);
     let mut known = ChainState::Healthy;
+    let mut told = EndpointsState::default();
     while let Some(now) = health.next().await {
+        let endpoints = endpoints_state(&now, in_process);
+        if endpoints != told {
+            told = endpoints.clone();
+            tell(&stage.news, News::Market(Update::Endpoints { chain: place, state: endpoints })).await;
+        }
+        if let Some(dispute) = now.disputes().map(|(_, dispute)| dispute).next() {
+            if known != ChainState::Disputed {
+                known = ChainState::Disputed;
+                let why = SafeText::clean(&dispute.to_string(), 300);
+                stage.emit(None, EventKind::ChainHealth(ChainHealth { chain_id, state: known, why }));
+            }
+            continue;
+        }
         let state = match now.condition {
             Condition::Healthy | Condition::Unproven => ChainState::Healthy,
             Condition::Degraded => ChainState::Degraded,
@@ -150,6 +168,17 @@ async fn chain_health(stage: Arc<Stage>, chain_id: u64, mut health: HealthHandle
             stage.emit(None, EventKind::ChainHealth(ChainHealth { chain_id, state, why }));
         }
     }
+}
+
+/// How far a chain's endpoints can be cross-checked now.
+fn endpoints_state(health: &provider::ChainHealth, in_process: bool) -> EndpointsState {
+    if in_process {
+        return EndpointsState::default();
+    }
+    let (answering, configured) = health.answering();
+    let disputed = health.disputes().map(|(label, _)| label.clone()).collect();
+    let dispute = health.disputes().next().map(|(_, dispute)| SafeText::clean(&dispute.to_string(), 300));
+    EndpointsState { configured, answering, disputed, dispute }
 }
 
 async fn chain_blocks(stage: Arc<Stage>, place: usize, sandbox: Option<SandboxChain>) {
