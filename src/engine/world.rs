@@ -208,7 +208,9 @@ impl World {
 impl WorldChain {
     /// A chain with its prices.
     pub fn new(client: ChainClient, prices: PriceChain) -> Self {
-        let pools = PoolReader::new(client.provider().clone(), client.network()).map(Arc::new);
+        let pools = PoolReader::new(client.provider().clone(), client.network());
+        // One endpoint's latest block may be its invention: the reader starts from one that two have reached.
+        let pools = pools.map(|pools| Arc::new(pools.with_heads(client.agreed().clone())));
         let source = Source::of(&client);
         Self { client, prices, source, pools }
     }

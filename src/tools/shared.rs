@@ -85,7 +85,7 @@ pub(super) fn invalid(parameter: &str, what: &dyn std::fmt::Display) -> ToolErro
 /// The time of a chain's latest block.
 pub(super) async fn head_time(chain: &WorldChain) -> Result<u64, ToolError> {
     let head =
-        chain.client.provider().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
+        chain.client.agreed().get_block_by_number(BlockNumberOrTag::Latest).await.map_err(ProviderError::from)?;
     head.map(|block| block.header.timestamp).ok_or_else(|| {
         ToolError::new(ErrorCode::ChainInconsistent, format_args!("{} has no latest block", chain.network()))
     })

@@ -4,12 +4,23 @@
 //! program under test is the real binary, called with all of them. What happened is read from the devnet itself.
 
 use std::process::{Command, Stdio};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
+use alloy::eips::BlockId;
+use alloy::primitives::{Address, U256};
+use alloy::providers::Provider as _;
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::Erc20;
+use bardo::base::clock::SystemClock;
+use bardo::base::config::RpcUrl;
+use bardo::chain::fork::{Call, Fork, NextBlock, Source, Status};
+use bardo::chain::network::ChainPlan;
+use bardo::chain::provider::{ChainClient, ConnectRules};
 use serde_json::{Value, json};
 
 use crate::devnet_process::{Devnet, ask, program};
-use crate::lying_rpc::{Lie, LyingRpc};
+use crate::lying_rpc::{Heard, Lie, LyingRpc};
 
 /// The one devnet of these cases, and the turn to use its account.
 struct Chain {
@@ -166,6 +177,12 @@ fn code() -> Lie {
     about("eth_getCode", token("USDC").to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
 }
 
+/// The code of USDC reverts whatever it is called with.
+fn broken_code() -> Lie {
+    // PUSH0 PUSH0 REVERT
+    about("eth_getCode", token("USDC").to_owned(), |_| Some("0x5f5ffd".to_owned()))
+}
+
 /// The account holds a million coins.
 fn coins() -> Lie {
     about("eth_getBalance", account().to_owned(), |_| Some("0xd3c21bcecceda1000000".to_owned()))
@@ -293,12 +310,12 @@ fn lied_decimals_sign_nothing_new() {
 
 #[test]
 fn another_header_under_the_hash_signs_nothing_new() {
-    is_refused(headers, &[(3, 0), (3, 2), (2, 1)]);
+    is_refused(headers, &[(3, 0), (2, 1)]);
 }
 
 #[test]
 fn an_exit_goes_through_by_the_majority_of_three() {
-    for lie in [allowances, balances, code, coins, nonces, waiting, multicalls, decimals, headers] {
+    for lie in [allowances, code, nonces, waiting, multicalls, headers] {
         lets_out(lie, &[(3, 1)]);
     }
     lets_out(|| pools(""), &[(3, 2)]);
@@ -306,11 +323,11 @@ fn an_exit_goes_through_by_the_majority_of_three() {
 
 #[test]
 fn an_exit_goes_through_with_two_endpoints_that_contradict_each_other() {
-    for lie in [allowances, coins, nonces, waiting, headers] {
+    for lie in [allowances, nonces, waiting, headers] {
         lets_out(lie, &[(2, 1)]);
     }
     // In one of the two views the sale reverts.
-    lets_out(code, &[(2, 1)]);
+    lets_out(broken_code, &[(2, 1)]);
 }
 
 #[test]
@@ -320,12 +337,15 @@ fn a_revocation_goes_through_by_the_majority_and_with_two() {
         let params = json!({"token": "USDC", "spender": spender, "amount": amount, "chain": "ethereum"});
         attack.call("token_approve", &params)
     };
+    let revoke = |attack: &Attack| {
+        attack.call("token_revoke", &json!({"token": "USDC", "spender": spender, "chain": "ethereum"}))
+    };
     for (lie, count) in [(allowances as fn() -> Lie, 3), (nonces, 3), (coins, 2), (headers, 2)] {
         let honest = Attack::new(1, 1, Box::new(|_, _| {}));
         assert_eq!(approve(&honest, "900")["status"], "success");
         drop(honest);
         let attack = Attack::new(count, 1, lie());
-        let answer = approve(&attack, "0");
+        let answer = revoke(&attack);
         assert_eq!(answer["status"], "success", "{answer:#}");
         assert!(is_zero(&allowance(spender)), "{answer:#}");
     }
@@ -465,7 +485,7 @@ fn one_endpoint_raises_no_fee() {
 
 #[test]
 fn the_doctor_names_the_endpoint_that_lies() {
-    for lie in [code, balances, headers, decimals] {
+    for lie in [code, balances, headers] {
         let attack = Attack::new(3, 2, lie());
         let (text, exit) = attack.run(&["doctor"]);
         assert_ne!(exit, 0, "{text}");
@@ -478,4 +498,61 @@ fn the_doctor_names_the_endpoint_that_lies() {
 fn the_doctor_says_that_one_endpoint_is_not_checked() {
     let (text, _) = Attack::new(1, 1, Box::new(|_, _| {})).run(&["doctor"]);
     assert!(text.contains("one endpoint, so its answers are not cross-checked"), "{text}");
+}
+
+/// Round trips one after the other that a proxy with this delay has seen: requests that arrive while an earlier one is
+/// still unanswered belong to its round trip.
+fn round_trips(heard: &[Heard], delay: Duration) -> usize {
+    let mut trips = 0;
+    let mut until = None;
+    for one in heard {
+        if until.is_none_or(|until| one.at >= until) {
+            trips += 1;
+            until = Some(one.at + delay);
+        }
+    }
+    trips
+}
+
+#[test]
+fn several_endpoints_cost_one_more_round_trip() {
+    const DELAY: Duration = Duration::from_millis(60);
+    let _turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let trips = |count: usize| {
+        let slow = || LyingRpc::slow(chain().devnet.url(0), Box::new(|_, _| {}), DELAY);
+        let proxies: Vec<LyingRpc> = (0..count).map(|_| slow()).collect();
+        runtime.block_on(async {
+            let plan = ChainPlan {
+                name: "ethereum".into(),
+                network: None,
+                chain_id: None,
+                endpoints: proxies.iter().map(|proxy| RpcUrl::parse(&proxy.url()).unwrap()).collect(),
+            };
+            let client = ChainClient::connect(&plan, ConnectRules::default(), Arc::new(SystemClock)).await.unwrap();
+            // Every endpoint has proven its chain by then.
+            for (_, alone) in client.each_alone() {
+                alone.provider().get_block_number().await.unwrap();
+            }
+            let before: Vec<usize> = proxies.iter().map(|proxy| proxy.heard().len()).collect();
+            let fork = Fork::pin(&Source::of(&client), BlockId::latest(), NextBlock::default()).await.unwrap();
+            let call = Call::new(
+                account().parse().unwrap(),
+                token("USDC").parse().unwrap(),
+                Erc20::transferCall { to: Address::repeat_byte(7), value: U256::from(1) }.abi_encode(),
+            );
+            let simulation = fork.simulate(&[call]).await.unwrap();
+            assert!(simulation.outcomes[0].status == Status::Success, "{simulation:?}");
+            let first = proxies[0].heard();
+            let asked: Vec<Heard> = first.into_iter().skip(before[0]).filter(|one| !is_poll(one)).collect();
+            round_trips(&asked, DELAY)
+        })
+    };
+    let (one, three) = (trips(1), trips(3));
+    assert_eq!(three, one + 1, "{one} round trips with one endpoint");
+}
+
+/// Whether a request is the health monitor's, which asks in its own time.
+fn is_poll(heard: &Heard) -> bool {
+    matches!(heard.methods.as_slice(), [one] if one == "eth_getBlockByNumber" || one == "eth_chainId")
 }

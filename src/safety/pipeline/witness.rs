@@ -60,9 +60,11 @@ impl Pipeline {
             ground.client.each_alone().into_iter().map(|(_, client)| ground.alone(client)).collect();
         let assessed = views.iter().map(|view| self.assess_on(view, framed, from, phase, None));
         let assessed = futures::future::join_all(assessed).await;
-        // One that cannot be read is absent.
-        let all = assessed.iter().filter(|one| one.is_ok()).count();
-        let (passing, others): (Vec<Assessment>, Vec<Assessment>) = assessed.into_iter().flatten().partition(may_pass);
+        // One on which the calls cannot be read and run is absent.
+        let assessed: Vec<Assessment> =
+            assessed.into_iter().flatten().filter(|one| one.facts.simulation.is_some()).collect();
+        let all = assessed.len();
+        let (passing, others): (Vec<Assessment>, Vec<Assessment>) = assessed.into_iter().partition(may_pass);
         let limits = self.inner.rules.slippage(phase);
         let harmless = others.iter().filter(|one| only_reverts(one, &limits)).count();
         let enough = match all {
