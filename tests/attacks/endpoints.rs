@@ -30,7 +30,16 @@ struct Chain {
 
 fn chain() -> &'static Chain {
     static CHAIN: OnceLock<Chain> = OnceLock::new();
-    CHAIN.get_or_init(|| Chain { devnet: Devnet::start("0", 7), turn: Mutex::default() })
+    CHAIN.get_or_init(|| {
+        let devnet = Devnet::start("0", 7);
+        // Nothing drops a static: the devnet ends when this process does, however it ends.
+        let ends = "while kill -0 \"$0\" 2>/dev/null; do sleep 1; done; kill \"$1\"";
+        let (own, its) = (std::process::id().to_string(), devnet.child.id().to_string());
+        let mut watch = Command::new("sh");
+        watch.args(["-c", ends, &own, &its]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        drop(watch.spawn().unwrap());
+        Chain { devnet, turn: Mutex::default() }
+    })
 }
 
 /// One call at a time on the devnet, from a fresh home folder.
