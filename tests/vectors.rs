@@ -1,5 +1,6 @@
 //! Every case of every vector file in the folder `BARDO_VECTORS` names (default: `tests/vectors`).
-//! A file without a runner fails, and in our own folder a runner without its file does too.
+//! A file without a runner fails, and in our own folder a runner without its file does too. Every failing case is
+//! reported, not only the first.
 
 #[path = "vector_runners/erc7683.rs"]
 mod erc7683;
@@ -12,7 +13,9 @@ mod uniswapx;
 #[path = "vector_runners/universal_router.rs"]
 mod universal_router;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -63,11 +66,44 @@ fn every_case_of_every_vector_file_holds() {
             continue;
         };
         let value: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
-        let cases = run(&value);
-        assert!(cases > 0, "{name}: no case was run");
+        let mut cases = 0;
+        check(name, || cases = run(&value));
+        check(name, || assert!(cases > 0, "no case was run"));
         println!("{name}: {cases} cases");
     }
     assert!(files.is_empty(), "no runner for {:?} in {}", files.keys(), folder.display());
+    let failed = FAILED.take();
+    assert!(failed.is_empty(), "{} cases failed:\n{}", failed.len(), failed.join("\n"));
+}
+
+#[test]
+fn a_failing_case_hides_no_other() {
+    each(&[Value::from(1), Value::from(2), Value::from(3)], |case| assert_eq!(case.as_u64(), Some(2)));
+    let failed = FAILED.take();
+    assert_eq!(failed.len(), 2, "{failed:?}");
+    assert!(failed[0].starts_with("1: ") && failed[1].starts_with("3: "), "{failed:?}");
+}
+
+thread_local! {
+    /// Failed cases so far, each with its name and message.
+    static FAILED: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Runs one case and keeps its failure, so that the cases after it run as well.
+fn check(name: &str, case: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(case)) {
+        let message = panic.downcast_ref::<String>().map(String::as_str);
+        let message = message.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("panicked");
+        FAILED.with_borrow_mut(|failed| failed.push(format!("{name}: {message}")));
+    }
+}
+
+/// Runs every case of a list, each named by its `id` or its own text.
+fn each(cases: &[Value], mut run: impl FnMut(&Value)) {
+    for case in cases {
+        let name = case["id"].as_str().map_or_else(|| case.to_string().chars().take(120).collect(), str::to_owned);
+        check(&name, || run(case));
+    }
 }
 
 fn text(value: &Value) -> &str {
@@ -112,10 +148,10 @@ fn v3_math(file: &Value) -> usize {
         assert!(!value.is_array() || known.contains(&key.as_str()), "no code runs `{key}`");
     }
     let pools: BTreeMap<String, Pool> = list(file, "pools").iter().map(v3_pool_of).collect();
-    list(file, "vectors").iter().for_each(|case| v3_trade(case, &pools));
-    list(file, "tickMath").iter().for_each(tick_math);
-    list(file, "swapSteps").iter().for_each(swap_step);
-    list(file, "v2").iter().for_each(v2_trade);
+    each(list(file, "vectors"), |case| v3_trade(case, &pools));
+    each(list(file, "tickMath"), tick_math);
+    each(list(file, "swapSteps"), swap_step);
+    each(list(file, "v2"), v2_trade);
     known.iter().map(|key| list(file, key).len()).sum()
 }
 

@@ -189,7 +189,8 @@ impl Intent {
             originChainId: U256::from(self.origin_chain_id),
             depositId: deposit_id,
             fillDeadline: self.fill_deadline,
-            exclusivityDeadline: 0,
+            // Across's `_resolveFor` passes the period on; only the deposit itself adds the time of its block.
+            exclusivityDeadline: self.data.exclusivityPeriod,
             message: self.data.message.clone(),
         }
     }

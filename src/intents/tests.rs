@@ -75,13 +75,21 @@ fn every_field_of_an_intent_is_held_against_what_is_expected() {
 }
 
 #[test]
+fn the_exclusivity_deadline_comes_from_the_exclusivity_period() {
+    let mut intent = sound();
+    assert_eq!(intent.relay(U256::from(1)).exclusivityDeadline, 0);
+    intent.data.exclusivityPeriod = 90;
+    assert_eq!(intent.relay(U256::from(1)).exclusivityDeadline, 90);
+}
+
+#[test]
 fn the_id_changes_with_whatever_the_destination_is_told() {
     let id = |change: fn(&mut Intent)| {
         let mut intent = sound();
         change(&mut intent);
         intent.id()
     };
-    let changes: [fn(&mut Intent); 10] = [
+    let changes: [fn(&mut Intent); 11] = [
         |_| {},
         |intent| intent.user = STRANGER,
         |intent| intent.nonce = U256::from(6),
@@ -92,6 +100,7 @@ fn the_id_changes_with_whatever_the_destination_is_told() {
         |intent| intent.data.outputToken = STRANGER,
         |intent| intent.data.destinationChainId = U256::from(1),
         |intent| intent.data.recipient = STRANGER.into_word(),
+        |intent| intent.data.exclusivityPeriod = 60,
     ];
     let ids: std::collections::BTreeSet<B256> = changes.into_iter().map(id).collect();
     assert_eq!(ids.len(), changes.len());

@@ -9,7 +9,10 @@ use std::time::{Duration, Instant};
 
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, U256};
+use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
+use alloy::rpc::types::Filter;
+use alloy::sol_types::SolEvent as _;
 use futures::future::BoxFuture;
 
 use super::facts::{Holding, Portfolio};
@@ -219,6 +222,22 @@ impl Ground {
             // Without the contracts that means are read with there are none.
             Err(_) => vec![Err(NoPrice::UnknownToken); tokens.len()],
         }
+    }
+
+    /// Amounts of an ERC-20 token that all transactions of a range of blocks brought to `account` and took from it, by the
+    /// token's `Transfer` events. `None` where they cannot be read or do not fit 256 bits.
+    pub async fn transfers(&self, account: Address, token: TokenId, blocks: (u64, u64)) -> Option<(U256, U256)> {
+        let TokenId::Erc20(contract) = token else { return None };
+        let filter = Filter::new().address(contract).from_block(blocks.0).to_block(blocks.1);
+        let filter = filter.event_signature(Erc20::Transfer::SIGNATURE_HASH);
+        let filters = [filter.clone().topic2(account.into_word()), filter.topic1(account.into_word())];
+        let [came, went] = filters.map(|filter| async move {
+            let logs = self.client.provider().get_logs(&filter).await.ok()?;
+            let amounts = logs.iter().filter_map(|log| Erc20::Transfer::decode_log(&log.inner).ok());
+            amounts.map(|one| one.data.value).try_fold(U256::ZERO, U256::checked_add)
+        });
+        let (came, went) = futures::join!(came, went);
+        came.zip(went)
     }
 
     /// What `account` holds at `block` of the chain's coin, the book's tokens and `also`.

@@ -540,11 +540,16 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
         let life = house.life("ada", "trade-executor", brain(setup(&server, style)));
         let asked = server.asked_times(3).await;
         let again = asked.last().unwrap().1.to_string();
-        assert!(again.contains("[secret removed], keep it") && !again.contains(KEY), "{again}");
+        // The answer that repeats the key is discarded as a whole: its call is not made, and it is not sent back.
+        assert!(!again.contains("keep it") && !again.contains("tool_use") && !again.contains(KEY), "{again}");
         life.leave().await;
         let told = drain(&mut events);
         let text = serde_json::to_string(&told).unwrap();
         assert!(text.contains("The key is [secret removed], keep it") && !text.contains(KEY), "{text}");
+        assert!(
+            !told.iter().any(|event| matches!(event.kind, EventKind::ToolStart(_))),
+            "its call is not made: {text}"
+        );
     }
     // Nor do the words with which it says that it cannot think.
     let house = House::new().await;
@@ -558,6 +563,26 @@ async fn a_key_that_is_repeated_in_the_stream_reaches_no_event() {
     }
     assert!(told.contains("no credit for [secret removed]") && !told.contains(KEY), "{told}");
     life.leave().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_short_key_changes_nothing_of_what_the_model_says() {
+    for style in [Style::Openai, Style::Anthropic] {
+        let house = House::new().await;
+        let query = json!({"query": "prefer_uniswapx: x marks the box"}).to_string();
+        let steps = vec![Step::Says("An exact axiom.", vec![("search_context", query)])];
+        let server = Server::playing(style, steps).await;
+        let setup = ModelSetup { key: Some("x".to_owned().into()), ..setup(&server, style) };
+        let mut events = house.events();
+        let life = house.life("ada", "trade-executor", brain(setup));
+        let asked = server.asked_times(2).await;
+        let again = asked.last().unwrap().1.to_string();
+        assert!(again.contains("prefer_uniswapx: x marks the box"), "{again}");
+        assert!(again.contains("An exact axiom.") && !again.contains("secret removed"), "{again}");
+        life.leave().await;
+        let told = serde_json::to_string(&drain(&mut events)).unwrap();
+        assert!(told.contains("An exact axiom.") && !told.contains("secret removed"), "{told}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

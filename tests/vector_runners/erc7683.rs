@@ -13,22 +13,22 @@ use bardo::chain::permit2::Domain;
 use bardo::intents::{Intent, Opened, order_id, read_relay};
 use serde_json::{Value, json};
 
-use super::{list, parse, text};
+use super::{check, each, list, parse, text};
 
 /// Every top-level array of the file is run; one that appears without code here fails.
 pub fn run(file: &Value) -> usize {
     for (key, value) in file.as_object().unwrap() {
         assert!(!value.is_array() || key == "vectors", "no code runs `{key}`");
     }
-    types(&file["typeStrings"]);
-    selectors(&file["selectors"]);
+    check("typeStrings", || types(&file["typeStrings"]));
+    check("selectors", || selectors(&file["selectors"]));
     assert_eq!(OriginSettler::Open::SIGNATURE_HASH, parse::<B256>(&file["openEventTopic0"]["finalV1_uint256"]));
     assert_eq!(
         older::OriginSettler::Open::SIGNATURE_HASH,
         parse::<B256>(&file["openEventTopic0"]["olderAcross_uint64"])
     );
-    another_services_data(&file["hyperlaneOrderDataSample"]);
-    list(file, "vectors").iter().for_each(vector);
+    check("hyperlaneOrderDataSample", || another_services_data(&file["hyperlaneOrderDataSample"]));
+    each(list(file, "vectors"), vector);
     4 + list(file, "vectors").len()
 }
 

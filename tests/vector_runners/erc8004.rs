@@ -10,7 +10,7 @@ use bardo::erc8004::file::{ReadRegistration, Registration};
 use bardo::erc8004::{Call, Event, Registry, WalletChange};
 use serde_json::{Value, json};
 
-use super::{list, parse, text};
+use super::{check, each, list, parse, text};
 
 /// Every top-level array of the file is run; one that appears without code here fails.
 pub fn run(file: &Value) -> usize {
@@ -18,16 +18,16 @@ pub fn run(file: &Value) -> usize {
     for (key, value) in file.as_object().unwrap() {
         assert!(!value.is_array() || known.contains(&key.as_str()), "no code runs `{key}`");
     }
-    registration(file);
-    list(file, "calls").iter().for_each(call);
-    list(file, "events").iter().for_each(event);
-    for case in list(file, "agentWalletSet") {
+    check("registrationFile", || registration(file));
+    each(list(file, "calls"), call);
+    each(list(file, "events"), event);
+    each(list(file, "agentWalletSet"), |case| {
         assert_eq!(
             keccak256(AgentWalletSet::eip712_encode_type().as_bytes()),
             parse::<B256>(&file["agentWalletTypeHash"])
         );
         wallet(case);
-    }
+    });
     1 + known.iter().map(|key| list(file, key).len()).sum::<usize>()
 }
 

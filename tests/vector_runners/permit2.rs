@@ -19,7 +19,7 @@ use bardo::sandbox::contracts::{Contract, DEPLOYMENT_PROXY, DEPLOYMENT_PROXY_COD
 use revm::state::EvmState;
 use serde_json::{Value, json};
 
-use super::{list, parse, text, u256};
+use super::{each, list, parse, text, u256};
 
 /// The time at which the file's signatures were tried.
 const TRIED_AT: u64 = 1_790_000_000;
@@ -30,11 +30,11 @@ pub fn run(file: &Value) -> usize {
     for (key, value) in file.as_object().unwrap() {
         assert!(!value.is_array() || known.contains(&key.as_str()), "no code runs `{key}`");
     }
-    for case in list(file, "domains") {
+    each(list(file, "domains"), |case| {
         assert_eq!(domain(case).separator(), parse::<B256>(&case["domainSeparator"]), "{case}");
-    }
+    });
     let mut contracts = Contracts::default();
-    list(file, "vectors").iter().for_each(|case| vector(case, &mut contracts));
+    each(list(file, "vectors"), |case| vector(case, &mut contracts));
     known.iter().map(|key| list(file, key).len()).sum()
 }
 

@@ -260,6 +260,9 @@ pub struct IntentUpdate {
     /// The delivery on the destination chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub delivered: Option<TxPlace>,
+    /// Account that delivered; absent until there is a delivery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filler: Option<Address>,
     /// The filler's repayment on the source chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub repaid: Option<TxPlace>,

@@ -44,6 +44,7 @@ struct Standing {
 
 struct Delivery {
     place: TxPlace,
+    /// Sender of the fill transaction; the filler that the settler's event names where the transaction cannot be read.
     filler: Address,
     /// By how much the account's balance rose in that block; nothing where that cannot be told.
     came: Option<U256>,
@@ -171,7 +172,9 @@ async fn delivery(destination: &ChainClient, record: &Record, intent: &Intent, h
     };
     let balances = futures::try_join!(at(block.saturating_sub(1)), at(block)).ok();
     let came = balances.map(|(before, after)| after.saturating_sub(before));
-    Ok(Told::Delivered(Delivery { place, filler: event.filler, came }))
+    let sent = witness(destination).get_transaction_by_hash(place.hash).await.ok().flatten();
+    let filler = sent.map_or(event.filler, |sent| sent.inner.signer());
+    Ok(Told::Delivered(Delivery { place, filler, came }))
 }
 
 /// The time of a block, in seconds since the Unix epoch, by a contract's word there.
@@ -252,7 +255,14 @@ fn seen(
         },
         (IntentStatus::Refunded, _) => format!("{amount_in} {} is back in the wallet on {source}", given.symbol),
     };
-    let chosen = delivery.map(|one| one.filler);
+    // Who delivered decides; what the network says it has chosen counts only until then.
+    let chosen = match delivery.map(|one| one.filler) {
+        Some(filler) => {
+            let by_them = |bid: &&RelayerBid| bid.relayer == filler;
+            heard.iter().filter(by_them).find(|bid| bid.chosen).or_else(|| heard.iter().find(by_them))
+        }
+        None => heard.iter().find(|bid| bid.chosen),
+    };
     let bids: Vec<Bid> = heard
         .iter()
         .map(|bid| Bid {
@@ -260,7 +270,7 @@ fn seen(
             name: Some(bid.name.clone()),
             output_amount: text(bid.output, wanted),
             estimated_seconds: bid.seconds,
-            chosen: bid.chosen || chosen == Some(bid.relayer),
+            chosen: chosen.is_some_and(|one| std::ptr::eq(one, bid)),
         })
         .collect();
     let update = IntentUpdate {
@@ -278,6 +288,7 @@ fn seen(
         bids,
         locked: standing.locked.clone(),
         delivered: delivery.map(|one| one.place.clone()),
+        filler: delivery.map(|one| one.filler),
         repaid: standing.repaid.clone(),
         refunded: standing.refunded.clone(),
         amount_out: confirmed.map(|came| text(came, wanted)),

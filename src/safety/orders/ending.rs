@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Card, Ending, Record};
 use crate::base::text::SafeText;
-use crate::fabric::{EventKind, OrderStatus, ToolVerified};
+use crate::fabric::{EventKind, IntentStatus, OrderStatus, ToolVerified};
 use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::ledger::MarkMoved;
 use crate::safety::rulebook::ReserveError;
@@ -22,14 +22,15 @@ pub(super) fn verified(record: &Record, card: &Card) -> ToolVerified {
     let (actual, source, matched) = match card {
         Card::Order(update) => {
             let actual = format!("Order {} status: {}", update.order_hash, update.status.as_str());
-            (actual, AUCTION, !matches!(update.status, OrderStatus::Error))
+            (actual, AUCTION, matches!(update.status, OrderStatus::Filled))
         }
         Card::Intent(update) => {
             let received = update.amount_out.as_deref().unwrap_or("nothing");
             let status = update.status.as_str();
             let actual = format!("Intent {} status: {status}, received: {received}", update.intent_id);
-            // A delivery that the balance over there does not show is none.
-            (actual, BRIDGE, update.delivered.is_none() || update.amount_out.is_some())
+            // What was expected is a delivery, and one that the balance over there does not show is none.
+            let matched = matches!(update.status, IntentStatus::Filled) && update.amount_out.is_some();
+            (actual, BRIDGE, matched)
         }
     };
     ToolVerified {

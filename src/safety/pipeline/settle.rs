@@ -40,7 +40,7 @@ const GROUND_TRUTH: &str = "transaction_receipt + balance_diff";
 /// What the chain says became of the account's money.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Truth {
-    /// Every balance that the plan names or that moved, gas apart.
+    /// Every balance that the plan's own transactions moved, gas apart.
     pub moves: Vec<Move>,
     /// What gas cost in all, in wei.
     pub gas_cost: U256,
@@ -199,7 +199,26 @@ impl Pipeline {
         let (before, after) = (before.map_err(|doubt| doubt.to_string())?, after.map_err(|doubt| doubt.to_string())?);
         let gas_cost = cost_of(ground, legs).await?;
         let pays = framed.payer() == framed.account();
-        let moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
+        let mut moves = moves(&before, &after, if pays { gas_cost } else { U256::ZERO });
+        for id in tokens.keys().filter(|id| matches!(id, TokenId::Erc20(_))) {
+            let held = before.get(id).map_or(U256::ZERO, |(_, amount)| *amount);
+            let known = moves.iter().position(|moved| moved.token == *id);
+            let by_balance = known.and_then(|at| moves.get(at)).map_or(held, |moved| moved.after);
+            let Some(own) = after_own(framed.account(), *id, held, legs).filter(|own| *own != by_balance) else {
+                continue;
+            };
+            // The balance moved by more than this plan: its own events count where the block's other transfers explain
+            // the rest exactly. A token whose events and balances contradict each other is judged by its balances.
+            let others = ground.transfers(framed.account(), *id, (first, last)).await;
+            if others
+                .is_some_and(|all| held.checked_add(all.0).and_then(|sum| sum.checked_sub(all.1)) == Some(by_balance))
+            {
+                if let Some(at) = known {
+                    moves.remove(at);
+                }
+                moves.extend((own != held).then_some(Move { token: *id, before: held, after: own }));
+            }
+        }
         let all_done = legs.len() == framed.legs().len() && legs.iter().all(|leg| leg.state == TxState::Confirmed);
         let mismatches = mismatches(framed, &moves, all_done);
         Ok(Truth { moves, gas_cost, mismatches })
@@ -356,6 +375,23 @@ fn with_standing(report: LegReport, standing: &Standing) -> LegReport {
         logs: receipt.logs().iter().map(|log| log.inner.clone()).collect(),
         ..report
     }
+}
+
+/// The account's balance of a token after the plan's own transactions alone, by the token's events in their receipts.
+/// `None` where it emitted none that name the account.
+fn after_own(account: Address, token: TokenId, held: U256, legs: &[LegReport]) -> Option<U256> {
+    let TokenId::Erc20(contract) = token else { return None };
+    let logs = legs.iter().flat_map(|leg| &leg.logs).filter(|log| log.address == contract);
+    let own = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+    let own: Vec<_> = own.filter(|one| one.from == account || one.to == account).collect();
+    if own.is_empty() {
+        return None;
+    }
+    let sum = |is: &dyn Fn(&Erc20::Transfer) -> bool| {
+        own.iter().filter(|one| is(&one.data)).try_fold(U256::ZERO, |sum, one| sum.checked_add(one.data.value))
+    };
+    let (came, went) = (sum(&|one| one.to == account)?, sum(&|one| one.from == account)?);
+    held.checked_add(came)?.checked_sub(went)
 }
 
 type Balances = BTreeMap<TokenId, (Token, U256)>;

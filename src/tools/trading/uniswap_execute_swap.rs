@@ -519,15 +519,15 @@ fn output(context: &CallContext, plan: &Plan, committed: &Committed) -> Result<R
     Ok(Reply::new(output, format!("{said}.{way}")).hint(hints))
 }
 
-/// How far `received` is below `expected`, in basis points, rounded towards the worse; below zero where it is above.
+/// How far `received` is below `expected`, in whole basis points, rounded towards
+/// zero: a fill at the least that a slippage of 50 allows reads 50. Below zero where it is above.
 pub(super) fn shortfall(expected: U256, received: U256) -> i32 {
     if expected.is_zero() {
         return 0;
     }
     let points = |amount: U256| (U512::from(amount) * U512::from(10_000)).div_rem(U512::from(expected));
     if received < expected {
-        let (whole, rest) = points(expected.saturating_sub(received));
-        whole.saturating_to::<i32>().saturating_add(i32::from(!rest.is_zero()))
+        points(expected.saturating_sub(received)).0.saturating_to::<i32>()
     } else {
         points(received.saturating_sub(expected)).0.saturating_to::<i32>().saturating_neg()
     }
@@ -538,12 +538,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortfall_is_rounded_towards_the_worse() {
+    fn a_fill_at_the_least_allowed_has_no_more_slippage_than_allowed() {
         let told = |received: u64| shortfall(U256::from(10_000), U256::from(received));
         assert_eq!([told(10_000), told(9_999), told(9_950), told(0)], [0, 1, 50, 10_000]);
         assert_eq!([told(10_001), told(10_050)], [-1, -50]);
-        // A third of a basis point below counts as one, a third above as none.
-        assert_eq!(shortfall(U256::from(30_000), U256::from(29_999)), 1);
+        // The least that 50 basis points allow is itself rounded down.
+        let quoted = U256::from(1_234_567_891_u64);
+        let least = crate::uniswap::pool::minimum_out(quoted, 50).unwrap();
+        assert_eq!(shortfall(quoted, least), 50);
+        assert_eq!(shortfall(U256::from(30_000), U256::from(29_999)), 0);
         assert_eq!(shortfall(U256::from(30_000), U256::from(30_001)), 0);
         assert_eq!(shortfall(U256::ZERO, U256::from(1)), 0);
     }

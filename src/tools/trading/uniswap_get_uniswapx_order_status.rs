@@ -152,8 +152,8 @@ fn bridged(record: &Record, deadline: u64, card: &Value) -> Output {
         end_amount: asked.clone(),
         current_amount: asked,
         fill_amount: card.get("amount_out").and_then(Value::as_str).map(str::to_owned),
-        // Before it is delivered a bid says only who offered.
-        filler: delivered.and_then(|_| of_chosen("filler")),
+        // Before it is delivered a bid says only who offered; afterwards the chain says who delivered.
+        filler: card.get("filler").and_then(Value::as_str).map(str::to_owned),
         filler_name: delivered.and_then(|_| of_chosen("name")),
         tx_hash: place.and_then(|place| place.get("hash")).and_then(Value::as_str).map(str::to_owned),
         money: field(card, "money"),

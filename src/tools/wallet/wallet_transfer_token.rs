@@ -3,7 +3,7 @@
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, Bytes, U256};
 use alloy::providers::Provider as _;
-use alloy::sol_types::SolCall;
+use alloy::sol_types::{SolCall, SolEvent as _};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -20,6 +20,7 @@ use crate::chain::multicall::Calls;
 use crate::chain::provider::ProviderError;
 use crate::chain::token::{Token, TokenId};
 use crate::engine::{CallContext, Reply, ToolDef, WorldChain, WriteTool, address};
+use crate::fabric::TxState;
 use crate::safety::pipeline::Committed;
 use crate::safety::proposal::{Flow, Inflow, Intent, Leg, Proposal, Purpose};
 use crate::tools::shared::{CHECKS, Sent, invalid};
@@ -66,8 +67,9 @@ pub struct Output {
     recipient: String,
     /// What left the wallet, in whole tokens.
     amount: String,
-    /// What arrives: less than what left where the token keeps a fee.
-    received: String,
+    /// Amount that the recipient got, by the token's own events in the transaction's receipt; absent where nothing has
+    /// been confirmed. Less than what left where the token keeps a fee.
+    received: Option<String>,
     /// Gas used, in units.
     gas_used: u64,
     /// Block it is in; absent until it is in one.
@@ -142,7 +144,7 @@ impl WriteTool for WalletTransferToken {
         let (amount, received) =
             (TokenAmount::new(amount, token.decimals)?, TokenAmount::new(arrives, token.decimals)?);
         let plan = Plan { token: token.clone(), recipient, amount, received };
-        let expected = told(&plan);
+        let expected = told(&plan, &plan.received);
         let proposal = Proposal {
             chain_id: chain.network().chain_id,
             tool: *context.meta(),
@@ -164,7 +166,8 @@ impl WriteTool for WalletTransferToken {
 
     fn output(context: &CallContext, plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError> {
         let sent = Sent::of(context, committed)?;
-        let explanation = sent.explain(&told(&plan));
+        let received = received(&plan, committed);
+        let explanation = sent.explain(&told(&plan, received.as_ref().unwrap_or(&plan.received)));
         let output = Output {
             tx_hash: sent.tx_hash,
             token: match plan.token.id {
@@ -173,7 +176,7 @@ impl WriteTool for WalletTransferToken {
             },
             recipient: plan.recipient.to_string(),
             amount: plan.amount.to_string(),
-            received: plan.received.to_string(),
+            received: received.map(|amount| amount.to_string()),
             gas_used: sent.gas_used,
             block_number: sent.block_number,
             explorer_url: sent.explorer_url,
@@ -183,13 +186,23 @@ impl WriteTool for WalletTransferToken {
 }
 
 /// What happens, in a sentence; a fee that the token keeps is part of it.
-fn told(plan: &Plan) -> String {
-    let Plan { token, recipient, amount, received } = plan;
+fn told(plan: &Plan, received: &TokenAmount) -> String {
+    let Plan { token, recipient, amount, .. } = plan;
     let symbol = &token.symbol;
     if received == amount {
         return format!("{recipient} gets {amount} {symbol}");
     }
     format!("{amount} {symbol} leave, {recipient} gets {received}: the token keeps a fee")
+}
+
+/// What the confirmed transfer brought to the recipient.
+fn received(plan: &Plan, committed: &Committed) -> Option<TokenAmount> {
+    let main = committed.legs.iter().find(|leg| leg.purpose == Purpose::Main && leg.state == TxState::Confirmed)?;
+    let TokenId::Erc20(contract) = plan.token.id else { return Some(plan.amount) };
+    let logs = main.logs.iter().filter(|log| log.address == contract);
+    let transfers = logs.filter_map(|log| Erc20::Transfer::decode_log(log).ok());
+    let mut amounts = transfers.filter(|one| one.to == plan.recipient).map(|one| one.data.value);
+    TokenAmount::new(amounts.try_fold(U256::ZERO, U256::checked_add)?, plan.token.decimals).ok()
 }
 
 fn chain<'a>(context: &'a CallContext, named: Option<&ChainNamed>) -> Result<&'a WorldChain, ToolError> {

@@ -177,7 +177,9 @@ fn dutch(order: &EncodedExclusiveDutchOrder, at: &At, now: U256) -> Result<Resol
         return Err(Revert::InputAndOutputDecay);
     }
     let resolved = over_time(&order.input, &order.outputs, (from, until), now)?;
-    resolved.with_exclusivity(at.filler, order.exclusiveFiller, from, order.exclusivityOverrideBps, now)
+    // The V1 reactor's `ExclusivityOverrideLib` rounds down where the later `ExclusivityLib` rounds up.
+    let (filler, bps) = (order.exclusiveFiller, order.exclusivityOverrideBps);
+    resolved.with_exclusivity((at.filler, filler), from, bps, now, mul_div_down)
 }
 
 fn dutch_v2(order: &EncodedV2DutchOrder, at: &At, now: U256) -> Result<Resolved, Revert> {
@@ -189,7 +191,7 @@ fn dutch_v2(order: &EncodedV2DutchOrder, at: &At, now: U256) -> Result<Resolved,
     override_outputs(starts, &added.outputAmounts)?;
     let resolved = over_time(&input, &outputs, (added.decayStartTime, added.decayEndTime), now)?;
     let (filler, bps) = (added.exclusiveFiller, added.exclusivityOverrideBps);
-    resolved.with_exclusivity(at.filler, filler, added.decayStartTime, bps, now)
+    resolved.with_exclusivity((at.filler, filler), added.decayStartTime, bps, now, mul_div_up)
 }
 
 /// Both sides at `now`, moving between two times.
@@ -241,7 +243,8 @@ fn dutch_v3(order: &EncodedV3DutchOrder, at: &At) -> Result<Resolved, Revert> {
     });
     let outputs = paid.collect::<Result<_, _>>()?;
     let resolved = Resolved { token_in: input.token, amount_in, most_in: input.maxAmount, outputs };
-    resolved.with_exclusivity(at.filler, added.exclusiveFiller, start, added.exclusivityOverrideBps, block)
+    let fillers = (at.filler, added.exclusiveFiller);
+    resolved.with_exclusivity(fillers, start, added.exclusivityOverrideBps, block, mul_div_up)
 }
 
 /// By how much the base fee differs from the one the swapper reckoned with.
@@ -319,11 +322,11 @@ impl Resolved {
     /// Up to and with `end`, anybody but the exclusive filler pays more, or nothing at all if the order says zero.
     fn with_exclusivity(
         mut self,
-        filler: Address,
-        exclusive: Address,
+        (filler, exclusive): (Address, Address),
         end: U256,
         override_bps: U256,
         now: U256,
+        scale: fn(U256, U256, U256) -> Result<U256, Revert>,
     ) -> Result<Self, Revert> {
         if exclusive == Address::ZERO || now > end || exclusive == filler {
             return Ok(self);
@@ -333,7 +336,7 @@ impl Resolved {
         }
         let factor = BPS.checked_add(override_bps).ok_or(Revert::Overflow)?;
         for output in &mut self.outputs {
-            output.amount = mul_div_up(output.amount, factor, BPS)?;
+            output.amount = scale(output.amount, factor, BPS)?;
         }
         Ok(self)
     }

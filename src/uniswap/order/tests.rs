@@ -70,6 +70,18 @@ fn v3(change: impl FnOnce(&mut EncodedV3DutchOrder)) -> Order {
 }
 
 #[test]
+fn the_first_reactor_rounds_an_exclusivity_override_down() {
+    let Order::Dutch(mut order) = sound(OrderKind::Dutch) else { panic!("another kind") };
+    order.exclusiveFiller = STRANGER;
+    order.exclusivityOverrideBps = U256::from(100);
+    order.outputs[0].startAmount = U256::from(1_000_000_007_u64);
+    let at = At { chain_id: 1, timestamp: NOW, block: 1, base_fee: 0, priority_fee: 0, filler: SWAPPER };
+    // 1,000,000,007 times 1.01 is 1,010,000,007.07.
+    let resolved = Order::Dutch(order).resolve(&at).unwrap();
+    assert_eq!(resolved.outputs[0].amount, U256::from(1_010_000_007_u64));
+}
+
+#[test]
 fn a_draft_of_each_kind_bounds_what_it_can_cost_and_must_bring() {
     for kind in OrderKind::ALL {
         let order = sound(kind);

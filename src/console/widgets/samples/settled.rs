@@ -195,6 +195,7 @@ pub fn intent() -> IntentUpdate {
         ],
         locked: Some(TxPlace { chain_id: 31_337, hash: B256::repeat_byte(0x51), block: Some(1290) }),
         delivered: None,
+        filler: None,
         repaid: None,
         refunded: None,
         amount_out: None,

@@ -24,6 +24,10 @@ const MOST_REFUSAL: usize = 8 << 10;
 /// No endpoint can ask for a longer silence than this.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 
+/// Shortest key that is looked for in what an endpoint answers, in bytes. A shorter one occurs in ordinary words and
+/// tool names by chance, and is no secret worth the harm.
+const SHORTEST_SECRET: usize = 12;
+
 /// What stands where the key stood.
 const REMOVED: &str = "[secret removed]";
 
@@ -161,18 +165,24 @@ impl Endpoint {
         // What it does not count, or counts too low, is estimated: a token is seldom more than eight bytes.
         let estimate = u64::try_from((sent + whole.text.len()) / 8).unwrap_or(u64::MAX);
         whole.tokens = whole.tokens.max(estimate);
-        // What it says and asks for goes into events, and back to it.
-        whole.text = self.hidden(&whole.text);
-        for asked in &mut whole.calls {
-            for part in [&mut asked.id, &mut asked.tool, &mut asked.arguments] {
-                *part = self.hidden(part);
-            }
+        // What it says and asks for goes into events, the log and back to it. Nothing of it is rewritten, since a call
+        // with other arguments would be another call: an answer that repeats the key is not used at all.
+        let asked = whole.calls.iter().flat_map(|asked| [&asked.id, &asked.tool, &asked.arguments]);
+        if asked.chain([&whole.text]).any(|part| self.repeats_key(part)) {
+            return Err(failed(&"the answer repeats the API key, so it was discarded: replace the key", sent + bytes));
         }
         Ok(whole)
     }
 
     fn key(&self) -> Option<&str> {
-        self.key.as_ref().map(|key| key.expose_secret()).filter(|key| !key.is_empty())
+        self.key.as_ref().map(|key| key.expose_secret()).filter(|key| key.len() >= SHORTEST_SECRET)
+    }
+
+    /// Whether the text holds the key, plainly or escaped inside JSON.
+    fn repeats_key(&self, said: &str) -> bool {
+        let Some(key) = self.key() else { return false };
+        let escaped = serde_json::from_str::<Value>(said).ok().map(|value| holds(&value, key));
+        said.contains(key) || escaped == Some(true)
     }
 
     /// The text without the key: an endpoint that repeats it gets it neither onto a screen nor into a file.
@@ -215,6 +225,16 @@ impl Endpoint {
 fn silence(asked: &str) -> Option<Duration> {
     let seconds: u64 = asked.trim().parse().ok()?;
     Some(Duration::from_secs(seconds).min(LONGEST_WAIT))
+}
+
+/// Whether a string or a name anywhere in the value holds `key`.
+fn holds(value: &Value, key: &str) -> bool {
+    match value {
+        Value::String(text) => text.contains(key),
+        Value::Array(all) => all.iter().any(|one| holds(one, key)),
+        Value::Object(all) => all.iter().any(|(name, one)| name.contains(key) || holds(one, key)),
+        Value::Null | Value::Bool(_) | Value::Number(_) => false,
+    }
 }
 
 /// Keeps the key out of a stream of words, also where it comes in pieces.
