@@ -148,11 +148,18 @@ pub(super) enum Command {
         #[arg(long, value_name = "LEVEL", default_value = "halt")]
         level: StopLevel,
     },
-    /// Lower the stop ladder, or lift the stop; asks for your yes on the terminal
+    /// Lower the stop ladder, or lift the stop; asks for confirmation and for the password of every key on the terminal
+    #[command(
+        long_about = "Lower the stop ladder, or lift the stop.\n\nAsks for confirmation on the terminal, and for the \
+        password of every key in the data folder. Without a key in it, which is enough for devnets, it asks for none."
+    )]
     Resume {
         /// Lower it only so far
         #[arg(long, value_name = "LEVEL")]
         level: Option<StopLevel>,
+        /// Read the passwords from this file descriptor, one line for each key by name, instead of asking for them
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
     },
     /// Show what the chain and the ledger say of the account, and go on from where the chain is with your yes
     #[command(
@@ -323,12 +330,21 @@ pub(super) enum PolicyAction {
         #[arg(long, value_name = "NAME")]
         key: Option<String>,
     },
-    /// Show what a loosened policy file would change, and let it hold; asks for your yes on the terminal
-    Accept,
+    /// Show what a loosened policy file would change, and let it hold; asks for confirmation on the terminal and, on
+    /// networks that are no devnet, for the password of every key
+    Accept {
+        /// Read the passwords from this file descriptor, one line for each key by name, instead of asking for them
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
+    },
     /// Leave a loosened policy file without effect, and put that on record
     Refuse,
-    /// Set back what has stopped trading; asks for your yes on the terminal
+    /// Set back what has stopped trading; asks for confirmation on the terminal and, on networks that are no devnet, for
+    /// the password of every key
     Reset {
+        /// Read the passwords from this file descriptor, one line for each key by name, instead of asking for them
+        #[arg(long, value_name = "N")]
+        password_fd: Option<u32>,
         /// breaker: failures in a row count from nothing; high-water: the stop-loss measures from what the account is
         /// worth at its next action
         #[arg(value_enum)]

@@ -37,6 +37,8 @@ pub(super) struct Wishes {
     pub(super) phase: Option<Phase>,
     /// Where the key's password is read from.
     pub(super) password_fd: Option<u32>,
+    /// The key's password, where it was asked for already.
+    pub(super) password: Option<Password>,
     /// Whether to wait for the end of what was sent.
     pub(super) wait: bool,
     /// Whether everything is only rehearsed.
@@ -194,9 +196,13 @@ pub(super) async fn hands(
     let mut account = account::locked(&picked, opened, ledger).map_err(NoHands::Answer)?;
     // What is only rehearsed needs no key.
     if let Some(entry) = picked.key().filter(|_| !wishes.dry_run && !wishes.paper) {
-        let asked = format!("password of the key {}", entry.name);
-        let password = secret::read(wishes.password_fd, &asked).map_err(NoHands::Failure)?;
-        let password = Password::new(password.as_str().to_owned());
+        let password = match wishes.password.clone() {
+            Some(password) => password,
+            None => {
+                let asked = format!("password of the key {}", entry.name);
+                secret::password(&secret::read(wishes.password_fd, &asked).map_err(NoHands::Failure)?)
+            }
+        };
         account = account::unlock(config, entry, password, ledger).await.map_err(NoHands::Answer)?;
     }
     Ok(Some(Hands { paper: wishes.paper, looks_only: wishes.dry_run, wait: wishes.wait, ..Hands::of(account) }))

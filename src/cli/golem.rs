@@ -231,7 +231,7 @@ fn answer(operator: Operator, question: &Question) -> Option<Command> {
         Operator::Approve => OperatorAnswer::Once,
         Operator::Refuse => OperatorAnswer::Refuse { reason: SafeText::clean("the show's operator refuses", 60) },
     };
-    Some(Command::Answer { key: question.key, answer })
+    Some(Command::Answer { key: question.key, answer, password: None })
 }
 
 fn told(scenario: &Scenario, played: &Played, whole: bool) -> Result<Exit, Failure> {

@@ -3,14 +3,16 @@
 use std::io::{BufRead, IsTerminal, Write};
 use std::path::PathBuf;
 
-use super::{Exit, Failure, load, print, print_json};
+use super::{Exit, Failure, load, password, print, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Environment, Flags, Paths};
 use crate::base::id::GolemId;
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::runtime::data::{DataFolder, ROOMS};
+use crate::runtime::reauthentication;
 use crate::safety::audit::{Kind, Note, Trail};
+use crate::safety::operator_proof::Authorisation;
 use crate::safety::stop::{InForce, StopError, StopFile, meaning};
 use crate::store::{Store, StoreConfig};
 
@@ -63,6 +65,7 @@ pub(super) fn halt(
 
 pub(super) fn resume(
     level: Option<StopLevel>,
+    password_fd: Option<u32>,
     environment: &Environment,
     flags: &Flags,
     json: bool,
@@ -94,8 +97,15 @@ pub(super) fn resume(
         return Err(Failure { exit: Exit::Rejected, error: error.into() });
     }
     let by = format!("bardo resume, process {}", std::process::id());
-    let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis()) {
-        Err(error @ (StopError::Changed | StopError::Busy)) => {
+    let data = DataFolder::at(&folder);
+    let wanted = Authorisation::lower_stop(&before, level);
+    let passwords = password::ask(&reauthentication::of(&data), &wanted, false, password_fd)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let trails = trails(&data)?;
+    let proving = reauthentication::prove(&data, &trails, wanted, false, passwords, &SystemClock);
+    let proof = runtime.block_on(proving).map_err(password::refused)?;
+    let in_force = match file.lower(&before, level, "lowered by hand", &by, SystemClock.now_millis(), proof) {
+        Err(error @ (StopError::Changed | StopError::Busy | StopError::Proof(_))) => {
             return Err(Failure { exit: Exit::Blocked, error: error.into() });
         }
         lowered => lowered?,
@@ -121,9 +131,7 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
     let note = Note { kind, call_id: None, golem_id: GolemId::operator(), body };
     let recorded = || -> Result<(), Failure> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-        for path in DataFolder::at(folder).ledgers()? {
-            let config = StoreConfig { path, patience: PATIENCE };
-            let trail = Trail::new(Store::open(config, ROOMS)?, std::sync::Arc::new(SystemClock));
+        for trail in trails(&DataFolder::at(folder))? {
             runtime.block_on(trail.record_stop(note.clone()))?;
         }
         Ok(())
@@ -131,6 +139,15 @@ fn record(folder: &std::path::Path, kind: Kind, in_force: &InForce, of: &InForce
     if let Err(Failure { error, .. }) = recorded() {
         eprintln!("bardo: it holds, and is not on every audit trail: {error}");
     }
+}
+
+/// The audit logs of every ledger of the folder.
+fn trails(folder: &DataFolder) -> Result<Vec<Trail>, Failure> {
+    let open = |path| -> Result<Trail, Failure> {
+        let store = Store::open(StoreConfig { path, patience: PATIENCE }, ROOMS)?;
+        Ok(Trail::new(store, std::sync::Arc::new(SystemClock)))
+    };
+    folder.ledgers()?.into_iter().map(open).collect()
 }
 
 /// The data folder, found even where the configuration is broken: stopping must not fail for that.

@@ -167,6 +167,7 @@ const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
         | Kind::LiquidationEnded
         | Kind::AccountReconciled
         | Kind::GolemDied => None,
+        Kind::PasswordRefused => Some(&["authorises", "why", "by"]),
     }
 }
 

@@ -15,6 +15,7 @@ mod keys;
 mod kinds;
 mod log;
 mod logs;
+mod password;
 mod playbook;
 mod policy;
 mod privacy;
@@ -128,7 +129,8 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Config { action }) => config::run(&action, &environment, &flags, cli.json),
         Some(Command::Call { tool, params, idempotency_key, dry_run, approve, phase, key, password_fd, wait }) => {
             let paper = cli.paper;
-            let wishes = call::Wishes { idempotency_key, dry_run, approve, phase, password_fd, wait, paper };
+            let wishes =
+                call::Wishes { idempotency_key, dry_run, approve, phase, password_fd, wait, paper, password: None };
             call::run(&tool, params.as_deref(), wishes, &environment, &Flags { account: key, ..flags })
         }
         Some(Command::Tools { name, profile, category, archetype, format }) => {
@@ -158,7 +160,9 @@ fn dispatch(cli: Cli) -> Result<Exit, Failure> {
         Some(Command::Keys { action }) => keys::run(&action, &environment, &flags, cli.json),
         Some(Command::Policy { action }) => policy::run(&action, &environment, &flags, cli.json),
         Some(Command::Halt { reason, level }) => halt::halt(level, reason.as_deref(), &environment, &flags, cli.json),
-        Some(Command::Resume { level }) => halt::resume(level, &environment, &flags, cli.json),
+        Some(Command::Resume { level, password_fd }) => {
+            halt::resume(level, password_fd, &environment, &flags, cli.json)
+        }
         Some(Command::Reconcile { key, password_fd }) => {
             reconcile::run(password_fd, &environment, &Flags { account: key, ..flags }, cli.json)
         }

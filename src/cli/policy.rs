@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use super::args::{PolicyAction, Reset};
-use super::{Exit, Failure, call, consent, load, print, print_json};
+use super::{Exit, Failure, call, consent, load, password, print, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
 use crate::base::model::{Category, Phase};
@@ -15,10 +15,12 @@ use crate::chain::network::{NetworkKind, Plan};
 use crate::custody::no_account;
 use crate::engine::{ApprovalMode, Input};
 use crate::golem::memory::Memory;
-use crate::runtime::data::{DataFolder, Ledger};
+use crate::runtime::data::{DataFolder, Ledger, LedgerKind};
 use crate::runtime::policy::{is_devnet, open, place};
-use crate::runtime::{self, OpenWorld, account};
+use crate::runtime::{self, OpenWorld, account, reauthentication};
+use crate::safety::audit::Trail;
 use crate::safety::operator::OperatorRules;
+use crate::safety::operator_proof::{Authorisation, OperatorProof};
 use crate::safety::policy::{Field, Policy, Preset};
 use crate::tools::ALL_TOOL_DEFS;
 
@@ -30,7 +32,7 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let key = match action {
         PolicyAction::Check { key, .. } | PolicyAction::Reset { key, .. } => key.clone(),
-        PolicyAction::Show | PolicyAction::Explain { .. } | PolicyAction::Accept | PolicyAction::Refuse => None,
+        PolicyAction::Show | PolicyAction::Explain { .. } | PolicyAction::Accept { .. } | PolicyAction::Refuse => None,
     };
     let config = load(environment, &Flags { account: key, ..flags.clone() })?;
     match action {
@@ -42,9 +44,9 @@ pub(super) fn run(
             explain(&open(&config, meant(&config)?.devnet)?.current().policy, field.as_deref(), json)
         }
         PolicyAction::Check { tool, params, phase, .. } => check(&config, tool, params.as_deref(), *phase, json),
-        PolicyAction::Accept => decide(&config, true),
-        PolicyAction::Refuse => decide(&config, false),
-        PolicyAction::Reset { what, .. } => reset(&config, *what),
+        PolicyAction::Accept { password_fd } => decide(&config, true, *password_fd),
+        PolicyAction::Refuse => decide(&config, false, None),
+        PolicyAction::Reset { what, password_fd, .. } => reset(&config, *what, *password_fd),
     }
 }
 
@@ -148,10 +150,10 @@ async fn rules(config: &Config) -> Result<(Arc<OperatorRules>, OpenWorld, Ledger
 }
 
 /// Puts a loosened file into force, or leaves it without effect.
-fn decide(config: &Config, accept: bool) -> Result<Exit, Failure> {
+fn decide(config: &Config, accept: bool, password_fd: Option<u32>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
-        let (rules, _opened, _ledger) = rules(config).await?;
+        let (rules, _opened, ledger) = rules(config).await?;
         let Some(waiting) = rules.pending() else {
             print(&format!("nothing waits: {} holds\n", rules.policy().name()))?;
             return Ok(Exit::Success);
@@ -173,8 +175,9 @@ fn decide(config: &Config, accept: bool) -> Result<Exit, Failure> {
             let error = "not accepted; what held goes on holding";
             return Err(Failure { exit: Exit::Rejected, error: error.into() });
         }
-        // The yes was to what was shown.
-        match rules.accept(hash, &by, now).await? {
+        let proof = prove(config, &ledger, Authorisation::AcceptPolicy { hash }, password_fd).await?;
+        // The approval was for what was shown.
+        match rules.accept(hash, &by, SystemClock.now_millis(), proof).await? {
             Some(adopted) => print(&format!("{} holds now\n", adopted.policy.name()))?,
             None => {
                 let error = "the file was changed meanwhile; look at it and run `bardo policy accept` again";
@@ -186,19 +189,20 @@ fn decide(config: &Config, accept: bool) -> Result<Exit, Failure> {
 }
 
 /// Sets back what has stopped trading.
-fn reset(config: &Config, what: Reset) -> Result<Exit, Failure> {
+fn reset(config: &Config, what: Reset, password_fd: Option<u32>) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let (rules, opened, ledger) = rules(config).await?;
         let refused = || Failure { exit: Exit::Rejected, error: "nothing was set back".into() };
-        let (now, by) = (SystemClock.now_millis(), format!("bardo policy reset, process {}", std::process::id()));
+        let by = format!("bardo policy reset, process {}", std::process::id());
         match what {
             Reset::Breaker => {
                 let said = "Failures in a row count from nothing again, and trades pass at once.\n";
                 if !consent::confirm(said, "reset")? {
                     return Err(refused());
                 }
-                rules.reset_breaker(&by, now).await?;
+                let proof = prove(config, &ledger, Authorisation::ResetBreaker, password_fd).await?;
+                rules.reset_breaker(&by, SystemClock.now_millis(), proof).await?;
                 print("the breaker is closed\n")?;
             }
             Reset::HighWater => {
@@ -211,13 +215,29 @@ fn reset(config: &Config, what: Reset) -> Result<Exit, Failure> {
                 if !consent::confirm(&said, "reset")? {
                     return Err(refused());
                 }
-                let marks = rules.forget_high_water(address, &by, now).await?;
+                let wanted = Authorisation::ResetHighWater { account: address };
+                let proof = prove(config, &ledger, wanted, password_fd).await?;
+                let marks = rules.forget_high_water(address, &by, SystemClock.now_millis(), proof).await?;
                 let lives = Memory::forget_high_waters(&ledger.store).await?;
                 print(&format!("{} high-water marks were forgotten\n", marks.saturating_add(lives)))?;
             }
         }
         Ok(Exit::Success)
     })
+}
+
+/// Asks for the passwords that `wanted` takes on this ledger's networks, and checks them.
+async fn prove(
+    config: &Config,
+    ledger: &Ledger,
+    wanted: Authorisation,
+    password_fd: Option<u32>,
+) -> Result<OperatorProof, Failure> {
+    let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
+    let passwords = password::ask(&reauthentication::of(&data), &wanted, devnet, password_fd)?;
+    let trails = [Trail::new(ledger.store.clone(), Arc::new(SystemClock))];
+    let proved = reauthentication::prove(&data, &trails, wanted, devnet, passwords, &SystemClock).await;
+    proved.map_err(password::refused)
 }
 
 /// The categories of which tools are installed.

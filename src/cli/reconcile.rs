@@ -4,18 +4,20 @@
 use std::sync::Arc;
 
 use super::call::{self, NoHands};
-use super::{Exit, Failure, consent, load, print, print_json};
+use super::{Exit, Failure, consent, load, password, print, print_json};
 use crate::base::clock::{Clock, SystemClock};
 use crate::base::config::{Config, Environment, Flags};
 use crate::base::error::ToolError;
 use crate::base::format;
 use crate::chain::network::Plan;
-use crate::custody::no_account;
+use crate::custody::{KeyName, Password, Reauthentication, no_account};
 use crate::engine::{Acting, ToolDef};
 use crate::fabric::Fabric;
-use crate::runtime::data::{DataFolder, Ledger};
+use crate::runtime::data::{DataFolder, Ledger, LedgerKind};
 use crate::runtime::reconcile::{self, Standing};
-use crate::runtime::{self, Hands, OpenWorld, account};
+use crate::runtime::{self, Hands, OpenWorld, account, reauthentication};
+use crate::safety::audit::Trail;
+use crate::safety::operator_proof::Authorisation;
 use crate::safety::orders::Stage;
 use crate::safety::pipeline::{LeftOver, State};
 use crate::tools::ALL_TOOL_DEFS;
@@ -56,13 +58,14 @@ pub(super) fn run(
         } else {
             print(&standings.iter().map(words).collect::<String>())?;
         }
+        let mut passwords = Passwords { fd: password_fd, read: None };
         for standing in standings.iter().filter(|standing| standing.needs_word()) {
-            agree(&opened, &ledger, &clock, standing).await?;
+            agree((&config, &opened, &ledger, &clock), standing, &mut passwords).await?;
         }
         if standings.iter().any(|standing| !standing.gaps.is_empty() || !standing.left_over.is_empty()) {
             let again = again(&looking)?;
             drop(looking);
-            send(&config, &opened, &ledger, &clock, password_fd, (&standings, &again)).await?;
+            send(&config, &opened, &ledger, &clock, passwords, (&standings, &again)).await?;
         }
         Ok(Exit::Success)
     })
@@ -80,12 +83,31 @@ async fn acting(
     Ok(runtime::acting(config, opened, ledger, rules, &fabric, clock.clone(), hands).await?)
 }
 
+/// The account's password, asked for once.
+struct Passwords {
+    fd: Option<u32>,
+    read: Option<Vec<(KeyName, Password)>>,
+}
+
+impl Passwords {
+    fn ask(
+        &mut self,
+        gate: &Reauthentication,
+        wanted: &Authorisation,
+        devnet: bool,
+    ) -> Result<Vec<(KeyName, Password)>, Failure> {
+        if self.read.is_none() {
+            self.read = Some(password::ask(gate, wanted, devnet, self.fd)?);
+        }
+        Ok(self.read.clone().unwrap_or_default())
+    }
+}
+
 /// Asks whether the chain is right, and takes its word.
 async fn agree(
-    opened: &OpenWorld,
-    ledger: &Ledger,
-    clock: &Arc<dyn Clock>,
+    (config, opened, ledger, clock): (&Config, &OpenWorld, &Ledger, &Arc<dyn Clock>),
     standing: &Standing,
+    passwords: &mut Passwords,
 ) -> Result<(), Failure> {
     if standing.waits_outside {
         let error = format!(
@@ -104,7 +126,12 @@ async fn agree(
         return Err(Failure { exit: Exit::Rejected, error: error.into() });
     }
     let by = format!("bardo reconcile, process {}", std::process::id());
-    reconcile::take_over(opened, ledger, clock, standing, &by).await?;
+    let (data, devnet) = (DataFolder::of(config), ledger.kind == LedgerKind::Devnet);
+    let (gate, wanted) = (reauthentication::of(&data), standing.authorisation());
+    let given = passwords.ask(&gate, &wanted, devnet)?;
+    let trails = [Trail::new(ledger.store.clone(), clock.clone())];
+    let proof = reauthentication::prove(&data, &trails, wanted, devnet, given, &**clock).await;
+    reconcile::take_over(opened, ledger, clock, standing, &by, proof.map_err(password::refused)?).await?;
     print(&format!("{}: goes on with nonce {}\n", standing.chain, standing.chain_next))
 }
 
@@ -131,7 +158,7 @@ async fn send(
     opened: &OpenWorld,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
-    password_fd: Option<u32>,
+    passwords: Passwords,
     (standings, again): (&[Standing], &str),
 ) -> Result<(), Failure> {
     let mut said = String::new();
@@ -151,7 +178,8 @@ async fn send(
     if !consent::confirm(&said, SEND)? {
         return Err(Failure { exit: Exit::Rejected, error: "nothing was sent".into() });
     }
-    let wishes = call::Wishes { password_fd, ..call::Wishes::default() };
+    let password = passwords.read.and_then(|read| read.into_iter().next()).map(|(_, password)| password);
+    let wishes = call::Wishes { password_fd: passwords.fd, password, ..call::Wishes::default() };
     let hands = match call::hands(config, opened, ledger, &wishes).await {
         Ok(hands) => hands.ok_or_else(no_account)?,
         Err(NoHands::Failure(failure)) => return Err(failure),

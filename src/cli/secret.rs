@@ -20,25 +20,45 @@ pub(super) fn read(fd: Option<u32>, what: &str) -> Result<Zeroizing<String>, Fai
 
 /// A password to encrypt with; at a prompt it is asked for twice.
 pub(super) fn new_password(fd: Option<u32>, what: &str) -> Result<Password, Failure> {
-    let password = password(read(fd, what)?).for_a_new_key()?;
-    if fd.is_none() && !password.is(&self::password(from_prompt("the same again")?)) {
+    let password = password(&read(fd, what)?).for_a_new_key()?;
+    if fd.is_none() && !password.is(&self::password(&from_prompt("the same again")?)) {
         return Err("the two passwords differ: nothing was made".into());
     }
     Ok(password)
 }
 
-fn password(text: Zeroizing<String>) -> Password {
+pub(super) fn password(text: &Zeroizing<String>) -> Password {
     Password::new(text.as_str().to_owned())
 }
 
+/// Several secrets: from descriptor `fd`, one line each, or typed one after the other.
+pub(super) fn read_all(fd: Option<u32>, what: &[String]) -> Result<Vec<Zeroizing<String>>, Failure> {
+    let Some(fd) = fd.filter(|_| !what.is_empty()) else { return what.iter().map(|what| from_prompt(what)).collect() };
+    // Opened once: a file that is opened again begins at its first line.
+    let file = open(fd, "passwords")?;
+    what.iter().map(|what| line(&file, fd, what)).collect()
+}
+
 fn from_descriptor(fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::usage(format!("cannot read the {what} from descriptor {fd}: {error}"));
+    line(&open(fd, what)?, fd, what)
+}
+
+fn failed(fd: u32, what: &str, error: &dyn std::fmt::Display) -> Failure {
+    Failure::usage(format!("cannot read the {what} from descriptor {fd}: {error}"))
+}
+
+fn open(fd: u32, what: &str) -> Result<File, Failure> {
     // Opening it by its path needs no unsafe code; a pipe or a file opened so is the same pipe or file.
-    let file = File::open(format!("/dev/fd/{fd}")).map_err(|error| failed(&error))?;
+    let file = File::open(format!("/dev/fd/{fd}")).map_err(|error| failed(fd, what, &error))?;
     if file.is_terminal() {
-        return Err(failed(&"it is a terminal, which would show it; leave the option out to be asked"));
+        return Err(failed(fd, what, &"it is a terminal, which would show it; leave the option out to be asked"));
     }
+    Ok(file)
+}
+
+/// The next line of a descriptor.
+fn line(file: &File, fd: u32, what: &str) -> Result<Zeroizing<String>, Failure> {
+    let failed = |error: &dyn std::fmt::Display| failed(fd, what, error);
     let mut bytes = Zeroizing::new(Vec::with_capacity(LONGEST_SECRET + 1));
     let mut file = file.take(LONGEST_SECRET as u64 + 1);
     // A byte at a time: what follows the line is somebody else's.
@@ -100,8 +120,8 @@ fn from_prompt(what: &str) -> Result<Zeroizing<String>, Failure> {
         let held = key.modifiers.contains(KeyModifiers::CONTROL);
         match key.code {
             KeyCode::Enter => return Ok(typed),
-            KeyCode::Char('c' | 'd') if held => return Err("stopped at the prompt: nothing was made".into()),
-            KeyCode::Esc => return Err("stopped at the prompt: nothing was made".into()),
+            KeyCode::Char('c' | 'd') if held => return Err("stopped at the prompt: nothing was changed".into()),
+            KeyCode::Esc => return Err("stopped at the prompt: nothing was changed".into()),
             KeyCode::Char('u') if held => typed.clear(),
             KeyCode::Backspace => {
                 typed.pop();

@@ -9,6 +9,7 @@
 //! | `signing` | typed messages, then the transaction; the only signatures made for a user |
 //! | `local` | an account of a key file |
 //! | `development` | the well-known mnemonic, on devnets of this machine only |
+//! | `reauthentication` | checks a key's password again before more is let through, with limits on guessing |
 //! | `revocable` | an account whose hands can be taken away for good |
 //! | `delegated` | a session key that acts for an owner under on-chain caveats |
 //!
@@ -19,6 +20,7 @@ pub mod delegated;
 pub mod development;
 pub mod keystore;
 pub mod local;
+pub mod reauthentication;
 pub mod revocable;
 pub mod secret;
 mod signing;
@@ -30,6 +32,7 @@ pub use delegated::DelegatedAccount;
 pub use development::{DevelopmentAccount, NotForDevelopment};
 pub use keystore::{KeyEntry, KeyName, Keystore, KeystoreError, Listed};
 pub use local::LocalAccount;
+pub use reauthentication::{Reauthentication, ReauthenticationError};
 pub use revocable::{RevocableAccount, Revocation};
 pub use secret::{LONGEST_SECRET, Password, SecretError, SecretKey};
 

@@ -68,6 +68,11 @@ impl Password {
         self.0.expose_secret() == other.0.expose_secret()
     }
 
+    /// Whether nothing was typed.
+    pub fn is_empty(&self) -> bool {
+        self.0.expose_secret().is_empty()
+    }
+
     pub(super) fn bytes(&self) -> &[u8] {
         self.0.expose_secret().as_bytes()
     }
@@ -139,6 +144,14 @@ impl SecretKey {
         key
     }
 }
+
+impl PartialEq for Password {
+    fn eq(&self, other: &Self) -> bool {
+        self.is(other)
+    }
+}
+
+impl Eq for Password {}
 
 impl fmt::Debug for Password {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use super::OpenWorld;
 use super::data::{DataFolder, Ledger};
+use super::reauthentication;
+use crate::base::clock::{Clock as _, SystemClock};
 use crate::base::config::{Config, Origin, Setting};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::chain::network::NetworkKind;
@@ -140,9 +142,11 @@ pub async fn unlock(
     password: Password,
     ledger: &Ledger,
 ) -> Result<Arc<dyn Account>, ToolError> {
-    let keystore = Keystore::at(DataFolder::of(config).keys());
+    let folder = DataFolder::of(config);
+    let (keystore, gate, now) = (Keystore::at(folder.keys()), reauthentication::of(&folder), SystemClock.now_millis());
     let (name, claimed, ledger) = (entry.name.clone(), entry.address, ledger_id(ledger)?);
-    let opening = tokio::task::spawn_blocking(move || keystore.open(&name, &password, &ledger));
+    // Guessing at a start is limited like guessing anywhere else.
+    let opening = tokio::task::spawn_blocking(move || gate.counted(now, || keystore.open(&name, &password, &ledger)));
     let opened = opening.await.map_err(|_| not_there("the key file was not opened"))?;
     let account = opened.map_err(|error| not_there(&error))?;
     // The file may have been changed since it was picked; what was shown is what acts.

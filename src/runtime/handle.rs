@@ -21,6 +21,7 @@ use crate::base::model::{
 };
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
+use crate::custody::Password;
 use crate::engine::{Entry, ToolResponse, categories_of};
 use crate::fabric::Event;
 
@@ -93,6 +94,9 @@ pub enum Command {
         key: QuestionKey,
         /// The answer.
         answer: OperatorAnswer,
+        /// The password of the account's key, where the question takes it. Never written down: it does not travel.
+        #[serde(skip)]
+        password: Option<Password>,
     },
     /// Stop new signatures at once; the choice of what to make of it follows.
     Hold,

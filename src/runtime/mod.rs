@@ -26,6 +26,7 @@ mod orders;
 pub mod policy;
 pub mod questions;
 pub mod quotes;
+pub mod reauthentication;
 pub mod reconcile;
 pub mod replay;
 pub mod session;

@@ -80,6 +80,9 @@ pub struct Question {
     pub to_read: Vec<ToRead>,
     /// What must be typed before a yes counts.
     pub confirm: Option<Confirm>,
+    /// Whether an approval takes the password of the account's key.
+    #[serde(default)]
+    pub needs_password: bool,
     /// The answers there are, each with why it cannot be given, in their fixed order.
     pub answers: Vec<Offered>,
     /// What it is about.
@@ -377,6 +380,14 @@ pub enum AnswerKind {
 impl AnswerKind {
     /// All of them, in their fixed order.
     pub const ALL: [Self; 5] = [Self::Once, Self::Similar, Self::Smaller, Self::Refuse, Self::RefuseAndStop];
+
+    /// Whether it lets something be signed: an approval, or a request for a smaller amount.
+    pub const fn lets_through(self) -> bool {
+        match self {
+            Self::Once | Self::Similar | Self::Smaller => true,
+            Self::Refuse | Self::RefuseAndStop => false,
+        }
+    }
 
     /// The letter that picks it, the same in every layout.
     pub const fn letter(self) -> char {

@@ -12,7 +12,7 @@ use alloy::sol_types::SolCall as _;
 use serde::Serialize;
 use serde_json::json;
 
-use super::data::Ledger;
+use super::data::{Ledger, LedgerKind};
 use super::handle::AllowancesNow;
 use super::{OpenWorld, allowances};
 use crate::abi::erc20::Erc20;
@@ -29,6 +29,7 @@ use crate::chain::token::TokenId;
 use crate::engine::{Acting, ToolDef, WorldChain};
 use crate::safety::approval::Consent;
 use crate::safety::audit::{self, AuditError, Entry, Kind};
+use crate::safety::operator_proof::{Authorisation, OperatorProof};
 use crate::safety::pipeline::{Asked, Committed, LeftOver};
 use crate::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Leg, Proposal, Purpose};
 use crate::store::StoreError;
@@ -69,6 +70,12 @@ impl Standing {
     /// Whether the account can sign nothing until the operator has said that the chain is right.
     pub fn needs_word(&self) -> bool {
         self.outside.is_some() || self.waits_outside
+    }
+
+    /// What going on from the chain's nonces, as they are here, has to be authorised as.
+    pub fn authorisation(&self) -> Authorisation {
+        let Self { chain_id, account, chain_next: next, chain_pending: pending, .. } = *self;
+        Authorisation::Reconcile { chain_id, account, next, pending }
     }
 
     /// Whether there is anything to be told.
@@ -134,15 +141,20 @@ enum TakeOverError {
 /// Goes on from where the chain is, if it still says what was shown; that, and by whom, goes on the trail.
 ///
 /// # Errors
-/// The chain says something else now, transactions of ours have no end yet, or something of others still waits.
+/// It was not proved that the operator decided, the chain says something else now, transactions of ours have no end yet, or something of others still waits.
 pub async fn take_over(
     opened: &OpenWorld,
     ledger: &Ledger,
     clock: &Arc<dyn Clock>,
     shown: &Standing,
     by: &str,
+    proof: OperatorProof,
 ) -> Result<(), ToolError> {
     let Standing { chain_id, account, chain_next, chain_pending, .. } = *shown;
+    let devnet = ledger.kind == LedgerKind::Devnet;
+    let proved = proof.redeem_on(devnet, &shown.authorisation(), clock.now_millis());
+    let basis = proved.map_err(|error| ToolError::new(ErrorCode::ApprovalRequired, error))?;
+    let by = &format!("{by}, confirmed by {}", basis.as_str());
     let chain = opened.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
     let chain = chain.ok_or_else(|| ToolError::new(ErrorCode::ChainUnknown, format_args!("chain {chain_id}")))?;
     let seen = sender_to(chain, ledger, clock).nonces(account).await.map_err(untold)?;

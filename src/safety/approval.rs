@@ -7,6 +7,7 @@
 mod desk;
 mod elsewhere;
 mod grant;
+mod limits;
 #[cfg(test)]
 mod model;
 mod reason;
@@ -20,7 +21,8 @@ use crate::safety::pipeline::Preview;
 
 pub use desk::{ApprovalDesk, Ticket};
 pub use elsewhere::Elsewhere;
-pub use grant::{Grant, Scope};
+pub use grant::{Grant, Moment, Scope};
+pub use limits::{AskRefused, MAX_OPEN, MAX_UNANSWERED};
 pub use reason::Reason;
 
 /// How much consent an action takes, from the least to the most.
@@ -187,6 +189,8 @@ pub enum Decision {
     },
     /// The permit ran out while the question was open: prepare anew, then [`Ticket::replace`].
     PermitExpired,
+    /// The operator was not asked: the same was refused a short while ago, or too much was asked.
+    NotAsked(AskRefused),
 }
 
 impl Decision {
@@ -194,7 +198,7 @@ impl Decision {
     pub fn reason(&self) -> Option<&SafeText> {
         match self {
             Self::Refused { reason } | Self::RefusedAndHalted { reason } | Self::Withdrawn { reason } => Some(reason),
-            Self::Approved(_) | Self::Edit { .. } | Self::Lapsed | Self::PermitExpired => None,
+            Self::Approved(_) | Self::Edit { .. } | Self::Lapsed | Self::PermitExpired | Self::NotAsked(_) => None,
         }
     }
 }

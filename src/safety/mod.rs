@@ -23,6 +23,7 @@
 //! | `policy` | what the operator allows: file, presets, comparison, limits |
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
 //! | `stop` | the stop file and what each step of the ladder lets through |
+//! | `operator_proof` | what shows that the operator, and no script, lets more through |
 //! | `audit` | the hash-chained trail and its anchor |
 //! | `orders` | signed orders that others settle, followed on the chain to their end |
 //! | `pipeline` | the way through all of it, and the only maker of a [`Capability`] |
@@ -42,6 +43,7 @@ pub mod ground;
 pub mod guardian;
 pub mod ledger;
 pub mod operator;
+pub mod operator_proof;
 pub mod orders;
 pub mod permit;
 pub mod pipeline;

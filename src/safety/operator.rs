@@ -22,6 +22,7 @@ use super::checks::standing::{Standing, moved, request};
 use super::facts::Facts;
 use super::framed::Framed;
 use super::ledger::{self, LedgerError, MarkMoved, Micros, Outcome, Party, ReservationId, Usage};
+use super::operator_proof::{Authorisation, OperatorProof, ProofError};
 use super::orders::record;
 use super::policy::{Adopted, ChainId, Keeper, Policy, Spender, TokenRef};
 use super::rulebook::{End, Reservation, ReserveError, Rulebook};
@@ -67,6 +68,9 @@ pub enum AcceptError {
     /// The ledger's clock cannot be read.
     #[error(transparent)]
     Ledger(#[from] LedgerError),
+    /// It was not proved that the operator decided.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
 }
 
 /// Why a call may not be made.
@@ -117,21 +121,36 @@ impl OperatorRules {
         self.stop.read()
     }
 
-    /// Closes the failure breaker, by the operator's word.
+    /// Whether these rules are for devnets only.
+    fn is_devnet(&self) -> bool {
+        !self.networks.is_empty() && self.networks.iter().all(|network| network.kind == NetworkKind::Devnet)
+    }
+
+    /// Closes the failure breaker, by the operator's decision.
     ///
     /// # Errors
     /// [`AcceptError`]: it stays as it was.
-    pub async fn reset_breaker(&self, by: &str, now: u64) -> Result<(), AcceptError> {
+    pub async fn reset_breaker(&self, by: &str, now: u64, proof: OperatorProof) -> Result<(), AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetBreaker, now)?;
+        let by = &format!("{by}, confirmed by {}", basis.as_str());
         let body = json!({ "by": SafeText::clean(by, MAX_CHANGE) });
         self.recorded(Kind::BreakerReset, body, now, |transaction| Ok(ledger::reset_breaker(transaction)?)).await
     }
 
-    /// Forgets an account's highest marks, by the operator's word: what it is worth at its next action is its mark then.
+    /// Forgets an account's high-water marks, by the operator's decision: what it is worth at its next action is its mark then.
     /// Answers how many there were.
     ///
     /// # Errors
     /// [`AcceptError`]: they stay as they were.
-    pub async fn forget_high_water(&self, account: Address, by: &str, now: u64) -> Result<usize, AcceptError> {
+    pub async fn forget_high_water(
+        &self,
+        account: Address,
+        by: &str,
+        now: u64,
+        proof: OperatorProof,
+    ) -> Result<usize, AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::ResetHighWater { account }, now)?;
+        let by = &format!("{by}, confirmed by {}", basis.as_str());
         let body = json!({ "account": account, "by": SafeText::clean(by, MAX_CHANGE) });
         self.recorded(Kind::HighWaterReset, body, now, move |transaction| {
             Ok(ledger::forget_high_water(transaction, account)?)

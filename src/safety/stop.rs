@@ -5,6 +5,9 @@
 //! for that lock only a moment, and then puts the stop beside the file, under a name of its own: nobody who looked before
 //! can write over it, and what is in force is the highest of all. Who lowers it does nothing without the lock.
 //!
+//! Beside the lock's name of the stop that was set last stands the level that was in force when Bardo changed it last. A stop
+//! file that says less, because somebody removed or replaced it by other means, counts as a halt until `bardo resume`.
+//!
 //! Not here: who is asked before a stop is lifted (the command line and the console ask), and what
 //! is revoked or sold under one.
 
@@ -19,6 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
+use crate::safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 
 pub use ladder::{Passage, lets_through, meaning, passage};
 
@@ -171,6 +175,9 @@ pub enum StopError {
         /// Who set it, if that can be told.
         by: Option<SafeText>,
     },
+    /// It was not proved that the operator decided.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
     /// Whoever decided had another stop before them.
     #[error("another stop was set meanwhile: look at it and decide anew")]
     Changed,
@@ -233,7 +240,50 @@ impl StopFile {
                 found
             }
         };
-        Standing { file: look(&self.path), beside }
+        let mut standing = Standing { file: look(&self.path), beside };
+        if let Some(marked) = self.marked()
+            && standing.in_force().level() < Some(marked)
+        {
+            // It may have been lowered between the two readings, and the mark with it.
+            standing.file = look(&self.path);
+            if self.marked().is_some_and(|marked| standing.in_force().level() < Some(marked)) {
+                let why = format!("{marked} was in force, and its file was removed or replaced without `bardo resume`");
+                standing.file = InForce::Garbled { why };
+            }
+        }
+        standing
+    }
+
+    /// The level that was in force when a stop was changed last; `None` where none was, or it was set by hand.
+    fn marked(&self) -> Option<StopLevel> {
+        self.noted().split_whitespace().nth(1).and_then(|level| level.parse().ok())
+    }
+
+    /// What the lock's file says: the name of the stop that was set last, and the level in force since.
+    fn noted(&self) -> String {
+        let mut text = String::new();
+        if let Ok(file) = fs::File::open(self.lock()) {
+            // What cannot be read names nothing.
+            let _read = file.take(MOST_NAME as u64).read_to_string(&mut text);
+        }
+        text
+    }
+
+    /// Notes that at most `level` is in force from now on, by whoever loosens and has the lock. Before the file is changed,
+    /// so that nobody finds less in force than is noted.
+    fn mark_lower(&self, level: Option<StopLevel>) -> std::io::Result<()> {
+        let noted = self.noted();
+        let Some(id) = noted.split_whitespace().next() else { return Ok(()) };
+        self.write_note(id, level)
+    }
+
+    fn write_note(&self, id: &str, level: Option<StopLevel>) -> std::io::Result<()> {
+        let text = level.map_or_else(|| id.to_owned(), |level| format!("{id} {level}"));
+        let mut file = private().open(self.lock())?;
+        // Never empty in between: a reader would take that for a folder in which nothing was ever stopped.
+        file.write_all(text.as_bytes())?;
+        file.set_len(text.len() as u64)?;
+        file.sync_all()
     }
 
     /// Raises the ladder to `level`. A stop as high or higher stays, except that a hold gives way to whoever stops in
@@ -319,11 +369,11 @@ impl StopFile {
         if now.level() >= Some(level) { Ok(now) } else { Err(self.failed(why)) }
     }
 
-    /// Lowers the ladder from `shown` to `level`, or lifts that stop. Whoever calls has the operator's yes, which was to
-    /// what was shown and to nothing set since.
+    /// Lowers the ladder from `shown` to `level`, or lifts that stop. The operator's approval was for what was shown and for
+    /// nothing set since; `proof` shows that it was the operator's.
     ///
     /// # Errors
-    /// [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::Lock`];
+    /// [`StopError::Proof`]; [`StopError::Changed`] where anything else is in force by now; [`StopError::Busy`]; [`StopError::Lock`];
     /// [`StopError::File`].
     pub fn lower(
         &self,
@@ -332,7 +382,10 @@ impl StopFile {
         reason: &str,
         by: &str,
         now: u64,
+        proof: OperatorProof,
     ) -> Result<InForce, StopError> {
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let _basis = proof.redeem_in(folder, &Authorisation::lower_stop(shown, level), now)?;
         // Nor was who is shown a hold shown what it rose above: where that is higher, it stays.
         let above = shown.is_hold().then(|| shown.beneath().find(|stop| !stop.hold)).flatten();
         let kept = above.filter(|above| level.is_none_or(|level| above.level > level)).cloned();
@@ -347,6 +400,10 @@ impl StopFile {
         if level.is_some_and(|level| before.level().is_none_or(|before| before <= level)) {
             return Ok(before.clone());
         }
+        // What stays, whoever set it, is read again below; the mark only ever says less here than before.
+        let kept_beneath = standing.lasts().filter(|_| before.is_hold());
+        let stays = stop.as_ref().map(|stop| stop.level).max(kept_beneath);
+        self.mark_lower(stays).map_err(|error| self.failed(error))?;
         // Who was shown a hold was not shown what somebody has set in earnest beneath it.
         let unseen = |found: &InForce| before.is_hold() && matches!(found, InForce::Stop(stop) if !stop.hold);
         let placed = match (&stop, &lower) {
@@ -360,6 +417,22 @@ impl StopFile {
         drop(alone);
         loosened.and_then(|()| self.on_disk()).map_err(|error| self.failed(error))?;
         Ok(self.read())
+    }
+
+    /// [`Self::lower`] with the proof that it takes.
+    #[cfg(test)]
+    pub(crate) fn lower_in_tests(
+        &self,
+        shown: &InForce,
+        level: Option<StopLevel>,
+        reason: &str,
+        by: &str,
+        now: u64,
+    ) -> Result<InForce, StopError> {
+        use crate::safety::operator_proof::Basis;
+        let folder = self.path.parent().unwrap_or(Path::new(""));
+        let proof = OperatorProof::issue(Authorisation::lower_stop(shown, level), Basis::NoKeys, folder, now);
+        self.lower(shown, level, reason, by, now, proof)
     }
 
     /// Takes back one's own hold: what was in force before it is in force again, or what was set in earnest beneath it.
@@ -382,6 +455,10 @@ impl StopFile {
             InForce::Garbled { .. } => return Err(StopError::NotYours { level: StopLevel::Halt, by: None }),
         }
         let is_own = |found: &InForce| matches!(found, InForce::Stop(stop) if stop == own);
+        let others = standing.beside.iter().map(|(_, found)| found).chain([&standing.file]);
+        let others = others.filter(|found| !is_own(found)).filter_map(InForce::level).max();
+        let stays = own.over.as_deref().map(|over| over.level).max(others);
+        self.mark_lower(stays).map_err(|error| self.failed(error))?;
         let mut released = if is_own(&standing.file) { self.put(over.as_ref()) } else { Ok(()) };
         for (path, _) in standing.beside.iter().filter(|(_, found)| is_own(found)) {
             released = released.and_then(|()| gone(path));
@@ -394,10 +471,8 @@ impl StopFile {
     /// Names the stop that was set last, whether it stands or has been lifted; `None` where none ever was, or it was made
     /// by hand. What was allowed before it ends with it, however short it was.
     pub fn last(&self) -> Option<SafeText> {
-        let mut text = String::new();
-        let file = fs::File::open(self.lock()).ok()?;
-        file.take(MOST_NAME as u64).read_to_string(&mut text).ok()?;
-        Some(SafeText::clean(&text, MOST_NAME))
+        fs::metadata(self.lock()).ok()?;
+        Some(SafeText::clean(self.noted().split_whitespace().next().unwrap_or_default(), MOST_NAME))
     }
 
     /// Keeps others who change the file waiting; `None` where the lock cannot be had in time. Whoever raises does it all
@@ -466,8 +541,8 @@ impl StopFile {
     /// After a stop was set: notes its name, and has the folder's entries on disk before anybody relies on them.
     fn note(&self, stop: &Stop) -> std::io::Result<()> {
         // It stops all the same where it cannot be noted.
-        let _noted =
-            private().truncate(true).open(self.lock()).and_then(|mut file| file.write_all(stop.id.as_str().as_bytes()));
+        let level = self.standing().in_force().level().max(Some(stop.level));
+        let _noted = self.write_note(stop.id.as_str(), level);
         self.on_disk()
     }
 

@@ -1,1 +1,459 @@
 //! A script in the operator's terminal: lifting a halt, loosening a policy, reusing an approval.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use alloy::primitives::{Address, B256};
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::model::StopLevel;
+use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
+use bardo::custody::{Password, Reauthentication, ReauthenticationError, SecretKey};
+use bardo::safety::operator_proof::{Authorisation, ProofError};
+use bardo::safety::stop::{InForce, StopError, StopFile};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::{Value, json};
+
+const PASSWORD: &str = "correct horse battery";
+const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+const OTHER_KEY: &str = "59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d";
+
+/// A key file's text, made once each: it takes a while on purpose.
+static KEY_FILE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| key_file(KEY, PASSWORD));
+static OTHER_KEY_FILE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| key_file(OTHER_KEY, "attackers own"));
+
+fn key_file(key: &str, password: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = SecretKey::from_hex(key).unwrap();
+    let keystore = Keystore::at(folder.path().join("keys"));
+    let password = Password::new(password.to_owned());
+    let entry = keystore.create(&"made".parse().unwrap(), &secret, &password, &"real-1".parse().unwrap()).unwrap();
+    std::fs::read_to_string(entry.path).unwrap()
+}
+
+/// A home whose data folder has one key file.
+fn home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    add_key(home.path(), "main", &KEY_FILE);
+    home
+}
+
+fn add_key(home: &Path, name: &str, text: &str) {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    let keys = data(home).join("keys");
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&keys).unwrap();
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(keys.join(format!("{name}.json"))).unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+}
+
+fn data(home: &Path) -> PathBuf {
+    home.join("data")
+}
+
+fn stop_file(home: &Path) -> StopFile {
+    StopFile::in_folder(&data(home))
+}
+
+/// A home with a key and a halt in force.
+fn halted() -> tempfile::TempDir {
+    let home = home();
+    stop_file(home.path()).raise(StopLevel::Halt, "odd prices", "operator", now()).unwrap();
+    home
+}
+
+fn now() -> u64 {
+    SystemClock.now_millis()
+}
+
+fn is_halted(home: &Path) -> bool {
+    stop_file(home).read().level() >= Some(StopLevel::Halt)
+}
+
+/// The binary, alone with this home.
+fn bardo(home: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear().env("BARDO_HOME", home).args(arguments);
+    command
+}
+
+/// The binary on a terminal of its own. Each of `lines` is typed once the terminal shows what stands before it. What was
+/// shown, and the exit code.
+fn on_a_terminal(home: &Path, variables: &[(&str, &str)], arguments: &[&str], lines: &[(&str, &str)]) -> (String, u32) {
+    let pty = native_pty_system().openpty(PtySize { rows: 50, cols: 200, pixel_width: 0, pixel_height: 0 }).unwrap();
+    // The shell is there to open a descriptor for whoever asks for one.
+    let mut command = CommandBuilder::new("sh");
+    command.env_clear();
+    command.env("BARDO", env!("CARGO_BIN_EXE_bardo"));
+    command.env("BARDO_HOME", home);
+    command.env("TERM", "xterm-256color");
+    variables.iter().for_each(|(name, value)| command.env(name, value));
+    command.args(["-c", &format!("\"$BARDO\" {}", arguments.join(" "))]);
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut reader = pty.master.try_clone_reader().unwrap();
+    let shown: Arc<Mutex<Vec<u8>>> = Arc::default();
+    let sink = Arc::clone(&shown);
+    let reading = std::thread::spawn(move || {
+        let mut buffer = [0; 4096];
+        while let Ok(count @ 1..) = reader.read(&mut buffer) {
+            sink.lock().unwrap().extend_from_slice(&buffer[..count]);
+        }
+    });
+    let mut writer = pty.master.take_writer().unwrap();
+    let text = || String::from_utf8_lossy(&shown.lock().unwrap()).into_owned();
+    let mut from = 0;
+    let start = Instant::now();
+    for (before, typed) in lines {
+        loop {
+            if let Some(at) = text().get(from..).and_then(|rest| rest.find(before)) {
+                from += at + before.len();
+                break;
+            }
+            let ended = child.try_wait().unwrap().is_some();
+            assert!(!ended && start.elapsed() < Duration::from_secs(60), "never shown: {before}\n{}", text());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        writer.write_all(typed.as_bytes()).unwrap();
+        writer.flush().unwrap();
+    }
+    let code = child.wait().unwrap().exit_code();
+    drop(writer);
+    drop(pty.master);
+    reading.join().unwrap();
+    (text(), code)
+}
+
+/// What `bardo resume` asks for, in its order.
+const WORD: &str = "Type `resume` to do it: ";
+const ASKED: &str = "password of the key main: ";
+
+#[test]
+fn a_script_that_pipes_the_word_into_resume_lifts_nothing() {
+    let home = halted();
+    let mut child = bardo(home.path(), &["resume"]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(format!("resume\n{PASSWORD}\n").as_bytes()).unwrap();
+    assert_eq!(child.wait_with_output().unwrap().status.code(), Some(3));
+    assert!(is_halted(home.path()));
+}
+
+#[test]
+fn a_script_on_a_terminal_without_the_password_lifts_nothing() {
+    let home = halted();
+    // The word alone, and then what a script would try.
+    for tried in ["\n", "resume\n", "yes\n", "\u{3}", "\u{4}", "\u{1b}"] {
+        let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, tried)]);
+        assert_ne!(code, 0, "{tried:?}: {shown}");
+        assert!(is_halted(home.path()), "{tried:?}");
+        // Each is a guess of its own here.
+        let _none = std::fs::remove_file(data(home.path()).join("password-attempts"));
+    }
+}
+
+#[test]
+fn the_password_lifts_a_halt_and_is_never_shown() {
+    let home = halted();
+    let typed = format!("{PASSWORD}\n");
+    let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
+    assert_eq!(code, 0, "{shown}");
+    assert!(!shown.contains("horse"), "{shown}");
+    assert_eq!(stop_file(home.path()).read(), InForce::None);
+}
+
+#[test]
+fn wrong_passwords_are_slowed_down_and_recorded() {
+    let home = halted();
+    // A ledger, on whose audit log the attempts go.
+    assert!(bardo(home.path(), &["halt", "--json"]).output().unwrap().status.success());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let folder = bardo::runtime::data::DataFolder::at(&data(home.path()));
+    drop(runtime.block_on(folder.open_real_ledger(now())).unwrap());
+    let mut said = String::new();
+    for attempt in 0..4 {
+        let typed = format!("guess {attempt}\n");
+        let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
+        assert_ne!(code, 0, "{shown}");
+        said = shown;
+    }
+    assert!(said.contains("3 wrong passwords in a row") && said.contains("Try again in"), "{said}");
+    // Now even the right one waits.
+    let typed = format!("{PASSWORD}\n");
+    let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
+    assert!(code == 3 && shown.contains("wrong passwords in a row"), "{shown}");
+    assert!(is_halted(home.path()));
+    let log = bardo(home.path(), &["log", "--json"]).output().unwrap().stdout;
+    let log = String::from_utf8(log).unwrap();
+    assert!(log.matches("password:refused").count() >= 4, "{log}");
+    assert!(!log.contains("guess"), "no password is recorded: {log}");
+}
+
+#[test]
+fn a_password_on_the_command_line_or_in_the_environment_is_no_password() {
+    let home = halted();
+    let given = bardo(home.path(), &["resume", "--password", PASSWORD]).output().unwrap();
+    assert_eq!(given.status.code(), Some(2));
+    let variables: Vec<(&str, &str)> =
+        ["BARDO_PASSWORD", "BARDO_KEY_PASSWORD", "PASSWORD"].into_iter().map(|name| (name, PASSWORD)).collect();
+    let (shown, code) = on_a_terminal(home.path(), &variables, &["resume"], &[(WORD, "resume\n"), (ASKED, "\u{3}")]);
+    assert_ne!(code, 0, "{shown}");
+    assert!(is_halted(home.path()));
+}
+
+#[test]
+fn a_descriptor_gives_the_password_but_not_the_confirmation() {
+    let home = halted();
+    let file = home.path().join("secret");
+    std::fs::write(&file, format!("{PASSWORD}\n")).unwrap();
+    let redirected = format!("3<{}", file.display());
+    let arguments = ["resume", "--password-fd", "3", redirected.as_str()];
+    let (shown, code) = on_a_terminal(home.path(), &[], &arguments, &[(WORD, "no\n")]);
+    assert!(code == 4 && is_halted(home.path()), "{shown}");
+    let (shown, code) = on_a_terminal(home.path(), &[], &arguments, &[(WORD, "resume\n")]);
+    assert!(code == 0 && !is_halted(home.path()), "{shown}");
+}
+
+#[test]
+fn a_key_that_the_attacker_made_lifts_nothing() {
+    let home = halted();
+    add_key(home.path(), "aaa", &OTHER_KEY_FILE);
+    let lines = [(WORD, "resume\n"), ("password of the key aaa: ", "attackers own\n"), (ASKED, "attackers own\n")];
+    let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &lines);
+    assert!(code != 0 && is_halted(home.path()), "{shown}");
+}
+
+#[test]
+fn another_network_or_paper_mode_is_no_way_around_the_password() {
+    for flags in [["--network", "devnet"].as_slice(), &["--paper"], &["--network", "sepolia"]] {
+        let home = halted();
+        let arguments: Vec<&str> = flags.iter().copied().chain(["resume"]).collect();
+        let (shown, code) = on_a_terminal(home.path(), &[], &arguments, &[(WORD, "resume\n"), (ASKED, "\u{3}")]);
+        assert!(code != 0 && is_halted(home.path()), "{flags:?}: {shown}");
+    }
+}
+
+#[test]
+fn a_key_file_that_cannot_be_read_keeps_the_halt() {
+    let home = halted();
+    std::fs::write(data(home.path()).join("keys/main.json"), "{}").unwrap();
+    let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n")]);
+    assert!(code != 0 && is_halted(home.path()), "{shown}");
+}
+
+#[test]
+fn a_stop_file_that_was_removed_by_hand_keeps_the_halt() {
+    let home = halted();
+    std::fs::remove_file(data(home.path()).join("STOP")).unwrap();
+    assert!(is_halted(home.path()));
+    let typed = format!("{PASSWORD}\n");
+    let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
+    assert!(shown.contains("removed or replaced"), "{shown}");
+    assert_eq!(code, 0, "{shown}");
+    assert_eq!(stop_file(home.path()).read(), InForce::None);
+}
+
+#[test]
+fn a_stop_file_that_was_renamed_keeps_the_halt() {
+    let home = halted();
+    let stop = data(home.path()).join("STOP");
+    std::fs::rename(&stop, stop.with_extension("old")).unwrap();
+    assert!(is_halted(home.path()));
+}
+
+#[test]
+fn a_stop_file_that_was_replaced_by_a_lower_one_keeps_the_halt() {
+    let home = halted();
+    let lower = json!({ "level": "pause", "reason": "", "by": "operator", "at": 1, "id": "0" });
+    std::fs::write(data(home.path()).join("STOP"), lower.to_string()).unwrap();
+    assert!(is_halted(home.path()));
+}
+
+#[test]
+fn a_link_in_the_place_of_the_stop_file_keeps_the_halt() {
+    let home = halted();
+    let stop = data(home.path()).join("STOP");
+    let lower = home.path().join("lower");
+    let text = json!({ "level": "exit-only", "reason": "", "by": "operator", "at": 1, "id": "0" }).to_string();
+    std::fs::write(&lower, text).unwrap();
+    for target in [lower.as_path(), Path::new("/dev/null"), Path::new("/nowhere")] {
+        std::fs::remove_file(&stop).unwrap();
+        std::os::unix::fs::symlink(target, &stop).unwrap();
+        assert!(is_halted(home.path()), "{}", target.display());
+    }
+}
+
+/// The password check of this home, and the passwords it takes.
+fn gate(home: &Path) -> (Reauthentication, Vec<(KeyName, Password)>) {
+    let gate = Reauthentication::new(&data(home), data(home).join("keys"));
+    (gate, vec![("main".parse().unwrap(), Password::new(PASSWORD.to_owned()))])
+}
+
+#[test]
+fn a_proof_lifts_only_the_stop_that_was_shown() {
+    let home = halted();
+    let file = stop_file(home.path());
+    let shown = file.read();
+    let (gate, passwords) = gate(home.path());
+    let at = now();
+    let proof = |to| gate.prove(Authorisation::lower_stop(&shown, to), false, &passwords, at).unwrap();
+    // For another level.
+    let refused = file.lower(&shown, None, "", "script", at, proof(Some(StopLevel::Pause)));
+    assert!(matches!(refused, Err(StopError::Proof(ProofError::OtherAction))), "{refused:?}");
+    // For a stop that was replaced by a higher one since.
+    let earlier = proof(None);
+    file.raise(StopLevel::Revoke, "the key may be stolen", "operator", at).unwrap();
+    let refused = file.lower(&file.read(), None, "", "script", at, earlier);
+    assert!(matches!(refused, Err(StopError::Proof(ProofError::OtherAction))), "{refused:?}");
+    assert_eq!(file.read().level(), Some(StopLevel::Revoke));
+}
+
+#[test]
+fn an_old_proof_and_one_of_another_folder_lift_nothing() {
+    let (home, other) = (halted(), tempfile::tempdir().unwrap());
+    let file = stop_file(home.path());
+    let shown = file.read();
+    let wanted = Authorisation::lower_stop(&shown, None);
+    let (gate, passwords) = gate(home.path());
+    let at = now();
+    for moment in [at + 60_000, at - 1] {
+        let proof = gate.prove(wanted.clone(), false, &passwords, at).unwrap();
+        let refused = file.lower(&shown, None, "", "script", moment, proof);
+        assert!(matches!(refused, Err(StopError::Proof(ProofError::Expired))), "{refused:?}");
+    }
+    // A folder without keys makes proofs for anyone, and for itself alone.
+    let keyless = Reauthentication::new(other.path(), other.path().join("keys"));
+    let proof = keyless.prove(wanted, false, &[], at).unwrap();
+    let refused = file.lower(&shown, None, "", "script", at, proof);
+    assert!(matches!(refused, Err(StopError::Proof(ProofError::OtherFolder))), "{refused:?}");
+    assert!(is_halted(home.path()));
+}
+
+#[test]
+fn an_approval_takes_the_password_of_the_account_that_signs() {
+    let home = home();
+    add_key(home.path(), "mine", &OTHER_KEY_FILE);
+    let (gate, _) = gate(home.path());
+    let account = Keystore::at(data(home.path()).join("keys")).entry(&"main".parse().unwrap()).unwrap().address;
+    let wanted = |account| Authorisation::Approve { permit_id: bardo::base::id::PermitId::random(), account };
+    // The attacker's own key, and their own password for the account's key.
+    let own = [("mine".parse().unwrap(), Password::new("attackers own".to_owned()))];
+    let refused = gate.prove(wanted(account), false, &own, now()).unwrap_err();
+    assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
+    let wrong = [("main".parse().unwrap(), Password::new("attackers own".to_owned()))];
+    let refused = gate.prove(wanted(account), false, &wrong, now()).unwrap_err();
+    assert!(matches!(refused, ReauthenticationError::Key(KeystoreError::Password { .. })), "{refused}");
+    // An account whose key is not here at all.
+    let refused = gate.prove(wanted(Address::repeat_byte(9)), false, &own, now()).unwrap_err();
+    assert!(matches!(refused, ReauthenticationError::NoKeyOf { .. }), "{refused}");
+}
+
+/// A server of Ethereum's mainnet, as far as a policy needs one.
+fn mainnet() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("ethereum=http://{}", listener.local_addr().unwrap());
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            std::thread::spawn(move || while answer(&mut stream).is_some() {});
+        }
+    });
+    url
+}
+
+fn answer(stream: &mut std::net::TcpStream) -> Option<()> {
+    let (mut text, mut byte) = (Vec::new(), [0]);
+    while !text.ends_with(b"\r\n\r\n") {
+        stream.read_exact(&mut byte).ok()?;
+        text.push(byte[0]);
+    }
+    let head = String::from_utf8_lossy(&text).to_lowercase();
+    let length = head.split("content-length:").nth(1)?.lines().next()?.trim().parse().ok()?;
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).ok()?;
+    let asked: Value = serde_json::from_slice(&body).ok()?;
+    let one = |asked: &Value| match asked["method"].as_str() {
+        Some("eth_chainId") => json!({ "jsonrpc": "2.0", "id": asked["id"], "result": "0x1" }),
+        _ => json!({ "jsonrpc": "2.0", "id": asked["id"], "error": { "code": -32601, "message": "not found" } }),
+    };
+    let said = match asked.as_array() {
+        Some(all) => Value::from_iter(all.iter().map(one)),
+        None => one(&asked),
+    };
+    let said = said.to_string();
+    let head = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n", said.len());
+    stream.write_all(format!("{head}{said}").as_bytes()).ok()
+}
+
+/// A home with a key, on a real network, where a looser policy waits.
+fn with_a_looser_policy() -> (tempfile::TempDir, String) {
+    let (home, url) = (home(), mainnet());
+    let policy = home.path().join("policy.toml");
+    std::fs::write(&policy, "preset = \"paranoid\"\nmax_gas_usd = \"3\"\n").unwrap();
+    // On a ledger that is new the file is taken as it is.
+    let first = bardo(home.path(), &["--rpc", &url, "policy", "accept"]).stdin(Stdio::null()).output().unwrap();
+    assert!(first.status.success(), "{}", String::from_utf8_lossy(&first.stderr));
+    std::fs::write(&policy, "preset = \"paranoid\"\nmax_gas_usd = \"44\"\n").unwrap();
+    (home, url)
+}
+
+/// Whether the looser policy still waits.
+fn waits(home: &Path, url: &str) -> bool {
+    let asked = bardo(home, &["--rpc", url, "policy", "accept"]).stdin(Stdio::null()).output().unwrap();
+    String::from_utf8(asked.stderr).unwrap().contains("max_gas_usd")
+}
+
+const LOOSEN: &str = "Type `loosen` to do it: ";
+
+#[test]
+fn a_looser_policy_takes_the_password_on_a_real_network() {
+    let (home, url) = with_a_looser_policy();
+    let accept = ["--rpc", url.as_str(), "policy", "accept"];
+    let (shown, code) = on_a_terminal(home.path(), &[], &accept, &[(LOOSEN, "loosen\n"), (ASKED, "guess\n")]);
+    assert!(code != 0 && waits(home.path(), &url), "{shown}");
+    let typed = format!("{PASSWORD}\n");
+    let (shown, code) = on_a_terminal(home.path(), &[], &accept, &[(LOOSEN, "loosen\n"), (ASKED, &typed)]);
+    assert!(code == 0 && !waits(home.path(), &url), "{shown}");
+}
+
+#[test]
+fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
+    let (home, url) = with_a_looser_policy();
+    let policy = home.path().join("policy.toml");
+    let accept = format!("--rpc {url} policy accept");
+    // The file is changed between what is shown and the password.
+    let watched = policy.clone();
+    let swap = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        std::fs::write(&watched, "preset = \"paranoid\"\nmax_gas_usd = \"9999\"\n").unwrap();
+    });
+    let typed = format!("{PASSWORD}\n");
+    let (shown, code) = on_a_terminal(home.path(), &[], &[&accept], &[(LOOSEN, "loosen\n"), (ASKED, &typed)]);
+    swap.join().unwrap();
+    let took_what_was_shown = shown.contains("9999") == (code == 0);
+    assert!(took_what_was_shown, "{shown}");
+    assert!(shown.contains("9999") || waits(home.path(), &url), "{shown}");
+}
+
+#[test]
+fn resetting_the_breaker_takes_the_password_on_a_real_network() {
+    let (home, url) = with_a_looser_policy();
+    let reset = ["--rpc", url.as_str(), "policy", "reset", "breaker"];
+    let lines = [("Type `reset` to do it: ", "reset\n"), (ASKED, "guess\n")];
+    let (shown, code) = on_a_terminal(home.path(), &[], &reset, &lines);
+    assert!(code != 0 && !shown.contains("the breaker is closed"), "{shown}");
+}
+
+#[test]
+fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
+    let home = home();
+    let (gate, _) = gate(home.path());
+    let wanted = Authorisation::AcceptPolicy { hash: B256::ZERO };
+    assert!(gate.prove(wanted.clone(), true, &[], now()).is_ok());
+    let refused = gate.prove(wanted, false, &[], now()).unwrap_err();
+    assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
+    // A stop holds on every network, so a devnet is no excuse.
+    let wanted = Authorisation::lower_stop(&InForce::None, None);
+    let refused = gate.prove(wanted, true, &[], now()).unwrap_err();
+    assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
+}

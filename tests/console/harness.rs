@@ -180,6 +180,7 @@ fn leave_paper() -> Question {
         asked_at: 0,
         ends_at: None,
         passes_by_itself: false,
+        needs_password: false,
         reasons: vec![],
         changed: vec![],
         to_read: vec![],

@@ -214,7 +214,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     house.until("a question", |house| !house.questions.is_empty()).await;
     let question = house.questions[0].clone();
     assert!(question.title.as_str().contains("keys stay revoked"), "{}", question.title);
-    house.send(Command::Answer { key: question.key, answer: OperatorAnswer::Once }).await;
+    house.send(Command::Answer { key: question.key, answer: OperatorAnswer::Once, password: None }).await;
     house.until("it is lifted", |house| house.told.iter().any(|told| told.starts_with("the stop is lifted"))).await;
     assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
     let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop is lower"));
@@ -246,7 +246,7 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
 async fn another_program_takes_the_keys_and_only_a_new_start_brings_them_back() {
     let home = tempfile::tempdir().unwrap();
     let file = stop_file(home.path());
-    let lift = || file.lower(&file.read(), None, "over", "operator", 1).unwrap();
+    let lift = || crate::proof::lift(file.path().parent().unwrap());
 
     let mut house = House::open(home.path()).await;
     let mut program = Program::new(env!("CARGO_BIN_EXE_bardo"));
@@ -292,7 +292,7 @@ async fn whoever_is_refused_with_a_stop_hears_why() {
         house.send(Command::Devnet(DevnetControl::Mine { chain_id: 31_337, blocks: 256 })).await;
     }
     let reason = SafeText::clean("smoke in the room", 60);
-    house.send(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason } }).await;
+    house.send(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, password: None }).await;
     let response = timeout(Duration::from_secs(120), house.answers.recv()).await.unwrap().unwrap();
     let words = response.error.as_ref().map(|error| error.message().to_owned()).unwrap_or_default();
     assert!(words.contains("smoke in the room"), "{response:?}");

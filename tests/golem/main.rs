@@ -19,6 +19,8 @@ mod moments;
 mod pi;
 mod poison;
 mod process;
+#[path = "../support/proof.rs"]
+mod proof;
 #[path = "../support/python.rs"]
 mod python;
 mod roles;

@@ -18,6 +18,7 @@ use bardo::engine::{ApprovalMode, Call, Catalog, Input, Offered, Status};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::{Answer, Consent, Decision};
 use bardo::safety::operator::OperatorRules;
+use bardo::safety::operator_proof::Authorisation;
 use bardo::safety::pipeline::{Asked, Pipeline, State};
 use bardo::safety::policy::{Keeper, Preset};
 use bardo::safety::proposal::{AllowanceBound, AllowanceKind, Intent, Proposal, Purpose};
@@ -28,6 +29,7 @@ use bardo::store::{Store, StoreConfig};
 use tokio::sync::watch;
 
 use crate::acting::{acting, executor, ruled, seen};
+use crate::proof::{lift, proof};
 use crate::world::{ASKED, Hook, World, cents, leg};
 
 const HUNDRED: u64 = 100_000_000;
@@ -262,7 +264,9 @@ async fn a_policy_that_is_put_back_under_a_running_program_is_kept_as_what_holds
     assert_eq!(console.policy().hash(), agreed, "the looser one waits");
     let other = rules(there).await;
     let waits = other.pending().unwrap().policy.hash();
-    other.accept(waits, "operator", SystemClock.now_millis()).await.unwrap().unwrap();
+    let now = SystemClock.now_millis();
+    let proof = proof(folder.path(), Authorisation::AcceptPolicy { hash: waits }, now);
+    other.accept(waits, "operator", now, proof).await.unwrap().unwrap();
     assert_eq!(held(), waits.as_slice());
     // The console never took it. The file is put back.
     std::fs::write(&path, tight).unwrap();
@@ -296,6 +300,6 @@ async fn a_short_halt_ends_standing_approvals() {
     let stop = StopFile::in_folder(folder.path());
     let now = SystemClock.now_millis();
     stop.raise(StopLevel::Halt, "a doubt", "operator", now).unwrap();
-    stop.lower(&stop.read(), None, "no doubt", "operator", now).unwrap();
+    lift(folder.path());
     assert!(world.desk.granted(&*look().await).is_none(), "it outlived a halt");
 }

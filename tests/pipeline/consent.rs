@@ -191,7 +191,7 @@ async fn a_grant_answers_nothing_that_was_found_about_one_action_and_no_trade_th
 
     let same = world.preview(world.swap(HUNDRED).await).await.unwrap();
     let turned = Scope { gives: Scope::of(&same).gets, gets: Scope::of(&same).gives, ..Scope::of(&same) };
-    let [grant] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
+    let [(grant, _)] = world.desk.grants().try_into().unwrap_or_else(|all| panic!("{all:?}"));
     assert_eq!(grant.scope(), &Scope::of(&same));
     assert_ne!(grant.scope(), &turned);
     assert!(world.desk.granted(&same).is_some());
@@ -329,7 +329,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let mut ticket = world.desk.ask(Arc::clone(&first));
     lay(&world.store, first.permit.permit_id).await;
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
-    other.answer(first.permit.permit_id, &no(), "process 2", 1).await.unwrap();
+    other.answer(first.permit.permit_id, &no(), "process 2", 1, None).await.unwrap();
     let second = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = second.permit.permit_id;
     ticket.replace(second);
@@ -358,7 +358,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
         Ok::<_, StoreError>(())
     });
     garbled.await.unwrap();
-    other.answer(first.permit.permit_id, &no(), "process 2", 1).await.unwrap();
+    other.answer(first.permit.permit_id, &no(), "process 2", 1, None).await.unwrap();
     assert_eq!(shared.heard().unwrap().len(), 2);
     let Decision::Approved(yes) = world.desk.ask(odd).decision().await else { panic!("it did not pass") };
     let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
@@ -372,7 +372,7 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     assert!(other.others().unwrap().is_empty());
     let Decision::Approved(yes) = world.desk.ask(third).decision().await else { panic!("it did not pass") };
     assert_eq!(world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap().state, State::Done);
-    let late = other.answer(permit, &no(), "process 2", 1).await;
+    let late = other.answer(permit, &no(), "process 2", 1, None).await;
     assert!(matches!(late, Err(ShareError::Over)), "{late:?}");
 }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use alloy::primitives::Address;
 use bardo::base::id::PermitId;
 use bardo::base::text::SafeText;
 use bardo::runtime::data::ROOMS;
@@ -10,8 +11,10 @@ use bardo::runtime::questions::OperatorAnswer;
 use bardo::runtime::questions::answering::stand_in_line;
 use bardo::runtime::questions::shared::Shared;
 use bardo::safety::approval::{ApprovalNeed, Decision, Reason};
+use bardo::safety::operator_proof::{Authorisation, OperatorProof};
 use bardo::store::{Store, StoreConfig};
 
+use crate::proof::proof;
 use crate::world::World;
 
 const HUNDRED: u64 = 100_000_000;
@@ -24,6 +27,12 @@ async fn seen(other: &Shared, permit: PermitId) {
     while !other.others().unwrap().iter().any(asked) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// A proof that the operator approves the question of this permit.
+fn approving(permit_id: PermitId, now: u64) -> Option<OperatorProof> {
+    let folder = tempfile::tempdir().unwrap();
+    Some(proof(folder.path(), Authorisation::Approve { permit_id, account: Address::ZERO }, now))
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -45,13 +54,13 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     let permit = preview.permit.permit_id;
     let mut ticket = world.desk.ask(preview);
     seen(&other, permit).await;
-    other.answer(permit, &OperatorAnswer::Once, "process 2", 1).await.unwrap();
+    other.answer(permit, &OperatorAnswer::Once, "process 2", 1, approving(permit, 1)).await.unwrap();
     let (taken, said) = told.recv().await.unwrap();
     assert!(!taken && said.contains("a program leads"), "{said}");
     assert_eq!(world.desk.pending().len(), 1, "it is still asked");
     seen(&other, permit).await;
     let no = OperatorAnswer::Refuse { reason: SafeText::clean("not now", 40) };
-    other.answer(permit, &no, "process 2", 2).await.unwrap();
+    other.answer(permit, &no, "process 2", 2, None).await.unwrap();
     assert!(told.recv().await.unwrap().0);
     assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
 
@@ -62,7 +71,7 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     let permit = preview.permit.permit_id;
     let mut ticket = world.desk.ask(preview);
     seen(&other, permit).await;
-    other.answer(permit, &OperatorAnswer::Once, "process 2", 3).await.unwrap();
+    other.answer(permit, &OperatorAnswer::Once, "process 2", 3, approving(permit, 3)).await.unwrap();
     assert!(told.recv().await.unwrap().0);
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     line.abort();

@@ -48,6 +48,8 @@ mod operator;
 mod order_permits;
 mod orders;
 mod positions;
+#[path = "../support/proof.rs"]
+mod proof;
 mod properties;
 #[allow(dead_code)] // Not all that it can do is needed here.
 #[path = "../sending/proxy.rs"]

@@ -27,6 +27,8 @@ mod outside;
 mod passing;
 mod power;
 mod processes;
+#[path = "../support/proof.rs"]
+mod proof;
 #[path = "../sending/proxy.rs"]
 #[allow(dead_code)] // The same.
 mod proxy;

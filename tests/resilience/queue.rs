@@ -97,7 +97,7 @@ impl Console {
     }
 
     pub async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {
-        self.send(Command::Answer { key, answer }).await;
+        self.send(Command::Answer { key, answer, password: None }).await;
     }
 
     pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {

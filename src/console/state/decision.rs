@@ -7,10 +7,12 @@
 use std::collections::BTreeSet;
 
 use super::field::Field;
+use super::secret::Secret;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::console::keymap::{Action, Key};
 use crate::console::widgets::decision::Fit;
+use crate::custody::Password;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, Question};
 
 /// How long a question must have stood there, untouched, before a key acts on it.
@@ -45,6 +47,8 @@ pub struct Decision {
     pub picked: Option<AnswerKind>,
     /// What is typed for it.
     pub form: Option<Form>,
+    /// The password that is typed for it, which nothing draws.
+    secret: Secret,
     /// Whether a standing approval was confirmed once and waits for the second time.
     pub again: bool,
     /// What was marked as read.
@@ -95,6 +99,7 @@ impl Decision {
             touched_at: now,
             picked: None,
             form: None,
+            secret: Secret::default(),
             again: false,
             read: BTreeSet::new(),
             changed: Vec::new(),
@@ -127,6 +132,7 @@ impl Decision {
         if self.shown.is_some() {
             self.picked = None;
             self.form = None;
+            self.secret.clear();
             self.again = false;
             self.read.clear();
             self.changed.clone_from(&question.changed);
@@ -207,11 +213,13 @@ impl Decision {
             crossterm::event::KeyCode::BackTab | crossterm::event::KeyCode::Up => {
                 form.at = (form.at + count - 1) % count;
             }
-            _ => {
-                if let Some((_, field)) = form.fields.get_mut(form.at) {
+            _ => match form.fields.get_mut(form.at) {
+                Some((PASSWORD, _)) => self.secret.key(key),
+                Some((_, field)) => {
                     field.key(key);
                 }
-            }
+                None => {}
+            },
         }
     }
 
@@ -238,6 +246,7 @@ impl Decision {
             Action::Back => {
                 // Both go at once: what is no longer typed must not still be picked.
                 let (typed, picked) = (self.form.take(), self.picked.take());
+                self.secret.clear();
                 if typed.is_some() || picked.is_some() {
                     self.touched_at = now;
                     return Taken::Stays;
@@ -336,6 +345,7 @@ impl Decision {
         }
         self.picked = Some(kind);
         self.again = false;
+        self.secret.clear();
         self.form = form(question, kind);
         Taken::Stays
     }
@@ -358,6 +368,10 @@ impl Decision {
             && !said(CONFIRM).is_some_and(|typed| typed.eq_ignore_ascii_case(confirm.expected.as_str()))
         {
             self.hint = Some(SafeText::clean(&format!("type {}", confirm.what), 200));
+            return Taken::Stays;
+        }
+        if question.needs_password && kind.lets_through() && self.secret.is_empty() {
+            self.hint = Some(SafeText::clean("type the password of your key; nothing of it is shown", 100));
             return Taken::Stays;
         }
         let answer = match kind {
@@ -385,12 +399,18 @@ impl Decision {
         }
     }
 
+    /// The password that was typed, which is gone here afterwards; `None` where none was.
+    pub fn take_password(&mut self) -> Option<Password> {
+        self.secret.take()
+    }
+
     fn reason(&self) -> SafeText {
         let form = self.form.as_ref();
         form.and_then(|form| form.fields.first()).map(|(_, field)| field.safe()).unwrap_or_default()
     }
 }
 
+const PASSWORD: &str = "password of your key (not shown)";
 const CONFIRM: &str = "to confirm";
 const MINUTES: &str = "for how many minutes";
 const TOTAL: &str = "up to how many dollars in all";
@@ -407,6 +427,10 @@ fn form(question: &Question, kind: AnswerKind) -> Option<Form> {
     };
     if question.confirm.is_some() && matches!(kind, AnswerKind::Once | AnswerKind::Similar) {
         fields.push((CONFIRM, Field::default()));
+    }
+    if question.needs_password && kind.lets_through() {
+        // Nothing that is typed for it comes into the field.
+        fields.push((PASSWORD, Field::default()));
     }
     (!fields.is_empty()).then_some(Form { fields, at: 0 })
 }

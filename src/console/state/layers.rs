@@ -561,11 +561,14 @@ impl State {
             Taken::Answer(answer) => {
                 // What was shown is what is answered: a question that was asked anew has another key.
                 let shown = match self.layers.pop() {
-                    Some(Layer::Decision(decision)) => decision.shown,
+                    Some(Layer::Decision(mut decision)) => {
+                        let password = decision.take_password();
+                        decision.shown.map(|question| (question.key, password))
+                    }
                     _ => None,
                 };
                 match shown {
-                    Some(question) => vec![self.send(Command::Answer { key: question.key, answer })],
+                    Some((key, password)) => vec![self.send(Command::Answer { key, answer, password })],
                     None => Vec::new(),
                 }
             }

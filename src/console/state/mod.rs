@@ -13,6 +13,7 @@ pub mod line;
 pub mod model;
 mod news;
 mod prompt;
+mod secret;
 pub mod story;
 pub mod trades;
 pub mod trail;

@@ -108,6 +108,9 @@ pub fn words(entry: &AuditEntry) -> SafeText {
             text("by")
         ),
         Kind::GolemDied => died(body),
+        Kind::PasswordRefused => {
+            format!("password refused for {}, by {}: {}", text("authorises").replace('_', " "), text("by"), text("why"))
+        }
     };
     SafeText::clean(&readable(&told, PLACES), LONGEST)
 }

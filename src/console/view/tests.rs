@@ -165,6 +165,7 @@ pub(super) fn question(words: &SafeText) -> Question {
         asked_at: 1,
         ends_at: Some(1_700_000_300_000),
         passes_by_itself: false,
+        needs_password: false,
         reasons: vec![words.clone()],
         changed: vec![],
         to_read: vec![ToRead { text: text("first buy of UNI") }],

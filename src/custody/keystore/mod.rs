@@ -228,6 +228,17 @@ impl Keystore {
         Ok(LocalAccount::open(key))
     }
 
+    /// Whether the password opens this key file, whatever ledger it belongs to; the account inside. Takes as long as
+    /// [`Self::open`], and keeps nothing of the key.
+    ///
+    /// # Errors
+    /// [`KeystoreError::Password`], and what is wrong with the file.
+    pub fn verify(&self, name: &KeyName, password: &Password) -> Result<Address, KeystoreError> {
+        let (path, file) = self.read(name)?;
+        let secret = file.open(password, &path)?;
+        Ok(Key::new(&secret).ok_or(SecretError::OutOfRange)?.address())
+    }
+
     /// The key inside another wallet's file, wherever that lies; for importing.
     ///
     /// # Errors

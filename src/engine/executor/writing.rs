@@ -25,7 +25,7 @@ use crate::engine::keys::Claim;
 use crate::engine::tool::{Deliver, Reply, WriteJob};
 use crate::engine::world::WorldChain;
 use crate::fabric::{EventKind, ToolOverrun, TxState};
-use crate::safety::approval::{ApprovalNeed, Consent, Decision};
+use crate::safety::approval::{ApprovalNeed, AskRefused, Consent, Decision};
 use crate::safety::pipeline::{Asked, Committed, Preview, State, Turn};
 
 /// What a call wants beside its parameters.
@@ -484,6 +484,7 @@ impl Act {
     fn concluded(&self, decision: Decision) -> Option<Result<Answered, Refusal>> {
         Some(match decision {
             Decision::PermitExpired => return None,
+            Decision::NotAsked(refused_to_ask) => Err(not_asked(&refused_to_ask)),
             Decision::Approved(yes) => Ok(Answered::Consent(Consent::Yes(yes))),
             Decision::Edit { amount } => Ok(Answered::Edit(amount)),
             decided @ (Decision::Refused { .. } | Decision::RefusedAndHalted { .. }) => {
@@ -576,6 +577,15 @@ fn refused(error: ToolError) -> Refusal {
         || code.group() == ErrorGroup::Safety
         || code == ErrorCode::ApprovalRequired;
     Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
+}
+
+/// The operator was not asked, with when it may be asked again.
+fn not_asked(why: &AskRefused) -> Refusal {
+    let code = match why {
+        AskRefused::RefusedBefore { .. } => ErrorCode::ApprovalRefused,
+        AskRefused::TooMany { .. } => ErrorCode::SafetyRateLimited,
+    };
+    refused(ToolError::new(code, why).detail("retry_after_seconds", why.retry_after_seconds()))
 }
 
 fn rejected(error: ToolError) -> Refusal {

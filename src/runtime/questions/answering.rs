@@ -21,11 +21,7 @@ const LOOKS_EVERY: Duration = Duration::from_millis(250);
 /// the ledger. That program runs as the operator's user and can write there: what lets something through could be its own
 /// word. A refusal is heard from anywhere.
 pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'static str> {
-    let lets_through = match kind {
-        AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
-        AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
-    };
-    (lets_through && led()).then_some("a program leads there: say yes in the console that asks")
+    (kind.lets_through() && led()).then_some("a program leads there: say yes in the console that asks")
 }
 
 /// Takes an answer to the desk; what there is to say of it.

@@ -12,6 +12,7 @@ use crate::base::id::{GolemId, PermitId};
 use crate::base::text::SafeText;
 use crate::safety::approval::Elsewhere;
 use crate::safety::audit::{self, AuditError, Entry, Kind};
+use crate::safety::operator_proof::{OperatorProof, ProofError};
 use crate::store::{Migrations, Store, StoreError};
 
 /// The tables of shared questions and the answers they got.
@@ -48,6 +49,9 @@ pub enum ShareError {
     /// It is over, or was asked anew under another permit.
     #[error("this question is over, or has changed: look at it again")]
     Over,
+    /// It was not proved that the operator answered.
+    #[error(transparent)]
+    Proof(#[from] ProofError),
     /// Somebody was quicker.
     #[error("somebody else has answered this question already")]
     Answered,
@@ -188,7 +192,8 @@ impl Shared {
         Ok(read.collect())
     }
 
-    /// Answers a question of another program, if nobody has. That it was answered, and where, goes on the trail.
+    /// Answers a question of another program, if nobody has. That it was answered, and where, goes on the trail. What lets
+    /// something through takes a proof that the operator answered; a refusal takes none.
     ///
     /// # Errors
     /// [`ShareError`]: the answer does not count.
@@ -198,7 +203,13 @@ impl Shared {
         answer: &OperatorAnswer,
         by: &str,
         now: u64,
+        proof: Option<OperatorProof>,
     ) -> Result<(), ShareError> {
+        if answer.kind().lets_through() {
+            let proof = proof.ok_or(ProofError::NoPassword)?;
+            let wanted = proof.approves(permit_id).ok_or(ProofError::OtherAction)?;
+            proof.redeem(&wanted, now)?;
+        }
         let text = serde_json::to_string(answer).map_err(|error| ShareError::Form(error.to_string()))?;
         let (kind, by, store) = (answer.kind(), by.to_owned(), self.store.clone());
         self.store

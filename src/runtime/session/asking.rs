@@ -11,6 +11,7 @@ use crate::runtime::market::model::Money;
 use crate::runtime::questions::{
     About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey,
 };
+use crate::safety::operator_proof::Authorisation;
 use crate::safety::policy::Pending;
 use crate::safety::stop::InForce;
 
@@ -56,6 +57,18 @@ struct Laid {
     own: Own,
 }
 
+impl Own {
+    /// What an approval of it has to be authorised as; `None` where it takes no proof.
+    pub(super) fn authorisation(&self) -> Option<Authorisation> {
+        match self {
+            Self::Lower { from, to, .. } => Some(Authorisation::lower_stop(from, *to)),
+            Self::SellUnderHalt { from } => Some(Authorisation::lower_stop(from, Some(StopLevel::Flatten))),
+            Self::ResetBreaker { .. } => Some(Authorisation::ResetBreaker),
+            Self::LeavePaper | Self::SellAfterDeath | Self::SellUnderFlatten { .. } => None,
+        }
+    }
+}
+
 /// The session's own open questions.
 #[derive(Debug, Default)]
 pub(super) struct OwnQuestions {
@@ -76,6 +89,11 @@ impl OwnQuestions {
         state.0 += 1;
         let number = state.0;
         state.1.push(Laid { number, asked_at: now, own });
+    }
+
+    /// One of them, which stays; `None` where it is over.
+    pub(super) fn get(&self, number: u64) -> Option<Own> {
+        self.state().1.iter().find(|laid| laid.number == number).map(|laid| laid.own.clone())
     }
 
     /// Takes one up; `None` where it is over.
@@ -101,8 +119,12 @@ impl OwnQuestions {
     }
 
     /// The questions, without their places.
-    pub(super) fn questions(&self, money: Money) -> Vec<Question> {
-        self.state().1.iter().map(|laid| question(laid, money)).collect()
+    pub(super) fn questions(&self, money: Money, needs: impl Fn(&Authorisation) -> bool) -> Vec<Question> {
+        let question = |laid: &Laid| {
+            let needs_password = laid.own.authorisation().is_some_and(|wanted| needs(&wanted));
+            Question { needs_password, ..question(laid, money) }
+        };
+        self.state().1.iter().map(question).collect()
     }
 }
 
@@ -205,6 +227,7 @@ fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: &str, about: Abou
         asked_at,
         ends_at: None,
         passes_by_itself: false,
+        needs_password: false,
         reasons: vec![SafeText::clean(reason, 80)],
         changed: Vec::new(),
         to_read: Vec::new(),

@@ -203,7 +203,7 @@ impl Front {
         if !ours || self.watch_only {
             return None;
         }
-        if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason } } = &sent.command {
+        if let Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, .. } = &sent.command {
             // Known before the stop is, so that whoever sees the stop finds it.
             if let QuestionKey::Action(permit) = key {
                 let mut refusals = self.brake.refusals.lock().unwrap_or_else(PoisonError::into_inner);

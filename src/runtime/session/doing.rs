@@ -13,14 +13,19 @@ use crate::base::id::{GolemId, PermitId};
 use crate::base::model::StopLevel;
 use crate::base::text::SafeText;
 use crate::chain::devnet::Mining;
+use crate::custody::Password;
 use crate::engine::{Call, Input};
 use crate::golem::life::Played;
 use crate::golem::scenario;
 use crate::runtime::actor::Script;
+use crate::runtime::data::{DataFolder, LedgerKind};
 use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
 use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
+use crate::runtime::reauthentication;
+use crate::safety::audit::Trail;
 use crate::safety::ledger::{self, LedgerError};
+use crate::safety::operator_proof::{Authorisation, OperatorProof};
 use crate::safety::stop::{InForce, StopError};
 
 /// Blocks made at once.
@@ -92,7 +97,7 @@ impl Stage {
                     Err("it cannot be cancelled: it is over, or being signed".to_owned())
                 })
             }
-            Command::Answer { key, answer } => Some(self.answer(key, answer).await),
+            Command::Answer { key, answer, password } => Some(self.answer(key, answer, password).await),
             // Carried out before it comes here; see `brake`.
             stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.brake.obey(&stop),
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
@@ -173,7 +178,12 @@ impl Stage {
         });
     }
 
-    async fn answer(self: &Arc<Self>, key: QuestionKey, answer: OperatorAnswer) -> Result<String, String> {
+    async fn answer(
+        self: &Arc<Self>,
+        key: QuestionKey,
+        answer: OperatorAnswer,
+        password: Option<Password>,
+    ) -> Result<String, String> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
         if let OperatorAnswer::RefuseAndStop { reason } = &answer {
             // It has come before the answer already; what failed there is said here.
@@ -182,12 +192,16 @@ impl Stage {
         let told = match key {
             QuestionKey::Action(permit) if self.is_asked_here(permit) => self.answer_action(permit, answer),
             QuestionKey::Action(permit) => {
-                let (by, now) = (format!("process {}", std::process::id()), self.clock.now_millis());
-                let laid = self.shared.answer(permit, &answer, &by, now).await;
+                let by = format!("process {}", std::process::id());
+                let proof = match answer.kind().lets_through() {
+                    true => Some(self.prove(self.approving(permit)?, password).await?),
+                    false => None,
+                };
+                let laid = self.shared.answer(permit, &answer, &by, self.clock.now_millis(), proof).await;
                 laid.map(|()| answering::said(&answer)).map_err(|error| error.to_string())
             }
-            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer).await,
-            QuestionKey::Own(number) => self.answer_own(number, &answer).await,
+            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, password).await,
+            QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
         };
         if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
     }
@@ -234,14 +248,61 @@ impl Stage {
         answering::only_here(|| self.led_by_program || self.shared.is_led(), kind)
     }
 
-    async fn answer_policy(&self, hash: alloy::primitives::B256, answer: &OperatorAnswer) -> Result<String, String> {
+    /// The password check of this data folder.
+    fn data_folder(&self) -> DataFolder {
+        DataFolder::at(self.brake.file.path().parent().unwrap_or(std::path::Path::new("")))
+    }
+
+    fn on_devnet(&self) -> bool {
+        self.ledger.kind == LedgerKind::Devnet
+    }
+
+    /// Whether this takes a password; where that cannot be told, it does.
+    pub(super) fn needs_password(&self, wanted: &Authorisation) -> bool {
+        let keys = reauthentication::of(&self.data_folder()).keys_for(wanted, self.on_devnet());
+        keys.map_or(true, |keys| !keys.is_empty())
+    }
+
+    /// Whether an approval of what another process asks takes a password.
+    pub(super) fn elsewhere_needs_password(&self) -> bool {
+        !self.on_devnet()
+    }
+
+    /// What approving another process's question has to be authorised as.
+    fn approving(&self, permit_id: PermitId) -> Result<Authorisation, String> {
+        let account = self.world.account.ok_or("there is no account here whose password could be checked")?;
+        Ok(Authorisation::Approve { permit_id, account })
+    }
+
+    /// A proof for `wanted` by the password that was typed, which is tried on every key that is concerned.
+    async fn prove(&self, wanted: Authorisation, password: Option<Password>) -> Result<OperatorProof, String> {
+        let folder = self.data_folder();
+        let keys = reauthentication::of(&folder).keys_for(&wanted, self.on_devnet());
+        let keys = keys.map_err(|error| error.to_string())?.into_iter().map(|key| key.name);
+        let passwords = password.map(|password| keys.map(|name| (name, password.clone())).collect());
+        let trails = [Trail::new(self.ledger.store.clone(), self.clock.clone())];
+        let passwords = passwords.unwrap_or_default();
+        let proving = reauthentication::prove(&folder, &trails, wanted, self.on_devnet(), passwords, &*self.clock);
+        proving.await.map_err(|error| error.to_string())
+    }
+
+    async fn answer_policy(
+        &self,
+        hash: alloy::primitives::B256,
+        answer: &OperatorAnswer,
+        password: Option<Password>,
+    ) -> Result<String, String> {
         let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
         let now = self.clock.now_millis();
         match answer.kind() {
-            AnswerKind::Once => match rules.accept(hash, "operator", now).await.map_err(|error| error.to_string())? {
-                Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
-                None => Err("another policy, or none, is waiting by now: look again".to_owned()),
-            },
+            AnswerKind::Once => {
+                let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
+                let accepted = rules.accept(hash, "operator", self.clock.now_millis(), proof).await;
+                match accepted.map_err(|error| error.to_string())? {
+                    Some(adopted) => Ok(format!("the policy holds now, as version {}", adopted.version)),
+                    None => Err("another policy, or none, is waiting by now: look again".to_owned()),
+                }
+            }
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => {
                 // The file is the operator's own: what it says has no effect until it says something else.
                 rules.refuse(hash, "operator", now).await.map_err(|error| error.to_string())?;
@@ -252,8 +313,21 @@ impl Stage {
         }
     }
 
-    async fn answer_own(self: &Arc<Self>, number: u64, answer: &OperatorAnswer) -> Result<String, String> {
-        let own = self.own.take(number).ok_or("this question is over")?;
+    async fn answer_own(
+        self: &Arc<Self>,
+        number: u64,
+        answer: &OperatorAnswer,
+        password: Option<Password>,
+    ) -> Result<String, String> {
+        let over = "this question is over";
+        let wanted = self.own.get(number).ok_or(over)?.authorisation();
+        // Before it is taken up: after a wrong password it is still asked.
+        let proof = match wanted.filter(|_| answer.kind() == AnswerKind::Once) {
+            Some(wanted) => Some(self.prove(wanted, password).await?),
+            None => None,
+        };
+        let unproved = "it was not confirmed by the operator";
+        let own = self.own.take(number).ok_or(over)?;
         match answer.kind() {
             AnswerKind::Once => {}
             AnswerKind::Refuse | AnswerKind::RefuseAndStop => return Ok("it stays as it is".to_owned()),
@@ -262,7 +336,8 @@ impl Stage {
         match own {
             Own::Lower { from, to, .. } => {
                 let now = self.clock.now_millis();
-                let lowered = self.brake.file.lower(&from, to, "lowered by the operator's decision", "operator", now);
+                let (reason, proof) = ("lowered by the operator's decision", proof.ok_or(unproved)?);
+                let lowered = self.brake.file.lower(&from, to, reason, "operator", now, proof);
                 let lowered = lowered.map_err(|error| error.to_string())?;
                 let told =
                     lowered.level().map_or("the stop is lifted".to_owned(), |level| format!("the stop is at {level}"));
@@ -297,7 +372,7 @@ impl Stage {
                 });
                 Ok("open orders are cancelled, and what is held is sold as far as the policy lets it".to_owned())
             }
-            Own::SellUnderHalt { from } => self.sell_under_halt(&from).map_err(|error| {
+            Own::SellUnderHalt { from } => self.sell_under_halt(&from, proof.ok_or(unproved)?).map_err(|error| {
                 // It is asked once for each halt: what could not be done now must still be there to be tried again.
                 if !matches!(error, StopError::Changed) {
                     self.own.ask(Own::SellUnderHalt { from }, self.clock.now_millis());
@@ -306,7 +381,7 @@ impl Stage {
             }),
             Own::ResetBreaker { .. } => {
                 let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
-                let reset = rules.reset_breaker("operator", self.clock.now_millis()).await;
+                let reset = rules.reset_breaker("operator", self.clock.now_millis(), proof.ok_or(unproved)?).await;
                 reset.map_err(|error| error.to_string())?;
                 Ok("the failure breaker is closed".to_owned())
             }

@@ -3,7 +3,6 @@
 use std::sync::atomic::Ordering;
 
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::stage::Stage;
 use super::watching::Watched;
@@ -115,7 +114,6 @@ impl Stage {
 
     fn grants(&self) -> Vec<GrantNow> {
         let Some(desk) = &self.desk else { return Vec::new() };
-        let now = Instant::now();
         let symbol = |chain_id: u64, token: &TokenId| {
             let chain = self.world.chains().iter().find(|chain| chain.network().chain_id == chain_id);
             match (token, chain) {
@@ -131,8 +129,8 @@ impl Stage {
                 }
             }
         };
-        let live = desk.grants().into_iter().filter(|grant| !grant.lasts(now).is_zero());
-        live.map(|grant| {
+        let live = desk.grants().into_iter();
+        live.map(|(grant, lasts)| {
             let scope = grant.scope();
             GrantNow {
                 number: grant.number(),
@@ -143,7 +141,7 @@ impl Stage {
                 recipients: scope.recipients.iter().copied().collect(),
                 granted: Some(grant.granted()),
                 left: grant.left(),
-                lasts_millis: u64::try_from(grant.lasts(now).as_millis()).unwrap_or(u64::MAX),
+                lasts_millis: u64::try_from(lasts.as_millis()).unwrap_or(u64::MAX),
             }
         })
         .collect()

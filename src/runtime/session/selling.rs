@@ -27,6 +27,7 @@ use crate::chain::network::Contract;
 use crate::chain::token::Token;
 use crate::engine::WorldChain;
 use crate::runtime::market::model::{Money, Network};
+use crate::safety::operator_proof::OperatorProof;
 use crate::safety::stop::{InForce, MOST_NAME, StopError};
 use crate::store::HoldError;
 
@@ -139,11 +140,11 @@ impl Stage {
     }
 
     /// Lowers the Golem's own halt to flatten by the operator's yes; holdings are sold under it.
-    pub(super) fn sell_under_halt(&self, halt: &InForce) -> Result<String, StopError> {
+    pub(super) fn sell_under_halt(&self, halt: &InForce, proof: OperatorProof) -> Result<String, StopError> {
         // Held over both, so that nobody finds the lower stop before it is known to be decided.
         let mut decided = self.decided();
         let (reason, now) = ("the operator has what is held sold", self.clock.now_millis());
-        let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now);
+        let lowered = self.brake.file.lower(halt, Some(StopLevel::Flatten), reason, "operator", now, proof);
         if let InForce::Stop(stop) = lowered? {
             *decided = Some(stop.id);
         }
@@ -288,10 +289,11 @@ mod tests {
             let asked = Wanted::Ask(Own::SellUnderHalt { from: halt.clone() });
             assert_eq!(wanted(&halt, &golem, None, money), asked, "{money:?}");
         }
-        let by_another =
-            file.lower(&halt, None, "", "operator", 2).and_then(|_| file.raise(StopLevel::Halt, "", "operator", 3));
+        let by_another = file
+            .lower_in_tests(&halt, None, "", "operator", 2)
+            .and_then(|_| file.raise(StopLevel::Halt, "", "operator", 3));
         assert_eq!(wanted(&by_another.unwrap(), &golem, None, Money::Play), none, "the operator's halt asks nothing");
-        let lowered = file.lower(&file.read(), Some(StopLevel::Flatten), "", "operator", 4).unwrap();
+        let lowered = file.lower_in_tests(&file.read(), Some(StopLevel::Flatten), "", "operator", 4).unwrap();
         let InForce::Stop(stop) = &lowered else { panic!("{lowered:?}") };
         let asked = Wanted::Ask(Own::SellUnderFlatten { from: lowered.clone() });
         assert_eq!(wanted(&lowered, &golem, None, Money::Real), asked, "the file alone is no decision");

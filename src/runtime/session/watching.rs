@@ -28,6 +28,7 @@ use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::answering::asked_at;
 use crate::runtime::questions::{Listed, OperatorAnswer, Question, Told};
 use crate::safety::audit::{AuditError, Kind, Note, Trail};
+use crate::safety::operator_proof::Authorisation;
 use crate::safety::policy::{Adopted, Policy};
 use crate::safety::stop::InForce;
 use crate::sandbox::SandboxChain;
@@ -445,10 +446,15 @@ impl Stage {
     fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {
         let mut all = asked;
         match self.shared.others() {
-            Ok(others) => all.extend(others),
+            Ok(mut others) => {
+                for question in &mut others {
+                    question.needs_password = self.elsewhere_needs_password();
+                }
+                all.extend(others);
+            }
             Err(error) => tracing::warn!(%error, "what other programs ask cannot be read"),
         }
-        all.extend(self.own.questions(self.money()));
+        all.extend(self.own.questions(self.money(), |wanted| self.needs_password(wanted)));
         match self.keeper.as_ref().and_then(|keeper| Some((keeper.pending()?, keeper.path().display().to_string()))) {
             Some((pending, file)) => {
                 let hash = pending.policy.hash();
@@ -457,7 +463,8 @@ impl Stage {
                     _ => self.clock.now_millis(),
                 };
                 watched.policy_since = Some((hash, since));
-                all.push(policy_question(&pending, &file, since, self.money()));
+                let needs_password = self.needs_password(&Authorisation::AcceptPolicy { hash });
+                all.push(Question { needs_password, ..policy_question(&pending, &file, since, self.money()) });
             }
             None => watched.policy_since = None,
         }

@@ -14,7 +14,8 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 use super::elsewhere::Elsewhere;
-use super::grant::{Grant, Scope, never_granted};
+use super::grant::{Grant, Moment, Scope, never_granted};
+use super::limits::{AskLimits, AskRefused};
 use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Said, Yes};
 use crate::base::clock::Clock;
 use crate::base::id::PermitId;
@@ -30,6 +31,8 @@ use ticket::in_words;
 
 /// Characters kept of a reason.
 const MAX_REASON: usize = 400;
+/// How far the wall clock may go back before standing approvals end, in milliseconds: time servers correct by less.
+const MAX_CORRECTION: u64 = 2_000;
 /// So many permits are remembered that somebody said no to when their question was over already.
 const MAX_LATE: usize = 64;
 
@@ -58,6 +61,9 @@ struct State {
     /// Permits that somebody said no to when their question was over already.
     late: VecDeque<PermitId>,
     next: u64,
+    /// The wall clock when it was last read, in milliseconds since the Unix epoch.
+    latest: u64,
+    limits: AskLimits,
 }
 
 struct Open {
@@ -162,9 +168,12 @@ impl ApprovalDesk {
         found.map(|open| Arc::clone(&open.preview))
     }
 
-    /// The standing approvals that still hold.
-    pub fn grants(&self) -> Vec<Grant> {
-        self.state().grants.clone()
+    /// The standing approvals that still hold, each with how long.
+    pub fn grants(&self) -> Vec<(Grant, Duration)> {
+        let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
+        let live = state.grants.iter().filter(|grant| grant.stands(now));
+        live.map(|grant| (grant.clone(), grant.lasts(now))).collect()
     }
 
     /// Takes one standing approval back; false if there is none of that number.
@@ -182,8 +191,8 @@ impl ApprovalDesk {
 
     /// Drops the standing approvals that were given under other rules or in another phase.
     pub fn keep_grants_of(&self, policy: B256, phase: Phase) {
-        let now = Instant::now();
         let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
         state.grants.retain(|grant| grant.lives(now, policy, phase));
         state.unrecorded.retain(|grant| grant.lives(now, policy, phase));
     }
@@ -199,8 +208,8 @@ impl ApprovalDesk {
             return None;
         }
         let scope = Scope::of(preview);
-        let now = Instant::now();
         let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
         let covers = state.grants.iter_mut().find_map(|grant| {
             let taken = grant.take(&scope, preview.values.spent, now);
             taken.then(|| grant.number())
@@ -212,8 +221,8 @@ impl ApprovalDesk {
     /// Whether what a yes rests on still stands: a standing approval may have been taken back since it said yes, and
     /// somebody may have said no when the question had just passed.
     pub(crate) fn stands(&self, yes: &Yes) -> bool {
-        let now = Instant::now();
-        let state = self.state();
+        let mut state = self.state();
+        let now = state.moment(&*self.inner.clock);
         let granted = |number| state.grants.iter().any(|grant| grant.number() == number && grant.stands(now));
         yes.grant.is_none_or(granted) && !yes.asked_as().any(|permit| state.late.contains(&permit))
     }
@@ -230,13 +239,24 @@ impl ApprovalDesk {
         Ok(None)
     }
 
-    /// Lays a question on the desk. `Delay` passes by itself when its time is over, all else lapses.
+    /// Whether this may be asked now.
+    fn may_ask(&self, preview: &Preview) -> Result<(), AskRefused> {
+        let now = self.inner.clock.steady_millis();
+        let mut state = self.state();
+        let golem_id = &preview.framed.proposal().golem_id;
+        let open = state.open.iter().filter(|open| open.preview.framed.proposal().golem_id == *golem_id).count();
+        state.limits.may_ask(preview, open, now)
+    }
+
+    /// Queues a question. `Delay` passes by itself when its time is over, all else lapses. Where the same was refused a
+    /// short while ago, or the agent has asked too much, nobody is asked and [`Ticket::decision`] says so.
     pub fn ask(&self, preview: Arc<Preview>) -> Ticket {
         let (passes_by_itself, wait, reasons) = match &preview.needs {
             ApprovalNeed::Delay { millis } => (true, Duration::from_millis(*millis), in_words(&preview.needs)),
             ApprovalNeed::Approval { .. } => (false, self.inner.timeout, in_words(&preview.needs)),
             ApprovalNeed::Instant | ApprovalNeed::Notify => (false, self.inner.timeout, Vec::new()),
         };
+        let refused = self.may_ask(&preview).err();
         let asked_at = self.inner.clock.now_millis();
         let millis = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         let ends_at = asked_at.saturating_add(millis);
@@ -245,7 +265,7 @@ impl ApprovalDesk {
             let mut state = self.state();
             state.next += 1;
             let number = state.next;
-            state.open.push(Open {
+            let open = Open {
                 number,
                 preview: Arc::clone(&preview),
                 earlier: Vec::new(),
@@ -255,10 +275,15 @@ impl ApprovalDesk {
                 asked_at,
                 ends_at,
                 answer: Some(sender),
-            });
+            };
+            if refused.is_none() {
+                state.open.push(open);
+            }
             number
         };
-        self.announce(&preview, reasons, ends_at, passes_by_itself);
+        if refused.is_none() {
+            self.announce(&preview, reasons, ends_at, passes_by_itself);
+        }
         Ticket {
             desk: self.clone(),
             number,
@@ -270,7 +295,8 @@ impl ApprovalDesk {
             wait,
             passes_by_itself,
             begins_anew: false,
-            over: false,
+            over: refused.is_some(),
+            refused,
             told: false,
             similar: None,
             earlier: Vec::new(),
@@ -301,7 +327,8 @@ impl ApprovalDesk {
     pub fn answer(&self, permit_id: PermitId, answer: Answer) -> Result<(), AnswerError> {
         let mut state = self.state();
         let yes = says_yes(&answer);
-        let answered = state.answer(permit_id, answer, self.inner.clock.now_millis());
+        let now = state.moment(&*self.inner.clock);
+        let answered = state.answer(permit_id, answer, now);
         if !yes && answered == Err(AnswerError::NotAsked) {
             state.late.push_back(permit_id);
             if state.late.len() > MAX_LATE {
@@ -330,12 +357,24 @@ impl ApprovalDesk {
 }
 
 impl State {
-    fn answer(&mut self, permit_id: PermitId, answer: Answer, now: u64) -> Result<(), AnswerError> {
+    /// The present. A wall clock that was set back ends every standing approval, since how much time has passed can no
+    /// longer be known; a smaller correction is ignored.
+    fn moment(&mut self, clock: &dyn Clock) -> Moment {
+        let now = Moment::now(clock);
+        if now.wall.saturating_add(MAX_CORRECTION) < self.latest {
+            self.drop_grants();
+            self.latest = now.wall;
+        }
+        self.latest = self.latest.max(now.wall);
+        Moment { wall: self.latest, ..now }
+    }
+
+    fn answer(&mut self, permit_id: PermitId, answer: Answer, now: Moment) -> Result<(), AnswerError> {
         let yes = says_yes(&answer);
         let asks =
             |open: &Open| open.preview.permit.permit_id == permit_id || (!yes && open.earlier.contains(&permit_id));
         let open = self.open.iter_mut().find(|open| asks(open)).ok_or(AnswerError::NotAsked)?;
-        if yes && open.preview.permit.expired(now, Instant::now()) {
+        if yes && open.preview.permit.expired(now.wall, now.steady) {
             return Err(AnswerError::Expired);
         }
         let mut grant = None;
@@ -345,9 +384,8 @@ impl State {
             }
             let spent = open.preview.values.spent;
             let left = total.checked_sub(spent).map_err(|_| AnswerError::TotalTooSmall { total: *total, spent })?;
-            let lasts = Duration::from_millis(*millis);
             self.next += 1;
-            grant = Some(Grant::new(self.next, &open.preview, left, lasts, Instant::now()));
+            grant = Some(Grant::new(self.next, &open.preview, left, *millis, now));
         }
         let sender = open.answer.take().ok_or(AnswerError::NotAsked)?;
         // Whoever asked may have gone; then nobody acts on it, and no grant may stay behind.

@@ -9,6 +9,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::reason::Reason;
+use crate::base::clock::Clock;
 use crate::base::id::GolemId;
 use crate::base::model::{CapabilityTier, Phase};
 use crate::base::text::SafeText;
@@ -27,10 +28,30 @@ pub struct Grant {
     granted: Usd,
     /// What may still be spent under it.
     left: Usd,
-    /// By the monotonic clock: setting the machine's clock lengthens nothing.
+    /// When it was given, in milliseconds since the Unix epoch.
+    given_at: u64,
+    /// When it ends by the wall clock, in milliseconds since the Unix epoch: a suspended machine shortens it.
+    ends_at: u64,
+    /// When it ends by the monotonic clock: setting the wall clock back lengthens nothing.
     ends: Instant,
     /// The phase of whoever acts, as it was when it was given: it ends when that changes, and does not come back with it.
     own: Option<watch::Receiver<Phase>>,
+}
+
+/// One moment by both clocks.
+#[derive(Debug, Clone, Copy)]
+pub struct Moment {
+    /// By the wall clock, in milliseconds since the Unix epoch.
+    pub wall: u64,
+    /// By the monotonic clock, which may stand still while the machine is suspended.
+    pub steady: Instant,
+}
+
+impl Moment {
+    /// The present.
+    pub fn now(clock: &dyn Clock) -> Self {
+        Self { wall: clock.now_millis(), steady: Instant::now() }
+    }
 }
 
 /// What a grant is bound to.
@@ -93,8 +114,18 @@ fn takers(preview: &Preview) -> BTreeSet<Address> {
 }
 
 impl Grant {
-    pub(super) fn new(number: u64, preview: &Preview, left: Usd, lasts: Duration, now: Instant) -> Self {
-        Self { number, scope: Scope::of(preview), granted: left, left, ends: now + lasts, own: preview.own.clone() }
+    /// A standing approval that lasts for `millis` from `now`.
+    pub(super) fn new(number: u64, preview: &Preview, left: Usd, millis: u64, now: Moment) -> Self {
+        Self {
+            number,
+            scope: Scope::of(preview),
+            granted: left,
+            left,
+            given_at: now.wall,
+            ends_at: now.wall.saturating_add(millis),
+            ends: now.steady + Duration::from_millis(millis),
+            own: preview.own.clone(),
+        }
     }
 
     /// Names it on its desk, and no other there.
@@ -102,9 +133,13 @@ impl Grant {
         self.number
     }
 
-    /// How long it still holds.
-    pub fn lasts(&self, now: Instant) -> Duration {
-        self.ends.saturating_duration_since(now)
+    /// How long it still holds, by the clock that ends it first.
+    pub fn lasts(&self, now: Moment) -> Duration {
+        if now.wall < self.given_at {
+            return Duration::ZERO;
+        }
+        let by_wall = Duration::from_millis(self.ends_at.saturating_sub(now.wall));
+        self.ends.saturating_duration_since(now.steady).min(by_wall)
     }
 
     /// What it is bound to.
@@ -122,23 +157,19 @@ impl Grant {
         self.granted
     }
 
-    /// When it ends.
-    pub fn ends(&self) -> Instant {
-        self.ends
-    }
-
     /// Whether it is still of use: in time, and under the rules and the phase of now.
-    pub(super) fn lives(&self, now: Instant, policy: B256, phase: Phase) -> bool {
+    pub(super) fn lives(&self, now: Moment, policy: B256, phase: Phase) -> bool {
         self.stands(now) && self.scope.policy == policy && self.scope.phase == phase
     }
 
-    /// Whether it is in time, and the phase has not changed since it was asked for.
-    pub(super) fn stands(&self, now: Instant) -> bool {
-        now < self.ends && self.own.as_ref().is_none_or(|own| matches!(own.has_changed(), Ok(false)))
+    /// Whether neither clock has ended it, the wall clock is not before the time at which it was given, and the phase has
+    /// not changed since it was asked for.
+    pub(super) fn stands(&self, now: Moment) -> bool {
+        !self.lasts(now).is_zero() && self.own.as_ref().is_none_or(|own| matches!(own.has_changed(), Ok(false)))
     }
 
     /// Takes an action's spending out of it; false, and nothing taken, if it does not cover that.
-    pub(super) fn take(&mut self, scope: &Scope, spent: Usd, now: Instant) -> bool {
+    pub(super) fn take(&mut self, scope: &Scope, spent: Usd, now: Moment) -> bool {
         if !self.stands(now) || self.scope != *scope {
             return false;
         }

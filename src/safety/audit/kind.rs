@@ -67,11 +67,13 @@ pub enum Kind {
     AccountReconciled,
     /// The Golem has died.
     GolemDied,
+    /// A password that would have let more through was wrong, or one too many.
+    PasswordRefused,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 31] = [
+    pub const ALL: [Self; 32] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
@@ -103,6 +105,7 @@ impl Kind {
         Self::LiquidationEnded,
         Self::AccountReconciled,
         Self::GolemDied,
+        Self::PasswordRefused,
     ];
 
     /// The written form, by which the trail keeps it.
@@ -139,6 +142,7 @@ impl Kind {
             Self::LiquidationEnded => "liquidation:ended",
             Self::AccountReconciled => "account:reconciled",
             Self::GolemDied => "golem:died",
+            Self::PasswordRefused => "password:refused",
         }
     }
 

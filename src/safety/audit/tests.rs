@@ -233,7 +233,9 @@ async fn a_first_session_has_its_anchor_before_anything_is_asked() {
     let report = verified(&store);
     assert_eq!((report.entries, report.faults), (1, vec![]));
     // What the operator decides is witnessed at once.
-    first.reset_breaker("somebody", 1).await.unwrap();
+    use crate::safety::operator_proof::{Authorisation, Basis, OperatorProof};
+    let proof = OperatorProof::issue(Authorisation::ResetBreaker, Basis::NoKeys, std::path::Path::new(""), 1);
+    first.reset_breaker("somebody", 1, proof).await.unwrap();
     let report = verified(&store);
     assert_eq!((report.entries, report.anchor), (2, Some(report.head)));
     // Nobody lays a new one where it is gone.

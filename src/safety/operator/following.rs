@@ -11,6 +11,7 @@ use crate::base::id::GolemId;
 use crate::base::text::SafeText;
 use crate::safety::audit::{self, Entry, Kind};
 use crate::safety::ledger;
+use crate::safety::operator_proof::{Authorisation, OperatorProof};
 use crate::safety::policy::{self, Adopted, Change, Followed, Pending, Policy, Preset};
 
 /// A change of one field, in a line.
@@ -80,12 +81,22 @@ impl OperatorRules {
         self.keeper.pending()
     }
 
-    /// Takes the waiting policy with this hash, by the operator's yes to exactly that one. `None` where another one, or
-    /// none, is waiting by now.
+    /// Puts the waiting policy with this hash into force, by the operator's approval of exactly that one. `None` where
+    /// another one, or none, is waiting by now.
     ///
     /// # Errors
-    /// [`AcceptError`]: it could not be put on record, and what held goes on holding.
-    pub async fn accept(&self, hash: B256, by: &str, now: u64) -> Result<Option<Adopted>, AcceptError> {
+    /// [`AcceptError`]: it was not proved that the operator decided, or it could not be put on record; what held goes on
+    /// holding.
+    pub async fn accept(
+        &self,
+        hash: B256,
+        by: &str,
+        now: u64,
+        proof: OperatorProof,
+    ) -> Result<Option<Adopted>, AcceptError> {
+        let basis = proof.redeem_on(self.is_devnet(), &Authorisation::AcceptPolicy { hash }, now)?;
+        let by = format!("{by}, confirmed by {}", basis.as_str());
+        let by = by.as_str();
         let Some(pending) = self.pending().filter(|pending| pending.policy.hash() == hash) else { return Ok(None) };
         self.keep(pending.policy, Kind::PolicyAccepted, pending.changes, Some(by), now).await?;
         Ok(self.keeper.accept(hash))

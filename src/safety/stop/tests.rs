@@ -22,8 +22,8 @@ fn a_yes_to_a_hold_leaves_what_it_rose_above() {
     let shown = file.read();
     assert!(shown.is_hold());
     // Whoever held is gone, and another says yes to what he is shown.
-    assert_eq!(file.lower(&shown, None, "over", "operator", 3).unwrap().level(), Some(StopLevel::ExitOnly));
-    assert_eq!(file.lower(&file.read(), None, "over", "operator", 4).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&shown, None, "over", "operator", 3).unwrap().level(), Some(StopLevel::ExitOnly));
+    assert_eq!(file.lower_in_tests(&file.read(), None, "over", "operator", 4).unwrap(), InForce::None);
 }
 
 #[test]
@@ -92,16 +92,16 @@ fn it_goes_down_by_decision() {
     let (_folder, file) = file();
     file.raise(StopLevel::Halt, "", "a", 1).unwrap();
     assert_eq!(
-        stop(file.lower(&file.read(), Some(StopLevel::ExitOnly), "sell", "operator", 2).unwrap()).level,
+        stop(file.lower_in_tests(&file.read(), Some(StopLevel::ExitOnly), "sell", "operator", 2).unwrap()).level,
         StopLevel::ExitOnly
     );
     assert_eq!(
-        stop(file.lower(&file.read(), Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level,
+        stop(file.lower_in_tests(&file.read(), Some(StopLevel::Revoke), "", "operator", 2).unwrap()).level,
         StopLevel::ExitOnly
     );
-    assert_eq!(file.lower(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
     fs::write(file.path(), "garbled").unwrap();
-    assert_eq!(file.lower(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 3).unwrap(), InForce::None);
     assert_eq!(file.read(), InForce::None);
 }
 
@@ -109,11 +109,11 @@ fn it_goes_down_by_decision() {
 fn a_yes_lowers_the_stop_it_was_given_for_and_no_other() {
     let (_folder, file) = file();
     let shown = file.raise(StopLevel::Halt, "a feed is late", "golem", 1).unwrap();
-    file.lower(&shown, None, "", "somebody", 2).unwrap();
+    file.lower_in_tests(&shown, None, "", "somebody", 2).unwrap();
     // Of the same level, for another reason.
     let other = file.raise(StopLevel::Halt, "a key may be stolen", "operator", 3).unwrap();
-    assert!(matches!(file.lower(&shown, None, "", "operator", 4), Err(StopError::Changed)));
-    assert!(matches!(file.lower(&InForce::None, None, "", "operator", 4), Err(StopError::Changed)));
+    assert!(matches!(file.lower_in_tests(&shown, None, "", "operator", 4), Err(StopError::Changed)));
+    assert!(matches!(file.lower_in_tests(&InForce::None, None, "", "operator", 4), Err(StopError::Changed)));
     assert_eq!(file.read(), other);
 }
 
@@ -128,7 +128,7 @@ fn of_many_who_raise_at_once_the_highest_stays() {
             }
         });
         assert_eq!(file.read().level(), Some(StopLevel::Revoke));
-        file.lower(&file.read(), None, "", "operator", round).unwrap();
+        file.lower_in_tests(&file.read(), None, "", "operator", round).unwrap();
     }
     let left: Vec<_> =
         fs::read_dir(_folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -190,7 +190,7 @@ fn nothing_is_loosened_while_somebody_else_changes_it() {
     let pause = stop(file.raise(StopLevel::Pause, "", "console", 1).unwrap());
     let before = fs::read(file.path()).unwrap();
     let lock = stalled(&file);
-    assert!(matches!(file.lower(&file.read(), None, "", "operator", 2), Err(StopError::Busy)));
+    assert!(matches!(file.lower_in_tests(&file.read(), None, "", "operator", 2), Err(StopError::Busy)));
     assert!(matches!(file.release(&pause), Err(StopError::Busy)));
     assert_eq!(fs::read(file.path()).unwrap(), before);
     drop(lock);
@@ -204,7 +204,7 @@ fn a_lock_that_cannot_be_had_at_all_is_no_other_program() {
     // It stops all the same.
     let hold = file.hold("choose", "console", 1).unwrap().unwrap();
     assert_eq!(file.read(), InForce::Stop(hold.clone()));
-    for refused in [file.lower(&file.read(), None, "", "operator", 2), file.release(&hold)] {
+    for refused in [file.lower_in_tests(&file.read(), None, "", "operator", 2), file.release(&hold)] {
         assert!(matches!(&refused, Err(StopError::Lock { path, .. }) if *path == file.lock()), "{refused:?}");
     }
     assert_eq!(file.read(), InForce::Stop(hold));
@@ -223,7 +223,7 @@ fn a_lower_stop_that_was_under_way_does_not_write_over_a_higher_one() {
     assert_eq!(file.read(), InForce::Stop(halt.clone()));
     assert!(matches!(file.release(&stop(look(file.path()))), Err(StopError::NotYours { .. })));
     // It goes down as a whole, by a decision about what was shown.
-    assert_eq!(file.lower(&InForce::Stop(halt), None, "", "operator", 3).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&InForce::Stop(halt), None, "", "operator", 3).unwrap(), InForce::None);
     assert_eq!(fs::read_dir(folder.path().join("STOP.d")).unwrap().count(), 0);
 }
 
@@ -237,7 +237,7 @@ fn a_decision_that_was_under_way_does_not_lower_what_was_raised_meanwhile() {
     fs::rename(&aside.0, file.path()).unwrap();
     drop(lock);
     assert_eq!(file.read().level(), Some(StopLevel::Revoke));
-    assert!(matches!(file.lower(&shown, None, "", "operator", 4), Err(StopError::Changed)));
+    assert!(matches!(file.lower_in_tests(&shown, None, "", "operator", 4), Err(StopError::Changed)));
     assert_eq!(file.read().level(), Some(StopLevel::Revoke));
 }
 
@@ -287,7 +287,7 @@ fn a_lower_stop_in_earnest_stays_where_a_hold_is_released() {
             assert_eq!(file.raise_own(level, "", "bardo halt", 3).unwrap(), (InForce::Stop(hold.clone()), None));
         }
         assert_eq!(file.release(&hold).unwrap(), InForce::Stop(set.clone()));
-        assert_eq!(file.lower(&InForce::Stop(set), None, "", "operator", 4).unwrap(), InForce::None);
+        assert_eq!(file.lower_in_tests(&InForce::Stop(set), None, "", "operator", 4).unwrap(), InForce::None);
     }
 }
 
@@ -329,8 +329,8 @@ fn a_yes_to_the_end_of_a_hold_is_none_to_the_end_of_what_lies_beneath() {
         let shown = InForce::Stop(file.hold("choose", "console", 1).unwrap().unwrap());
         let (_, set) = file.raise_own(StopLevel::ExitOnly, "odd prices", "bardo halt", 2).unwrap();
         let set = InForce::Stop(set.unwrap());
-        assert_eq!(file.lower(&shown, level, "", "operator", 3).unwrap(), set);
-        assert_eq!(file.lower(&set, None, "", "operator", 4).unwrap(), InForce::None);
+        assert_eq!(file.lower_in_tests(&shown, level, "", "operator", 3).unwrap(), set);
+        assert_eq!(file.lower_in_tests(&set, None, "", "operator", 4).unwrap(), InForce::None);
         // The same where it is the file that lies beneath.
         let lock = stalled(&file);
         let late = Stop::new(StopLevel::ExitOnly, "odd prices", "somebody", 5);
@@ -338,7 +338,7 @@ fn a_yes_to_the_end_of_a_hold_is_none_to_the_end_of_what_lies_beneath() {
         let shown = InForce::Stop(file.hold("choose", "console", 6).unwrap().unwrap());
         fs::rename(&aside.0, file.path()).unwrap();
         drop(lock);
-        assert_eq!(file.lower(&shown, level, "", "operator", 7).unwrap(), InForce::Stop(late));
+        assert_eq!(file.lower_in_tests(&shown, level, "", "operator", 7).unwrap(), InForce::Stop(late));
     }
 }
 
@@ -349,7 +349,7 @@ fn what_lies_beside_the_file_and_cannot_be_understood_is_a_halt() {
     assert_eq!(file.read(), InForce::None);
     fs::write(file.beside().join("x"), "?").unwrap();
     assert_eq!(file.read().level(), Some(StopLevel::Halt));
-    assert_eq!(file.lower(&file.read(), None, "", "operator", 1).unwrap(), InForce::None);
+    assert_eq!(file.lower_in_tests(&file.read(), None, "", "operator", 1).unwrap(), InForce::None);
     fs::remove_dir(file.beside()).unwrap();
     fs::write(file.beside(), "in the way").unwrap();
     assert_eq!(file.read().level(), Some(StopLevel::Halt));

@@ -1,11 +1,8 @@
 //! `check_safety_status`: what may still be done, before anything is tried.
 
-use std::time::Duration;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::Instant;
 
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
@@ -318,14 +315,13 @@ fn breaker_status(breaker: Breaker, limit: u32, now: u64) -> BreakerStatus {
 }
 
 fn standing(context: &CallContext) -> Vec<StandingApproval> {
-    let now = Instant::now();
     let grants = context.standing().desk.as_ref().map(|desk| desk.grants()).unwrap_or_default();
-    let live = grants.iter().filter(|grant| grant.ends() > now);
-    live.map(|grant| StandingApproval {
+    let live = grants.iter();
+    live.map(|(grant, lasts)| StandingApproval {
         tool: grant.scope().tool.to_owned(),
         chain_id: grant.scope().chain_id,
         left_usd: grant.left().to_string(),
-        ends_in_seconds: grant.ends().saturating_duration_since(now).max(Duration::ZERO).as_secs(),
+        ends_in_seconds: lasts.as_secs(),
     })
     .collect()
 }

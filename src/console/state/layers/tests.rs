@@ -51,6 +51,7 @@ fn deciding() -> State {
         asked_at: 0,
         ends_at: None,
         passes_by_itself: false,
+        needs_password: false,
         reasons: vec![],
         changed: vec![],
         to_read: vec![],

@@ -140,6 +140,7 @@ pub fn question() -> Question {
         asked_at: START_MILLIS,
         ends_at: Some(START_MILLIS + 300_000),
         passes_by_itself: false,
+        needs_password: false,
         reasons: vec![text("$2,047.53 is above $1,000.00 (require_human_approval_above_usd)")],
         changed: Vec::new(),
         to_read: Vec::new(),

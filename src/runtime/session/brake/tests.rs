@@ -96,7 +96,7 @@ fn a_choice_beneath_another_consoles_hold_stays_when_that_is_released() {
     one.release().unwrap();
     assert_eq!(one.file.read().level(), Some(StopLevel::ExitOnly));
     // By a console that itself holds, over the other's hold.
-    one.file.lower(&one.file.read(), None, "", "operator", 1).unwrap();
+    one.file.lower_in_tests(&one.file.read(), None, "", "operator", 1).unwrap();
     one.hold().unwrap();
     other.hold().unwrap();
     assert_eq!(other.choose(StopLevel::ExitOnly, "odd prices").unwrap().level(), Some(StopLevel::Halt));
@@ -179,7 +179,7 @@ async fn a_stop_waits_neither_for_the_session_nor_for_the_console() {
     let reason = SafeText::clean("no", 10);
     let answer = OperatorAnswer::RefuseAndStop { reason };
     let key = QuestionKey::Action(PermitId::random());
-    commands.send(sent(Command::Answer { key, answer })).await.unwrap();
+    commands.send(sent(Command::Answer { key, answer, password: None })).await.unwrap();
     assert!(level_within(&file, Some(StopLevel::Halt)).await, "the stop in a refusal does not wait either");
     assert_eq!(queue.recv().await, Some(sent(Command::Step)), "what does not stop is carried out in its order");
 }
@@ -201,7 +201,7 @@ async fn a_refusal_that_stops_is_heard_before_its_stop() {
     let front = Front { brake: brake.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };
     let (permit, reason) = (PermitId::random(), SafeText::clean("not today", 20));
     let refuse = |key, reason: &SafeText| {
-        sent(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason: reason.clone() } })
+        sent(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason: reason.clone() }, password: None })
     };
     assert_eq!(front.stops(&refuse(QuestionKey::Action(permit), &reason)), None, "it goes on for its answer");
     assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));

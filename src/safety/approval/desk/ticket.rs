@@ -15,7 +15,7 @@ use crate::base::text::SafeText;
 use crate::base::units::{TokenAmount, Usd};
 use crate::chain::token::Token;
 use crate::fabric::{ApprovalOutcome, ApprovalResolved, EventKind};
-use crate::safety::approval::{Answer, ApprovalNeed, Decision, Reason, Said, Yes};
+use crate::safety::approval::{Answer, ApprovalNeed, AskRefused, Decision, Reason, Said, Yes};
 use crate::safety::audit::{AuditError, Kind, Note};
 use crate::safety::pipeline::Preview;
 use crate::safety::proposal::Flow;
@@ -60,6 +60,8 @@ pub struct Ticket {
     /// Whether the waiting was over when its permit was found to be as well: then it begins anew.
     pub(super) begins_anew: bool,
     pub(super) over: bool,
+    /// Why the operator is not asked.
+    pub(super) refused: Option<AskRefused>,
     /// Whether the question is on the trail.
     pub(super) told: bool,
     /// For how long and up to how much the yes stands, where it does, and the number of what stands.
@@ -74,6 +76,9 @@ impl Ticket {
     /// Waits for what happens next. After [`Decision::PermitExpired`] the question is still open:
     /// [`Self::replace`] it and wait again. Any other decision ends it.
     pub async fn decision(&mut self) -> Decision {
+        if let Some(refused) = &self.refused {
+            return Decision::NotAsked(refused.clone());
+        }
         if !self.told {
             self.told = true;
             if let Err(error) = self.record(self.question()).await {
@@ -151,7 +156,7 @@ impl Ticket {
             Decision::RefusedAndHalted { .. } => ApprovalOutcome::RefusedAndHalted,
             Decision::Lapsed => ApprovalOutcome::Lapsed,
             Decision::Withdrawn { .. } => ApprovalOutcome::Withdrawn,
-            Decision::PermitExpired => return None,
+            Decision::PermitExpired | Decision::NotAsked(_) => return None,
         })
     }
 
@@ -183,7 +188,8 @@ impl Ticket {
             | Decision::RefusedAndHalted { .. }
             | Decision::Lapsed
             | Decision::Withdrawn { .. }
-            | Decision::PermitExpired => (None, None),
+            | Decision::PermitExpired
+            | Decision::NotAsked(_) => (None, None),
         };
         let body = json!({
             "permit_id": self.preview.permit.permit_id, "outcome": outcome, "by": said, "reason": decision.reason(),
@@ -282,8 +288,21 @@ impl Ticket {
         }
     }
 
+    /// Counts how it ended towards what the agent may ask next.
+    fn count(&self, outcome: ApprovalOutcome) {
+        let now = self.desk.inner.clock.steady_millis();
+        let limits = &mut self.desk.state().limits;
+        match outcome {
+            ApprovalOutcome::Refused | ApprovalOutcome::RefusedAndHalted => limits.note_refused(&self.preview, now),
+            ApprovalOutcome::Lapsed | ApprovalOutcome::Withdrawn => limits.note_unanswered(&self.preview, now),
+            ApprovalOutcome::Approved | ApprovalOutcome::ApprovedSimilar => limits.note_approved(&self.preview),
+            ApprovalOutcome::Edited => {}
+        }
+    }
+
     fn finish(&mut self, outcome: ApprovalOutcome, reason: Option<SafeText>) {
         self.over = true;
+        self.count(outcome);
         if let Some((_, _, Some(number))) = self.similar {
             // Where its yes is on record it stands by now.
             self.desk.state().settle_grant(number, false);

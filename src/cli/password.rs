@@ -1,0 +1,33 @@
+//! Asks for the passwords that something takes which lets more through.
+
+use super::{Exit, Failure, secret};
+use crate::custody::{KeyName, KeystoreError, Password, Reauthentication, ReauthenticationError};
+use crate::safety::operator_proof::Authorisation;
+
+/// The passwords that `wanted` takes: from descriptor `fd`, one line for each key in the order of their names, or typed.
+/// None where it takes none.
+pub(super) fn ask(
+    gate: &Reauthentication,
+    wanted: &Authorisation,
+    devnet: bool,
+    fd: Option<u32>,
+) -> Result<Vec<(KeyName, Password)>, Failure> {
+    let keys = gate.keys_for(wanted, devnet).map_err(refused)?;
+    let asked: Vec<String> = keys.iter().map(|key| format!("password of the key {}", key.name)).collect();
+    let texts = secret::read_all(fd, &asked)?;
+    Ok(keys.into_iter().map(|key| key.name).zip(texts.into_iter().map(|text| secret::password(&text))).collect())
+}
+
+/// A refused proof, as the command ends.
+pub(super) fn refused(error: ReauthenticationError) -> Failure {
+    let exit = match error {
+        ReauthenticationError::Key(KeystoreError::Password { .. }) | ReauthenticationError::Missing { .. } => {
+            Exit::Rejected
+        }
+        ReauthenticationError::TooMany { .. } | ReauthenticationError::NoKeyOf { .. } => Exit::Blocked,
+        ReauthenticationError::Key(_) | ReauthenticationError::Attempts { .. } | ReauthenticationError::Interrupted => {
+            Exit::Error
+        }
+    };
+    Failure { exit, error: error.into() }
+}
