@@ -83,9 +83,20 @@ fn bardo(home: &Path, arguments: &[&str]) -> Command {
 /// The binary on a terminal of its own. Each of `lines` is typed once the terminal shows what stands before it. What was
 /// shown, and the exit code.
 fn on_a_terminal(home: &Path, variables: &[(&str, &str)], arguments: &[&str], lines: &[(&str, &str)]) -> (String, u32) {
+    on_a_terminal_with(home, variables, arguments, lines, |_| {})
+}
+
+/// The same, with something done before each line is typed.
+fn on_a_terminal_with(
+    home: &Path,
+    variables: &[(&str, &str)],
+    arguments: &[&str],
+    lines: &[(&str, &str)],
+    meanwhile: impl Fn(usize),
+) -> (String, u32) {
     let pty = native_pty_system().openpty(PtySize { rows: 50, cols: 200, pixel_width: 0, pixel_height: 0 }).unwrap();
     // The shell is there to open a descriptor for whoever asks for one.
-    let mut command = CommandBuilder::new("sh");
+    let mut command = CommandBuilder::new("/bin/sh");
     command.env_clear();
     command.env("BARDO", env!("CARGO_BIN_EXE_bardo"));
     command.env("BARDO_HOME", home);
@@ -107,7 +118,7 @@ fn on_a_terminal(home: &Path, variables: &[(&str, &str)], arguments: &[&str], li
     let text = || String::from_utf8_lossy(&shown.lock().unwrap()).into_owned();
     let mut from = 0;
     let start = Instant::now();
-    for (before, typed) in lines {
+    for (number, (before, typed)) in lines.iter().enumerate() {
         loop {
             if let Some(at) = text().get(from..).and_then(|rest| rest.find(before)) {
                 from += at + before.len();
@@ -117,10 +128,17 @@ fn on_a_terminal(home: &Path, variables: &[(&str, &str)], arguments: &[&str], li
             assert!(!ended && start.elapsed() < Duration::from_secs(60), "never shown: {before}\n{}", text());
             std::thread::sleep(Duration::from_millis(5));
         }
+        meanwhile(number);
         writer.write_all(typed.as_bytes()).unwrap();
         writer.flush().unwrap();
     }
-    let code = child.wait().unwrap().exit_code();
+    let code = loop {
+        if let Some(status) = child.try_wait().unwrap() {
+            break status.exit_code();
+        }
+        assert!(start.elapsed() < Duration::from_secs(60), "it does not end\n{}", text());
+        std::thread::sleep(Duration::from_millis(5));
+    };
     drop(writer);
     drop(pty.master);
     reading.join().unwrap();
@@ -144,7 +162,7 @@ fn a_script_that_pipes_the_word_into_resume_lifts_nothing() {
 fn a_script_on_a_terminal_without_the_password_lifts_nothing() {
     let home = halted();
     // The word alone, and then what a script would try.
-    for tried in ["\n", "resume\n", "yes\n", "\u{3}", "\u{4}", "\u{1b}"] {
+    for tried in ["\r", "resume\r", "yes\r", "\u{3}", "\u{4}", "\u{1b}"] {
         let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, tried)]);
         assert_ne!(code, 0, "{tried:?}: {shown}");
         assert!(is_halted(home.path()), "{tried:?}");
@@ -156,7 +174,7 @@ fn a_script_on_a_terminal_without_the_password_lifts_nothing() {
 #[test]
 fn the_password_lifts_a_halt_and_is_never_shown() {
     let home = halted();
-    let typed = format!("{PASSWORD}\n");
+    let typed = format!("{PASSWORD}\r");
     let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
     assert_eq!(code, 0, "{shown}");
     assert!(!shown.contains("horse"), "{shown}");
@@ -173,14 +191,14 @@ fn wrong_passwords_are_slowed_down_and_recorded() {
     drop(runtime.block_on(folder.open_real_ledger(now())).unwrap());
     let mut said = String::new();
     for attempt in 0..4 {
-        let typed = format!("guess {attempt}\n");
+        let typed = format!("guess {attempt}\r");
         let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
         assert_ne!(code, 0, "{shown}");
         said = shown;
     }
     assert!(said.contains("3 wrong passwords in a row") && said.contains("Try again in"), "{said}");
     // Now even the right one waits.
-    let typed = format!("{PASSWORD}\n");
+    let typed = format!("{PASSWORD}\r");
     let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
     assert!(code == 3 && shown.contains("wrong passwords in a row"), "{shown}");
     assert!(is_halted(home.path()));
@@ -219,7 +237,7 @@ fn a_descriptor_gives_the_password_but_not_the_confirmation() {
 fn a_key_that_the_attacker_made_lifts_nothing() {
     let home = halted();
     add_key(home.path(), "aaa", &OTHER_KEY_FILE);
-    let lines = [(WORD, "resume\n"), ("password of the key aaa: ", "attackers own\n"), (ASKED, "attackers own\n")];
+    let lines = [(WORD, "resume\n"), ("password of the key aaa: ", "attackers own\r"), (ASKED, "attackers own\r")];
     let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &lines);
     assert!(code != 0 && is_halted(home.path()), "{shown}");
 }
@@ -247,7 +265,7 @@ fn a_stop_file_that_was_removed_by_hand_keeps_the_halt() {
     let home = halted();
     std::fs::remove_file(data(home.path()).join("STOP")).unwrap();
     assert!(is_halted(home.path()));
-    let typed = format!("{PASSWORD}\n");
+    let typed = format!("{PASSWORD}\r");
     let (shown, code) = on_a_terminal(home.path(), &[], &["resume"], &[(WORD, "resume\n"), (ASKED, &typed)]);
     assert!(shown.contains("removed or replaced"), "{shown}");
     assert_eq!(code, 0, "{shown}");
@@ -409,9 +427,9 @@ const LOOSEN: &str = "Type `loosen` to do it: ";
 fn a_looser_policy_takes_the_password_on_a_real_network() {
     let (home, url) = with_a_looser_policy();
     let accept = ["--rpc", url.as_str(), "policy", "accept"];
-    let (shown, code) = on_a_terminal(home.path(), &[], &accept, &[(LOOSEN, "loosen\n"), (ASKED, "guess\n")]);
+    let (shown, code) = on_a_terminal(home.path(), &[], &accept, &[(LOOSEN, "loosen\n"), (ASKED, "guess\r")]);
     assert!(code != 0 && waits(home.path(), &url), "{shown}");
-    let typed = format!("{PASSWORD}\n");
+    let typed = format!("{PASSWORD}\r");
     let (shown, code) = on_a_terminal(home.path(), &[], &accept, &[(LOOSEN, "loosen\n"), (ASKED, &typed)]);
     assert!(code == 0 && !waits(home.path(), &url), "{shown}");
 }
@@ -420,26 +438,28 @@ fn a_looser_policy_takes_the_password_on_a_real_network() {
 fn a_policy_that_changes_after_it_was_shown_is_not_accepted() {
     let (home, url) = with_a_looser_policy();
     let policy = home.path().join("policy.toml");
-    let accept = format!("--rpc {url} policy accept");
-    // The file is changed between what is shown and the password.
-    let watched = policy.clone();
-    let swap = std::thread::spawn(move || {
-        std::thread::sleep(Duration::from_millis(100));
-        std::fs::write(&watched, "preset = \"paranoid\"\nmax_gas_usd = \"9999\"\n").unwrap();
-    });
-    let typed = format!("{PASSWORD}\n");
-    let (shown, code) = on_a_terminal(home.path(), &[], &[&accept], &[(LOOSEN, "loosen\n"), (ASKED, &typed)]);
-    swap.join().unwrap();
-    let took_what_was_shown = shown.contains("9999") == (code == 0);
-    assert!(took_what_was_shown, "{shown}");
-    assert!(shown.contains("9999") || waits(home.path(), &url), "{shown}");
+    let accept = ["--rpc", url.as_str(), "policy", "accept"];
+    let typed = format!("{PASSWORD}\r");
+    // After it was shown and before the word, and after the word and before the password.
+    for moment in 0..2 {
+        std::fs::write(&policy, "preset = \"paranoid\"\nmax_gas_usd = \"44\"\n").unwrap();
+        let change = |number| {
+            if number == moment {
+                std::fs::write(&policy, format!("preset = \"paranoid\"\nmax_gas_usd = \"999{moment}\"\n")).unwrap();
+            }
+        };
+        let lines = [(LOOSEN, "loosen\n"), (ASKED, typed.as_str())];
+        let (shown, code) = on_a_terminal_with(home.path(), &[], &accept, &lines, change);
+        assert!(code != 0 && shown.contains("44") && !shown.contains("999"), "{shown}");
+        assert!(shown.contains("changed meanwhile") && waits(home.path(), &url), "{shown}");
+    }
 }
 
 #[test]
 fn resetting_the_breaker_takes_the_password_on_a_real_network() {
     let (home, url) = with_a_looser_policy();
     let reset = ["--rpc", url.as_str(), "policy", "reset", "breaker"];
-    let lines = [("Type `reset` to do it: ", "reset\n"), (ASKED, "guess\n")];
+    let lines = [("Type `reset` to do it: ", "reset\n"), (ASKED, "guess\r")];
     let (shown, code) = on_a_terminal(home.path(), &[], &reset, &lines);
     assert!(code != 0 && !shown.contains("the breaker is closed"), "{shown}");
 }

@@ -29,8 +29,11 @@ fn halting_goes_up_at_once_and_resuming_takes_a_terminal() {
     assert!(file.exists());
     std::fs::write(&file, "no stop at all").unwrap();
     assert_eq!(json(&["halt", "--level", "exit-only"])["level"], "halt");
+    // Removing the file is no way to lift it.
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(json(&["resume"])["level"], Value::Null);
+    assert_eq!(json(&["halt", "--level", "exit-only"])["level"], "halt");
+    let (_, err, code) = run(bardo(home.path()).arg("resume"));
+    assert!(code == 3 && err.contains("removed or replaced"), "{err}");
 }
 
 #[test]
