@@ -43,6 +43,21 @@ impl Facts {
         derived.min(claimed)
     }
 
+    /// What counts against the caps, in dollars: for a fair exit what it may lose and its gas, for everything else all
+    /// that is spent. How much consent an action takes follows from [`Values::spent`] either way.
+    ///
+    /// # Errors
+    /// A [`Doubt`] where a value is not known.
+    pub fn counted(&self) -> Result<Usd, Doubt> {
+        let values = self.values.as_ref().map_err(Clone::clone)?;
+        if !self.reduce_only() {
+            return Ok(values.spent);
+        }
+        let loss = values.exit_loss()?;
+        let left = values.takeable.iter().try_fold(values.gas, |sum, one| sum.checked_add(one.usd));
+        left.and_then(|left| left.checked_add(loss)).map_err(Doubt::because)
+    }
+
     /// Whether the simulation found that it only leaves positions, at a fair price.
     pub fn reduce_only(&self) -> bool {
         self.simulation.as_ref().is_some_and(|simulated| simulated.reduce_only)

@@ -14,6 +14,7 @@
 //! | `facts`, `verdict` | what checks decide on, and how they answer |
 //! | `ground` | what is read of the chain before anything is decided |
 //! | `checks` | one file each |
+//! | `revocation` | whether an action only revokes, cancels or refunds, by intent and calldata |
 //! | `rulebook`, `operator` | the seam to policy, stop ladder and ledger, and what stands behind it |
 //! | `status` | how the rules stand, for whoever asks before acting |
 //! | `value` | dollars: out at the highest, in at the lowest |
@@ -49,6 +50,7 @@ pub mod permit;
 pub mod pipeline;
 pub mod policy;
 pub mod proposal;
+pub mod revocation;
 pub mod rulebook;
 #[cfg(test)]
 mod sample;

@@ -352,7 +352,13 @@ impl Rulebook for OperatorRules {
             }
             Err(LedgerError::Exceeded(violations)) => {
                 let rate = |rule: &str| {
-                    matches!(rule, "max_trades_per_hour" | "max_tool_calls_per_minute" | "cooldown_seconds")
+                    matches!(
+                        rule,
+                        "max_trades_per_hour"
+                            | "max_tool_calls_per_minute"
+                            | "cooldown_seconds"
+                            | "max_revocations_per_hour"
+                    )
                 };
                 let loss = |rule: &str| matches!(rule, "stop_loss_pct" | "max_consecutive_failures");
                 let code = match violations.first().map(|one| one.rule.as_str()) {
@@ -378,6 +384,7 @@ impl Rulebook for OperatorRules {
         let micros = |usd| Micros::of(usd, Rounding::Up).unwrap_or(Micros::MAX);
         let outcome = match end {
             End::Done { spent } => Outcome::Done { spent: micros(spent) },
+            End::Partly { spent } => Outcome::Partly { spent: micros(spent) },
             End::Reverted { gas } => Outcome::Reverted { gas: micros(gas) },
             End::NotSent => Outcome::NotSent,
             End::Withdrawn => Outcome::Withdrawn,
@@ -388,7 +395,7 @@ impl Rulebook for OperatorRules {
         ledger::settle(transaction, now, id, outcome, failures).map_err(failed)?;
         let (call_id, golem_id) = ledger::party(transaction, id).map_err(failed)?;
         let (state, spent) = match outcome {
-            Outcome::Done { spent } => ("done", Some(spent)),
+            Outcome::Done { spent } | Outcome::Partly { spent } => ("done", Some(spent)),
             Outcome::Reverted { gas } => ("reverted", Some(gas)),
             Outcome::NotSent => ("not_sent", None),
             Outcome::Withdrawn => ("withdrawn", None),

@@ -125,6 +125,12 @@ pub enum End {
         /// What counts as spent, gas included.
         spent: Usd,
     },
+    /// It came to an end before it did what it was for, without failing: a plan stopped half-way, or an order that
+    /// nobody filled.
+    Partly {
+        /// What counts as spent, gas included.
+        spent: Usd,
+    },
     /// It was included and failed.
     Reverted {
         /// What its gas cost.

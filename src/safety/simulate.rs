@@ -60,7 +60,8 @@ pub struct Simulated {
     pub leaves: bool,
     /// [`Self::leaves`], and the price is fair.
     pub reduce_only: bool,
-    /// Whether it only takes back what others may take.
+    /// Whether it only revokes, cancels or refunds: by its intent and calldata ([`super::revocation`]), with nothing in
+    /// the simulation against it.
     pub takes_back: bool,
     /// What every balance of the account moved by, gas apart.
     pub moves: Vec<Move>,
@@ -94,10 +95,12 @@ pub struct Surroundings {
     pub producer: Option<Address>,
     /// What signed orders of the account may still take through Permit2, by token, in raw units.
     pub promised: BTreeMap<Address, U256>,
-    /// Contracts whose own word counts on what others may take: those of the address book, tokens that the policy names,
-    /// tokens of which the account has allowed something from this ledger, and whatever the operator's own hand calls.
-    /// Any other contract may tell what it likes of its allowances.
-    pub known: BTreeSet<Address>,
+    /// The settler of bridge orders in the address book.
+    pub settler: Option<Address>,
+    /// Tokens whose `approve` sets an allowance: those of the address book, those that the policy names, those of which
+    /// the account has allowed something from this ledger, and any that the operator's own hand calls. No other contract
+    /// of the address book is among them: in a position manager the same bytes approve one position.
+    pub known_tokens: BTreeSet<Address>,
 }
 
 impl Surroundings {

@@ -63,6 +63,20 @@ impl Values {
         Ok(Exchange { given: sum(&self.outflows)?, received: self.received })
     }
 
+    /// What a fair exit may lose, before gas: what goes out at the highest price less the least that comes in at the
+    /// lowest, by all witnesses or by those that do not lag, whichever is less. A fair price was found by one of them.
+    ///
+    /// # Errors
+    /// A [`Doubt`] where the sum is too large to be told.
+    pub fn exit_loss(&self) -> Result<Usd, Doubt> {
+        let loss = |one: Exchange| match one.received < one.given {
+            true => one.given.checked_sub(one.received).map_err(Doubt::because),
+            false => Ok(Usd::ZERO),
+        };
+        let by_all = loss(self.exchange()?)?;
+        self.present.map_or(Ok(by_all), |present| Ok(loss(present)?.min(by_all)))
+    }
+
     /// With what comes in on another chain.
     ///
     /// # Errors

@@ -223,7 +223,17 @@ async fn the_safety_status_tells_what_is_used_and_left_of_every_limit() {
             let spend = dollars(whole);
             let equity = dollars(20_000);
             let tokens = Default::default();
-            let request = Request { spend, tokens, trade: true, takes_back: false, exempt: false, equity };
+            let request = Request {
+                spend,
+                tokens,
+                trade: true,
+                takes_back: false,
+                by_operator: false,
+                exit: false,
+                traded: spend,
+                exempt: false,
+                equity,
+            };
             let id = ledger::reserve(tx, now, &caps, &party, &request)?;
             if whole == 40 {
                 ledger::settle(tx, now, id, Outcome::Done { spent: spend }, 9)?;

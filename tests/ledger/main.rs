@@ -29,6 +29,7 @@ fn caps(kind: &str) -> Caps {
         spend: vec![SpendCap { rule: "max_daily_spend_usd", span: Span::Day, limit: dollars(day), scaled: None }],
         tokens: [].into(),
         trades_per_hour,
+        revocations_per_hour: 1_000_000,
         calls_per_minute: 10_000,
         cooldown: 0,
         failures: u32::MAX,
@@ -52,6 +53,9 @@ fn request() -> Request {
         tokens: [].into(),
         trade: true,
         takes_back: false,
+        by_operator: false,
+        exit: false,
+        traded: Micros::ZERO,
         exempt: false,
         equity: dollars(10_000),
     }

@@ -402,6 +402,9 @@ async fn fail(desk: &Desk, party: &Party, now: u64) {
         tokens: [].into(),
         trade: true,
         takes_back: false,
+        by_operator: false,
+        exit: false,
+        traded: Default::default(),
         exempt: false,
         equity: Micros::ZERO,
     };

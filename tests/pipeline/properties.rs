@@ -374,7 +374,7 @@ fn judged(
 }
 
 fn around() -> Surroundings {
-    Surroundings { permit2: Some(PERMIT2), known: [ROUTER].into(), ..Surroundings::default() }
+    Surroundings { permit2: Some(PERMIT2), known_tokens: [ROUTER].into(), ..Surroundings::default() }
 }
 
 fn faults(changes: Changes) -> Vec<&'static str> {

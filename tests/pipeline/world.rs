@@ -363,7 +363,7 @@ impl Rulebook for Book {
     ) -> Result<(), ReserveError> {
         self.ends.lock().unwrap().push(end);
         let cents = match end {
-            End::Done { spent } => cents(spent),
+            End::Done { spent } | End::Partly { spent } => cents(spent),
             End::Reverted { gas } => cents(gas),
             End::NotSent | End::Withdrawn => 0,
             End::Unclear => return Ok(()),

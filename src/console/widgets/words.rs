@@ -66,6 +66,7 @@ pub fn policy_word(field: &str) -> String {
         "max_price_impact_bps" => "Price impact".to_owned(),
         "max_loss_bps" => "Loss against the market".to_owned(),
         "max_trades_per_hour" => "Trades an hour".to_owned(),
+        "max_revocations_per_hour" => "Revocations an hour".to_owned(),
         "max_tool_calls_per_minute" => "Calls a minute".to_owned(),
         "max_consecutive_failures" => "Failures in a row".to_owned(),
         other => {

@@ -25,7 +25,7 @@ pub fn operators(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Vec
         phase_gate::check(framed, facts, standing),
         token_allowlist::check(framed, facts, standing),
         spending_limit::check(framed, facts, standing),
-        rate_limit::check(facts, standing),
+        rate_limit::check(framed, facts, standing),
         balance_breaker::check(facts, standing),
     ]
 }

@@ -3,12 +3,18 @@
 use super::spending_limit::no_ledger;
 use super::standing::Standing;
 use crate::base::error::{ErrorCode, Violation};
+use crate::base::id::GolemId;
 use crate::base::model::Check;
 use crate::safety::facts::Facts;
+use crate::safety::framed::Framed;
 use crate::safety::verdict::Verdict;
 
+/// Why the operator is asked about a revocation by the operator's own hand.
+const MORE_REVOCATIONS: &str = "revocations, cancellations and refunds were made in the last 60 minutes, as many as the policy \
+                                allows; each costs gas";
+
 /// The rate limits.
-pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
+pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict {
     let usage = match standing.usage {
         Ok(usage) => usage,
         Err(why) => return no_ledger(Check::RateLimit, why),
@@ -17,6 +23,15 @@ pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
     // How often does not depend on how much: an unknown value is the spending limit's affair.
     let (takes_back, exempt) = (facts.takes_back(), facts.takes_back() || facts.reduce_only());
     let mut violations = caps.against_rate(usage, !takes_back, exempt);
+    let revocation = if takes_back { caps.revocation_rate(usage) } else { None };
+    let mut asks = None;
+    match revocation {
+        Some(_) if framed.proposal().golem_id == GolemId::operator() => {
+            asks = Some(format!("{} {MORE_REVOCATIONS}", usage.revocations_hour));
+        }
+        Some(violation) => violations.push(violation),
+        None => {}
+    }
     let hours = &standing.policy.rules().active_hours;
     if !facts.takes_back() && !hours.contains(facts.now_millis) {
         let opens = hours.opens_in(facts.now_millis);
@@ -30,10 +45,12 @@ pub fn check(facts: &Facts, standing: &Standing<'_>) -> Verdict {
     }
     if violations.is_empty() {
         let made = usage.trades_hour;
-        return Verdict::passed(
-            Check::RateLimit,
-            format_args!("{made} of {} trades in 60 minutes", caps.trades_per_hour),
-        );
+        let passed =
+            Verdict::passed(Check::RateLimit, format_args!("{made} of {} trades in 60 minutes", caps.trades_per_hour));
+        return match asks {
+            Some(why) => passed.asking(why),
+            None => passed,
+        };
     }
     let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
     Verdict::blocked(Check::RateLimit, ErrorCode::SafetyRateLimited, detail, violations)
@@ -48,7 +65,6 @@ mod tests {
     use super::*;
     use crate::base::model::{ActionClass, Phase};
     use crate::chain::fork::{Changes, Pinned, Simulation};
-    use crate::safety::framed::Framed;
     use crate::safety::ledger::{Breaker, Usage};
     use crate::safety::policy::parse;
     use crate::safety::proposal::Intent;
@@ -89,7 +105,7 @@ mod tests {
         let usage = Usage { now, calls_minute, breaker: Breaker::Closed { failures: 0 }, ..Usage::default() };
         let policy = parse(&format!("preset = \"demo\"\n{lines}"), Path::new("rates.toml")).unwrap();
         let standing = Standing::new(&policy, Ok(&usage), None, &framed, &facts);
-        check(&facts, &standing).violations.into_iter().map(|one| one.rule).collect()
+        check(&framed, &facts, &standing).violations.into_iter().map(|one| one.rule).collect()
     }
 
     #[test]

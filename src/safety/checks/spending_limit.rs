@@ -25,7 +25,9 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         Err(why) => return no_ledger(Check::SpendingLimit, why),
     };
     let caps = &standing.caps;
-    let mut violations = caps.against_spending(usage, wish);
+    // Money must be able to leave a falling position: over the caps, the operator decides about an exit.
+    let exceeded = caps.exceeded(usage, wish);
+    let (mut violations, over) = if wish.exit { (Vec::new(), exceeded) } else { (exceeded, Vec::new()) };
     position(framed, facts, values, standing, &mut violations);
     gas(framed, values, standing, &mut violations);
     if !facts.takes_back() {
@@ -42,10 +44,11 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         let day = caps.spend.iter().filter(|cap| cap.span == Span::Day).map(|cap| cap.limit).min();
         let after = usage.spent(Span::Day).plus(wish.spend).unwrap_or(Micros::MAX);
         let of = day.map(|day| format!(" of {day}")).unwrap_or_default();
-        return Verdict::passed(
-            Check::SpendingLimit,
-            format_args!("{} now, {after}{of} in 24 hours after it", wish.spend),
-        );
+        let passed =
+            Verdict::passed(Check::SpendingLimit, format_args!("{} now, {after}{of} in 24 hours after it", wish.spend));
+        return over.iter().fold(passed, |passed, one| {
+            passed.asking(format_args!("this exit exceeds {}: {} ({})", one.rule, one.value, one.limit))
+        });
     }
     let detail = violations.iter().map(|one| format!("{}: {}", one.rule, one.value)).collect::<Vec<_>>().join("; ");
     Verdict::blocked(Check::SpendingLimit, ErrorCode::SafetySpendingLimitExceeded, detail, violations)

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::base::id::GolemId;
 use crate::base::units::{Rounding, Usd};
 use crate::chain::network::Network;
 use crate::chain::token::TokenId;
@@ -58,7 +59,11 @@ pub fn request(framed: &Framed, facts: &Facts) -> Result<Request, Doubt> {
     let takes_back = facts.takes_back();
     let exempt = takes_back || facts.reduce_only();
     let mut tokens: BTreeMap<TokenKey, Micros> = BTreeMap::new();
-    let parts = values.outflows.iter().chain(&values.takeable).map(|one| (one.token.id, one.usd));
+    let exit = facts.reduce_only();
+    let loss = if exit { Some(values.exit_loss()?) } else { None };
+    // Of an exit, what it may lose counts for the token that it sells.
+    let given = values.outflows.iter().map(|one| (one.token.id, loss.map_or(one.usd, |loss| loss.min(one.usd))));
+    let parts = given.chain(values.takeable.iter().map(|one| (one.token.id, one.usd)));
     for (token, usd) in parts.chain([(TokenId::Native, values.gas)]) {
         let part = up(usd)?;
         if part == Micros::ZERO {
@@ -73,7 +78,20 @@ pub fn request(framed: &Framed, facts: &Facts) -> Result<Request, Doubt> {
         Err(_) if exempt => Micros::ZERO,
         Err(doubt) => return Err(doubt.clone()),
     };
-    Ok(Request { spend: up(values.spent)?, tokens, trade: !takes_back, takes_back, exempt, equity })
+    let proposal = framed.proposal();
+    let mut traded = values.outflows.iter().filter(|_| proposal.is_trade());
+    let traded = traded.try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd)).map_err(Doubt::because)?;
+    Ok(Request {
+        spend: up(facts.counted()?)?,
+        tokens,
+        trade: !takes_back,
+        takes_back,
+        by_operator: proposal.golem_id == GolemId::operator(),
+        exit,
+        traded: up(traded)?,
+        exempt,
+        equity,
+    })
 }
 
 /// What the frame moves out of the account, by token; without gas, and without what others may take.

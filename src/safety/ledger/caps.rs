@@ -82,6 +82,8 @@ pub struct Caps {
     pub tokens: BTreeMap<TokenKey, TokenCaps>,
     /// Trades in any 60 minutes.
     pub trades_per_hour: u32,
+    /// Revocations, cancellations and refunds of one account in any 60 minutes.
+    pub revocations_per_hour: u32,
     /// Calls in any 60 seconds.
     pub calls_per_minute: u32,
     /// Between one trade and the next, in milliseconds.
@@ -103,9 +105,16 @@ pub struct Request {
     pub tokens: BTreeMap<TokenKey, Micros>,
     /// Whether it counts as a trade: anything but taking allowances and orders back.
     pub trade: bool,
-    /// Whether it only takes back what others may take. It costs gas and is never held up by caps or
-    /// rates; what it costs is recorded all the same.
+    /// Whether it only revokes, cancels or refunds. No cap on dollars and no limit on trades applies to it, but a rate of
+    /// its own; its gas is recorded all the same.
     pub takes_back: bool,
+    /// Whether the operator's own hand acts: then the rate of revocations asks instead of refusing.
+    pub by_operator: bool,
+    /// Whether it is a fair exit: then caps on dollars ask the operator instead of refusing.
+    pub exit: bool,
+    /// What a trade gives, in dollars; zero for everything that is no trade. Only such a success closes the failure
+    /// breaker.
+    pub traded: Micros,
     /// Whether it is exempt from stop-loss, breaker and cooldown: an exit, a revocation or a
     /// cancellation, as the simulation found it.
     pub exempt: bool,
@@ -123,8 +132,9 @@ impl Request {
 }
 
 impl Caps {
-    /// Every cap on dollars that stands against `request`.
-    pub fn against_spending(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
+    /// Every cap on dollars that `request` exceeds. For an exit they are a question to the operator, and otherwise a
+    /// refusal.
+    pub fn exceeded(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
         let mut found = Vec::new();
         if request.takes_back {
             return found;
@@ -163,6 +173,22 @@ impl Caps {
             }
         }
         found
+    }
+
+    /// The rate of revocations, cancellations and refunds, where one more exceeds it. For the operator's own hand it is
+    /// a question, and otherwise a refusal.
+    pub fn revocation_rate(&self, usage: &Usage) -> Option<Violation> {
+        (usage.revocations_hour >= self.revocations_per_hour).then(|| Violation {
+            rule: "max_revocations_per_hour".to_owned(),
+            limit: format!("{} in any 60 minutes", self.revocations_per_hour),
+            value: format!("{} were made", usage.revocations_hour),
+            would_pass: match usage.revocation_frees_at {
+                Some(at) if self.revocations_per_hour > 0 => {
+                    format!("the next one in {}, or one by the operator's own hand now", seconds_until(at, usage.now))
+                }
+                _ => "one by the operator's own hand".to_owned(),
+            },
+        })
     }
 
     /// Every limit on how often that stands against an action: a trade or none, exempt from the
@@ -239,10 +265,13 @@ impl Caps {
         found
     }
 
-    /// Everything that stands against `request`.
+    /// Everything that stands against `request`, apart from what the operator has been asked about before.
     pub fn against(&self, usage: &Usage, request: &Request) -> Vec<Violation> {
-        let mut found = self.against_spending(usage, request);
+        let mut found = if request.exit { Vec::new() } else { self.exceeded(usage, request) };
         found.extend(self.against_rate(usage, request.trade, request.exempt));
+        if request.takes_back && !request.by_operator {
+            found.extend(self.revocation_rate(usage));
+        }
         found.extend(self.against_losses(usage, request));
         found
     }

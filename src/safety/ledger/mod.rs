@@ -87,6 +87,12 @@ pub enum Outcome {
         /// At the prices of the reservation; above the reservation only by a fault.
         spent: Micros,
     },
+    /// It came to an end before it did what it was for, without failing: a plan stopped half-way, or an order that
+    /// nobody filled.
+    Partly {
+        /// At the prices of the reservation.
+        spent: Micros,
+    },
     /// It was included and failed.
     Reverted {
         /// The gas it took.
@@ -201,8 +207,8 @@ fn reserve_at(
     transaction
         .prepare_cached(
             "INSERT INTO ledger_reservation
-             (call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, state)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, 'open')",
+             (call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, traded, state)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 'open')",
         )?
         .execute(params![
             party.call_id.to_string(),
@@ -213,6 +219,7 @@ fn reserve_at(
             request.exempt,
             request.spend.to_sql(),
             sql(now)?,
+            request.traded.to_sql(),
         ])?;
     let id = transaction.last_insert_rowid();
     for ((chain_id, token), micros) in &request.tokens {
@@ -252,6 +259,7 @@ pub fn settle(
     let now = advance(transaction, now)?;
     let (state, spent, success) = match outcome {
         Outcome::Done { spent } => ("done", spent, Some(true)),
+        Outcome::Partly { spent } => ("done", spent, None),
         Outcome::Reverted { gas } => ("reverted", gas, Some(false)),
         Outcome::NotSent => ("not_sent", Micros::ZERO, Some(false)),
         Outcome::Withdrawn => ("withdrawn", Micros::ZERO, None),
@@ -273,12 +281,18 @@ pub fn settle(
             )?
             .execute(params![sql(now)?, id, spent.to_sql()])?;
     }
-    if let Outcome::Done { spent } = outcome {
+    if let Outcome::Done { spent } | Outcome::Partly { spent } = outcome {
         // Nothing can have gone out for more than what counts as spent: of a plan that only began, or an order that took
-        // nothing, that is what it cost.
+        // nothing, that is what it cost. Only a completed exit moves more than it counts for.
+        let whole = matches!(outcome, Outcome::Done { .. });
         transaction
-            .prepare_cached("UPDATE ledger_moved SET at = ?2, micros = min(micros, ?3) WHERE reservation = ?1")?
-            .execute(params![id, sql(now)?, spent.to_sql()])?;
+            .prepare_cached(
+                "UPDATE ledger_moved SET at = ?2, micros = CASE
+                     WHEN ?4 AND (SELECT exempt FROM ledger_reservation WHERE id = ?1) = 1 THEN micros
+                     ELSE min(micros, ?3) END
+                 WHERE reservation = ?1",
+            )?
+            .execute(params![id, sql(now)?, spent.to_sql(), whole])?;
         transaction
             .prepare_cached(
                 "INSERT INTO ledger_token_spent (chain_id, token, at, total)
@@ -325,8 +339,8 @@ pub fn hold_again(
     let copied = transaction
         .prepare_cached(
             "INSERT INTO ledger_reservation
-             (call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, state)
-             SELECT call_id, golem_id, chain_id, account, trade, exempt, micros, ?2, 'unclear'
+             (call_id, golem_id, chain_id, account, trade, exempt, micros, reserved_at, traded, state)
+             SELECT call_id, golem_id, chain_id, account, trade, exempt, micros, ?2, traded, 'unclear'
              FROM ledger_reservation WHERE id = ?1",
         )?
         .execute(params![id, sql(now)?])?;

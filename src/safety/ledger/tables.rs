@@ -7,7 +7,16 @@ use crate::store::Migrations;
 /// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
 /// in logs that only grow, each row with the running total, so that a window costs two look-ups
 /// however much it holds.
-pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED] };
+pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED, RATES] };
+
+/// An index for the rate of revocations; what each reservation trades, and the largest trade among the failures that the
+/// breaker counts, both in millionths of a dollar: a success resets the breaker only if it is of that size.
+const RATES: &str = "
+    ALTER TABLE ledger_reservation ADD COLUMN traded INTEGER NOT NULL DEFAULT 0 CHECK (traded >= 0);
+    ALTER TABLE ledger_breaker ADD COLUMN largest INTEGER NOT NULL DEFAULT 0 CHECK (largest >= 0);
+    CREATE INDEX ledger_reservation_revocations ON ledger_reservation (account, reserved_at)
+        WHERE trade = 0 AND state NOT IN ('not_sent', 'withdrawn');
+";
 
 /// What bridge orders that have not ended are to carry away: what it was worth when the account was weighed last, of how much
 /// in all, whether it was counted then, and which mark stood where it is to arrive.

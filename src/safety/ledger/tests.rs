@@ -87,6 +87,7 @@ fn caps() -> Caps {
             cap("max_monthly_spend_usd", Span::Month, 2_000),
         ],
         tokens: [(WETH, TokenCaps { once: Some(dollars(80)), day: Some(dollars(300)) })].into(),
+        revocations_per_hour: 100,
         trades_per_hour: 5,
         calls_per_minute: 4,
         cooldown: 60_000,
@@ -102,6 +103,9 @@ fn request(whole: u64) -> Request {
         tokens: [].into(),
         trade: true,
         takes_back: false,
+        by_operator: false,
+        exit: false,
+        traded: dollars(whole),
         exempt: false,
         equity: dollars(1_000),
     }

@@ -28,6 +28,10 @@ pub struct Usage {
     pub trades_hour: u32,
     /// When the oldest of them is an hour old.
     pub trade_frees_at: Option<u64>,
+    /// Revocations, cancellations and refunds of the account begun in the last hour, on any chain.
+    pub revocations_hour: u32,
+    /// When the oldest of them is an hour old.
+    pub revocation_frees_at: Option<u64>,
     /// Calls recorded in the last minute.
     pub calls_minute: u32,
     /// When the last trade began.
@@ -163,6 +167,12 @@ pub(super) fn as_of<'a>(
          WHERE trade = 1 AND state NOT IN ('not_sent', 'withdrawn') AND reserved_at > ?1",
         )?
         .query_row([edge], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let (revocations, oldest_revocation): (i64, Option<i64>) = connection
+        .prepare_cached(
+            "SELECT count(*), min(reserved_at) FROM ledger_reservation
+         WHERE trade = 0 AND state NOT IN ('not_sent', 'withdrawn') AND account = ?1 AND reserved_at > ?2",
+        )?
+        .query_row(params![account.to_string(), edge], |row| Ok((row.get(0)?, row.get(1)?)))?;
     let last: Option<i64> = connection
         .prepare_cached(
             "SELECT max(reserved_at) FROM ledger_reservation
@@ -181,6 +191,8 @@ pub(super) fn as_of<'a>(
         coming: BTreeMap::new(),
         trades_hour: count(trades),
         trade_frees_at: oldest.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
+        revocations_hour: count(revocations),
+        revocation_frees_at: oldest_revocation.map(time).transpose()?.map(|at| at.saturating_add(Span::Hour.millis())),
         calls_minute: calls(connection, now.max(call_clock(connection)?))?,
         last_trade: last.map(time).transpose()?,
         breaker: super::breaker::state(connection, now, cool_off)?,

@@ -375,7 +375,7 @@ impl Orders {
                         Ending::TookNothing | Ending::Withdrawn if kept.gas == Usd::ZERO => {
                             (End::Withdrawn, "withdrawn")
                         }
-                        Ending::TookNothing | Ending::Withdrawn => (End::Done { spent: kept.gas }, "done"),
+                        Ending::TookNothing | Ending::Withdrawn => (End::Partly { spent: kept.gas }, "done"),
                     };
                     rules.settle(transaction, now, kept.reservation, end)?;
                     permit::note_end(transaction, kept.permit_id, word)?;

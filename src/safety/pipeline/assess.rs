@@ -70,7 +70,8 @@ impl Pipeline {
             stables: ground.stables(),
             producer: Some(fork.next_block().coinbase),
             promised: self.promised(framed)?,
-            known: self.known(ground, framed)?,
+            settler: ground.network().book.contract(Contract::OriginSettler),
+            known_tokens: self.known_tokens(ground, framed)?,
         };
         let ran = look.run(&fork, framed, &around).await;
         let weighed = |incoming: Unpriced| {
@@ -138,15 +139,18 @@ impl Pipeline {
         promised.map_err(|error| Refusal::new(ErrorCode::StoreUnavailable, error))
     }
 
-    /// Of the contracts that are called, those whose word on allowances counts.
-    fn known(&self, ground: &Ground, framed: &Framed) -> Result<BTreeSet<Address>, Refusal> {
+    /// Tokens whose `approve` sets an allowance, for [`crate::safety::revocation`].
+    fn known_tokens(&self, ground: &Ground, framed: &Framed) -> Result<BTreeSet<Address>, Refusal> {
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let book = &ground.network().book;
         // The operator's own hand is taken at its word: nobody else makes it call a stranger again and again.
         let by_hand = framed.proposal().golem_id == GolemId::operator();
-        let mut known: BTreeSet<Address> = book.contracts().map(|(_, address)| address).collect();
-        known.extend(book.tokens().iter().map(|token| token.address));
+        let mut known: BTreeSet<Address> = book.tokens().iter().map(|token| token.address).collect();
+        known.extend(book.contract(Contract::WrappedNative));
         for leg in &framed.proposal().legs {
+            if !known.contains(&leg.to) && book.contracts().any(|(_, address)| address == leg.to) {
+                continue;
+            }
             let unavailable = |error: &dyn std::fmt::Display| Refusal::new(ErrorCode::StoreUnavailable, error);
             let noted = |connection: &_| permit::has_allowed(connection, chain_id, account, leg.to);
             // Of before there were such notes.

@@ -374,7 +374,9 @@ impl Pipeline {
         let Ok(values) = facts.values.as_ref() else {
             return Err(Refusal::new(ErrorCode::SafetyPriceUnknown, "its value cannot be told"));
         };
-        let (spent, gas) = (values.spent, values.gas);
+        let counted = facts.counted();
+        let counted = counted.map_err(|doubt| Refusal::new(ErrorCode::SafetyPriceUnknown, doubt))?;
+        let (spent, gas) = (counted, values.gas);
         let used = Use {
             permit_id: preview.permit.permit_id,
             simulation_hash: preview.permit.simulation_hash,

@@ -2,7 +2,7 @@
 
 use super::{Preview, Refusal};
 use crate::base::error::ErrorCode;
-use crate::base::model::CapabilityTier;
+use crate::base::model::{CapabilityTier, Check};
 use crate::chain::network::NetworkKind;
 use crate::safety::approval::{ApprovalNeed, Consent, Reason, Said};
 use crate::safety::facts::Facts;
@@ -18,9 +18,11 @@ pub(in crate::safety) fn needs(
     above_hot_lane: bool,
     parties: &[Reason],
 ) -> ApprovalNeed {
-    // Taking back what others may take is never held up.
+    // What only revokes is never held up, except for more of it by the operator's own hand than the policy's rate.
     if facts.takes_back() && framed.proposal().tool.capability != CapabilityTier::Privileged {
-        return ApprovalNeed::Instant;
+        let rate = verdicts.iter().filter(|verdict| verdict.check == Check::RateLimit);
+        let asks = rate.flat_map(|verdict| &verdict.asks);
+        return asks.fold(ApprovalNeed::Instant, |needs, why| needs.and_asking(Reason::Found(why.clone())));
     }
     let mut needs = by_rules;
     if framed.proposal().tool.capability == CapabilityTier::Privileged {

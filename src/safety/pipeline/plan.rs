@@ -178,7 +178,9 @@ impl Pipeline {
             Ended::Done => End::Done { spent },
             Ended::Unclear | Ended::Placed => End::Unclear,
             Ended::Reverted => End::Reverted { gas },
-            Ended::Stopped { .. } if anything_happened => End::Done { spent },
+            // A clean-up that failed takes nothing from what was done.
+            Ended::Stopped { .. } if main_is_done(&legs) => End::Done { spent },
+            Ended::Stopped { .. } if anything_happened => End::Partly { spent },
             Ended::Stopped { failed: true, .. } => End::NotSent,
             Ended::Stopped { failed: false, .. } => End::Withdrawn,
         };

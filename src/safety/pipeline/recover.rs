@@ -11,6 +11,7 @@ mod machine;
 
 use std::time::Duration;
 
+use alloy::consensus::Transaction as _;
 use alloy::primitives::B256;
 use serde_json::json;
 use tokio::time::Instant;
@@ -22,11 +23,13 @@ use crate::base::error::ErrorCode;
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::units::Usd;
+use crate::chain::network::Contract;
 use crate::chain::sender::{self, ReservedNonce, Sender, Standing, TxState as Stage, WaitRules};
 use crate::fabric::{EventKind, TxState, TxUpdate};
 use crate::safety::audit::{self, AuditError, Entry, Kind};
 use crate::safety::orders::{OrderState, record as orders};
 use crate::safety::permit;
+use crate::safety::revocation;
 use crate::safety::rulebook::{End, Reservation, ReserveError};
 use crate::safety::typed::TypedMessage;
 use crate::store::StoreError;
@@ -170,7 +173,8 @@ impl Pipeline {
         let alone = |one: &Left| self.is_owned(one, now) && Found::Owned.step(false) == Step::LeaveAlone;
         for one in left.iter().filter(|one| !alone(one)) {
             let Some(LastLeg { hash, takes_back, .. }) = one.last else { continue };
-            let sent_now = self.may_send_again(Leave::of_left(takes_back));
+            let revokes = self.still_revokes(one.chain_id, hash, takes_back).map_err(unavailable)?;
+            let sent_now = self.may_send_again(Leave::of_left(revokes));
             let record = self.inner.store.read(|connection| sender::sendable(connection, hash)).map_err(unavailable)?;
             waiting.extend(record.map(|record| ToSend { hash: record.hash(), now: sent_now }));
         }
@@ -240,6 +244,23 @@ impl Pipeline {
         given.await
     }
 
+    /// Whether a stored transaction may go out under any stop: it was noted as one that only revokes, and its own bytes
+    /// still say so. The note alone is not believed; whoever can write the ledger could set it.
+    fn still_revokes(&self, chain_id: u64, hash: B256, noted: bool) -> Result<bool, StoreError> {
+        let Some(chain) = self.chain(chain_id).ok().filter(|_| noted) else { return Ok(false) };
+        let record = self.inner.store.read(|connection| sender::sendable(connection, hash));
+        let record = match record {
+            Ok(record) => record,
+            Err(sender::RecordError::Store(error)) => return Err(error),
+            Err(_) => return Ok(false),
+        };
+        let Some(record) = record else { return Ok(false) };
+        let signed = record.signed.transaction();
+        let book = &chain.ground.network().book;
+        let (permit2, settler) = (book.contract(Contract::Permit2), book.contract(Contract::OriginSettler));
+        Ok(signed.to().is_some_and(|to| revocation::may_revoke(to, signed.value(), signed.input(), permit2, settler)))
+    }
+
     /// One thing left open, one step of the table after the other, until a step has to wait or there is an end. Nothing is
     /// told of what is left alone.
     async fn bring_on(
@@ -250,7 +271,11 @@ impl Pipeline {
         deadline: Instant,
     ) -> Result<Option<Recovered>, ReserveError> {
         let hash = one.last.map(|leg| leg.hash);
-        let leave = Leave::of_left(one.last.is_some_and(|leg| leg.takes_back));
+        let revokes = match one.last {
+            Some(leg) => self.still_revokes(one.chain_id, leg.hash, leg.takes_back).map_err(ReserveError::Store)?,
+            None => false,
+        };
+        let leave = Leave::of_left(revokes);
         // Asked each time: a stop may be set meanwhile.
         let held_back = || !sends || !self.may_send_again(leave);
         let mut found = self.find(&one, now).await?;
@@ -279,7 +304,7 @@ impl Pipeline {
         let end = step.end(one.held);
         match end {
             End::Unclear => self.note_found(&one, found, step).await?,
-            End::Done { .. } | End::Reverted { .. } | End::NotSent | End::Withdrawn => {
+            End::Done { .. } | End::Partly { .. } | End::Reverted { .. } | End::NotSent | End::Withdrawn => {
                 self.write_end(&one, found, step, end).await?;
             }
         }
@@ -400,7 +425,7 @@ fn append(
 /// The word for an end in the permit's row; `None` where there is none yet.
 pub(super) fn ended(end: End) -> Option<&'static str> {
     match end {
-        End::Done { .. } => Some("done"),
+        End::Done { .. } | End::Partly { .. } => Some("done"),
         End::Reverted { .. } => Some("reverted"),
         End::NotSent => Some("not_sent"),
         End::Withdrawn => Some("withdrawn"),

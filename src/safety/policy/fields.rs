@@ -171,6 +171,8 @@ table! {
 
             /// Trades in any 60 minutes, by all processes together.
             max_trades_per_hour: MaxCount = RATE;
+            /// Revocations, cancellations and refunds of one account in any 60 minutes; the operator's own hand is asked about more.
+            max_revocations_per_hour: MaxCount = RATE;
             /// Calls of tools in any 60 seconds.
             max_tool_calls_per_minute: MaxCount = RATE;
             /// Seconds between one trade and the next; exits do not wait.

@@ -32,6 +32,7 @@ impl Policy {
             spend,
             tokens: tokens.collect(),
             trades_per_hour: rules.max_trades_per_hour.0,
+            revocations_per_hour: rules.max_revocations_per_hour.0,
             calls_per_minute: rules.max_tool_calls_per_minute.0,
             cooldown: rules.cooldown_seconds.0.saturating_mul(1_000),
             failures: rules.max_consecutive_failures.0,

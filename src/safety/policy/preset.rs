@@ -113,6 +113,7 @@ fn defi_trading() -> Rules {
         always_approve: Scope::only([]),
         require_simulation_before_execution: Require(true),
         max_trades_per_hour: MaxCount(10),
+        max_revocations_per_hour: MaxCount(30),
         max_tool_calls_per_minute: MaxCount(60),
         cooldown_seconds: MinSeconds(300),
         active_hours: Hours::ALWAYS,
@@ -149,6 +150,7 @@ fn demo() -> Rules {
         always_approve: Scope::ALL,
         notify_above_usd: NO_LIMIT,
         max_trades_per_hour: MaxCount(120),
+        max_revocations_per_hour: MaxCount(240),
         cooldown_seconds: MinSeconds(0),
         stop_loss_pct: MaxPercent(bps(1_000).0),
         spending_limits: SpendingLimits { per_transaction: most(2_500), per_day: most(5_000), hot_lane: most(2_000) },
@@ -171,6 +173,7 @@ fn paranoid() -> Rules {
         delay_above_usd: most(50),
         notify_above_usd: most(0),
         max_trades_per_hour: MaxCount(4),
+        max_revocations_per_hour: MaxCount(20),
         max_tool_calls_per_minute: MaxCount(30),
         cooldown_seconds: MinSeconds(600),
         stop_loss_pct: MaxPercent(bps(200).0),
@@ -195,6 +198,7 @@ fn read_only() -> Rules {
         allowed_chains: Scope::only([]),
         allowed_intent_types: Scope::only([]),
         max_trades_per_hour: MaxCount(0),
+        max_revocations_per_hour: MaxCount(20),
         spending_limits: SpendingLimits { per_transaction: most(0), per_day: most(0), hot_lane: most(0) },
         ..paranoid()
     }

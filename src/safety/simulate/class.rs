@@ -1,10 +1,11 @@
-//! What an action is, by what it moves.
+//! What an action is, by what it moves and by what it declares.
 
 use alloy::primitives::U256;
 
 use super::{Move, Surroundings};
 use crate::base::model::ActionClass;
 use crate::chain::token::TokenId;
+use crate::safety::proposal::{Intent, Proposal};
 
 /// What is left of a holding counts as nothing below this part of what was sold: a thousandth.
 const DUST_PART: u64 = 1_000;
@@ -19,12 +20,7 @@ const DUST_PART: u64 = 1_000;
 /// | risky | risky; or between dollar coins | rebalance |
 /// | risky, or ETH for a dollar coin | dollar coin or ETH | decrease, or close if no more than a thousandth stays |
 pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, around: &Surroundings) -> ActionClass {
-    let kind = |token: TokenId| match token {
-        TokenId::Native => Kind::Coin,
-        TokenId::Erc20(address) if Some(address) == around.wrapped => Kind::Coin,
-        TokenId::Erc20(address) if around.stables.contains(&address) => Kind::Stable,
-        TokenId::Erc20(_) => Kind::Risky,
-    };
+    let kind = |token: TokenId| Kind::of(token, around);
     if lost.is_empty() && gained.is_empty() {
         return if more_allowed { ActionClass::NewPosition } else { ActionClass::ReadOnly };
     }
@@ -57,9 +53,69 @@ pub(super) fn classify(lost: &[&Move], gained: &[&Move], more_allowed: bool, aro
     class
 }
 
+/// The least risky class that an action can have by its intent and declaration, whatever a simulation reports. The calldata
+/// is checked against the same declaration (`safety::calldata`). `revokes` is what
+/// [`crate::safety::revocation::only_revokes`] found.
+///
+/// | declared | class |
+/// |---|---|
+/// | a revocation, cancellation or refund by its bytes; else by its intent alone | read-only; new position |
+/// | an allowance, a transfer, a change of identity | new position |
+/// | a risky token, or ETH, for dollar coins or ETH that come to the account | close |
+/// | anything for a risky token, or dollar coins for ETH | increase |
+/// | like for like, or a bridge order with an arrival | rebalance |
+/// | nothing out, or nothing in | new position |
+pub(super) fn declared_class(proposal: &Proposal, revokes: bool, around: &Surroundings) -> ActionClass {
+    match proposal.intent {
+        _ if revokes => ActionClass::ReadOnly,
+        Intent::Approve
+        | Intent::Transfer
+        | Intent::Identity
+        | Intent::Revoke
+        | Intent::CancelOrder
+        | Intent::Refund => ActionClass::NewPosition,
+        Intent::Bridge if proposal.order.as_ref().is_some_and(|order| order.arrival.is_some()) => {
+            ActionClass::Rebalance
+        }
+        Intent::Swap | Intent::PlaceOrder | Intent::Bridge => {
+            let mut class = None;
+            for flow in proposal.outflows.iter().filter(|flow| !flow.amount.is_zero()) {
+                for inflow in &proposal.inflows {
+                    let comes_back = inflow.recipient == proposal.account && !inflow.at_least.is_zero();
+                    let given = Kind::of(flow.token.id, around);
+                    let one = match (given, Kind::of(inflow.token.id, around)) {
+                        _ if !comes_back => ActionClass::NewPosition,
+                        (Kind::Stable, Kind::Stable) | (Kind::Coin, Kind::Coin) => ActionClass::Rebalance,
+                        (Kind::Risky, Kind::Risky) => ActionClass::Rebalance,
+                        (Kind::Stable, Kind::Coin | Kind::Risky) | (Kind::Coin, Kind::Risky) => {
+                            ActionClass::IncreasePosition
+                        }
+                        (Kind::Risky, Kind::Stable | Kind::Coin) | (Kind::Coin, Kind::Stable) => {
+                            ActionClass::ClosePosition
+                        }
+                    };
+                    class = Some(class.map_or(one, |class: ActionClass| class.min(one)));
+                }
+            }
+            class.unwrap_or(ActionClass::NewPosition)
+        }
+    }
+}
+
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Stable,
     Coin,
     Risky,
+}
+
+impl Kind {
+    fn of(token: TokenId, around: &Surroundings) -> Self {
+        match token {
+            TokenId::Native => Self::Coin,
+            TokenId::Erc20(address) if Some(address) == around.wrapped => Self::Coin,
+            TokenId::Erc20(address) if around.stables.contains(&address) => Self::Stable,
+            TokenId::Erc20(_) => Self::Risky,
+        }
+    }
 }

@@ -8,16 +8,16 @@ use alloy::primitives::{Address, U256};
 
 use alloy::sol_types::SolCall as _;
 
-use super::class::classify;
+use super::class::{classify, declared_class};
 use super::figures::{figure, name};
 use super::{Fault, Move, Simulated, Surroundings};
-use crate::abi::erc7683::OriginSettler;
 use crate::abi::permit2::Permit2;
 use crate::base::model::ActionClass;
 use crate::chain::fork::{Changes, Outcome, Reason, Simulation, Status};
 use crate::chain::token::TokenId;
 use crate::safety::framed::{Framed, FramedLeg};
-use crate::safety::proposal::{Intent, Leg, Purpose};
+use crate::safety::proposal::{Intent, Purpose};
+use crate::safety::revocation;
 use crate::safety::typed::TypedMessage;
 
 /// Holds a simulation of the legs from number `from` on against the declaration. What it answers
@@ -411,13 +411,6 @@ impl Judge<'_> {
         own.filter_map(|leg| Permit2::invalidateUnorderedNoncesCall::abi_decode(&leg.data).ok())
     }
 
-    /// Whether every call takes back what a bridge order did not use.
-    fn refunds(&self) -> bool {
-        let proposal = self.framed.proposal();
-        let refund = |leg: &Leg| OriginSettler::refundCall::abi_decode(&leg.data).is_ok();
-        proposal.intent == Intent::Refund && !proposal.legs.is_empty() && proposal.legs.iter().all(refund)
-    }
-
     /// Every balance of `holder` that moved, gas apart.
     fn moves(&self, holder: Address) -> Vec<Move> {
         let tokens = self.changes().balances.iter().filter(|change| change.holder == holder);
@@ -461,13 +454,8 @@ impl Judge<'_> {
         }
     }
 
-    /// Taking back passes limits and stops, so it is believed of nobody who may be a stranger's: each call of one would
-    /// cost gas, again and again, for allowances that only it knows of.
-    fn calls_the_known_only(&self) -> bool {
-        self.framed.proposal().legs.iter().all(|leg| self.around.known.contains(&leg.to))
-    }
-
-    /// Class, whether it only leaves positions, and whether it only takes back.
+    /// Class, whether it only leaves positions, and whether it only revokes. What the bytes and the intent say bounds all
+    /// three: what an endpoint reports can make an action stricter, never looser.
     fn class(&self, moves: &[Move]) -> (ActionClass, bool, bool) {
         let more_allowed = self.more_allowed();
         let lost: Vec<&Move> = moves.iter().filter(|moved| moved.after < moved.before).collect();
@@ -486,13 +474,20 @@ impl Judge<'_> {
             | Intent::Refund
             | Intent::Identity => classify(&lost, &gained, more_allowed, self.around),
         };
+        let revokes = revocation::only_revokes(self.framed.proposal(), self.from, self.around);
+        let declared = declared_class(self.framed.proposal(), revokes, self.around);
+        // Ordered from the riskiest on.
+        let class = class.min(declared);
         let leaves = matches!(class, ActionClass::DecreasePosition | ActionClass::ClosePosition)
+            && declared == ActionClass::ClosePosition
+            && !revokes
             && !lost.is_empty()
             && !more_allowed;
-        let takes_back = lost.is_empty()
+        let refunds = self.framed.proposal().intent == Intent::Refund;
+        let takes_back = revokes
+            && lost.is_empty()
             && !more_allowed
-            && self.calls_the_known_only()
-            && (self.refunds() || gained.is_empty() && self.takes_something_back());
+            && (refunds || gained.is_empty() && self.takes_something_back());
         (class, leaves, takes_back)
     }
 }

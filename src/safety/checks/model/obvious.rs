@@ -5,9 +5,9 @@ use super::case::{Case, Figures, LISTED};
 use crate::base::model::{ActionClass, Check, Phase, StopLevel};
 
 /// How many rules can be broken: the stop; three phases by their matrix, all five by exits and by shares; nine lists; price
-/// and ledger; six caps in dollars (one of them a token's), a position, two on gas and three on allowances; four on how
+/// and ledger; six caps in dollars (one of them a token's), a position, two on gas and three on allowances; five on how
 /// often; two on losses; six on trades.
-pub(super) const RULES: usize = 1 + 3 + 5 + 5 + 9 + 2 + 6 + 1 + 2 + 3 + 4 + 2 + 6;
+pub(super) const RULES: usize = 1 + 3 + 5 + 5 + 9 + 2 + 6 + 1 + 2 + 3 + 5 + 2 + 6;
 
 impl Case {
     /// Every rule that stands against it, as often as it does.
@@ -136,25 +136,14 @@ impl Case {
             return over("ledger", true);
         }
         let above = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value > limit);
-        // The phase makes the limits of one action smaller, but not for exits.
-        let size = if self.reduce_only { 10_000 } else { self.figures().size };
-        let once = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value * 10_000 > limit * size);
         over("max_gas_usd", above(self.gas_most, self.gas));
         over("max_fee_per_gas_gwei", above(self.gwei_most, self.gwei));
         if self.takes_back {
             return;
         }
-        let spend = out + self.gas + self.left_over;
-        over("max_single_trade_usd", once(self.single, spend));
-        over("spending_limits.per_transaction", once(self.per_transaction, spend));
-        over("max_hourly_spend_usd", above(self.hour, self.spent[0] + spend));
-        over("max_daily_spend_usd", above(self.day, self.spent[1] + spend));
-        over("max_monthly_spend_usd", above(self.month, self.spent[2] + spend));
-        // Gas is paid in another token.
-        let of_it = out + self.left_over;
-        let token = format!("token_caps.31337:{LISTED}");
-        over(&token, of_it > 0 && once(self.token_once, of_it));
-        over(&token, of_it > 0 && above(self.token_day, self.token_spent + of_it));
+        if !self.reduce_only {
+            self.caps(out).into_iter().for_each(|rule| over(&rule, true));
+        }
         let adds =
             matches!(self.class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
         let position = self.equity.is_none() || above(self.position, self.held + self.coming + out);
@@ -164,12 +153,40 @@ impl Case {
         over("max_allowance_seconds", self.allowance == 3);
     }
 
+    /// The caps in dollars that it exceeds. Of an exit only what it may lose counts, beside gas and allowances.
+    fn caps(&self, out: u64) -> Vec<String> {
+        let above = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value > limit);
+        // The phase makes the limits of one action smaller, but not for exits.
+        let size = if self.reduce_only { 10_000 } else { self.figures().size };
+        let once = |limit: Option<u64>, value: u64| limit.is_some_and(|limit| value * 10_000 > limit * size);
+        let counted = match (self.reduce_only, self.present) {
+            (false, _) => out,
+            (true, None) => out.saturating_sub(self.received),
+            (true, Some((given, received))) => out.saturating_sub(self.received).min(given.saturating_sub(received)),
+        };
+        let spend = counted + self.gas + self.left_over;
+        // Gas is paid in another token.
+        let of_it = counted + self.left_over;
+        let token = format!("token_caps.31337:{LISTED}");
+        let caps = [
+            ("max_single_trade_usd", once(self.single, spend)),
+            ("spending_limits.per_transaction", once(self.per_transaction, spend)),
+            ("max_hourly_spend_usd", above(self.hour, self.spent[0] + spend)),
+            ("max_daily_spend_usd", above(self.day, self.spent[1] + spend)),
+            ("max_monthly_spend_usd", above(self.month, self.spent[2] + spend)),
+            (&token, of_it > 0 && once(self.token_once, of_it)),
+            (&token, of_it > 0 && above(self.token_day, self.token_spent + of_it)),
+        ];
+        caps.iter().filter(|(_, exceeded)| *exceeded).map(|(rule, _)| (*rule).to_owned()).collect()
+    }
+
     fn rate(&self, broken: &mut Vec<(Check, String)>) {
         let mut over = |rule: &str, when: bool| add(broken, Check::RateLimit, rule, when);
         if !self.ledger {
             return over("ledger", true);
         }
         over("max_trades_per_hour", !self.takes_back && self.trades >= self.trades_most);
+        over("max_revocations_per_hour", self.too_many_revocations() && !self.by_hand);
         over("max_tool_calls_per_minute", self.calls > self.calls_most);
         over("cooldown_seconds", !self.exempt() && self.last_trade_ago.is_some_and(|ago| ago < self.cooldown));
         // Hours are counted from Friday, eight o'clock, the 104th hour of a week.
@@ -178,6 +195,10 @@ impl Case {
             !((first..=last).contains(&(hour / 24)) && (from..to).contains(&(hour % 24)))
         });
         over("active_hours", !self.takes_back && closed);
+    }
+
+    fn too_many_revocations(&self) -> bool {
+        self.takes_back && self.revocations >= self.revocations_most
     }
 
     fn losses(&self, broken: &mut Vec<(Check, String)>) {
@@ -228,13 +249,20 @@ impl Case {
         self.leaves && self.present.is_some_and(|(given, received)| received * 10_000 >= given * kept)
     }
 
-    /// Whether the operator must agree: a position is left at a fair price of now that is more than a quarter below the
-    /// mean, and nothing else of the trade stands against it.
+    /// Whether the operator must agree, by a check that has nothing else against it: a position is left at a fair price of
+    /// now that is more than a quarter below the mean; an exit exceeds caps; the operator's own hand revokes more often than
+    /// the policy's rate.
     pub(super) fn asks(&self) -> bool {
-        let mut against = Vec::new();
-        self.trading(&mut against);
         let steep = self.out.is_some_and(|out| self.received * 4 < out * 3);
-        against.is_empty() && self.exchanges() && !self.fair() && steep
+        let below = self.exchanges() && !self.fair() && steep;
+        let exceeds = self.reduce_only && self.out.is_some_and(|out| !self.caps(out).is_empty());
+        let often = self.by_hand && self.too_many_revocations();
+        let alone = |check: fn(&Self, &mut Vec<(Check, String)>)| {
+            let mut against = Vec::new();
+            check(self, &mut against);
+            against.is_empty()
+        };
+        (below && alone(Self::trading)) || (exceeds && alone(Self::spending)) || (often && alone(Self::rate))
     }
 }
 

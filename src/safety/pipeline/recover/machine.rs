@@ -178,7 +178,7 @@ impl Step {
     pub(in super::super) fn end(self, held: Held) -> End {
         match self {
             Self::CountAll => End::Done { spent: held.spent },
-            Self::CountFees => End::Done { spent: held.gas },
+            Self::CountFees => End::Partly { spent: held.gas },
             Self::CountGas => End::Reverted { gas: held.gas },
             Self::CountNothing => End::NotSent,
             Self::Withdraw => End::Withdrawn,
