@@ -146,10 +146,10 @@ pub enum NoPrice {
         /// Time that must pass.
         grace: Duration,
     },
-    /// The pools of this token held too little to be believed.
-    #[error("its deepest pool held {depth}, at least {minimum} is needed")]
+    /// The pools of this token are too shallow.
+    #[error("only ${depth} can be traded near the mean of its deepest pool; at least ${minimum} is needed")]
     TooShallow {
-        /// What the deepest pool held over the window.
+        /// What can be traded within 2 % of the deepest pool's mean.
         depth: Usd,
         /// What is asked for.
         minimum: Usd,
@@ -157,6 +157,12 @@ pub enum NoPrice {
     /// The pools of this token do not remember long enough.
     #[error("its pools do not remember {} min", window.as_secs() / 60)]
     TooYoung {
+        /// The time the mean is taken over.
+        window: Duration,
+    },
+    /// The pools of this token kept one price over the whole window: nobody traded in them.
+    #[error("nobody traded in its pools for {} min", window.as_secs() / 60)]
+    NotTraded {
         /// The time the mean is taken over.
         window: Duration,
     },
