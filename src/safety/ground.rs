@@ -344,10 +344,7 @@ fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: 
     let pools = match pools {
         Ok(prices) => prices.pools.as_slice(),
         Err(
-            NoPrice::UnknownToken
-            | NoPrice::TooShallow { .. }
-            | NoPrice::TooYoung { .. }
-            | NoPrice::NotTraded { .. },
+            NoPrice::UnknownToken | NoPrice::TooShallow { .. } | NoPrice::TooYoung { .. } | NoPrice::NotTraded { .. },
         ) => &[],
         Err(reason) => return Err(refuse(reason)),
     };

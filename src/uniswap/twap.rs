@@ -468,7 +468,8 @@ impl ObservedPool {
     fn liquidity_at(&self, tick: i32) -> Option<u128> {
         let liquidity = i128::try_from(self.liquidity).ok()?;
         let sum = |low: i32, high: i32| {
-            let mut nets = self.nets.range(low.saturating_add(1)..=high).map(|(_, net)| *net);
+            // `low` is never above `high`: a range whose start lies behind its end would panic.
+            let mut nets = self.nets.range(low..=high).filter(|(tick, _)| **tick > low).map(|(_, net)| *net);
             nets.try_fold(0_i128, i128::checked_add)
         };
         let there = if tick >= self.tick {
@@ -482,7 +483,7 @@ impl ObservedPool {
     /// Token1 within [`NEAR_TICKS`] below `mean` and token0 within as many above it, in raw units.
     fn near(&self, mean: i32) -> Option<(U256, U256)> {
         let side = |low: i32, high: i32, between: fn(U256, U256, u128, bool) -> Result<U256, MathError>| {
-            let inner = self.nets.range(low.saturating_add(1)..high).map(|(tick, _)| *tick);
+            let inner = self.nets.range(low..high).map(|(tick, _)| *tick).filter(|tick| *tick > low);
             let edges: Vec<i32> = std::iter::once(low).chain(inner).chain([high]).collect();
             edges.iter().zip(edges.iter().skip(1)).try_fold(U256::ZERO, |sum, (from, to)| {
                 let (start, end) = (sqrt_price_at_tick(*from).ok()?, sqrt_price_at_tick(*to).ok()?);
@@ -639,7 +640,8 @@ mod tests {
 
     #[test]
     fn depth_is_what_can_be_traded_near_the_mean_in_both_directions() {
-        let pair = Pair { token_is_first: true, own_decimals: 18, anchor_decimals: 18, anchor_usd: "1".parse().unwrap() };
+        let pair =
+            Pair { token_is_first: true, own_decimals: 18, anchor_decimals: 18, anchor_usd: "1".parse().unwrap() };
         let depth = |tick, positions: &[(i32, i32, u128)], over_time: u128| {
             let mean = Mean { tick: 0, liquidity: over_time };
             let (_, depth) = pair.value(mean, &pool(tick, positions)).unwrap();

@@ -149,7 +149,7 @@ impl Market {
         self.send(pool, grow, 2_000_000).await;
         for spent in [token, dai] {
             for spender in [manager, self.deployment.swap_router] {
-                self.send(spent, Erc20::approveCall { spender, amount: U256::MAX }, 100_000).await;
+                self.send(spent, Erc20::approveCall { spender, value: U256::MAX }, 100_000).await;
             }
         }
         Bent { market: self, token0, token1, dai, tick, manager, pool, token_first, price }
@@ -203,7 +203,9 @@ impl Bent<'_> {
             amountOutMinimum: U256::ZERO,
             sqrtPriceLimitX96: U160::ZERO,
         };
-        self.market.send(self.market.deployment.swap_router, SwapRouter02::exactInputSingleCall { params }, 3_000_000).await;
+        self.market
+            .send(self.market.deployment.swap_router, SwapRouter02::exactInputSingleCall { params }, 3_000_000)
+            .await;
     }
 }
 

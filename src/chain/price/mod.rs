@@ -110,6 +110,16 @@ pub enum NoPrice {
         /// The raw answer.
         answer: I256,
     },
+    /// The least or the most the aggregator can answer: the market may be anywhere beyond it.
+    #[error("the feed answers {answer}, the end of what its aggregator can answer ({min} to {max})")]
+    AtBound {
+        /// The raw answer.
+        answer: I256,
+        /// The aggregator's `minAnswer()`.
+        min: I256,
+        /// The aggregator's `maxAnswer()`.
+        max: I256,
+    },
     /// More dollars, or finer ones, than can be held.
     #[error("the answer cannot be held as dollars")]
     OutOfRange,

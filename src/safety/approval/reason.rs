@@ -87,7 +87,9 @@ impl Reason {
             | (Self::FirstPaid, Self::FirstPaid)
             | (Self::FirstAllowed, Self::FirstAllowed) => true,
             (Self::Resembles { .. }, Self::Resembles { .. }) => self == now,
-            (Self::Price(PriceConcern::NoFeed { token }), Self::Price(PriceConcern::NoFeed { token: now })) => token == now,
+            (Self::Price(PriceConcern::NoFeed { token }), Self::Price(PriceConcern::NoFeed { token: now })) => {
+                token == now
+            }
             // The figures move while somebody reads; that the two differ much was shown.
             (
                 Self::Price(PriceConcern::Disputed { token, .. }),

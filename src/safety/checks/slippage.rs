@@ -185,9 +185,9 @@ impl Fair {
                 "it sells more than {} % below what other pools have shown over half an hour",
                 STEEP / 100
             )),
-            Self::ByFeed { contested: true } => {
-                Some("its feed and the pools it trades in agree, and several other pools show a higher value".to_owned())
-            }
+            Self::ByFeed { contested: true } => Some(
+                "its feed and the pools it trades in agree, and several other pools show a higher value".to_owned(),
+            ),
             Self::Wholly | Self::Now { steep: false } | Self::ByFeed { contested: false } => None,
         }
     }
