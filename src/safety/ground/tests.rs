@@ -102,7 +102,7 @@ fn unwell() -> NoPrice {
 #[test]
 fn two_witnesses_span_a_range_and_one_stands_alone_where_the_other_knows_nothing() {
     assert_eq!(said(Ok("3400"), Ok("3300"), false), both("3400", "3300"));
-    assert_eq!(said(Ok("3300"), Ok("3400"), false), both("3400", "3300"));
+    assert_eq!(said(Ok("3320"), Ok("3400"), false), both("3400", "3320"));
     assert_eq!(said(Ok("3400"), Err(NoPrice::UnknownToken), false), both("3400", "3400"));
     assert_eq!(said(Err(NoPrice::UnknownToken), Ok("3300"), false), both("3300", "3300"));
     assert_eq!(said(Err(NoPrice::UnknownToken), Err(NoPrice::UnknownToken), false), None);
