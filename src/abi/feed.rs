@@ -15,6 +15,15 @@ alloy::sol! {
             returns (uint80 roundId, int256 answer, uint256 startedAt, uint256 updatedAt, uint80 answeredInRound);
     }
 
+    /// What a Chainlink proxy and the aggregator behind it have beyond [`Aggregator`]: an aggregator never answers beyond
+    /// its bounds, so that an answer at one of them says nothing of the market.
+    #[derive(Debug, PartialEq, Eq)]
+    interface BoundedAggregator {
+        function aggregator() external view returns (address);
+        function minAnswer() external view returns (int256);
+        function maxAnswer() external view returns (int256);
+    }
+
     /// `assets/contracts/src/PriceFeed.sol`, what it has beyond [`Aggregator`].
     #[derive(Debug, PartialEq, Eq)]
     interface PriceFeed {

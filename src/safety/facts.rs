@@ -74,11 +74,14 @@ impl Facts {
 pub struct Portfolio {
     /// Each holding above zero.
     pub holdings: Vec<Holding>,
-    /// All of them together, at the lowest of the prices known.
+    /// Holdings with a feed together.
     pub equity: Usd,
+    /// Holdings that only pools price, together: whoever moves a pool moves this, so that it counts as equity up to the
+    /// policy's `max_unfed_usd` only.
+    pub by_pools: Usd,
     /// Held, and without a price: not in [`Self::equity`].
     pub unpriced: Vec<Token>,
-    /// The lowest price of each token that has one, held or not, by contract.
+    /// The price at which a holding of each token counts, held or not, by contract.
     pub lowest: BTreeMap<Address, Usd>,
 }
 

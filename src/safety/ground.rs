@@ -13,7 +13,6 @@ use alloy::providers::Provider as _;
 use alloy::providers::bindings::IMulticall3;
 use alloy::rpc::types::Filter;
 use alloy::sol_types::SolEvent as _;
-use futures::future::BoxFuture;
 
 use super::facts::{Holding, Portfolio};
 use super::framed::Framed;
@@ -24,16 +23,19 @@ use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::fork::Source;
 use crate::chain::multicall::Calls;
 use crate::chain::network::{Contract, DataFees, Network};
-use crate::chain::price::{NoPrice, Price, PriceChain, PriceReport, PriceSource, Quoted};
+use crate::chain::price::{NoPrice, PriceChain, PriceReport};
 use crate::chain::provider::{ChainClient, ProviderError};
 use crate::chain::token::{self, Token, TokenError, TokenId};
-use crate::uniswap::twap::{PoolPrice, TwapPrices, TwapRules};
+use crate::uniswap::twap::{Observed, PoolPrices, TickHints, TwapPrices, TwapRules};
 
 /// Dollar coins that one may leave to; a network's book says where they are.
 const STABLES: [&str; 3] = ["USDC", "USDT", "DAI"];
 
 /// A dollar coin may stray this far from a dollar, in ten-thousandths, before it is no dollar.
 const PEG_TOLERANCE: u32 = 200;
+
+/// A single pool that differs from a feed by more, in ten-thousandths, is outvoted by it.
+const POOL_TOLERANCE: u32 = 300;
 
 /// A chain as the pipeline sees it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -50,6 +52,8 @@ pub struct Ground {
     pub data_fees: DataFees,
     /// What was read last of prices, by block: a preview and the commit after it mostly see the same one.
     read: Arc<Mutex<VecDeque<Read>>>,
+    /// Where the pools' liquidity was found by earlier reads.
+    hints: Arc<TickHints>,
 }
 
 /// Prices as they were read on a block.
@@ -74,7 +78,7 @@ impl Ground {
     pub fn new(client: ChainClient, prices: PriceChain, minimum_depth: Usd) -> Self {
         let (source, data_fees) = (Source::of(&client), client.network().data_fees);
         let twap = TwapRules { window: crate::uniswap::twap::MIN_WINDOW, minimum_depth };
-        Self { client, source, prices, twap, data_fees, read: Arc::default() }
+        Self { client, source, prices, twap, data_fees, read: Arc::default(), hints: Arc::default() }
     }
 
     /// The same chain, where the operator says what is paid beside gas.
@@ -189,11 +193,20 @@ impl Ground {
                 with_anchors.push(anchor);
             }
         }
-        let reports = match block {
-            Some(_) => self.prices.through(self.client.agreed(), block).prices(&with_anchors).await,
-            None => self.prices.prices(&with_anchors).await,
+        // Feeds and pools do not depend on each other: both are on their way at once.
+        let twap = self.twap(traded, block);
+        let observe = async {
+            match &twap {
+                Some(twap) => twap.observe(&asked).await.map(Some),
+                None => Ok(None),
+            }
         };
-        let means = self.means(&asked, traded, &reports, block).await;
+        let feeds = match block {
+            Some(_) => self.prices.through(self.client.agreed(), block),
+            None => self.prices.clone(),
+        };
+        let (reports, observed) = futures::join!(feeds.prices(&with_anchors), observe);
+        let means = means(twap.as_ref(), observed, &reports, asked.len());
         let stables = self.stables();
         let of = asked
             .iter()
@@ -204,24 +217,13 @@ impl Ground {
         Spreads { of, wrapped }
     }
 
-    async fn means(
-        &self,
-        tokens: &[Address],
-        traded: &[Address],
-        reports: &[PriceReport],
-        block: Option<BlockId>,
-    ) -> Vec<Result<PoolPrice, NoPrice>> {
-        let known = reports.iter().filter_map(|report| Some((report.token, report.price.as_ref()?.clone()))).collect();
-        let anchors: Arc<dyn PriceSource> = Arc::new(Known(known));
-        match TwapPrices::new(self.client.provider().clone(), self.network(), anchors, self.twap) {
-            Ok(twap) => {
-                let several = self.client.has_several_endpoints();
-                let twap = twap.witnessed_by(several.then(|| self.client.agreed().clone())).at(block);
-                twap.without(traded.iter().copied()).means(tokens).await
-            }
-            // Without the contracts that means are read with there are none.
-            Err(_) => vec![Err(NoPrice::UnknownToken); tokens.len()],
-        }
+    /// The pools' prices at `block`, without the pools in `traded`; `None` where the book lacks the contracts that reading
+    /// takes.
+    fn twap(&self, traded: &[Address], block: Option<BlockId>) -> Option<TwapPrices> {
+        let twap = TwapPrices::new(self.client.provider().clone(), self.network(), self.twap).ok()?;
+        let several = self.client.has_several_endpoints();
+        let twap = twap.witnessed_by(several.then(|| self.client.agreed().clone())).at(block);
+        Some(twap.hinted_by(Arc::clone(&self.hints)).without(traded.iter().copied()))
     }
 
     /// Amounts of an ERC-20 token that all transactions of a range of blocks brought to `account` and took from it, by the
@@ -317,13 +319,33 @@ fn named_tokens(framed: &Framed) -> Vec<(TokenId, Token)> {
     trade.chain(flows).chain(inflows).chain(allowances).map(|token| (token.id, token.clone())).collect()
 }
 
-/// What the witnesses of one token say together. A feed that knows the token must be well; a mean
-/// stands beside it, or alone where no feed knows the token.
-fn spread(report: &PriceReport, mean: &Result<PoolPrice, NoPrice>, is_stable: bool) -> Result<Spread, SafeText> {
+/// What the pools say of each of `count` tokens, valued by the feeds of what they are priced in.
+fn means(
+    twap: Option<&TwapPrices>,
+    observed: Result<Option<Observed>, NoPrice>,
+    reports: &[PriceReport],
+    count: usize,
+) -> Vec<Result<PoolPrices, NoPrice>> {
+    let known = reports.iter().filter_map(|report| Some((report.token, report.price.as_ref()?.usd))).collect();
+    match (twap, observed) {
+        (Some(twap), Ok(Some(observed))) => twap.judge(&observed, &known),
+        (_, Ok(_)) => vec![Err(NoPrice::UnknownToken); count],
+        (_, Err(reason)) => vec![Err(reason); count],
+    }
+}
+
+/// What the witnesses of one token say together. A feed that knows the token must be well.
+///
+/// Two or more pools and the feed have a median, so that one of them cannot move it. A single pool stands beside the
+/// feed while it is near it, or lags behind it after a fall; else the feed outvotes it. Without a feed the pools' median
+/// stands alone.
+fn spread(report: &PriceReport, pools: &Result<PoolPrices, NoPrice>, is_stable: bool) -> Result<Spread, SafeText> {
     let refuse = |why: &dyn std::fmt::Display| SafeText::clean(&format!("{}: {why}", report.token), 300);
-    let pool = match mean {
-        Ok(price) => Some(price),
-        Err(NoPrice::UnknownToken | NoPrice::TooShallow { .. } | NoPrice::TooYoung { .. }) => None,
+    let pools = match pools {
+        Ok(prices) => prices.pools.as_slice(),
+        Err(
+            NoPrice::UnknownToken | NoPrice::TooShallow { .. } | NoPrice::TooYoung { .. } | NoPrice::NotTraded { .. },
+        ) => &[],
         Err(reason) => return Err(refuse(reason)),
     };
     let feed = match &report.price {
@@ -336,21 +358,38 @@ fn spread(report: &PriceReport, mean: &Result<PoolPrice, NoPrice>, is_stable: bo
             None
         }
     };
-    let by_feed = |feed| {
-        let alone = Band::of(feed, None);
-        Spread { all: alone, present: Some(alone) }
-    };
-    let spread = match (feed, pool) {
+    let spread = match (feed, pools) {
         // The mean of a dollar coin is taken in a coin that moves: it would tell of that coin.
-        (Some(feed), _) if is_stable => by_feed(feed),
-        (Some(feed), Some(pool)) => Spread {
-            all: Band::of(feed, Some(pool.mean.usd)),
-            // A pool that has just become too shallow is no witness any more, as one that always was.
-            present: Some(Band::of(feed, pool.lately)),
+        (Some(feed), _) if is_stable => Spread::fed(feed),
+        (Some(feed), []) => Spread::fed(feed),
+        (Some(feed), [pool]) => {
+            let lately = pool.lately.filter(|lately| agrees(*lately, feed));
+            let fed = Spread { present: Some(Band::of(feed, lately)), ..Spread::fed(feed) };
+            if agrees(pool.usd, feed) || lately.is_some() {
+                Spread { all: Band::of(feed, Some(pool.usd)), ..fed }
+            } else {
+                Spread { outvoted: Some(pool.usd), ..fed }
+            }
+        }
+        (Some(feed), pools) => {
+            let all = medians(pools.iter().map(|pool| pool.usd).chain([feed]));
+            let lately: Vec<Usd> = pools.iter().filter_map(|pool| pool.lately).collect();
+            let present = match lately.as_slice() {
+                [] => None,
+                [one] => Some(*one).filter(|one| agrees(*one, feed)).map(|one| Band::of(one, None)),
+                _ => medians(lately.iter().copied().chain([feed])),
+            };
+            let with_feed = |band: Option<Band>| {
+                let band = band.unwrap_or(Band::of(feed, None));
+                Band { highest: band.highest.max(feed), lowest: band.lowest.min(feed) }
+            };
+            let (all, present) = (with_feed(all), Some(with_feed(present)));
+            Spread { all, present, several_pools: true, ..Spread::fed(feed) }
+        }
+        (None, pools) => match medians(pools.iter().map(|pool| pool.usd)) {
+            Some(band) => Spread { several_pools: pools.len() > 1, ..Spread::lagging(band) },
+            None => return Err(refuse(&"no feed prices it, and no pool that is deep enough and traded")),
         },
-        (Some(feed), None) => by_feed(feed),
-        (None, Some(pool)) => Spread::lagging(Band::of(pool.mean.usd, None)),
-        (None, None) => return Err(refuse(&"no feed and no deep enough pool prices it")),
     };
     if is_stable && !near_a_dollar(spread.all) {
         return Err(refuse(&format_args!(
@@ -359,6 +398,27 @@ fn spread(report: &PriceReport, mean: &Result<PoolPrice, NoPrice>, is_stable: bo
         )));
     }
     Ok(spread)
+}
+
+/// The lower and the upper median; `None` of nothing.
+fn medians(prices: impl Iterator<Item = Usd>) -> Option<Band> {
+    let mut prices: Vec<Usd> = prices.collect();
+    prices.sort();
+    let lowest = *prices.get(prices.len().saturating_sub(1) / 2)?;
+    let highest = *prices.get(prices.len() / 2)?;
+    Some(Band { highest, lowest })
+}
+
+/// Whether `price` is within [`POOL_TOLERANCE`] of `feed`.
+fn agrees(price: Usd, feed: Usd) -> bool {
+    let part = |parts: u32| {
+        let part = TokenAmount::new(U256::from(parts), 4).ok()?;
+        Usd::value_of(part, feed, Rounding::Down).ok()
+    };
+    match (part(10_000 - POOL_TOLERANCE), part(10_000 + POOL_TOLERANCE)) {
+        (Some(low), Some(high)) => (low..=high).contains(&price),
+        _ => false,
+    }
 }
 
 /// Whether both ends are within [`PEG_TOLERANCE`] of a dollar.
@@ -370,9 +430,13 @@ fn near_a_dollar(spread: Band) -> bool {
     }
 }
 
-/// What the account holds, valued at the lowest; what has no price is named and counts for nothing.
+/// What the account holds. A feed values a holding where there is one; else the lowest of its pools does, apart from
+/// the equity. What has no price is named and counts for nothing.
+///
+/// # Errors
+/// A [`Doubt`] where a sum is too large to be held.
 pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads) -> Result<Portfolio, Doubt> {
-    let priced = spreads.of.iter().filter_map(|(token, spread)| Some((*token, spread.as_ref().ok()?.all.lowest)));
+    let priced = spreads.of.iter().filter_map(|(token, spread)| Some((*token, spread.as_ref().ok()?.held())));
     let mut portfolio = Portfolio { lowest: priced.collect(), ..Portfolio::default() };
     for (id, (token, amount)) in balances {
         if amount.is_zero() {
@@ -383,27 +447,13 @@ pub fn portfolio(balances: &BTreeMap<TokenId, (Token, U256)>, spreads: &Spreads)
             continue;
         };
         let worth = TokenAmount::new(*amount, token.decimals).map_err(Doubt::because)?;
-        let value = Usd::value_of(worth, spread.all.lowest, Rounding::Down).map_err(Doubt::because)?;
-        portfolio.equity = portfolio.equity.checked_add(value).map_err(Doubt::because)?;
+        let value = Usd::value_of(worth, spread.held(), Rounding::Down).map_err(Doubt::because)?;
+        let sum = if spread.feed.is_some() { &mut portfolio.equity } else { &mut portfolio.by_pools };
+        *sum = sum.checked_add(value).map_err(Doubt::because)?;
         let highest = Usd::value_of(worth, spread.all.highest, Rounding::Up).map_err(Doubt::because)?;
         portfolio.holdings.push(Holding { token: token.clone(), amount: *amount, value, highest });
     }
     Ok(portfolio)
-}
-
-/// Prices that have been read already.
-#[derive(Debug)]
-struct Known(BTreeMap<Address, Price>);
-
-impl PriceSource for Known {
-    fn name(&self) -> &'static str {
-        "prices of this block"
-    }
-
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
-        let answers = tokens.iter().map(|token| self.0.get(token).cloned().ok_or(NoPrice::UnknownToken)).collect();
-        Box::pin(async move { answers })
-    }
 }
 
 #[cfg(test)]

@@ -231,7 +231,7 @@ impl OperatorRules {
     /// What is used of the caps, and what is on its way over bridges: both of one moment, for an order that ends in
     /// between would take its money out of one and not yet have moved the mark in the other.
     fn usage(&self, policy: &Policy, framed: &Framed, facts: &Facts) -> Result<(Usage, Micros), String> {
-        let tokens = request(framed, facts).map(|wish| wish.tokens).unwrap_or_default();
+        let tokens = request(framed, facts, policy.rules().max_unfed_usd).map(|wish| wish.tokens).unwrap_or_default();
         let cool_off = policy.caps(facts.phase, false).cool_off;
         let (chain_id, account) = (framed.proposal().chain_id, framed.account());
         let found = self.store.read(|connection| {
@@ -302,8 +302,8 @@ impl Rulebook for OperatorRules {
         facts: &Facts,
     ) -> Result<Reservation, ReserveError> {
         let policy = self.policy();
-        let wish =
-            request(framed, facts).map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
+        let wish = request(framed, facts, policy.rules().max_unfed_usd)
+            .map_err(|doubt| refused(ErrorCode::SafetyPriceUnknown, &doubt, Vec::new()))?;
         let away = away::of(transaction, framed, facts);
         let wish = wish.with_away(away::worth(&away));
         let proposal = framed.proposal();

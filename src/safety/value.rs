@@ -6,7 +6,7 @@
 //!
 //! Pure: prices are gathered in `ground`.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use alloy::primitives::{Address, U256, U512};
@@ -43,6 +43,33 @@ pub struct Values {
     pub received: Usd,
     /// What goes out and comes in by witnesses that do not lag; `None` where one of them is missing.
     pub present: Option<Exchange>,
+    /// The same by feeds and the quote; `None` where a token has no feed.
+    pub by_feed: Option<Exchange>,
+    /// The same by every witness but the quote.
+    pub unquoted: Option<Exchange>,
+    /// What the operator must know about the prices of tokens that are given or come in.
+    pub concerns: Vec<PriceConcern>,
+    /// Whether two or more pools price one of these tokens.
+    pub several_pools: bool,
+}
+
+/// A token whose price the operator must decide about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PriceConcern {
+    /// It has no feed: only pools price it.
+    NoFeed {
+        /// The token's contract.
+        token: Address,
+    },
+    /// Its only pool differs much from its feed, and is not counted.
+    Disputed {
+        /// The token's contract.
+        token: Address,
+        /// Dollars by the feed.
+        feed: Usd,
+        /// Dollars by the pool.
+        pool: Usd,
+    },
 }
 
 /// What is given for what.
@@ -77,6 +104,15 @@ impl Values {
         self.present.map_or(Ok(by_all), |present| Ok(loss(present)?.min(by_all)))
     }
 
+    /// Whether only pools price `id`.
+    pub fn is_unfed(&self, id: TokenId) -> bool {
+        self.concerns.iter().any(|concern| match concern {
+            // The native coin stands under the contract that wraps it, which is not known here: the stricter reading.
+            PriceConcern::NoFeed { token } => id == TokenId::Native || id == TokenId::Erc20(*token),
+            PriceConcern::Disputed { .. } => false,
+        })
+    }
+
     /// With what comes in on another chain.
     ///
     /// # Errors
@@ -86,7 +122,7 @@ impl Values {
             self.received = self.received.checked_add(arrival.usd).map_err(Doubt::because)?;
             self.inflows.push(arrival);
             // What goes to another chain leaves no position: it is held to every witness.
-            self.present = None;
+            (self.present, self.by_feed, self.unquoted) = (None, None, None);
         }
         Ok(self)
     }
@@ -143,20 +179,38 @@ pub struct Spread {
     /// Of those that do not lag: the feed, and the last half minute of the pool that the mean is from. `None` without
     /// a feed; the feed alone where that pool has been too shallow since.
     pub present: Option<Band>,
+    /// The feed alone; `None` without one.
+    pub feed: Option<Usd>,
+    /// A single pool that strays from the feed, so that it is not counted.
+    pub outvoted: Option<Usd>,
+    /// Whether two or more pools are among the witnesses.
+    pub several_pools: bool,
 }
 
 impl Spread {
     /// Where nothing but these witnesses is known.
     pub fn lagging(all: Band) -> Self {
-        Self { all, present: None }
+        Self { all, present: None, feed: None, outvoted: None, several_pools: false }
+    }
+
+    /// By a feed alone.
+    pub fn fed(feed: Usd) -> Self {
+        let alone = Band::of(feed, None);
+        Self { all: alone, present: Some(alone), feed: Some(feed), outvoted: None, several_pools: false }
+    }
+
+    /// Dollars at which a holding counts: the feed where there is one, since a pool alone must not move equity.
+    pub fn held(&self) -> Usd {
+        self.feed.unwrap_or(self.all.lowest)
     }
 }
 
-/// Which witnesses are asked.
+/// The witnesses that price an exchange, beside the quote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Witnesses {
     All,
     Present,
+    Feed,
 }
 
 impl Witnesses {
@@ -164,6 +218,7 @@ impl Witnesses {
         match self {
             Self::All => Some(spread.all),
             Self::Present => spread.present,
+            Self::Feed => spread.feed.map(|feed| Band::of(feed, None)),
         }
     }
 }
@@ -271,7 +326,46 @@ pub fn values(
     let spent = out.checked_add(left).and_then(|spent| spent.checked_add(gas)).map_err(Doubt::because)?;
     // Where these witnesses say nothing, nothing rests on them.
     let present = exchanged(framed, &Pricing { witnesses: Witnesses::Present, ..pricing }).ok();
-    Ok(Values { outflows, inflows, takeable, gas, spent, received, present })
+    let by_feed = exchanged(framed, &Pricing { witnesses: Witnesses::Feed, ..pricing }).ok();
+    let unquoted = exchanged(framed, &Pricing { trade: None, ..pricing }).ok();
+    let (concerns, several_pools) = concerns(framed, spreads);
+    Ok(Values {
+        outflows,
+        inflows,
+        takeable,
+        gas,
+        spent,
+        received,
+        present,
+        by_feed,
+        unquoted,
+        concerns,
+        several_pools,
+    })
+}
+
+/// What the operator must know about the tokens that are given and come in, and whether several pools price one.
+fn concerns(framed: &Framed, spreads: &Spreads) -> (Vec<PriceConcern>, bool) {
+    let proposal = framed.proposal();
+    let own = proposal.inflows.iter().filter(|inflow| inflow.recipient == proposal.account);
+    let given = proposal.outflows.iter().map(|flow| flow.token.id);
+    let (mut concerns, mut several_pools) = (Vec::new(), false);
+    let tokens: BTreeSet<TokenId> = given.chain(own.map(|inflow| inflow.token.id)).collect();
+    for id in tokens {
+        let Ok(spread) = spreads.get(id) else { continue };
+        let contract = match id {
+            TokenId::Native => spreads.wrapped,
+            TokenId::Erc20(address) => Some(address),
+        };
+        let Some(token) = contract else { continue };
+        several_pools |= spread.several_pools;
+        match (spread.feed, spread.outvoted) {
+            (None, _) => concerns.push(PriceConcern::NoFeed { token }),
+            (Some(feed), Some(pool)) => concerns.push(PriceConcern::Disputed { token, feed, pool }),
+            (Some(_), None) => {}
+        }
+    }
+    (concerns, several_pools)
 }
 
 /// What the account gives for what it must get, by some witnesses.

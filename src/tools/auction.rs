@@ -90,6 +90,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
     if wanted == token {
         return Err(invalid("token_out", &"the token that is given"));
     }
+    let quoted_at = world.clock.now_millis();
     let (route, snapshot, _) = ask.route(world).await?;
     let least = wish.slippage.minimum_out(route.amount_out);
     let hoped = points(HOPE_BPS)?.maximum_in(route.amount_out).map_err(|error| invalid("amount", &error))?;
@@ -186,7 +187,7 @@ pub(super) async fn order(context: &CallContext, wish: &Wish<'_>) -> Result<(Pro
             // Fillers pay from their own pockets: the order itself moves no pool.
             price_impact: impact_of(&route),
             impact_reached: impact_reached(&route),
-            quoted_at: world.clock.now_millis(),
+            quoted_at,
             deadline,
             pools: pools_of(&route),
             exact_output: false,

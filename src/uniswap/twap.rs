@@ -1,39 +1,51 @@
-//! Prices from what V3 pools remember: the time-weighted mean over half an hour or more, of pools
-//! that held enough liquidity all that while.
+//! Time-weighted prices from Uniswap V3 pools, over half an hour or more.
 //!
-//! A pool prices a token in another (an anchor: wrapped native, a stable); dollars come from the
-//! anchor's own price, which another source gives. Of several pools the deepest counts. The mean
-//! is of ticks, so it is geometric, and depth is from the harmonic mean of liquidity, which a
-//! moment of borrowed liquidity hardly moves.
+//! A pool prices a token in an anchor (the wrapped native token or a stable); the anchor's dollars come from its feed.
+//! A pool is a witness only if it remembers the window, traded within it, and is deep: at least the configured dollars
+//! can be sold into it, and bought from it, within [`NEAR_TICKS`] of its mean. That is counted over the initialised
+//! ticks, never from virtual reserves, which one narrow position multiplies 20,000 times. Parked one-sided liquidity
+//! therefore counts for nothing, and liquidity that appears for a block is bounded by the window's harmonic mean.
+//!
+//! Every witness is reported; the median among them and the feed is taken by `safety::ground`.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use alloy::eips::BlockId;
+use alloy::primitives::aliases::I24;
 use alloy::primitives::{Address, U256};
 use alloy::providers::{DynProvider, bindings::IMulticall3};
-use futures::future::BoxFuture;
 use num_bigint::BigUint;
 
 use super::address::{V3_POOL_INIT_CODE_HASH, sort_tokens, v3_pool};
 use super::discovery::{BASE_SYMBOLS, DiscoveryError, FEE_TIERS};
 use super::ratio::{Ratio, big};
-use super::v3::math::mul_div;
-use super::v3::tick_math::sqrt_price_at_tick;
+use super::v3::math::{MathError, amount0_between, amount1_between};
+use super::v3::tick_math::{MAX_TICK, MIN_TICK, sqrt_price_at_tick};
 use crate::abi::erc20::Erc20;
 use crate::abi::uniswap_v3::UniswapV3Pool;
 use crate::base::units::{Rounding, TokenAmount, Usd};
-use crate::chain::multicall::{Call, Calls};
+use crate::chain::multicall::{Answers, Call, Calls};
 use crate::chain::network::{Contract, Network};
-use crate::chain::price::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
+use crate::chain::price::{NoPrice, Price, PriceOrigin, PriceReader};
 
-/// The shortest window a mean may be taken over, in seconds.
+/// Shortest window a mean may be taken over, in seconds.
 pub const MIN_WINDOW: u32 = 1_800;
 
-/// What a pool has been at lately is the mean of so many seconds: short enough to follow a fall, and longer than a
-/// block, so that it tells of no price that stood for a moment only.
+/// Window of a pool's recent price, in seconds: short enough to follow a fall, and longer than a block, so that a price
+/// of one moment does not decide it.
 pub const LATELY: u32 = 30;
+
+/// Parts of the window that are compared to find out whether a pool traded in it.
+const SAMPLES: u32 = 6;
+
+/// Distance from the mean within which liquidity counts, in ticks: 2 %.
+const NEAR_TICKS: i32 = 200;
+
+/// Distance of the current tick from the mean beyond which a pool is no witness: 22 %.
+const STRAYED_TICKS: i32 = 2_048;
 
 /// Digits kept below an anchor's smallest unit, so that tokens worth little keep their digits.
 const EXTRA_DIGITS: u8 = 12;
@@ -41,19 +53,53 @@ const EXTRA_DIGITS: u8 = 12;
 /// What a pool must show before its mean is a price.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TwapRules {
-    /// Seconds the mean is taken over; below [`MIN_WINDOW`] is read as that.
+    /// Seconds the mean is taken over; values below [`MIN_WINDOW`] are read as that.
     pub window: u32,
-    /// What the anchor's side must have been worth over the window, as a constant product has it.
+    /// Dollars that must be sellable into the pool, and buyable from it, within 2 % of its mean.
     pub minimum_depth: Usd,
 }
 
-/// What a pool says of a token.
-#[derive(Debug, Clone)]
-pub struct PoolPrice {
-    /// The mean over the rules' window.
-    pub mean: Price,
-    /// Dollars by the same pool's mean over the last [`LATELY`] seconds; `None` where it has been too shallow since.
+/// One pool's price of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PoolMean {
+    /// The pool.
+    pub pool: Address,
+    /// Dollars for one whole token: the mean over the rules' window.
+    pub usd: Usd,
+    /// Dollars by the mean over the last [`LATELY`] seconds; `None` if the pool was too shallow in them.
     pub lately: Option<Usd>,
+}
+
+/// The pools that price a token, at least one, cheapest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolPrices {
+    /// The pools.
+    pub pools: Vec<PoolMean>,
+    /// The time the means are taken over.
+    pub window: Duration,
+    /// Time of the block that was read, in seconds since the Unix epoch.
+    pub read_at: u64,
+}
+
+impl PoolPrices {
+    /// The lower median as one price.
+    pub fn price(&self) -> Option<Price> {
+        let middle = self.pools.len().saturating_sub(1) / 2;
+        let PoolMean { pool, usd, .. } = *self.pools.get(middle)?;
+        let source = PriceOrigin::Twap { pool, window: self.window };
+        Some(Price { usd, source, observed_at: Some(self.read_at), age: Some(Duration::ZERO) })
+    }
+}
+
+/// Bitmap words and initialised ticks that earlier reads needed. They are requested together with a pool's price, so
+/// that a warm read takes one round trip; the answers, never the hints, decide.
+#[derive(Debug, Default)]
+pub struct TickHints(Mutex<HashMap<Address, Hint>>);
+
+#[derive(Debug, Clone, Default)]
+struct Hint {
+    words: Vec<i16>,
+    ticks: Vec<i32>,
 }
 
 /// Time-weighted prices from the V3 pools of one chain.
@@ -62,9 +108,9 @@ pub struct TwapPrices {
     multicall: Address,
     factory: Address,
     anchors: Vec<Address>,
-    anchor_prices: Arc<dyn PriceSource>,
     rules: TwapRules,
     left_out: BTreeSet<Address>,
+    hints: Arc<TickHints>,
 }
 
 impl fmt::Debug for TwapPrices {
@@ -73,18 +119,65 @@ impl fmt::Debug for TwapPrices {
     }
 }
 
+/// What the chain answered about the pools of some tokens.
+#[derive(Debug)]
+pub struct Observed {
+    now: u64,
+    decimals: BTreeMap<Address, u8>,
+    of: Vec<(Address, Vec<ObservedPool>)>,
+}
+
+/// State and memory of one pool.
+#[derive(Debug)]
+struct ObservedPool {
+    address: Address,
+    anchor: Address,
+    spacing: i32,
+    tick: i32,
+    liquidity: u128,
+    /// `None` if the pool does not remember the whole window.
+    totals: Option<UniswapV3Pool::observeReturn>,
+    words: BTreeMap<i16, U256>,
+    nets: BTreeMap<i32, i128>,
+}
+
+/// The calls that read one pool.
+struct Question {
+    pool: Address,
+    anchor: Address,
+    spacing: i32,
+    slot0: Call<UniswapV3Pool::slot0Call>,
+    liquidity: Call<UniswapV3Pool::liquidityCall>,
+    observed: Call<UniswapV3Pool::observeCall>,
+    ladder: Ladder,
+}
+
+/// The calls that read some bitmap words and ticks of a pool.
+#[derive(Default)]
+struct Ladder {
+    words: Vec<(i16, Call<UniswapV3Pool::tickBitmapCall>)>,
+    ticks: Vec<(i32, Call<UniswapV3Pool::ticksCall>)>,
+}
+
+impl Ladder {
+    fn ask(calls: &mut Calls, pool: Address, words: &[i16], ticks: &[i32]) -> Self {
+        let word = |word: &i16| (*word, calls.push(pool, &UniswapV3Pool::tickBitmapCall { wordPosition: *word }));
+        let words = words.iter().map(word).collect();
+        let ticks = ticks.iter().filter_map(|index| {
+            let tick = I24::try_from(*index).ok()?;
+            Some((*index, calls.push(pool, &UniswapV3Pool::ticksCall { tick })))
+        });
+        Self { words, ticks: ticks.collect() }
+    }
+}
+
 impl TwapPrices {
-    /// For a network with Multicall3 and the V3 factory in its book; its wrapped native token and
-    /// listed stables are the anchors, priced by `anchor_prices`.
+    /// For a network with Multicall3 and the V3 factory in its book; its wrapped native token and listed stables are the
+    /// anchors.
     ///
     /// # Errors
     /// [`DiscoveryError::NotHere`] says what the book lacks.
-    pub fn new(
-        provider: DynProvider,
-        network: &Network,
-        anchor_prices: Arc<dyn PriceSource>,
-        rules: TwapRules,
-    ) -> Result<Self, DiscoveryError> {
+    pub fn new(provider: DynProvider, network: &Network, rules: TwapRules) -> Result<Self, DiscoveryError> {
         let book = &network.book;
         let missing = |missing| DiscoveryError::NotHere { network: network.name.clone(), missing };
         let listed = book.tokens().iter().filter(|token| BASE_SYMBOLS.contains(&token.symbol.as_str()));
@@ -97,9 +190,9 @@ impl TwapPrices {
                 .into_iter()
                 .chain(listed.map(|token| token.address))
                 .collect(),
-            anchor_prices,
             rules: TwapRules { window: rules.window.max(MIN_WINDOW), ..rules },
             left_out: BTreeSet::new(),
+            hints: Arc::default(),
         })
     }
 
@@ -116,104 +209,292 @@ impl TwapPrices {
     }
 
     /// The same without some pools: those a trade is about to move must not be its only witness.
+    #[must_use]
     pub fn without(mut self, pools: impl IntoIterator<Item = Address>) -> Self {
         self.left_out.extend(pools);
         self
     }
 
-    /// What the deepest pool of each token says, or why none does.
-    pub async fn means(&self, tokens: &[Address]) -> Vec<Result<PoolPrice, NoPrice>> {
-        match self.read(tokens).await {
-            Ok(prices) => prices,
-            Err(reason) => vec![Err(reason); tokens.len()],
-        }
+    /// The same with hints that outlive it.
+    #[must_use]
+    pub fn hinted_by(self, hints: Arc<TickHints>) -> Self {
+        Self { hints, ..self }
     }
 
-    async fn read(&self, tokens: &[Address]) -> Result<Vec<Result<PoolPrice, NoPrice>>, NoPrice> {
-        let anchor_prices = self.anchor_prices.prices(&self.anchors).await;
-        let anchors: Vec<(Address, Usd)> = self
-            .anchors
-            .iter()
-            .zip(anchor_prices)
-            .filter_map(|(anchor, price)| Some((*anchor, price.ok()?.usd)))
-            .filter(|(_, usd)| !usd.is_zero())
-            .collect();
+    /// Reads the pools of `tokens`: one round trip where the hints suffice, at most three.
+    ///
+    /// # Errors
+    /// [`NoPrice`] if the chain cannot be read.
+    pub async fn observe(&self, tokens: &[Address]) -> Result<Observed, NoPrice> {
         let mut calls = Calls::default();
         let time = calls.push(self.multicall, &IMulticall3::getCurrentBlockTimestampCall {});
         let mut decimals: BTreeMap<Address, Call<Erc20::decimalsCall>> = BTreeMap::new();
-        for token in tokens.iter().chain(anchors.iter().map(|(anchor, _)| anchor)) {
+        for token in tokens.iter().chain(&self.anchors) {
             decimals.entry(*token).or_insert_with(|| calls.push(*token, &Erc20::decimalsCall {}));
         }
-        let mut asked = Vec::new();
+        let known = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let seconds = seconds_ago(self.rules.window);
+        let mut asked: Vec<(Address, Vec<Question>)> = Vec::new();
         for token in tokens {
-            let mut pools = Vec::new();
-            for (anchor, usd) in anchors.iter().filter(|(anchor, _)| anchor != token) {
-                for (fee, _) in FEE_TIERS {
+            let mut questions = Vec::new();
+            for anchor in self.anchors.iter().filter(|anchor| *anchor != token) {
+                for (fee, spacing) in FEE_TIERS {
                     let pool = v3_pool(self.factory, *token, *anchor, fee, V3_POOL_INIT_CODE_HASH);
                     if self.left_out.contains(&pool) {
                         continue;
                     }
-                    let exists = calls.push(pool, &UniswapV3Pool::liquidityCall {});
-                    let seconds = vec![self.rules.window, LATELY, 0];
-                    let observed = calls.push(pool, &UniswapV3Pool::observeCall { secondsAgos: seconds });
-                    pools.push((pool, *anchor, *usd, exists, observed));
+                    let hint = known.get(&pool).cloned().unwrap_or_default();
+                    let observe = UniswapV3Pool::observeCall { secondsAgos: seconds.clone() };
+                    questions.push(Question {
+                        pool,
+                        anchor: *anchor,
+                        spacing,
+                        slot0: calls.push(pool, &UniswapV3Pool::slot0Call {}),
+                        liquidity: calls.push(pool, &UniswapV3Pool::liquidityCall {}),
+                        observed: calls.push(pool, &observe),
+                        ladder: Ladder::ask(&mut calls, pool, &hint.words, &hint.ticks),
+                    });
                 }
             }
-            asked.push((*token, pools));
+            asked.push((*token, questions));
         }
         let answers = self.reader.send(calls, self.multicall).await?;
         let now = time.take(&answers).and_then(|time| u64::try_from(time).ok()).ok_or(NoPrice::NoAnswer)?;
-        let decimals: BTreeMap<Address, u8> =
-            decimals.into_iter().filter_map(|(token, call)| Some((token, call.take(&answers)?))).collect();
-        let answer = |(token, pools): (Address, Vec<_>)| {
-            let (mut young, mut best) = (false, None::<(Usd, Usd, Address, Option<Usd>)>);
-            for (pool, anchor, anchor_usd, exists, observed) in pools {
-                let _: &Call<UniswapV3Pool::liquidityCall> = &exists;
-                let observed: Call<UniswapV3Pool::observeCall> = observed;
-                let Some(observed) = observed.take(&answers) else {
-                    young |= exists.take(&answers).is_some();
-                    continue;
-                };
-                let (Some(own), Some(of_anchor)) = (decimals.get(&token), decimals.get(&anchor)) else { continue };
-                let token_is_first = sort_tokens(token, anchor).0 == token;
-                let valued = |mean: Mean| mean.value(token_is_first, *own, *of_anchor, anchor_usd);
-                let mean = Mean::of(&observed, 0, self.rules.window).and_then(valued);
-                if let Some((usd, depth)) = mean
-                    && best.is_none_or(|(_, deepest, ..)| depth > deepest)
-                {
-                    let lately = Mean::of(&observed, 1, LATELY).and_then(valued);
-                    let lately = lately.filter(|(usd, depth)| *depth >= self.rules.minimum_depth && !usd.is_zero());
-                    best = Some((usd, depth, pool, lately.map(|(usd, _)| usd)));
+        let decimals = decimals.into_iter().filter_map(|(token, call)| Some((token, call.take(&answers)?))).collect();
+        let of = asked.into_iter().map(|(token, questions)| {
+            let pools = questions.iter().filter_map(|question| ObservedPool::read(question, &answers));
+            (token, pools.collect())
+        });
+        let mut observed = Observed { now, decimals, of: of.collect() };
+        self.complete(&mut observed).await?;
+        Ok(observed)
+    }
+
+    /// Reads the words and ticks near the means that no hint has brought.
+    async fn complete(&self, observed: &mut Observed) -> Result<(), NoPrice> {
+        let window = self.rules.window;
+        for wanted in [ObservedPool::words_wanted, ObservedPool::ticks_wanted] {
+            let mut calls = Calls::default();
+            let mut pools = Vec::new();
+            for pool in observed.of.iter_mut().flat_map(|(_, pools)| pools) {
+                let (words, ticks) = wanted(pool, window);
+                if !words.is_empty() || !ticks.is_empty() {
+                    let ladder = Ladder::ask(&mut calls, pool.address, &words, &ticks);
+                    pools.push((pool, ladder));
                 }
             }
-            match best {
-                Some((usd, depth, pool, lately)) if depth >= self.rules.minimum_depth && !usd.is_zero() => {
-                    let window = std::time::Duration::from_secs(self.rules.window.into());
-                    let source = PriceOrigin::Twap { pool, window };
-                    let mean = Price { usd, source, observed_at: Some(now), age: Some(std::time::Duration::ZERO) };
-                    Ok(PoolPrice { mean, lately })
-                }
-                Some((_, depth, ..)) => Err(NoPrice::TooShallow { depth, minimum: self.rules.minimum_depth }),
-                None if young => {
-                    Err(NoPrice::TooYoung { window: std::time::Duration::from_secs(self.rules.window.into()) })
-                }
-                None => Err(NoPrice::UnknownToken),
+            if pools.is_empty() {
+                continue;
             }
-        };
-        Ok(asked.into_iter().map(answer).collect())
+            let answers = self.reader.send(calls, self.multicall).await?;
+            for (pool, ladder) in pools {
+                pool.learn(&ladder, &answers);
+            }
+        }
+        let mut hints = self.hints.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for pool in observed.of.iter().flat_map(|(_, pools)| pools) {
+            hints.insert(pool.address, pool.hint(window));
+        }
+        Ok(())
+    }
+
+    /// The pools that price each observed token, given its anchors' dollars, or why none does.
+    pub fn judge(&self, observed: &Observed, anchors: &BTreeMap<Address, Usd>) -> Vec<Result<PoolPrices, NoPrice>> {
+        observed.of.iter().map(|(token, pools)| self.judge_token(*token, pools, observed, anchors)).collect()
+    }
+
+    fn judge_token(
+        &self,
+        token: Address,
+        pools: &[ObservedPool],
+        observed: &Observed,
+        anchors: &BTreeMap<Address, Usd>,
+    ) -> Result<PoolPrices, NoPrice> {
+        let window = Duration::from_secs(self.rules.window.into());
+        let (mut young, mut idle, mut deepest) = (false, false, None::<Usd>);
+        let mut witnesses = Vec::new();
+        for pool in pools {
+            let anchor_usd = anchors.get(&pool.anchor).filter(|usd| !usd.is_zero());
+            let decimals = observed.decimals.get(&token).zip(observed.decimals.get(&pool.anchor));
+            let (Some(anchor_usd), Some((own, of_anchor))) = (anchor_usd, decimals) else { continue };
+            let Some(totals) = &pool.totals else {
+                young = true;
+                continue;
+            };
+            let pair = Pair {
+                token_is_first: sort_tokens(token, pool.anchor).0 == token,
+                own_decimals: *own,
+                anchor_decimals: *of_anchor,
+                anchor_usd: *anchor_usd,
+            };
+            let Some(mean) = Mean::of(totals, 0, self.rules.window) else { continue };
+            let Some((usd, depth)) = pair.value(mean, pool).filter(|(usd, _)| !usd.is_zero()) else { continue };
+            let depth = if pool.is_known(self.rules.window) { depth } else { Usd::ZERO };
+            deepest = Some(deepest.map_or(depth, |deepest| deepest.max(depth)));
+            if depth < self.rules.minimum_depth {
+                continue;
+            }
+            if !traded(totals, self.rules.window) {
+                idle = true;
+                continue;
+            }
+            let recent = Mean::of(totals, totals.tickCumulatives.len().saturating_sub(2), LATELY);
+            let recent = recent.filter(|recent| pool.reaches(recent.tick, self.rules.window));
+            let recent = recent.and_then(|recent| pair.value(recent, pool));
+            let lately = recent.filter(|(usd, depth)| *depth >= self.rules.minimum_depth && !usd.is_zero());
+            witnesses.push(PoolMean { pool: pool.address, usd, lately: lately.map(|(usd, _)| usd) });
+        }
+        if !witnesses.is_empty() {
+            witnesses.sort_by_key(|witness| witness.usd);
+            return Ok(PoolPrices { pools: witnesses, window, read_at: observed.now });
+        }
+        Err(match deepest {
+            Some(_) if idle => NoPrice::NotTraded { window },
+            Some(depth) => NoPrice::TooShallow { depth, minimum: self.rules.minimum_depth },
+            None if young => NoPrice::TooYoung { window },
+            None => NoPrice::UnknownToken,
+        })
     }
 }
 
-impl PriceSource for TwapPrices {
-    fn name(&self) -> &'static str {
-        "Uniswap V3 time-weighted mean"
+/// Ages at which a pool's running totals are read: even parts of the window, then [`LATELY`] and now.
+fn seconds_ago(window: u32) -> Vec<u32> {
+    (1..=SAMPLES).rev().map(|part| window / SAMPLES * part).chain([LATELY, 0]).collect()
+}
+
+/// Whether the tick moved within the window. A pool that nobody swaps in keeps one tick, at whatever price its creator
+/// chose.
+fn traded(totals: &UniswapV3Pool::observeReturn, window: u32) -> bool {
+    let ages = seconds_ago(window);
+    let ticks: Vec<i64> = totals.tickCumulatives.iter().filter_map(|tick| i64::try_from(*tick).ok()).collect();
+    let mut rates = ticks.iter().zip(&ages).zip(ticks.iter().zip(&ages).skip(1)).map(|((start, from), (end, to))| {
+        let seconds = i64::from(from.saturating_sub(*to)).max(1);
+        (i128::from(end.wrapping_sub(*start)), i128::from(seconds))
+    });
+    let Some((moved, seconds)) = rates.next() else { return false };
+    rates.any(|(other, of)| other * seconds != moved * of)
+}
+
+impl ObservedPool {
+    /// `None` where there is no pool, or one that was never given a price.
+    fn read(question: &Question, answers: &Answers) -> Option<Self> {
+        let slot0 = question.slot0.take(answers)?;
+        let mut pool = Self {
+            address: question.pool,
+            anchor: question.anchor,
+            spacing: question.spacing,
+            tick: slot0.tick.as_i32(),
+            liquidity: question.liquidity.take(answers)?,
+            totals: question.observed.take(answers),
+            words: BTreeMap::new(),
+            nets: BTreeMap::new(),
+        };
+        if slot0.sqrtPriceX96.is_zero() {
+            return None;
+        }
+        pool.learn(&question.ladder, answers);
+        Some(pool)
     }
 
-    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
-        Box::pin(async move {
-            let prices = self.means(tokens).await;
-            prices.into_iter().map(|price| price.map(|price| price.mean)).collect()
+    fn learn(&mut self, ladder: &Ladder, answers: &Answers) {
+        let words = ladder.words.iter().filter_map(|(word, call)| Some((*word, call.take(answers)?)));
+        self.words.extend(words);
+        let ticks = ladder.ticks.iter().filter_map(|(tick, call)| Some((*tick, call.take(answers)?.liquidityNet)));
+        self.nets.extend(ticks);
+    }
+
+    /// The ticks from the current one to both ends of the range that counts; `None` if the pool strayed from its mean or
+    /// does not remember one.
+    fn span(&self, window: u32) -> Option<(i32, i32)> {
+        let mean = Mean::of(self.totals.as_ref()?, 0, window)?.tick;
+        if mean.abs_diff(self.tick) > STRAYED_TICKS.unsigned_abs() {
+            return None;
+        }
+        let low = mean.saturating_sub(NEAR_TICKS).min(self.tick).max(MIN_TICK);
+        let high = mean.saturating_add(NEAR_TICKS).max(self.tick).min(MAX_TICK);
+        // The recent mean lies between the two, or a little beyond them; what is not read counts for nothing.
+        Some((low.saturating_sub(NEAR_TICKS).max(MIN_TICK), high.saturating_add(NEAR_TICKS).min(MAX_TICK)))
+    }
+
+    fn span_words(&self, window: u32) -> Vec<i16> {
+        let Some((low, high)) = self.span(window) else { return Vec::new() };
+        let word = |tick: i32| tick.div_euclid(self.spacing) >> 8;
+        (word(low)..=word(high)).filter_map(|word| i16::try_from(word).ok()).collect()
+    }
+
+    /// The initialised ticks of the span, as far as its words are known.
+    fn span_ticks(&self, window: u32) -> Vec<i32> {
+        let Some((low, high)) = self.span(window) else { return Vec::new() };
+        let mut ticks = Vec::new();
+        for (word, bits) in &self.words {
+            for bit in (0..256usize).filter(|bit| bits.bit(*bit)) {
+                let bit = i32::try_from(bit).unwrap_or_default();
+                let tick = i32::from(*word).saturating_mul(256).saturating_add(bit).saturating_mul(self.spacing);
+                if (low..=high).contains(&tick) {
+                    ticks.push(tick);
+                }
+            }
+        }
+        ticks
+    }
+
+    fn words_wanted(&self, window: u32) -> (Vec<i16>, Vec<i32>) {
+        let words = self.span_words(window).into_iter().filter(|word| !self.words.contains_key(word));
+        (words.collect(), Vec::new())
+    }
+
+    fn ticks_wanted(&self, window: u32) -> (Vec<i16>, Vec<i32>) {
+        let ticks = self.span_ticks(window).into_iter().filter(|tick| !self.nets.contains_key(tick));
+        (Vec::new(), ticks.collect())
+    }
+
+    fn hint(&self, window: u32) -> Hint {
+        Hint { words: self.span_words(window), ticks: self.span_ticks(window) }
+    }
+
+    /// Whether every word and initialised tick of the span was read.
+    fn is_known(&self, window: u32) -> bool {
+        self.span(window).is_some() && self.words_wanted(window).0.is_empty() && self.ticks_wanted(window).1.is_empty()
+    }
+
+    /// Whether the ticks near `mean` were read.
+    fn reaches(&self, mean: i32, window: u32) -> bool {
+        self.span(window).is_some_and(|(low, high)| {
+            low <= mean.saturating_sub(NEAR_TICKS) && mean.saturating_add(NEAR_TICKS) <= high
         })
+    }
+
+    /// Liquidity in force at `tick`; `None` where what was read contradicts itself.
+    fn liquidity_at(&self, tick: i32) -> Option<u128> {
+        let liquidity = i128::try_from(self.liquidity).ok()?;
+        let sum = |low: i32, high: i32| {
+            // `low` is never above `high`: a range whose start lies behind its end would panic.
+            let mut nets = self.nets.range(low..=high).filter(|(tick, _)| **tick > low).map(|(_, net)| *net);
+            nets.try_fold(0_i128, i128::checked_add)
+        };
+        let there = if tick >= self.tick {
+            liquidity.checked_add(sum(self.tick, tick)?)?
+        } else {
+            liquidity.checked_sub(sum(tick, self.tick)?)?
+        };
+        u128::try_from(there).ok()
+    }
+
+    /// Token1 within [`NEAR_TICKS`] below `mean` and token0 within as many above it, in raw units.
+    fn near(&self, mean: i32) -> Option<(U256, U256)> {
+        let side = |low: i32, high: i32, between: fn(U256, U256, u128, bool) -> Result<U256, MathError>| {
+            let inner = self.nets.range(low..high).map(|(tick, _)| *tick).filter(|tick| *tick > low);
+            let edges: Vec<i32> = std::iter::once(low).chain(inner).chain([high]).collect();
+            edges.iter().zip(edges.iter().skip(1)).try_fold(U256::ZERO, |sum, (from, to)| {
+                let (start, end) = (sqrt_price_at_tick(*from).ok()?, sqrt_price_at_tick(*to).ok()?);
+                sum.checked_add(between(start, end, self.liquidity_at(*from)?, false).ok()?)
+            })
+        };
+        let (low, high) = (mean.saturating_sub(NEAR_TICKS), mean.saturating_add(NEAR_TICKS));
+        if low < MIN_TICK || high > MAX_TICK {
+            return None;
+        }
+        Some((side(low, mean, amount1_between)?, side(mean, high, amount0_between)?))
     }
 }
 
@@ -240,22 +521,54 @@ impl Mean {
         Some(Self { tick, liquidity: u128::try_from(liquidity).ok()? })
     }
 
-    /// Dollars for one whole token, rounded down, and the dollars on the anchor's side.
-    fn value(self, token_is_first: bool, own_decimals: u8, anchor_decimals: u8, anchor_usd: Usd) -> Option<(Usd, Usd)> {
-        let sqrt_price = sqrt_price_at_tick(self.tick).ok()?;
-        let (squared, unit) = (big(sqrt_price).pow(2), BigUint::from(1u8) << 192u32);
-        let price = if token_is_first { Ratio::new(squared.into(), unit) } else { Ratio::new(unit.into(), squared) }?;
-        let digits = u32::from(own_decimals) + u32::from(EXTRA_DIGITS);
-        let scaled = price.times(&Ratio::new(BigUint::from(10u8).pow(digits).into(), BigUint::from(1u8))?);
-        let raw = U256::try_from_le_slice(&(scaled.numerator().magnitude() / scaled.denominator()).to_bytes_le())?;
-        let one = TokenAmount::new(raw, anchor_decimals.checked_add(EXTRA_DIGITS)?).ok()?;
-        let usd = Usd::value_of(one, anchor_usd, Rounding::Down).ok()?;
+    /// As [`ObservedPool::near`], if the mean liquidity stood at every tick.
+    fn near(self) -> Option<(U256, U256)> {
+        let price = |tick: i32| sqrt_price_at_tick(tick).ok();
+        let (low, high) = (self.tick.checked_sub(NEAR_TICKS)?, self.tick.checked_add(NEAR_TICKS)?);
+        let (low, middle, high) = (price(low)?, price(self.tick)?, price(high)?);
+        let below = amount1_between(low, middle, self.liquidity, false).ok()?;
+        Some((below, amount0_between(middle, high, self.liquidity, false).ok()?))
+    }
+}
 
-        let (liquidity, q96) = (U256::from(self.liquidity), U256::from(1) << 96);
-        let anchored =
-            if token_is_first { mul_div(liquidity, sqrt_price, q96) } else { mul_div(liquidity, q96, sqrt_price) };
-        let depth = TokenAmount::new(anchored.ok()?, anchor_decimals).ok()?;
-        Some((usd, Usd::value_of(depth, anchor_usd, Rounding::Down).ok()?))
+/// A token and its anchor in a pool.
+#[derive(Debug, Clone, Copy)]
+struct Pair {
+    token_is_first: bool,
+    own_decimals: u8,
+    anchor_decimals: u8,
+    anchor_usd: Usd,
+}
+
+impl Pair {
+    /// Dollars for one whole token at `tick`, rounded down.
+    fn price(self, tick: i32) -> Option<Usd> {
+        let sqrt_price = sqrt_price_at_tick(tick).ok()?;
+        let (squared, unit) = (big(sqrt_price).pow(2), BigUint::from(1u8) << 192u32);
+        let ratio =
+            if self.token_is_first { Ratio::new(squared.into(), unit) } else { Ratio::new(unit.into(), squared) }?;
+        let digits = u32::from(self.own_decimals) + u32::from(EXTRA_DIGITS);
+        let scaled = ratio.times(&Ratio::new(BigUint::from(10u8).pow(digits).into(), BigUint::from(1u8))?);
+        let raw = U256::try_from_le_slice(&(scaled.numerator().magnitude() / scaled.denominator()).to_bytes_le())?;
+        let one = TokenAmount::new(raw, self.anchor_decimals.checked_add(EXTRA_DIGITS)?).ok()?;
+        Usd::value_of(one, self.anchor_usd, Rounding::Down).ok()
+    }
+
+    /// Dollars for one whole token at `mean`, and the dollars that can be traded near it: the lesser of the two
+    /// directions, by the ticks of now and by the mean's liquidity.
+    fn value(self, mean: Mean, pool: &ObservedPool) -> Option<(Usd, Usd)> {
+        let usd = self.price(mean.tick)?;
+        let depth = |near: (U256, U256)| {
+            let (below, above) = near;
+            let (of_anchor, own) = if self.token_is_first { (below, above) } else { (above, below) };
+            let of_anchor = TokenAmount::new(of_anchor, self.anchor_decimals).ok()?;
+            let own = TokenAmount::new(own, self.own_decimals).ok()?;
+            let out = Usd::value_of(of_anchor, self.anchor_usd, Rounding::Down).ok()?;
+            Some(out.min(Usd::value_of(own, usd, Rounding::Down).ok()?))
+        };
+        let now = pool.near(mean.tick).and_then(depth).unwrap_or(Usd::ZERO);
+        let over_time = mean.near().and_then(depth).unwrap_or(Usd::ZERO);
+        Some((usd, now.min(over_time)))
     }
 }
 
@@ -302,12 +615,70 @@ mod tests {
         let dollar: Usd = "1".parse().unwrap();
         // USDC (6 decimals) first, WETH (18) second: 1.0001^195135 raw WETH per raw USDC is
         // 3,355.97… USDC for one WETH, by decimal arithmetic outside this program.
-        let mean = Mean { tick: 195_135, liquidity: 1 << 80 };
-        let (usd, depth) = mean.value(false, 18, 6, dollar).unwrap();
+        let pair = Pair { token_is_first: false, own_decimals: 18, anchor_decimals: 6, anchor_usd: dollar };
+        let usd = pair.price(195_135).unwrap();
         assert_eq!(usd.to_fixed(4, Rounding::Down), "3355.9720");
-        assert_eq!(depth.to_fixed(0, Rounding::Down), "70033981613883");
         // The other way round: USDC priced by WETH at that many dollars is a dollar again.
-        let (usd, _) = mean.value(true, 6, 18, usd).unwrap();
-        assert_eq!(usd.to_fixed(6, Rounding::Up), "1.000000");
+        let back = Pair { token_is_first: true, own_decimals: 6, anchor_decimals: 18, anchor_usd: usd };
+        assert_eq!(back.price(195_135).unwrap().to_fixed(6, Rounding::Up), "1.000000");
+    }
+
+    /// A pool of two tokens with 18 decimals at tick 0, with positions as `(low, high, liquidity)`.
+    fn pool(tick: i32, positions: &[(i32, i32, u128)]) -> ObservedPool {
+        let mut nets: BTreeMap<i32, i128> = BTreeMap::new();
+        let mut liquidity = 0;
+        for (low, high, of) in positions {
+            *nets.entry(*low).or_default() += i128::try_from(*of).unwrap();
+            *nets.entry(*high).or_default() -= i128::try_from(*of).unwrap();
+            if (*low..*high).contains(&tick) {
+                liquidity += of;
+            }
+        }
+        let (address, anchor) = (Address::ZERO, Address::ZERO);
+        ObservedPool { address, anchor, spacing: 1, tick, liquidity, totals: None, words: BTreeMap::new(), nets }
+    }
+
+    #[test]
+    fn depth_is_what_can_be_traded_near_the_mean_in_both_directions() {
+        let pair =
+            Pair { token_is_first: true, own_decimals: 18, anchor_decimals: 18, anchor_usd: "1".parse().unwrap() };
+        let depth = |tick, positions: &[(i32, i32, u128)], over_time: u128| {
+            let mean = Mean { tick: 0, liquidity: over_time };
+            let (_, depth) = pair.value(mean, &pool(tick, positions)).unwrap();
+            depth.to_fixed(0, Rounding::Down).parse::<u64>().unwrap()
+        };
+        // Liquidity of a million whole units everywhere: 10^6 × (1 − 1.0001^−100) = 9,949.67 within 2 % of the price.
+        let (unit, million) = (10_u128.pow(18), 10_u128.pow(24));
+        assert_eq!(depth(0, &[(-10_000, 10_000, million)], million), 9_949);
+        // The same liquidity in one tick: 10^6 × (1 − 1.0001^−0.5) is 49.99 on one side, and nothing on the other.
+        assert_eq!(depth(0, &[(0, 1, million)], million), 0);
+        assert_eq!(depth(0, &[(-1, 1, million)], million), 49);
+        // Parked on one side of the price, or far away on both.
+        assert_eq!(depth(0, &[(-10_000, 0, million * 100), (-1, 1, unit)], million * 100), 0);
+        assert_eq!(depth(0, &[(-9_000, -300, million), (300, 9_000, million), (-1, 1, million)], million), 49);
+        // Provided for a moment: the window's mean bounds it.
+        assert_eq!(depth(0, &[(-10_000, 10_000, million)], unit * 1_000), 9);
+        // The price of now stands elsewhere: the ticks between count the same.
+        assert_eq!(depth(500, &[(-10_000, 10_000, million)], million), 9_949);
+        assert_eq!(depth(-500, &[(-300, 300, million), (-10_000, 300, unit)], million), 9_949);
+    }
+
+    #[test]
+    fn a_pool_that_keeps_one_tick_has_not_traded() {
+        let at = |ticks: [i64; 8]| observeds(&ticks);
+        let ages = [1_800, 1_500, 1_200, 900, 600, 300, 30, 0];
+        assert_eq!(seconds_ago(1_800), ages);
+        assert!(!traded(&at(ages.map(|age| -16_095 * i64::from(age))), 1_800));
+        let mut moved = ages.map(|age| -16_095 * i64::from(age));
+        moved[7] += 30;
+        assert!(traded(&at(moved), 1_800), "one tick higher in the last half minute");
+        assert!(!traded(&at([0; 8]), 1_800));
+    }
+
+    fn observeds(ticks: &[i64]) -> UniswapV3Pool::observeReturn {
+        UniswapV3Pool::observeReturn {
+            tickCumulatives: ticks.iter().map(|tick| I56::try_from(*tick).unwrap()).collect(),
+            secondsPerLiquidityCumulativeX128s: Vec::new(),
+        }
     }
 }

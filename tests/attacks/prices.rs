@@ -1,1 +1,369 @@
-//! Pools and feeds that an attacker moves.
+//! Manipulated prices: pools that anybody opens, parks liquidity in or trades with themselves, against what a token is
+//! said to be worth.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy::primitives::aliases::{I24, U24, U160};
+use alloy::primitives::{Address, U256};
+use alloy::sol_types::SolCall;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::uniswap_v3::{NonfungiblePositionManager, SwapRouter02, UniswapV3Pool};
+use bardo::base::clock::{Clock, SystemClock};
+use bardo::base::units::{Rounding, Usd};
+use bardo::chain::network::Contract;
+use bardo::chain::price::{NoPrice, PriceChain, PriceSource, Quoted};
+use bardo::chain::provider::ChainClient;
+use bardo::chain::token::{Token as ChainToken, TokenId};
+use bardo::safety::ground::{Ground, portfolio};
+use bardo::safety::value::{Spread, Spreads};
+use bardo::sandbox::cast::{Cast, Order, Role, send};
+use bardo::sandbox::genesis::Deployment;
+use bardo::sandbox::plan::{Token, Venue};
+use bardo::sandbox::{MarketMode, Pace, Sandbox, SandboxConfig};
+use bardo::uniswap::address::{V3_POOL_INIT_CODE_HASH, v3_pool};
+use futures::future::BoxFuture;
+
+/// The fee whose pools have a tick spacing of one: liquidity can be narrowest there.
+const FEE: u32 = 100;
+
+/// A price source that knows nothing of some tokens.
+#[derive(Debug)]
+struct Without(PriceChain, Vec<Address>);
+
+impl PriceSource for Without {
+    fn name(&self) -> &'static str {
+        "feeds without some tokens"
+    }
+
+    fn prices<'a>(&'a self, tokens: &'a [Address]) -> BoxFuture<'a, Vec<Quoted>> {
+        Box::pin(async move {
+            let reports = self.0.prices(tokens).await.into_iter();
+            let known = |token: Address| !self.1.contains(&token);
+            reports.map(|one| one.price.filter(|_| known(one.token)).ok_or(NoPrice::UnknownToken)).collect()
+        })
+    }
+}
+
+/// A devnet of this case's own and its prices.
+struct Market {
+    sandbox: Sandbox,
+    deployment: Arc<Deployment>,
+    client: ChainClient,
+    prices: PriceChain,
+    ground: Ground,
+}
+
+impl Market {
+    fn boot() -> Self {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let config = SandboxConfig {
+            seed: 1,
+            start_time: clock.now_seconds(),
+            pace: Pace::Manual,
+            clock: Some(Arc::clone(&clock)),
+            market: MarketMode::Off,
+            keeper: true,
+        };
+        let sandbox = Sandbox::boot(&config, &|_| {}).unwrap();
+        let network = sandbox.description().networks().remove(0);
+        let chain = &sandbox.chains()[0];
+        let client = ChainClient::devnet(network, chain.devnet.clone(), Arc::clone(&clock)).unwrap();
+        let prices = PriceChain::for_chain(&client, &BTreeMap::new(), clock).unwrap();
+        let ground = Ground::new(client.clone(), prices.clone(), Usd::whole(100_000));
+        let deployment = Arc::clone(&chain.deployment);
+        Self { sandbox, deployment, client, prices, ground }
+    }
+
+    /// The same market, in which `token` has no feed.
+    fn unfed(mut self, token: Token) -> Self {
+        let source = Without(self.prices.clone(), vec![self.address(token)]);
+        self.ground = Ground::new(self.client.clone(), PriceChain::new(vec![Arc::new(source)]), Usd::whole(100_000));
+        self
+    }
+
+    fn address(&self, token: Token) -> Address {
+        self.deployment.tokens[&token]
+    }
+
+    /// The V3 pools that the devnet was made with and that trade `token`.
+    fn genuine(&self, token: Token) -> Vec<Address> {
+        let of = |pool: &&bardo::sandbox::genesis::Pool| {
+            matches!(pool.venue, Venue::V3(_)) && [pool.token0.token, pool.token1.token].contains(&token)
+        };
+        self.deployment.pools.iter().filter(of).map(|pool| pool.address).collect()
+    }
+
+    async fn spreads(&self, token: Token, without: &[Address]) -> Spreads {
+        self.ground.spreads(&[TokenId::Erc20(self.address(token))], without).await
+    }
+
+    async fn spread(&self, token: Token, without: &[Address]) -> Result<Spread, String> {
+        let spreads = self.spreads(token, without).await;
+        spreads.of[&self.address(token)].clone().map_err(|reason| reason.to_string())
+    }
+
+    /// Dollars by the feed.
+    async fn feed(&self, token: Token) -> f64 {
+        let price = self.prices.price(self.address(token)).await.unwrap();
+        dollars(price.usd)
+    }
+
+    async fn send(&self, to: Address, call: impl SolCall, gas: u64) {
+        let input = call.abi_encode();
+        let chain = &self.sandbox.chains()[0];
+        let sent = chain.devnet.run(move |chain| {
+            let cast = Cast::new().unwrap();
+            send(chain, &cast, Order::call(Role::Arbitrageur, to, input, gas, "an attack")).unwrap();
+            let block = chain.mine();
+            drop(block);
+        });
+        sent.await.unwrap();
+    }
+
+    async fn passes(&self, seconds: u64) {
+        self.sandbox.chains()[0].devnet.run(move |chain| chain.increase_time(seconds)).await.unwrap();
+        self.sandbox.chains()[0].devnet.mine().await.unwrap();
+    }
+
+    /// Opens a pool of `token` and a dollar coin with 18 decimals, where the token costs `price` dollars.
+    async fn open(&self, token: Token, price: f64) -> Bent<'_> {
+        let (token, dai) = (self.address(token), self.address(Token::Dai));
+        let token_first = token < dai;
+        let (token0, token1) = if token_first { (token, dai) } else { (dai, token) };
+        let root = if token_first { price.sqrt() } else { price.sqrt().recip() };
+        let tick = (2.0 * root.ln() / 1.0001_f64.ln()).floor() as i32;
+        let scaled = U160::from((root * 2_f64.powi(96)) as u128);
+        let manager = self.deployment.contracts["v3PositionManager"];
+        let fee = U24::from(FEE);
+        let create = NonfungiblePositionManager::createAndInitializePoolIfNecessaryCall {
+            token0,
+            token1,
+            fee,
+            sqrtPriceX96: scaled,
+        };
+        self.send(manager, create, 6_000_000).await;
+        let factory = self.client.network().book.contract(Contract::V3Factory).unwrap();
+        let pool = v3_pool(factory, token, dai, FEE, V3_POOL_INIT_CODE_HASH);
+        let grow = UniswapV3Pool::increaseObservationCardinalityNextCall { observationCardinalityNext: 20 };
+        self.send(pool, grow, 2_000_000).await;
+        for spent in [token, dai] {
+            for spender in [manager, self.deployment.swap_router] {
+                self.send(spent, Erc20::approveCall { spender, value: U256::MAX }, 100_000).await;
+            }
+        }
+        Bent { market: self, token0, token1, dai, tick, manager, pool, token_first, price }
+    }
+}
+
+/// A pool that an attacker opened.
+struct Bent<'a> {
+    market: &'a Market,
+    token0: Address,
+    token1: Address,
+    dai: Address,
+    tick: i32,
+    manager: Address,
+    pool: Address,
+    token_first: bool,
+    price: f64,
+}
+
+impl Bent<'_> {
+    /// Provides about so many dollars in whole on the ticks from `low` to `high` beside the pool's first one.
+    async fn provide(&self, low: i32, high: i32, dollars: f64) {
+        let wei = |dollars: f64| U256::from((dollars * 1e18) as u128);
+        let (token, dai) = (wei(dollars / self.price), wei(dollars));
+        let (amount0, amount1) = if self.token_first { (token, dai) } else { (dai, token) };
+        let params = NonfungiblePositionManager::MintParams {
+            token0: self.token0,
+            token1: self.token1,
+            fee: U24::from(FEE),
+            tickLower: I24::try_from(self.tick + low).unwrap(),
+            tickUpper: I24::try_from(self.tick + high).unwrap(),
+            amount0Desired: amount0,
+            amount1Desired: amount1,
+            amount0Min: U256::ZERO,
+            amount1Min: U256::ZERO,
+            recipient: self.manager,
+            deadline: U256::MAX,
+        };
+        self.market.send(self.manager, NonfungiblePositionManager::mintCall { params }, 2_000_000).await;
+    }
+
+    /// Swaps so many dollars of the dollar coin, and then time passes.
+    async fn trade(&self, dollars: f64) {
+        let out = if self.dai == self.token0 { self.token1 } else { self.token0 };
+        let params = SwapRouter02::ExactInputSingleParams {
+            tokenIn: self.dai,
+            tokenOut: out,
+            fee: U24::from(FEE),
+            recipient: self.manager,
+            amountIn: U256::from((dollars * 1e18) as u128),
+            amountOutMinimum: U256::ZERO,
+            sqrtPriceLimitX96: U160::ZERO,
+        };
+        self.market
+            .send(self.market.deployment.swap_router, SwapRouter02::exactInputSingleCall { params }, 3_000_000)
+            .await;
+    }
+}
+
+fn dollars(usd: Usd) -> f64 {
+    usd.to_fixed(6, Rounding::Down).parse().unwrap()
+}
+
+/// Whether both are within 4 %: the fee of the widest pool and the market's lag.
+fn near(one: f64, other: f64) -> bool {
+    (one / other - 1.0).abs() < 0.04
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn six_dollars_in_one_tick_are_no_price() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-1, 1, 3.0).await;
+    market.passes(1_000).await;
+    bent.trade(0.5).await;
+    market.passes(1_000).await;
+    let genuine = market.genuine(Token::Uni);
+    let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
+    assert!(refused.contains("no feed prices it"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn far_parked_liquidity_around_one_tick_is_no_depth() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-1, 1, 3.0).await;
+    // Half a million dollars on either side, out of reach of what is near the mean.
+    bent.provide(-9_000, -600, 500_000.0).await;
+    bent.provide(600, 9_000, 500_000.0).await;
+    market.passes(1_000).await;
+    bent.trade(0.5).await;
+    market.passes(1_000).await;
+    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    assert!(refused.contains("no feed prices it"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_younger_than_the_window_is_no_price() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-2_000, 2_000, 5_000_000.0).await;
+    market.passes(900).await;
+    bent.trade(10_000.0).await;
+    market.passes(600).await;
+    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    assert!(refused.contains("no feed prices it"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pool_that_nobody_traded_in_is_no_price() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-2_000, 2_000, 5_000_000.0).await;
+    market.passes(2_000).await;
+    let genuine = market.genuine(Token::Uni);
+    let refused = market.spread(Token::Uni, &genuine).await.unwrap_err();
+    assert!(refused.contains("no feed prices it"), "{refused}");
+    // One trade in it, and a window over that: now it is a price, and one that no feed confirms.
+    bent.trade(50_000.0).await;
+    market.passes(1_000).await;
+    let spread = market.spread(Token::Uni, &genuine).await.unwrap();
+    assert_eq!(spread.feed, None);
+    assert!(near(dollars(spread.all.lowest), 5.0 * 7.85), "{spread:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn liquidity_of_one_block_is_no_depth() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-500, 500, 100.0).await;
+    market.passes(1_000).await;
+    bent.trade(1.0).await;
+    market.passes(1_000).await;
+    bent.provide(-2_000, 2_000, 5_000_000.0).await;
+    let refused = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap_err();
+    assert!(refused.contains("no feed prices it"), "{refused}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bids_parked_at_half_price_move_neither_price_nor_equity() {
+    let market = Market::boot();
+    let feed = market.feed(Token::Weth).await;
+    let bent = market.open(Token::Weth, feed / 2.0).await;
+    // Dollars alone, on the side of the price where WETH would be sold for them.
+    let (low, high) = if bent.token_first { (-400, 0) } else { (1, 401) };
+    bent.provide(low, high, 5_000_000.0).await;
+    market.passes(300).await;
+    for _ in 0..6 {
+        market.passes(290).await;
+    }
+    let genuine = market.genuine(Token::Weth);
+    for without in [&[][..], &genuine] {
+        let spread = market.spread(Token::Weth, without).await.unwrap();
+        for price in [spread.all.highest, spread.all.lowest] {
+            assert!(near(dollars(price), feed), "{spread:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn asks_parked_at_five_times_the_price_keep_no_position_locked() {
+    let market = Market::boot();
+    let feed = market.feed(Token::Uni).await;
+    let bent = market.open(Token::Uni, feed * 5.0).await;
+    let (low, high) = if bent.token_first { (1, 401) } else { (-400, 0) };
+    bent.provide(low, high, 5_000_000.0).await;
+    for _ in 0..7 {
+        market.passes(290).await;
+    }
+    let spread = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap();
+    for price in [spread.all.highest, spread.present.unwrap().highest] {
+        assert!(near(dollars(price), market.feed(Token::Uni).await), "{spread:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_deep_traded_pool_that_strays_is_outvoted_by_the_feed() {
+    let market = Market::boot();
+    let feed = market.feed(Token::Uni).await;
+    for times in [5.0] {
+        let bent = market.open(Token::Uni, feed * times).await;
+        bent.provide(-2_000, 2_000, 5_000_000.0).await;
+        market.passes(290).await;
+        bent.trade(50_000.0).await;
+        for _ in 0..6 {
+            market.passes(290).await;
+        }
+        let spread = market.spread(Token::Uni, &market.genuine(Token::Uni)).await.unwrap();
+        let fed = market.feed(Token::Uni).await;
+        assert!(near(dollars(spread.all.highest), fed) && near(dollars(spread.all.lowest), fed), "{spread:?}");
+        assert!(spread.outvoted.is_some_and(|pool| dollars(pool) > fed * 4.0), "the operator is asked: {spread:?}");
+        // Beside the genuine pools it is one of several, and their median is theirs.
+        let spread = market.spread(Token::Uni, &[]).await.unwrap();
+        assert!(near(dollars(spread.all.highest), fed), "{spread:?}");
+        assert_ne!(bent.pool, Address::ZERO);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_washed_price_without_a_feed_is_no_equity() {
+    let market = Market::boot().unfed(Token::Uni);
+    let bent = market.open(Token::Uni, 5.0 * 7.85).await;
+    bent.provide(-2_000, 2_000, 5_000_000.0).await;
+    market.passes(100).await;
+    for _ in 0..6 {
+        bent.trade(20_000.0).await;
+        market.passes(320).await;
+    }
+    let spreads = market.spreads(Token::Uni, &market.genuine(Token::Uni)).await;
+    let uni = bardo::chain::token::resolve("UNI", market.client.network(), market.client.provider()).await.unwrap();
+    let held: BTreeMap<TokenId, (ChainToken, U256)> =
+        BTreeMap::from([(uni.id, (uni, U256::from(10).pow(U256::from(21))))]);
+    let portfolio = portfolio(&held, &spreads).unwrap();
+    // A thousand UNI at the washed price are 39,250 dollars, which no feed confirms.
+    assert_eq!(portfolio.equity, Usd::ZERO);
+    assert!(dollars(portfolio.by_pools) > 30_000.0, "{portfolio:?}");
+}

@@ -14,7 +14,7 @@ use bardo::base::clock::SystemClock;
 use bardo::base::units::Usd;
 use bardo::chain::devnet::{Devnet, Mining, RunningConfig};
 use bardo::chain::network::{AddressBook, BookToken, DEVNET_ETHEREUM, Network};
-use bardo::chain::price::{FeedPrices, NoPrice, PriceOrigin, PriceSource, feed_specs};
+use bardo::chain::price::{FeedPrices, NoPrice, Price, PriceOrigin, PriceSource, feed_specs};
 use bardo::sandbox::genesis::Deployment;
 use bardo::sandbox::plan::{ETHEREUM, Token};
 use bardo::sandbox::target::Asset;
@@ -306,11 +306,22 @@ async fn pools_remember_prices() {
     let usd = |dollars: u64| -> Usd { dollars.to_string().parse().unwrap() };
     let source = |window, depth| {
         let rules = TwapRules { window, minimum_depth: usd(depth) };
-        TwapPrices::new(ground.provider.clone(), &ground.network, feeds(), rules).unwrap()
+        TwapPrices::new(ground.provider.clone(), &ground.network, rules).unwrap()
+    };
+    let priced = async |twap: TwapPrices, tokens: &[Address]| -> Vec<Result<Price, NoPrice>> {
+        let anchors: Vec<Address> = feed_specs(&ground.network).iter().map(|spec| spec.token).collect();
+        let dollars = feeds().prices(&anchors).await.into_iter().map(|price| price.unwrap().usd);
+        let dollars = anchors.into_iter().zip(dollars).collect();
+        let observed = match twap.observe(tokens).await {
+            Ok(observed) => observed,
+            Err(error) => return vec![Err(error); tokens.len()],
+        };
+        let pools = twap.judge(&observed, &dollars).into_iter();
+        pools.map(|pools| pools.map(|pools| pools.price().unwrap())).collect()
     };
     let (uni, weth, usdc) = (ground.token(Token::Uni), ground.token(Token::Weth), ground.token(Token::Usdc));
     let twap = source(1_800, 100_000);
-    let prices = twap.prices(&[uni, weth, usdc, Address::repeat_byte(0x77)]).await;
+    let prices = priced(twap, &[uni, weth, usdc, Address::repeat_byte(0x77)]).await;
     for (price, asset) in prices.iter().zip([Asset::Uni, Asset::Eth, Asset::Usdc]) {
         let price = price.as_ref().unwrap();
         let dollars: f64 = price.usd.to_fixed(8, bardo::base::units::Rounding::Down).parse().unwrap();
@@ -321,18 +332,18 @@ async fn pools_remember_prices() {
     assert_eq!(prices[3], Err(NoPrice::UnknownToken));
     // A pool that is left out is no witness.
     let PriceOrigin::Twap { pool, .. } = prices[0].as_ref().unwrap().source else { panic!("not a mean") };
-    let other = source(1_800, 100_000).without([pool]).prices(&[uni]).await.remove(0).unwrap();
+    let other = priced(source(1_800, 100_000).without([pool]), &[uni]).await.remove(0).unwrap();
     assert!(matches!(other.source, PriceOrigin::Twap { pool: witness, .. } if witness != pool));
     // What counts is what the witness says too; one that does not know the block says nothing.
     let by = async |witness: &Ground| {
-        source(1_800, 100_000).witnessed_by(Some(witness.provider.clone())).prices(&[uni]).await.remove(0)
+        priced(source(1_800, 100_000).witnessed_by(Some(witness.provider.clone())), &[uni]).await.remove(0)
     };
     assert_eq!(by(&ground).await.unwrap().usd, prices[0].as_ref().unwrap().usd);
     let elsewhere = Ground::new();
     ground.devnet.mine().await.unwrap();
     assert!(by(&elsewhere).await.is_err());
-    let shallow = source(1_800, 1_000_000_000).prices(&[uni]).await.remove(0);
+    let shallow = priced(source(1_800, 1_000_000_000), &[uni]).await.remove(0);
     assert!(matches!(shallow, Err(NoPrice::TooShallow { .. })), "{shallow:?}");
-    let young = source(86_400, 100_000).prices(&[uni]).await.remove(0);
+    let young = priced(source(86_400, 100_000), &[uni]).await.remove(0);
     assert!(matches!(young, Err(NoPrice::TooYoung { .. })), "{young:?}");
 }

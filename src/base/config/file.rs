@@ -50,7 +50,10 @@ pub const KEYS: &[(&str, &str)] = &[
     ("safety.permit_seconds", "how long a previewed action can be done"),
     ("safety.approval_timeout_seconds", "how long a question to the operator waits before it lapses"),
     ("safety.receipt_patience_seconds", "how long a receipt is waited for"),
-    ("safety.minimum_pool_depth_usd", "dollars a pool must hold before its mean counts as a price"),
+    (
+        "safety.minimum_pool_depth_usd",
+        "dollars that can be traded within 2 % of a pool's mean before that counts as a price",
+    ),
     ("console.attention", "how a decision that waits calls for you beside the screen: none, bell or notify (OSC 9)"),
     ("keys.NAME", "keys for what a screen's keys do, by its name, such as freeze = \"F2\"; several with blanks"),
     ("order_type.NAME", "the auction used for UniswapX orders on that chain: DUTCH_V2, DUTCH_V3 or PRIORITY"),

@@ -23,7 +23,7 @@ pub struct SafetySettings {
     pub approval_timeout_seconds: Setting<u64>,
     /// How long a receipt is waited for before the answer is that it is not known yet, in seconds.
     pub receipt_patience_seconds: Setting<u64>,
-    /// Dollars a pool must hold before its mean is a price.
+    /// Dollars that can be traded within 2 % of a pool's mean before that is a price.
     pub minimum_pool_depth_usd: Setting<Usd>,
 }
 

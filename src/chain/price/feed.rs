@@ -5,7 +5,7 @@
 
 use super::{NoPrice, Price, PriceOrigin, PriceReader, PriceSource, Quoted};
 use crate::{
-    abi::feed::Aggregator,
+    abi::feed::{Aggregator, BoundedAggregator},
     base::{clock::Clock, text::SafeText, units::Usd},
     chain::multicall::{Answers, Call, Calls},
 };
@@ -66,7 +66,12 @@ pub struct FeedPrices {
     clock: Arc<dyn Clock>,
     /// Feeds whose pair and decimals have been found right.
     proven: Mutex<HashSet<Address>>,
+    /// The aggregator last seen behind each feed, with its bounds; `None` where it has none.
+    bounds: Mutex<HashMap<Address, (Address, Option<Bounds>)>>,
 }
+
+/// The least and the most an aggregator answers.
+type Bounds = (I256, I256);
 
 impl FeedPrices {
     /// Prices from `feeds`, one per token; a later feed for a token replaces an earlier one, so that
@@ -89,6 +94,7 @@ impl FeedPrices {
             max_block_age,
             clock,
             proven: Mutex::default(),
+            bounds: Mutex::default(),
         }
     }
 
@@ -115,9 +121,10 @@ impl FeedPrices {
         if let Some((spec, call)) = sequencer {
             check_sequencer(spec, call.take(&answers).ok_or(NoPrice::NoAnswer)?, now)?;
         }
+        let bounds = self.bounds(&asked, &answers).await?;
         Ok(asked
             .into_iter()
-            .map(|asked| asked.ok_or(NoPrice::UnknownToken).and_then(|asked| self.judge(asked, &answers, now)))
+            .map(|asked| asked.ok_or(NoPrice::UnknownToken).and_then(|asked| self.judge(asked, &answers, &bounds, now)))
             .collect())
     }
 
@@ -127,16 +134,66 @@ impl FeedPrices {
             pair: calls.push(spec.address, &Aggregator::descriptionCall {}),
             decimals: calls.push(spec.address, &Aggregator::decimalsCall {}),
         });
-        Asked { spec, identity, round: calls.push(spec.address, &Aggregator::latestRoundDataCall {}) }
+        let aggregator = calls.push(spec.address, &BoundedAggregator::aggregatorCall {});
+        Asked { spec, identity, aggregator, round: calls.push(spec.address, &Aggregator::latestRoundDataCall {}) }
     }
 
-    fn judge(&self, asked: Asked<'_>, answers: &Answers, now: u64) -> Quoted {
-        let Asked { spec, identity, round } = asked;
+    /// The bounds of each feed's present aggregator. They are constants of the aggregator's contract, so that only one
+    /// that was not seen before is read.
+    async fn bounds(
+        &self,
+        asked: &[Option<Asked<'_>>],
+        answers: &Answers,
+    ) -> Result<HashMap<Address, Option<Bounds>>, NoPrice> {
+        let (mut calls, mut unread, mut known) = (Calls::default(), Vec::new(), HashMap::new());
+        {
+            let seen = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+            for asked in asked.iter().flatten() {
+                let feed = asked.spec.address;
+                // A feed without a proxy is its own aggregator.
+                let aggregator = asked.aggregator.take(answers).unwrap_or(feed);
+                match seen.get(&feed) {
+                    Some((of, bounds)) if *of == aggregator => drop(known.insert(feed, *bounds)),
+                    Some(_) | None => {
+                        let min = calls.push(aggregator, &BoundedAggregator::minAnswerCall {});
+                        let max = calls.push(aggregator, &BoundedAggregator::maxAnswerCall {});
+                        unread.push((feed, aggregator, min, max));
+                    }
+                }
+            }
+        }
+        if unread.is_empty() {
+            return Ok(known);
+        }
+        let answers = self.reader.send(calls, self.multicall).await?;
+        let mut seen = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
+        for (feed, aggregator, min, max) in unread {
+            let bounds = min.take(&answers).zip(max.take(&answers));
+            seen.insert(feed, (aggregator, bounds));
+            known.insert(feed, bounds);
+        }
+        Ok(known)
+    }
+
+    fn judge(
+        &self,
+        asked: Asked<'_>,
+        answers: &Answers,
+        bounds: &HashMap<Address, Option<Bounds>>,
+        now: u64,
+    ) -> Quoted {
+        let Asked { spec, identity, aggregator: _, round } = asked;
         if let Some(identity) = identity {
             check_identity(spec, &identity, answers)?;
             self.proven.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.address);
         }
-        price_of(spec, round.take(answers).ok_or(NoPrice::NoAnswer)?, now)
+        let round = round.take(answers).ok_or(NoPrice::NoAnswer)?;
+        if let Some(Some((min, max))) = bounds.get(&spec.address)
+            && (round.answer <= *min || round.answer >= *max)
+        {
+            return Err(NoPrice::AtBound { answer: round.answer, min: *min, max: *max });
+        }
+        price_of(spec, round, now)
     }
 
     fn check_block(&self, now: u64) -> Result<(), NoPrice> {
@@ -174,6 +231,7 @@ impl PriceSource for FeedPrices {
 struct Asked<'a> {
     spec: &'a FeedSpec,
     identity: Option<Identity>,
+    aggregator: Call<BoundedAggregator::aggregatorCall>,
     round: Call<Aggregator::latestRoundDataCall>,
 }
 

@@ -110,6 +110,16 @@ pub enum NoPrice {
         /// The raw answer.
         answer: I256,
     },
+    /// The least or the most the aggregator can answer: the market may be anywhere beyond it.
+    #[error("the feed answers {answer}, the end of what its aggregator can answer ({min} to {max})")]
+    AtBound {
+        /// The raw answer.
+        answer: I256,
+        /// The aggregator's `minAnswer()`.
+        min: I256,
+        /// The aggregator's `maxAnswer()`.
+        max: I256,
+    },
     /// More dollars, or finer ones, than can be held.
     #[error("the answer cannot be held as dollars")]
     OutOfRange,
@@ -146,10 +156,10 @@ pub enum NoPrice {
         /// Time that must pass.
         grace: Duration,
     },
-    /// The pools of this token held too little to be believed.
-    #[error("its deepest pool held {depth}, at least {minimum} is needed")]
+    /// The pools of this token are too shallow.
+    #[error("only ${depth} can be traded near the mean of its deepest pool; at least ${minimum} is needed")]
     TooShallow {
-        /// What the deepest pool held over the window.
+        /// What can be traded within 2 % of the deepest pool's mean.
         depth: Usd,
         /// What is asked for.
         minimum: Usd,
@@ -157,6 +167,12 @@ pub enum NoPrice {
     /// The pools of this token do not remember long enough.
     #[error("its pools do not remember {} min", window.as_secs() / 60)]
     TooYoung {
+        /// The time the mean is taken over.
+        window: Duration,
+    },
+    /// The pools of this token kept one price over the whole window: nobody traded in them.
+    #[error("nobody traded in its pools for {} min", window.as_secs() / 60)]
+    NotTraded {
         /// The time the mean is taken over.
         window: Duration,
     },

@@ -4,7 +4,10 @@
 //! out by hand. The devnet's own feed contract is read in `tests/`.
 
 use super::*;
-use crate::{abi::feed::Aggregator, base::clock::Clock};
+use crate::{
+    abi::feed::{Aggregator, BoundedAggregator},
+    base::clock::Clock,
+};
 use alloy::{
     primitives::{Bytes, U256, address, aliases::U80},
     providers::{Provider, ProviderBuilder, bindings::IMulticall3},
@@ -40,6 +43,9 @@ struct FakeFeed {
     updated: u64,
     answered_in: u64,
     reverts: bool,
+    /// The aggregator behind it; it is its own where there is none.
+    aggregator: Option<Address>,
+    bounds: Option<(i128, i128)>,
 }
 
 impl Default for FakeFeed {
@@ -53,6 +59,8 @@ impl Default for FakeFeed {
             updated: NOW - 30,
             answered_in: 7,
             reverts: false,
+            aggregator: None,
+            bounds: None,
         }
     }
 }
@@ -64,6 +72,15 @@ impl FakeFeed {
             _ if self.reverts => None,
             Aggregator::descriptionCall::SELECTOR => {
                 Some(Aggregator::descriptionCall::abi_encode_returns(&self.pair.to_string()))
+            }
+            BoundedAggregator::aggregatorCall::SELECTOR => {
+                Some(BoundedAggregator::aggregatorCall::abi_encode_returns(&self.aggregator?))
+            }
+            BoundedAggregator::minAnswerCall::SELECTOR => {
+                Some(I256::try_from(self.bounds?.0).unwrap().to_be_bytes::<32>().to_vec())
+            }
+            BoundedAggregator::maxAnswerCall::SELECTOR => {
+                Some(I256::try_from(self.bounds?.1).unwrap().to_be_bytes::<32>().to_vec())
             }
             Aggregator::decimalsCall::SELECTOR => Some(Aggregator::decimalsCall::abi_encode_returns(&self.decimals)),
             Aggregator::latestRoundDataCall::SELECTOR => {
@@ -250,8 +267,39 @@ async fn several_feeds_are_one_question_and_identity_is_asked_once() {
     let source = source_at(&chain, None, NOW);
     source.prices(&[TOKEN, TOKEN]).await;
     source.prices(&[TOKEN]).await;
-    // Time, then description, decimals and round for each; the second time only time and round.
-    assert_eq!(*chain.asked.lock().unwrap(), [7, 2]);
+    // Time, then description, decimals, aggregator and round for each; the bounds of each aggregator; the second time
+    // only time, aggregator and round.
+    assert_eq!(*chain.asked.lock().unwrap(), [9, 4, 3]);
+}
+
+#[tokio::test]
+async fn an_answer_at_the_aggregators_bounds_is_no_price() {
+    let behind = |answer: i128, aggregator: Address, bounds: (i128, i128)| {
+        let proxy = FakeFeed { answer, aggregator: Some(aggregator), ..FakeFeed::default() };
+        vec![(FEED, proxy), (aggregator, FakeFeed { bounds: Some(bounds), ..FakeFeed::default() })]
+    };
+    let (first, second) = (Address::repeat_byte(0xa1), Address::repeat_byte(0xa2));
+    let chain = FakeChain::with(behind(1_000_000, first, (1_000_000, 1_000_000_000_000)));
+    let source = source_at(&chain, None, NOW);
+    for (answer, at_bound) in [
+        (999_999, true),
+        (1_000_000, true),
+        (1_000_001, false),
+        (999_999_999_999, false),
+        (1_000_000_000_000, true),
+        (1_000_000_000_001, true),
+    ] {
+        *chain.feeds.lock().unwrap() = behind(answer, first, (1_000_000, 1_000_000_000_000));
+        let read = source.prices(&[TOKEN]).await.remove(0);
+        assert_eq!(matches!(read, Err(NoPrice::AtBound { .. })), at_bound, "{answer}: {read:?}");
+    }
+    // Another aggregator behind the same proxy has other bounds.
+    *chain.feeds.lock().unwrap() = behind(1_000_001, second, (1_000_001, 1_000_000_000_000));
+    assert!(matches!(source.prices(&[TOKEN]).await.remove(0), Err(NoPrice::AtBound { .. })));
+    // A feed without a proxy may have bounds of its own.
+    let own = FakeFeed { answer: 5, bounds: Some((5, 10)), ..FakeFeed::default() };
+    let read = source_at(&FakeChain::with(vec![(FEED, own)]), None, NOW).prices(&[TOKEN]).await.remove(0);
+    assert!(matches!(read, Err(NoPrice::AtBound { .. })), "{read:?}");
 }
 
 #[tokio::test]

@@ -278,6 +278,7 @@ fn read(need: &ApprovalNeed) -> Need {
         Reason::FirstPaid => "first paid",
         Reason::FirstAllowed => "first allowed",
         Reason::Resembles { .. } => "resembles",
+        Reason::Price(_) => "price",
         Reason::Found(why) if why.as_str() == by_policy::GIVES_AWAY => "given away",
         Reason::Found(_) => "found",
     };

@@ -7,7 +7,9 @@ use alloy::primitives::Address;
 use serde::{Serialize, Serializer};
 
 use crate::base::text::SafeText;
+use crate::base::units::Rounding;
 use crate::safety::ledger::Micros;
+use crate::safety::value::PriceConcern;
 
 /// How much a value may have risen since it was shown, in basis points of it: what a price does while somebody reads.
 const RISEN_BPS: u128 = 200;
@@ -44,6 +46,8 @@ pub enum Reason {
         /// The known address that it begins and ends like.
         known: Address,
     },
+    /// It gives or brings a token that no price feed prices, or whose only pool contradicts its feed.
+    Price(PriceConcern),
     /// A check wants the operator to look, and says why.
     Found(SafeText),
 }
@@ -62,7 +66,7 @@ impl Reason {
     /// Whether it is about this one action as it stands, so that no word given for others answers it.
     pub fn is_of_this_one(&self) -> bool {
         match self {
-            Self::Untold | Self::Resembles { .. } | Self::Found(_) => true,
+            Self::Untold | Self::Resembles { .. } | Self::Price(_) | Self::Found(_) => true,
             Self::Above { .. } | Self::HotLane | Self::Authority | Self::FirstPaid | Self::FirstAllowed => false,
         }
     }
@@ -83,6 +87,14 @@ impl Reason {
             | (Self::FirstPaid, Self::FirstPaid)
             | (Self::FirstAllowed, Self::FirstAllowed) => true,
             (Self::Resembles { .. }, Self::Resembles { .. }) => self == now,
+            (Self::Price(PriceConcern::NoFeed { token }), Self::Price(PriceConcern::NoFeed { token: now })) => {
+                token == now
+            }
+            // The figures move while somebody reads; that the two differ much was shown.
+            (
+                Self::Price(PriceConcern::Disputed { token, .. }),
+                Self::Price(PriceConcern::Disputed { token: now, .. }),
+            ) => token == now,
             (Self::Found(shown), Self::Found(now)) => shown == now,
             (
                 Self::Above { .. }
@@ -92,6 +104,7 @@ impl Reason {
                 | Self::FirstPaid
                 | Self::FirstAllowed
                 | Self::Resembles { .. }
+                | Self::Price(_)
                 | Self::Found(_),
                 _,
             ) => false,
@@ -111,6 +124,15 @@ impl fmt::Display for Reason {
             Self::Resembles { who, known } => {
                 write!(f, "{who} begins and ends like {known}, which is known here, and is another")
             }
+            Self::Price(PriceConcern::NoFeed { token }) => {
+                write!(f, "no price feed covers {token}: only pools price it")
+            }
+            Self::Price(PriceConcern::Disputed { token, feed, pool }) => write!(
+                f,
+                "the feed prices {token} at ${} and its only pool at ${}: the feed is used",
+                feed.to_fixed(4, Rounding::Down),
+                pool.to_fixed(4, Rounding::Down)
+            ),
             Self::Found(why) => f.write_str(why.as_str()),
         }
     }

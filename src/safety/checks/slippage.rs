@@ -14,7 +14,7 @@ use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::proposal::Trade;
 use crate::safety::simulate::figure_of;
-use crate::safety::value::Values;
+use crate::safety::value::{Exchange, Values};
 use crate::safety::verdict::Verdict;
 
 /// A clock may be this far behind a quote's before the quote counts as one from the future.
@@ -23,6 +23,9 @@ const CLOCK_SLACK_MILLIS: u64 = 5_000;
 /// So far below the half-hour mean a position is left without a question, in ten-thousandths: a quarter. Above that a
 /// fall is rarer than a feed that is wrong.
 const STEEP: u32 = 2_500;
+
+/// Rule of a quote that is better than feeds and other pools by more than a trade may lose: one of them is wrong.
+const QUOTE_ABOVE: &str = "quote_above_witnesses";
 
 /// How much a trade may lose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,6 +164,11 @@ fn trade_rules(trade: &Trade, facts: &Facts, limits: &SlippageLimits, violations
 pub enum Fair {
     /// By all of them.
     Wholly,
+    /// A position is left, and by its feed and the pools traded in; other pools say otherwise.
+    ByFeed {
+        /// Whether several pools agree against the feed, so that the operator decides.
+        contested: bool,
+    },
     /// A position is left, and by those that do not lag. `steep`: the mean says so much else that the operator must
     /// agree.
     Now {
@@ -177,7 +185,10 @@ impl Fair {
                 "it sells more than {} % below what other pools have shown over half an hour",
                 STEEP / 100
             )),
-            Self::Wholly | Self::Now { steep: false } => None,
+            Self::ByFeed { contested: true } => Some(
+                "its feed and the pools it trades in agree, and several other pools show a higher value".to_owned(),
+            ),
+            Self::Wholly | Self::Now { steep: false } | Self::ByFeed { contested: false } => None,
         }
     }
 }
@@ -206,9 +217,29 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
                 let steep = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(by_all.given, steep).ok());
                 return Ok(Fair::Now { steep: steep.is_none_or(|least| by_all.received < least) });
             }
+            // The feed and the pools that are traded in agree: no other pool may keep a position locked.
+            if let Some(by_feed) = values.by_feed
+                && at_least(by_feed.given, most).is_ok_and(|least| by_feed.received >= least)
+            {
+                return Ok(Fair::ByFeed { contested: values.several_pools });
+            }
             (now, least)
         }
     };
+    // Without the quote nothing is lost: then it is the quote that promises too much.
+    let gain = |unquoted: &Exchange| at_least(unquoted.given, most).is_ok_and(|least| unquoted.received >= least);
+    if let Some(unquoted) = values.unquoted.filter(gain) {
+        return Err(Violation {
+            rule: QUOTE_ABOVE.to_owned(),
+            limit: format!("a quote within {most} of the feeds and the other pools"),
+            value: format!(
+                "the quote returns at least ${} for ${}, more than feeds and other pools explain",
+                unquoted.received.to_fixed(2, Rounding::Down),
+                unquoted.given.to_fixed(2, Rounding::Up),
+            ),
+            would_pass: "the same once quote, feeds and pools agree".to_owned(),
+        });
+    }
     Err(Violation {
         rule: "max_loss_bps".to_owned(),
         limit: format!("at most {most} of ${} lost", exchange.given.to_fixed(2, Rounding::Up)),

@@ -92,7 +92,9 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
     let rules = standing.policy.rules();
     let class = facts.class(framed.proposal().tool.action_class);
     let adds = matches!(class, ActionClass::NewPosition | ActionClass::IncreasePosition | ActionClass::Rebalance);
-    let Some(most) = rules.max_position_size_usd.0.filter(|_| adds && !facts.takes_back()) else { return };
+    if !adds || facts.takes_back() {
+        return;
+    }
     let given = values.outflows.iter().try_fold(Usd::ZERO, |sum, one| sum.checked_add(one.usd));
     for inflow in framed.proposal().inflows.iter().filter(|inflow| inflow.recipient == framed.account()) {
         let held = facts.portfolio.as_ref().map(|portfolio| {
@@ -101,17 +103,21 @@ fn position(framed: &Framed, facts: &Facts, values: &Values, standing: &Standing
         let coming = coming(standing, framed.proposal().chain_id, inflow.token.id);
         let after = held.ok().zip(given.ok()).zip(coming);
         let after = after.and_then(|((held, given), coming)| held.checked_add(given).ok()?.checked_add(coming).ok());
-        match after {
-            Some(after) => {
-                let what = format!("of {} held afterwards", inflow.token.symbol);
-                above(MaxUsd(Some(most)), after, "max_position_size_usd", &what, violations);
+        let unfed = MaxUsd(rules.max_unfed_usd.0.filter(|_| values.is_unfed(inflow.token.id)));
+        for (rule, most) in [("max_position_size_usd", rules.max_position_size_usd), ("max_unfed_usd", unfed)] {
+            let Some(limit) = most.0 else { continue };
+            match after {
+                Some(after) => {
+                    let what = format!("of {} held afterwards", inflow.token.symbol);
+                    above(most, after, rule, &what, violations);
+                }
+                None => violations.push(Violation {
+                    rule: rule.to_owned(),
+                    limit: format!("${limit}"),
+                    value: format!("what is held of {} cannot be told", inflow.token.symbol),
+                    would_pass: "the same once it can, or an exit now".to_owned(),
+                }),
             }
-            None => violations.push(Violation {
-                rule: "max_position_size_usd".to_owned(),
-                limit: format!("${most}"),
-                value: format!("what is held of {} cannot be told", inflow.token.symbol),
-                would_pass: "the same once it can, or an exit now".to_owned(),
-            }),
         }
     }
 }

@@ -10,7 +10,7 @@ use crate::chain::token::TokenId;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ledger::{Caps, Micros, Request, TokenKey, Usage};
-use crate::safety::policy::Policy;
+use crate::safety::policy::{MaxUsd, Policy};
 use crate::safety::value::Doubt;
 
 /// The policy, what has been used of it, what is wanted of it, and the network. Made once for all checks.
@@ -38,7 +38,7 @@ impl<'a> Standing<'a> {
         facts: &Facts,
     ) -> Self {
         let caps = policy.caps(facts.phase, facts.reduce_only());
-        Self { policy, usage, network, caps, wish: request(framed, facts) }
+        Self { policy, usage, network, caps, wish: request(framed, facts, policy.rules().max_unfed_usd) }
     }
 
     /// The same with what is on its way over bridges among what is held.
@@ -53,7 +53,7 @@ impl<'a> Standing<'a> {
 ///
 /// # Errors
 /// [`Doubt`] where a figure cannot be told.
-pub fn request(framed: &Framed, facts: &Facts) -> Result<Request, Doubt> {
+pub fn request(framed: &Framed, facts: &Facts, most_unfed: MaxUsd) -> Result<Request, Doubt> {
     let values = facts.values.as_ref().map_err(Clone::clone)?;
     let chain_id = framed.proposal().chain_id;
     let takes_back = facts.takes_back();
@@ -74,7 +74,11 @@ pub fn request(framed: &Framed, facts: &Facts) -> Result<Request, Doubt> {
     }
     // What cannot be told of the portfolio holds up nothing that only leaves it.
     let equity = match &facts.portfolio {
-        Ok(portfolio) => Micros::of(portfolio.equity, Rounding::Down).map_err(Doubt::because)?,
+        Ok(portfolio) => {
+            let by_pools = most_unfed.0.map_or(portfolio.by_pools, |most| most.min(portfolio.by_pools));
+            let equity = portfolio.equity.checked_add(by_pools).map_err(Doubt::because)?;
+            Micros::of(equity, Rounding::Down).map_err(Doubt::because)?
+        }
         Err(_) if exempt => Micros::ZERO,
         Err(doubt) => return Err(doubt.clone()),
     };

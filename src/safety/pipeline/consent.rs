@@ -34,8 +34,21 @@ pub(in crate::safety) fn needs(
     for why in parties {
         needs = needs.and_asking(why.clone());
     }
+    // A position is left whatever its price; what is entered needs one that the operator has seen.
+    let leaves = facts.simulation.as_ref().is_some_and(|simulated| simulated.leaves);
+    let concerns = facts.values.iter().flat_map(|values| &values.concerns).filter(|_| !leaves && exchanges(framed));
+    for concern in concerns {
+        needs = needs.and_asking(Reason::Price(concern.clone()));
+    }
     let asks = verdicts.iter().flat_map(|verdict| &verdict.asks);
     asks.fold(needs, |needs, why| needs.and_asking(Reason::Found(why.clone())))
+}
+
+/// Whether it gives something for something.
+fn exchanges(framed: &Framed) -> bool {
+    let proposal = framed.proposal();
+    let comes_back = proposal.inflows.iter().any(|inflow| inflow.recipient == proposal.account);
+    proposal.is_trade() || (comes_back && !proposal.outflows.is_empty())
 }
 
 /// Whether there is consent enough for what is needed now.

@@ -122,6 +122,8 @@ table! {
             max_monthly_spend_usd: MaxUsd = SPENDING;
             /// Dollars that one holding may be worth after an action that adds to it.
             max_position_size_usd: MaxUsd = SPENDING;
+            /// Dollars that a holding without a price feed may be worth after an action that adds to it; such an action always asks the operator, and such holdings count as equity up to this.
+            max_unfed_usd: MaxUsd = SPENDING;
             /// Gwei that a unit of gas may cost.
             max_fee_per_gas_gwei: MaxGwei = SPENDING;
             /// Dollars of gas in one action.

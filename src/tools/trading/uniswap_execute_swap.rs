@@ -219,6 +219,8 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     let signs = context.standing().signs_messages;
     let way = Wanted { preferred: params.prefer_uniswapx, signs, native_in, value: worth };
     let way = way.way(world, chain.network().chain_id);
+    // A quote is as old as the state it was read from, not as its preparation.
+    let mut quoted_at = world.clock.now_millis();
     let mut found = ask.found(world).await?;
     if way.auction.is_some() {
         let wish = Wish {
@@ -252,6 +254,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             let gas_price = found.gas_price;
             let reserve = gas_reserve(&found.route, gas_price);
             ask.leaving(whole, reserve)?;
+            quoted_at = world.clock.now_millis();
             found = ask.found(world).await?;
             if gas_reserve(&found.route, gas_price) <= reserve {
                 break;
@@ -384,7 +387,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
             slippage,
             price_impact: impact_of(&route),
             impact_reached: impact_reached(&route),
-            quoted_at: world.clock.now_millis(),
+            quoted_at,
             deadline,
             pools: pools_of(&route),
             exact_output: false,

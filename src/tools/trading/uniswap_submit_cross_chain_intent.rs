@@ -1,6 +1,8 @@
 //! `uniswap_submit_cross_chain_intent`: signs an ERC-7683 order for one token here and another one on another chain.
 //! Relayers lock it here with that signature, deliver over there from their own pockets, and are repaid here.
 
+use std::collections::BTreeMap;
+
 use alloy::eips::BlockId;
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy::providers::Provider as _;
@@ -16,7 +18,7 @@ use crate::base::model::{
 };
 use crate::base::service::ServiceError;
 use crate::base::text::SafeText;
-use crate::base::units::TokenAmount;
+use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::devnet::Mining;
 use crate::chain::multicall::Calls;
 use crate::chain::network::Contract;
@@ -39,8 +41,9 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
 const SHORTEST: u64 = 60;
 const LONGEST: u64 = 604_800;
 
-/// How far below the best bid the least is set, in hundredths of a percent: room for the next best relayer.
-const ROOM_BPS: u32 = 30;
+/// Default and largest distance of the ordered amount from the reference bid, in hundredths of a percent.
+const MARGIN_BPS: u32 = 10;
+const MOST_MARGIN_BPS: u32 = 100;
 
 /// A destination whose latest block is older than this many block times, and than this many seconds, stands still.
 const STILL_BLOCKS: u64 = 10;
@@ -64,10 +67,19 @@ pub struct Params {
     #[serde(default = "hour")]
     #[schemars(range(min = 60, max = 604_800))]
     deadline: u64,
+    /// How far below the reference bid the order is placed, in hundredths of a percent. The reference is the median of
+    /// the bids, or the lower of two, never above what the feeds justify; what is kept back goes to the filler.
+    #[serde(default = "margin")]
+    #[schemars(range(min = 0, max = 100))]
+    margin_bps: u32,
 }
 
 fn hour() -> u64 {
     3_600
+}
+
+fn margin() -> u32 {
+    MARGIN_BPS
 }
 
 /// What a filler offers.
@@ -93,7 +105,7 @@ pub struct Output {
     source_chain: String,
     /// Where it arrives.
     destination_chain: String,
-    /// What is thought to arrive, in whole tokens.
+    /// What arrives if the intent is filled, in whole tokens: fillers deliver exactly what is ordered.
     estimated_output: String,
     /// What fillers offer, the best first.
     filler_bids: Vec<FillerBid>,
@@ -107,7 +119,6 @@ pub struct Plan {
     source: String,
     destination: String,
     least: TokenAmount,
-    estimated: TokenAmount,
     symbol: SafeText,
     bids: Vec<RelayerBid>,
 }
@@ -180,6 +191,10 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         let what = format_args!("{} s; expected {SHORTEST} to {LONGEST} s from now", params.deadline);
         return Err(invalid("deadline", &what));
     }
+    if params.margin_bps > MOST_MARGIN_BPS {
+        let what = format_args!("{}; expected 0 to {MOST_MARGIN_BPS}, such as {MARGIN_BPS}", params.margin_bps);
+        return Err(invalid("margin_bps", &what));
+    }
     let source = world.chain(&params.source_chain)?;
     let destination = match world.chain(&params.destination_chain) {
         Ok(chain) => chain,
@@ -227,15 +242,19 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
     };
     let bids = network.quote(&wish).await.map_err(|error| unanswered(&error))?;
     let asked = TokenAmount::new(amount, token_in.decimals)?;
-    let best = bids.iter().max_by_key(|bid| bid.output).ok_or_else(|| {
+    let reference = reference_bid(&bids).ok_or_else(|| {
         let (given, got) = (&token_in.symbol, &token_out.symbol);
         let what = format_args!("nobody bids for {asked} {given} on {from} against {got} on {to}");
         ToolError::new(ErrorCode::RoutingInsufficientLiquidity, what).suggest(
             "Ask for another amount: one below its own gas pays nobody to carry it over, and nobody carries more than they hold.",
         )
     })?;
-    let estimated = best.output;
-    let least = points(ROOM_BPS)?.minimum_out(estimated);
+    let reference = match fair_output([source, destination], [paid, wanted], asked, token_out.decimals).await {
+        Some(fair) => reference.min(fair),
+        None => reference,
+    };
+    // A relayer delivers exactly what the order asks for, so that this is also what is expected.
+    let least = points(params.margin_bps)?.minimum_out(reference);
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
     let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);
@@ -270,7 +289,6 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         source: from.name.clone(),
         destination: to.name.clone(),
         least: TokenAmount::new(least, token_out.decimals)?,
-        estimated: TokenAmount::new(estimated, token_out.decimals)?,
         symbol: token_out.symbol.clone(),
         bids,
     };
@@ -294,11 +312,40 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         order: Some(Box::new(SignedOrder {
             message: TypedMessage::CrossChainOrder { permit2, intent: Box::new(intent) },
             holder: settler,
-            arrival: Some(Arrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: estimated }),
+            arrival: Some(Arrival { chain_id: to.chain_id, token: token_out, at_least: least, expected: least }),
         })),
         expected_outcome: SafeText::clean(&expected, 300),
     };
     Ok((proposal, plan))
+}
+
+/// The bid that the order follows: the median of all fillers' highest bids, the lower of two. One filler that bids more
+/// than it will deliver moves it no further than to the next honest bid.
+fn reference_bid(bids: &[RelayerBid]) -> Option<U256> {
+    let mut highest: BTreeMap<Address, U256> = BTreeMap::new();
+    for bid in bids.iter().filter(|bid| !bid.output.is_zero()) {
+        let output = highest.entry(bid.relayer).or_default();
+        *output = bid.output.max(*output);
+    }
+    let mut outputs: Vec<U256> = highest.into_values().collect();
+    outputs.sort();
+    outputs.get(outputs.len().saturating_sub(1) / 2).copied()
+}
+
+/// What the amount paid is worth in the token wanted, by both chains' feeds; `None` where one has no price. Nobody
+/// delivers more than that and lives on it.
+async fn fair_output(
+    [source, destination]: [&WorldChain; 2],
+    [paid, wanted]: [Address; 2],
+    amount: TokenAmount,
+    decimals: u8,
+) -> Option<U256> {
+    let (there, here) = futures::join!(destination.prices.price(wanted), source.prices.price(paid));
+    let (price_in, price_out) = (here.ok()?.usd, there.ok()?.usd);
+    let value = Usd::value_of(amount, price_in, Rounding::Down).ok()?.scaled(12, Rounding::Down)?;
+    let price = U256::from(price_out.scaled(12, Rounding::Up)?);
+    let one = U256::from(10).checked_pow(U256::from(decimals))?;
+    U256::from(value).checked_mul(one)?.checked_div(price)
 }
 
 fn degraded(chain: &str, why: impl std::fmt::Display) -> ToolError {
@@ -387,10 +434,43 @@ fn output(plan: Plan, committed: &Committed) -> Result<Reply<Output>, ToolError>
         status,
         source_chain: plan.source,
         destination_chain: plan.destination,
-        estimated_output: plan.estimated.to_string(),
+        estimated_output: plan.least.to_string(),
         filler_bids: bids.collect(),
         filler_count: plan.bids.len(),
     };
     let hints = json!({"min_output": plan.least.to_string(), "intent": told});
     Ok(Reply::new(output, explanation).hint(hints))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn bids(outputs: &[(u8, u64)]) -> Vec<RelayerBid> {
+        let bid = |(filler, output): &(u8, u64)| RelayerBid {
+            relayer: Address::repeat_byte(*filler),
+            name: SafeText::clean("filler", 10),
+            output: U256::from(*output),
+            seconds: 10,
+            chosen: false,
+        };
+        outputs.iter().map(bid).collect()
+    }
+
+    #[test]
+    fn one_filler_that_overbids_does_not_move_the_order_above_an_honest_bid() {
+        for (outputs, expected) in [
+            (&[(1, 990)][..], Some(990)),
+            (&[(1, 990), (2, 9_000)], Some(990)),
+            (&[(1, 990), (2, 980), (3, 9_000)], Some(990)),
+            (&[(1, 990), (2, 980), (3, 985), (4, 9_000)], Some(985)),
+            // The same filler, many times, and bids of nothing.
+            (&[(1, 990), (2, 980), (3, 9_000), (3, 9_001), (3, 9_002)], Some(990)),
+            (&[(1, 990), (2, 0), (3, 0)], Some(990)),
+            (&[(1, 0)], None),
+            (&[], None),
+        ] {
+            assert_eq!(reference_bid(&bids(outputs)), expected.map(U256::from), "{outputs:?}");
+        }
+    }
 }

@@ -482,6 +482,7 @@ impl Case {
             spent: usd(out + self.left_over + self.gas),
             received: usd(self.received),
             present: self.present.map(|(given, received)| Exchange { given: usd(given), received: usd(received) }),
+            ..Values::default()
         });
         let portfolio = self.equity.map(|equity| Portfolio {
             holdings: vec![Holding {
@@ -493,6 +494,7 @@ impl Case {
             equity: usd(equity),
             unpriced: vec![],
             lowest: [].into(),
+            ..Portfolio::default()
         });
         let pinned = Pinned { chain_id: 31_337, number: 1, hash: B256::ZERO };
         Facts {

@@ -34,7 +34,8 @@ fn judged(values: &Values, leaves: bool) -> &'static str {
     match fair(values, leaves, BasisPoints::new(200).unwrap()) {
         Ok(Fair::Wholly) => "wholly",
         Ok(Fair::Now { steep: false }) => "now",
-        Ok(Fair::Now { steep: true }) => "asks",
+        Ok(Fair::Now { steep: true } | Fair::ByFeed { contested: true }) => "asks",
+        Ok(Fair::ByFeed { contested: false }) => "by feed",
         Err(_) => "refused",
     }
 }
@@ -55,6 +56,36 @@ fn a_position_is_left_at_the_price_of_now_and_entered_at_every_price() {
         assert_eq!(judged(&exchange(("1000", "980"), None), leaves), "wholly");
         assert_eq!(judged(&exchange(("1000", "979.99"), Some(("1000", "979.99"))), leaves), "refused");
     }
+}
+
+#[test]
+fn a_straying_pool_keeps_no_position_locked() {
+    // Other pools say 5,000 in every window; the feed and the pools that are traded in say 1,000.
+    let stray = exchange(("5000", "995"), Some(("5000", "995")));
+    assert_eq!(judged(&stray, true), "refused", "without a feed nothing outvotes them");
+    let by_feed = Some(Exchange { given: usd("1000"), received: usd("995") });
+    let one = Values { by_feed, ..stray };
+    assert_eq!((judged(&one, true), judged(&one, false)), ("by feed", "refused"));
+    // Several pools that contradict the feed: the operator decides, and nothing is refused.
+    assert_eq!(judged(&Values { several_pools: true, ..one.clone() }, true), "asks");
+    // What loses by the feed as well stays refused.
+    let by_feed = Some(Exchange { given: usd("1000"), received: usd("979.99") });
+    assert_eq!(judged(&Values { by_feed, ..one }, true), "refused");
+}
+
+#[test]
+fn a_quote_above_every_witness_is_reported_as_such_and_not_as_a_loss() {
+    let rule = |values: &Values| fair(values, false, BasisPoints::new(200).unwrap()).unwrap_err();
+    // 1,000 are given by the witnesses and 1,090 promised: what is given counts at what the quote makes of it.
+    let lure = exchange(("1090", "1000"), None);
+    assert_eq!(rule(&lure).rule, "max_loss_bps");
+    let lure = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("1085") }), ..lure };
+    let found = rule(&lure);
+    assert_eq!(found.rule, "quote_above_witnesses");
+    assert!(found.value.contains("$1085.00") && found.value.contains("$1000.00"), "{found:?}");
+    // A real loss is one.
+    let loss = Values { unquoted: Some(Exchange { given: usd("1000"), received: usd("979") }), ..lure };
+    assert_eq!(rule(&loss).rule, "max_loss_bps");
 }
 
 #[test]
