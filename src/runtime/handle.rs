@@ -23,6 +23,7 @@ use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::engine::{Entry, ToolResponse, categories_of};
 use crate::fabric::Event;
+use crate::golem::brain::process::confinement::Isolation;
 
 pub use snapshot::{
     AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,
@@ -377,6 +378,9 @@ pub struct Ready {
     pub scenarios: Vec<SafeText>,
     /// The journal of this run, for `bardo replay`.
     pub journal: Option<SafeText>,
+    /// How far the system isolates the brain process that decides here; `None` where no process does.
+    #[serde(default)]
+    pub brain: Option<Isolation>,
 }
 
 /// A tool, as a screen shows it.

@@ -17,6 +17,7 @@ use crate::engine::{Call, Input};
 use crate::golem::life::Played;
 use crate::golem::scenario;
 use crate::runtime::actor::Script;
+use crate::runtime::data::LedgerKind;
 use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
 use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
@@ -199,6 +200,16 @@ impl Stage {
 
     pub(super) fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+        let lets_through = match answer.kind() {
+            AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
+        };
+        // Such a brain can type the keys of an approval; it does not know a password. Devnets have none.
+        if lets_through && self.is_brain_unisolated() && self.ledger.kind != LedgerKind::Devnet {
+            return Err(
+                "the brain is not isolated and could have typed this approval; it needs the key's password".to_owned()
+            );
+        }
         answering::answer(desk, permit, answer)
     }
 
