@@ -115,6 +115,7 @@ impl Player {
             tools: Vec::new(),
             scenarios: Vec::new(),
             journal: None,
+            brain: None,
         })))
         .await;
         self.tell_place().await;

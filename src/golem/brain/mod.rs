@@ -24,13 +24,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use model::{ModelBrain, ModelSetup, Style};
+use process::confinement::launch::refusal;
+use process::confinement::{Confinement, Isolation};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
 use super::life::Voice;
 use super::pi::{ActionKind, PiSession};
-use crate::base::config::{DEFAULT_BRAIN, GolemSettings, Setting};
+use crate::base::config::{Config, DEFAULT_BRAIN, GolemSettings, Setting};
 use crate::base::model::{ActionClass, Phase, StopLevel};
 use crate::base::text::SafeText;
+use crate::chain::network::Plan;
 use crate::engine::ToolResponse;
 use crate::fabric::{EventKind, GolemNow, GolemThought, Vitals};
 use crate::safety::checks::phase_gate::allows;
@@ -74,7 +77,7 @@ pub enum Choice {
     /// The operator alone, in plain words: it plays nothing by itself.
     Operator,
     /// A program.
-    Process(CommandLine, ProcessLimits),
+    Process(CommandLine, ProcessLimits, Confinement),
     /// A model.
     Model(Box<ModelBrain>),
 }
@@ -98,6 +101,14 @@ pub enum BrainError {
         /// Who asked.
         origin: String,
     },
+    /// The system cannot isolate a program, and the network is real.
+    #[error("golem.brain ({origin}): {why}")]
+    Unisolated {
+        /// What is missing, and what to do.
+        why: String,
+        /// Who asked.
+        origin: String,
+    },
     /// The model cannot be asked.
     #[error("golem.brain is model: {0}")]
     Model(String),
@@ -108,7 +119,8 @@ impl Choice {
     ///
     /// # Errors
     /// [`BrainError`], which names where the setting comes from.
-    pub fn of(settings: &GolemSettings) -> Result<Self, BrainError> {
+    pub fn of(config: &Config) -> Result<Self, BrainError> {
+        let settings = &config.golem;
         let asked = settings.brain.value.trim();
         let origin = || settings.brain.origin.to_string();
         let seconds = |setting: &Setting<u64>| Duration::from_secs(setting.value);
@@ -119,7 +131,13 @@ impl Choice {
                 let line =
                     CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
                 let (tick, patience) = (seconds(&settings.tick_seconds), seconds(&settings.patience_seconds));
-                Ok(Self::Process(line, ProcessLimits { tick, patience, calls: settings.calls.value }))
+                let limits = ProcessLimits { tick, patience, calls: settings.calls.value };
+                let confinement = confinement(config);
+                let available = Isolation::available();
+                if !available.is_isolated() && !confinement.allow_unisolated {
+                    return Err(BrainError::Unisolated { why: refusal(&available), origin: origin() });
+                }
+                Ok(Self::Process(line, limits, confinement))
             }
             None if asked == "model" => model(settings).map(|brain| Self::Model(Box::new(brain))),
             _ => Err(BrainError::Unknown { name: SafeText::clean(asked, 80), origin: origin() }),
@@ -135,9 +153,24 @@ impl Choice {
     pub fn make(self) -> Option<Box<dyn Brain>> {
         match self {
             Self::Scenario | Self::Operator => None,
-            Self::Process(line, limits) => Some(Box::new(ProcessBrain::new(line, limits))),
+            Self::Process(line, limits, confinement) => Some(Box::new(ProcessBrain::new(line, limits, confinement))),
             Self::Model(brain) => Some(brain),
         }
+    }
+}
+
+/// What a brain process may reach. On the embedded devnet no money is at risk, so that it may run unisolated.
+fn confinement(config: &Config) -> Confinement {
+    let settings = &config.golem;
+    let folders = config.file.parent().into_iter().chain([config.data_dir.value.as_path()]);
+    Confinement {
+        read: settings.read.value.clone(),
+        write: settings.write.value.clone(),
+        environment: settings.environment.value.clone(),
+        network: settings.network.value,
+        allow_unisolated: settings.allow_unisolated_brain.value
+            || matches!(Plan::from_config(config), Ok(Plan::Devnet)),
+        ..Confinement::protecting(folders)
     }
 }
 

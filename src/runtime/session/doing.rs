@@ -213,6 +213,16 @@ impl Stage {
 
     pub(super) fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
+        let lets_through = match answer.kind() {
+            AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
+            AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
+        };
+        // Such a brain can type the keys of an approval; it does not know a password. Devnets have none.
+        if lets_through && self.is_brain_unisolated() && self.ledger.kind != LedgerKind::Devnet {
+            return Err(
+                "the brain is not isolated and could have typed this approval; it needs the key's password".to_owned()
+            );
+        }
         answering::answer(desk, permit, answer)
     }
 
