@@ -119,6 +119,7 @@ impl WriteTool for TokenApprove {
         event_params: &["token", "spender", "amount", "chain"],
         summary_fields: &["tx_hash", "allowance"],
         card: Some(CardKind::Allowance),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;
