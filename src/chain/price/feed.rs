@@ -224,6 +224,7 @@ impl PriceSource for FeedPrices {
             clock: Arc::clone(&self.clock),
             // What another provider says of a feed proves nothing to this one.
             proven: Mutex::default(),
+            bounds: Mutex::default(),
         }))
     }
 }
