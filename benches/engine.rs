@@ -56,6 +56,7 @@ impl ReadTool for Nothing {
         event_params: &[],
         summary_fields: &["amount"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Params;

@@ -89,6 +89,7 @@ impl<const N: usize> ReadTool for Numbered<N> {
         event_params: &[],
         summary_fields: &[],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Params;

@@ -47,6 +47,7 @@ const META: ToolMeta = ToolMeta {
     event_params: &[],
     summary_fields: &[],
     card: None,
+    spenders: &[],
 };
 
 fn usd(text: &str) -> Usd {

@@ -410,6 +410,43 @@ pub struct ToolMeta {
     pub summary_fields: &'static [&'static str],
     /// The widget that draws its result, where there is one.
     pub card: Option<CardKind>,
+    /// Roles that may take tokens for this tool, beside those that every tool may grant allowances to
+    /// ([`SpenderRole::for_every_tool`]).
+    pub spenders: &'static [SpenderRole],
+}
+
+impl ToolMeta {
+    /// Whether the tool may grant an allowance to a contract of this role.
+    pub fn may_allow(&self, role: SpenderRole) -> bool {
+        role.for_every_tool() || self.spenders.contains(&role)
+    }
+}
+
+/// What a contract of an address book does with an allowance. Contracts without such a role are never allowed to take
+/// tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpenderRole {
+    /// Permit2: takes only for spenders that have an allowance inside it, or a signature.
+    Permit2,
+    /// A router: takes only from its caller, for that caller's trade.
+    Router,
+    /// A position manager: takes only from its caller, for that caller's position.
+    PositionManager,
+    /// Settles orders that were signed for it.
+    OrderReactor,
+    /// Locks what a signed cross-chain intent gives.
+    IntentSettler,
+}
+
+impl SpenderRole {
+    /// Whether every tool may grant an allowance to it. The others take only by a signed message of their own kind.
+    pub const fn for_every_tool(self) -> bool {
+        match self {
+            Self::Permit2 | Self::Router | Self::PositionManager => true,
+            Self::OrderReactor | Self::IntentSettler => false,
+        }
+    }
 }
 
 #[cfg(test)]

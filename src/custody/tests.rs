@@ -48,6 +48,7 @@ pub(super) const TOOL: ToolMeta = ToolMeta {
     event_params: &[],
     summary_fields: &[],
     card: None,
+    spenders: &[],
 };
 
 pub(super) fn proposal(account: Address, chain_id: u64, legs: Vec<Leg>) -> Proposal {

@@ -70,6 +70,7 @@ const META: ToolMeta = ToolMeta {
     event_params: &["mode", "pin"],
     summary_fields: &["doubled"],
     card: Some(CardKind::Quote),
+    spenders: &[],
 };
 
 struct Probe;

@@ -20,6 +20,7 @@
 //! | `simulate` | what the bytes do, against what was declared |
 //! | `cage` | the owner's policy contract, read and asked first |
 //! | `permit`, `approval`, `guardian` | consent |
+//! | `grants` | who may take tokens by an action, who is paid, and which entries of the address book never may |
 //! | `policy` | what the operator allows: file, presets, comparison, limits |
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
 //! | `stop` | the stop file and what each step of the ladder lets through |
@@ -39,6 +40,7 @@ pub mod calldata;
 pub mod checks;
 pub mod facts;
 pub mod framed;
+pub mod grants;
 pub mod ground;
 pub mod guardian;
 pub mod ledger;

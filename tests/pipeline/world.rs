@@ -121,6 +121,7 @@ pub const TOOL: ToolMeta = ToolMeta {
     event_params: &[],
     summary_fields: &[],
     card: None,
+    spenders: &[],
 };
 
 /// The machine's clock, set forward or back by a test.

@@ -73,6 +73,7 @@ impl WriteTool for Allow {
         event_params: &[],
         summary_fields: &["allowed"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

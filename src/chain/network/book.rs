@@ -3,10 +3,13 @@
 //! The bundled ones come from `assets/networks/addresses.json`, which names its sources and what was left out
 //! of them and why.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::LazyLock;
 
 use alloy::primitives::{Address, B256};
 use serde::{Deserialize, Serialize};
+
+use crate::base::model::SpenderRole;
 
 /// The contracts Bardo speaks to or recognises, each by the role it plays.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -133,10 +136,80 @@ impl Contract {
         }
     }
 
+    /// What it does with an allowance. An error for contracts that must never get one.
+    ///
+    /// # Errors
+    /// [`NoSpender`].
+    pub const fn spender_role(self) -> Result<SpenderRole, NoSpender> {
+        match self {
+            Self::Permit2 => Ok(SpenderRole::Permit2),
+            Self::UniversalRouter
+            | Self::UniversalRouterV211
+            | Self::UniversalRouterV212
+            | Self::UniversalRouterV220
+            | Self::SwapRouter02
+            | Self::V2Router => Ok(SpenderRole::Router),
+            Self::V3PositionManager | Self::V4PositionManager => Ok(SpenderRole::PositionManager),
+            Self::DutchReactor | Self::V2DutchReactor | Self::V3DutchReactor | Self::PriorityReactor => {
+                Ok(SpenderRole::OrderReactor)
+            }
+            Self::OriginSettler => Ok(SpenderRole::IntentSettler),
+            Self::Multicall3
+            | Self::UniswapMulticall
+            | Self::EntryPoint
+            | Self::DelegationManager
+            | Self::Eip7702Delegator => Err(NoSpender::CallsForAnyone),
+            Self::OrderCosigner => Err(NoSpender::BareKey),
+            Self::WrappedNative
+            | Self::V2Factory
+            | Self::V3Factory
+            | Self::QuoterV2
+            | Self::TickLens
+            | Self::V4PoolManager
+            | Self::V4StateView
+            | Self::V4Quoter
+            | Self::OrderQuoter
+            | Self::IdentityRegistry
+            | Self::ReputationRegistry
+            | Self::PolicyCage
+            | Self::DestinationSettler => Err(NoSpender::NeverTakes),
+        }
+    }
+
     /// The contract a description's key names, if it is one of these.
     pub fn from_key(key: &str) -> Option<Self> {
         serde_json::from_value(serde_json::Value::String(key.to_owned())).ok()
     }
+}
+
+/// Why an entry of an address book must never get an allowance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+pub enum NoSpender {
+    /// It makes any call that anyone asks for.
+    #[error("it makes arbitrary calls for anyone, so anyone could take what it may take")]
+    CallsForAnyone,
+    /// A key, not a contract.
+    #[error("it is a private key's address and not a contract, so its holder could take everything at once")]
+    BareKey,
+    /// Nothing Bardo does needs it to take tokens.
+    #[error("it takes no tokens in anything that Bardo does")]
+    NeverTakes,
+}
+
+/// What an address book knows of an address that is to take tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum BookSpender {
+    /// Not in the book.
+    Unknown,
+    /// A contract that takes tokens in this role.
+    Takes(SpenderRole),
+    /// An entry that must never get an allowance.
+    Never {
+        /// Its name.
+        name: String,
+        /// Why not.
+        why: NoSpender,
+    },
 }
 
 /// A version of the Uniswap protocol.
@@ -227,6 +300,35 @@ impl AddressBook {
         token.or_else(|| role().map(str::to_owned)).or_else(|| self.label(address))
     }
 
+    /// What an address may take tokens for. Where it plays several roles the strictest holds. What a bundled book of any
+    /// network says must never take is refused here too: such contracts stand at one address on many chains.
+    pub fn spender(&self, address: Address) -> BookSpender {
+        let never = |name: &str, why| BookSpender::Never { name: name.to_owned(), why };
+        let mut takes = None;
+        for (contract, _) in self.contracts.iter().filter(|(_, at)| **at == address) {
+            match contract.spender_role() {
+                Ok(role) => takes = takes.max(Some(role)),
+                Err(why) => return never(contract.name(), why),
+            }
+        }
+        let listed = self.others.iter().find(|(_, at)| **at == address).map(|(name, _)| name.as_str());
+        let token = || self.tokens.iter().find(|token| token.address == address).map(|token| token.symbol.as_str());
+        let feed = || self.feeds.iter().find(|feed| feed.address == address).map(|feed| feed.pair.as_str());
+        match (takes, listed.or_else(token).or_else(feed)) {
+            (Some(role), _) => BookSpender::Takes(role),
+            (None, Some(name)) => never(name, NoSpender::NeverTakes),
+            (None, None) => bundled_never(address).map_or(BookSpender::Unknown, |(name, why)| never(name, why)),
+        }
+    }
+
+    /// The name of the entry at an address that must not be sent tokens or coins: none of the book's contracts, tokens and
+    /// feeds belongs to anyone who could send them back. `None` for an address that is in no book.
+    pub fn swallows(&self, address: Address) -> Option<String> {
+        let feed = || self.feeds.iter().find(|feed| feed.address == address).map(|feed| feed.pair.clone());
+        let bundled = || bundled_never(address).map(|(name, _)| name.to_owned());
+        self.name_of(address).or_else(feed).or_else(bundled)
+    }
+
     /// The bundled or described tokens.
     pub fn tokens(&self) -> &[BookToken] {
         &self.tokens
@@ -311,6 +413,18 @@ pub(super) fn bundled(name: &str, chain_id: u64) -> AddressBook {
         tokens: found.tokens.clone(),
         feeds: found.feeds.clone(),
     })
+}
+
+/// The role of an address that a bundled book of any network lists, where no bundled book lets it take tokens.
+pub fn bundled_never(address: Address) -> Option<(&'static str, NoSpender)> {
+    static NEVER: LazyLock<BTreeMap<Address, (&'static str, NoSpender)>> = LazyLock::new(|| {
+        let all = || BUNDLED.values().flat_map(|network| network.contracts.iter());
+        let takes: BTreeSet<Address> =
+            all().filter(|(role, _)| role.spender_role().is_ok()).map(|(_, at)| *at).collect();
+        let never = all().filter_map(|(role, at)| role.spender_role().err().map(|why| (*at, (role.name(), why))));
+        never.filter(|(at, _)| !takes.contains(at)).collect()
+    });
+    NEVER.get(&address).copied()
 }
 
 #[cfg(test)]

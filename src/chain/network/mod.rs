@@ -13,7 +13,7 @@ use alloy::primitives::{Address, address};
 use crate::base::text::{SafeText, nearest};
 use crate::chain::evm::SpecId;
 
-pub use book::{AddressBook, BookToken, Contract, Feed, UniswapVersion};
+pub use book::{AddressBook, BookSpender, BookToken, Contract, Feed, NoSpender, UniswapVersion, bundled_never};
 pub use description::{ChainDescription, DescribedFeed, DescribedToken, Description, DescriptionError};
 pub use plan::{ChainPlan, Plan, PlanError, WrongChainId, read_book};
 

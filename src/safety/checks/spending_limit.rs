@@ -5,12 +5,14 @@ use super::standing::Standing;
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::model::{ActionClass, Check};
 use crate::base::units::Usd;
+use crate::chain::network::NetworkKind;
 use crate::chain::token::TokenId;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::ledger::{Micros, Span};
 use crate::safety::policy::MaxUsd;
 use crate::safety::proposal::{AllowanceBound, AllowanceKind};
+use crate::safety::typed::TypedMessage;
 use crate::safety::value::{Doubt, Values, is_unlimited};
 use crate::safety::verdict::Verdict;
 
@@ -37,6 +39,7 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
         for bound in &framed.proposal().allowances {
             allowance(bound, facts, standing, &mut violations);
         }
+        signed(framed, facts, standing, &mut violations);
     }
     if violations.is_empty() {
         let day = caps.spend.iter().filter(|cap| cap.span == Span::Day).map(|cap| cap.limit).min();
@@ -143,16 +146,52 @@ fn allowance(bound: &AllowanceBound, facts: &Facts, standing: &Standing<'_>, vio
             would_pass: "the exact amount the action needs".to_owned(),
         });
     }
-    if let AllowanceKind::Permit2 { expires_at } = bound.kind {
-        let most = rules.max_allowance_seconds.0;
-        let lasts = expires_at.saturating_sub(facts.block_time);
-        if lasts > most && !bound.at_most.is_zero() {
-            violations.push(Violation {
-                rule: "max_allowance_seconds".to_owned(),
-                limit: format!("{most} s"),
-                value: format!("{lasts} s"),
-                would_pass: format!("an allowance that ends within {most} s"),
-            });
+    if let AllowanceKind::Permit2 { expires_at } = bound.kind
+        && !bound.at_most.is_zero()
+    {
+        lasts(expires_at, "an allowance", facts, standing, violations);
+    }
+}
+
+/// Everything that a signed message lets others do, from the moment it is signed until its last deadline: an order is an
+/// option that others hold as long as it can be filled.
+fn signed(framed: &Framed, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| (&slot.message, "a permit")));
+    let order = framed.order().map(|order| (&order.message, "an order"));
+    for (message, what) in inside.chain(order) {
+        for takes in message.takes().iter().filter(|takes| !takes.amount.is_zero()) {
+            lasts(takes.holds_until.max(takes.usable_until), what, facts, standing, violations);
         }
+        if let TypedMessage::CrossChainOrder { intent, .. } = message {
+            lasts(intent.fill_deadline.into(), what, facts, standing, violations);
+        }
+    }
+}
+
+/// Seconds by which the machine's clock may be ahead of the latest block of a devnet, and still count as its time.
+const BLOCK_LAG: u64 = 120;
+
+/// What ends later than the policy's longest time. A real chain's time is the machine's: an endpoint that claims a later
+/// block makes no order last longer. A devnet's time is its own.
+fn lasts(until: u64, what: &str, facts: &Facts, standing: &Standing<'_>, violations: &mut Vec<Violation>) {
+    let most = standing.policy.rules().max_allowance_seconds.0;
+    let clock = facts.now_millis / 1_000;
+    let devnet = standing.network.is_some_and(|network| network.kind == NetworkKind::Devnet);
+    let now = match clock.checked_sub(facts.block_time) {
+        Some(lag) if !devnet || lag <= BLOCK_LAG => clock,
+        Some(_) => facts.block_time,
+        None if devnet => facts.block_time,
+        None => clock,
+    };
+    let lasts = until.saturating_sub(now);
+    let found =
+        |violation: &Violation| violation.rule == "max_allowance_seconds" && violation.value == format!("{lasts} s");
+    if lasts > most && !violations.iter().any(found) {
+        violations.push(Violation {
+            rule: "max_allowance_seconds".to_owned(),
+            limit: format!("{most} s"),
+            value: format!("{lasts} s"),
+            would_pass: format!("{what} that ends within {most} s"),
+        });
     }
 }

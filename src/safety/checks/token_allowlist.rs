@@ -18,6 +18,7 @@ use crate::safety::account::AccountKind;
 use crate::safety::calldata;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
+use crate::safety::grants;
 use crate::safety::policy::{ChainId, ContractRef, Recipient, Rules, Scope, Spender, TokenRef, Wallet, Word};
 use crate::safety::proposal::{Intent, Purpose};
 use crate::safety::simulate::settler;
@@ -115,6 +116,9 @@ pub fn check(framed: &Framed, facts: &Facts, standing: &Standing<'_>) -> Verdict
     let rules = standing.policy.rules();
     let mut found = Found { violations: Vec::new(), tokens: false };
     who_and_what(framed, rules, &mut found);
+    if let Some(network) = standing.network {
+        found.violations.extend(grants::violations(framed, &network.book));
+    }
     if !facts.takes_back() {
         tokens(framed, facts, rules, &mut found);
         hops(framed, standing, &mut found);
@@ -294,14 +298,10 @@ fn parties(framed: &Framed, standing: &Standing<'_>, found: &mut Found) {
             found.add("allowed_recipients", rules.allowed_recipients.words(), recipient, "a recipient of the list");
         }
     }
-    let in_book = |spender: Address| {
-        standing.network.is_some_and(|network| network.book.contracts().any(|(_, address)| address == spender))
-    };
-    let bounds = proposal.allowances.iter().filter(|bound| !bound.at_most.is_zero()).map(|bound| bound.spender);
-    let takers = framed.order().into_iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender);
-    for spender in bounds.chain(takers) {
+    for spender in grants::spenders(framed) {
+        let known = standing.network.is_some_and(|network| grants::known_spender(framed, &network.book, spender));
         let spender = Spender(spender);
-        if !rules.allowed_spenders.allows(&spender, in_book(spender.0)) {
+        if !rules.allowed_spenders.allows(&spender, known) {
             found.add("allowed_spenders", rules.allowed_spenders.words(), spender, "a spender of the list");
         }
     }

@@ -10,6 +10,7 @@ use crate::base::error::ErrorCode;
 use crate::safety::approval::Reason;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
+use crate::safety::grants;
 use crate::safety::ground::Ground;
 use crate::safety::permit::{self, Party};
 use crate::store::StoreError;
@@ -27,7 +28,7 @@ impl Pipeline {
         let proposal = framed.proposal();
         let own = framed.exposed();
         let contracts: BTreeSet<Address> = ground.network().book.contracts().map(|(_, address)| address).collect();
-        let (receivers, spenders) = (receivers(framed), spenders(framed));
+        let (receivers, spenders) = (grants::receivers(framed), grants::spenders(framed));
         let mut reasons = Vec::new();
         for who in receivers.iter().filter(|who| !own.contains(who)) {
             let received = |connection: &_| Party::Receiver.was(connection, proposal.chain_id, *who);
@@ -36,7 +37,8 @@ impl Pipeline {
                 break;
             }
         }
-        for who in spenders.iter().filter(|who| !own.contains(who) && !contracts.contains(*who)) {
+        let book = &ground.network().book;
+        for who in spenders.iter().filter(|who| !own.contains(who) && !grants::known_spender(framed, book, **who)) {
             let taken = |connection: &_| Party::Spender.was(connection, proposal.chain_id, *who);
             if !self.inner.rules.knows_spender(proposal.chain_id, *who) && !self.stored(taken)? {
                 reasons.push(Reason::FirstAllowed);
@@ -63,22 +65,6 @@ impl Pipeline {
 
 fn unavailable(error: StoreError) -> Refusal {
     Refusal::new(ErrorCode::StoreUnavailable, error)
-}
-
-/// Everybody who is to get something.
-pub(super) fn receivers(framed: &Framed) -> BTreeSet<Address> {
-    let proposal = framed.proposal();
-    let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
-    proposal.recipients.iter().copied().chain(inflows).collect()
-}
-
-/// Everybody who is let take something, be it for the length of the action. Nobody is by an allowance of nothing.
-pub(super) fn spenders(framed: &Framed) -> BTreeSet<Address> {
-    let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
-    let bounds = bounds.map(|bound| bound.spender);
-    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
-    let order = framed.order().map(|order| &order.message);
-    bounds.chain(inside.chain(order).flat_map(|message| message.takes()).map(|takes| takes.spender)).collect()
 }
 
 /// Whether two addresses begin and end the same and are not the same: what somebody makes who wants theirs to be copied out

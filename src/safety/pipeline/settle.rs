@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use super::assess::Assessment;
 use super::commit::{Held, LegReport};
-use super::parties::{receivers, spenders};
 use super::sign::Stored;
 use super::{AtWork, Pipeline, Prepared};
 use crate::abi::erc20::Erc20;
@@ -24,6 +23,7 @@ use crate::chain::token::{Token, TokenId};
 use crate::fabric::{EventKind, ToolVerified, TxState};
 use crate::safety::audit::Kind;
 use crate::safety::framed::Framed;
+use crate::safety::grants::{receivers, spenders};
 use crate::safety::ground::Ground;
 use crate::safety::permit::Party;
 use crate::safety::proposal::{Proposal, Purpose};

@@ -11,7 +11,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::rules::Rule;
 use crate::base::text::SafeText;
-use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, named, resolve};
+use crate::chain::network::{DEVNET_BASE, DEVNET_ETHEREUM, bundled_never, named, resolve};
 use crate::chain::token::TokenId;
 
 /// Something a list can hold.
@@ -249,7 +249,7 @@ impl fmt::Display for ContractRef {
 
 /// Declares an address that is known anyway in its own way.
 macro_rules! addresses {
-    ($($(#[$about:meta])* $name:ident, $known:expr;)+) => {$(
+    ($($(#[$about:meta])* $name:ident, $known:expr $(, $checked:ident)?;)+) => {$(
         $(#[$about])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(pub Address);
@@ -262,7 +262,9 @@ macro_rules! addresses {
             type Err = String;
 
             fn from_str(text: &str) -> Result<Self, String> {
-                address(text).map(Self)
+                let found = address(text)?;
+                $($checked(found)?;)?
+                Ok(Self(found))
             }
         }
 
@@ -279,8 +281,8 @@ addresses! {
     Wallet, None;
     /// Somebody who may receive; known is the account itself.
     Recipient, Some("self");
-    /// Somebody who may be allowed to take; known are the contracts of the address book.
-    Spender, Some("book");
+    /// Somebody who may be allowed to take; known are the contracts of the address book whose role is to take tokens.
+    Spender, Some("book"), usable_spender;
 }
 
 /// A tool, a protocol or a kind of action, by its name in lower case.
@@ -312,6 +314,16 @@ fn chain_and<'a>(text: &'a str, form: &str) -> Result<(ChainId, &'a str), String
     let wrong = || format!("`{}` names no chain: write {form}", SafeText::clean(text, 80));
     let (chain, rest) = text.split_once(':').ok_or_else(wrong)?;
     Ok((chain.parse()?, rest))
+}
+
+/// Refuses an address that a bundled address book lists and that must never take tokens. The checks refuse it as well.
+fn usable_spender(address: Address) -> Result<(), String> {
+    match bundled_never(address) {
+        Some((name, why)) => {
+            Err(format!("`{address}` is {name} and may never get an allowance: {why}. Remove it from allowed_spenders"))
+        }
+        None => Ok(()),
+    }
 }
 
 /// An address whose checksum, where it has one, is right.

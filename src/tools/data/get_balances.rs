@@ -119,6 +119,7 @@ impl ReadTool for GetBalances {
         event_params: &[],
         summary_fields: &["total_usd", "all_priced"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

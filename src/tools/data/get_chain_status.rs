@@ -109,6 +109,7 @@ impl ReadTool for GetChainStatus {
         event_params: &[],
         summary_fields: &["all_healthy"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

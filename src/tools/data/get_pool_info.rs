@@ -108,6 +108,7 @@ impl ReadTool for GetPoolInfo {
         event_params: &[],
         summary_fields: &["pool_count"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -72,6 +72,7 @@ impl ReadTool for GetTokenPrice {
         event_params: &[],
         summary_fields: &["token", "price_usd"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

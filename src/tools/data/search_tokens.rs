@@ -91,6 +91,7 @@ impl ReadTool for SearchTokens {
         event_params: &[],
         summary_fields: &["total"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -138,6 +138,7 @@ impl ReadTool for AssessMevRisk {
         event_params: &["token_in", "token_out", "amount", "chain", "slippage_bps"],
         summary_fields: &["risk", "exposed_usd", "split_recommended"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -180,6 +180,7 @@ impl ReadTool for CheckSafetyStatus {
         event_params: &[],
         summary_fields: &["can_trade", "blocked_by"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -142,6 +142,7 @@ impl ReadTool for SimulateTransaction {
         event_params: &["chain", "to", "value", "from"],
         summary_fields: &["outcome", "gas_used", "complete"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

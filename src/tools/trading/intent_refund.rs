@@ -92,6 +92,7 @@ impl WriteTool for IntentRefund {
         event_params: &["intent_id"],
         summary_fields: &["intent_id", "status", "tx_hash"],
         card: Some(CardKind::CrossChain),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

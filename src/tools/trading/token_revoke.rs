@@ -96,6 +96,7 @@ impl WriteTool for TokenRevoke {
         event_params: &["token", "spender", "chain"],
         summary_fields: &["tx_hash", "spenders"],
         card: Some(CardKind::Allowance),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -96,6 +96,7 @@ impl ReadTool for CheckAllowance {
         event_params: &["token", "spender", "chain"],
         summary_fields: &["needs_approval", "allowance"],
         card: Some(CardKind::Allowance),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -178,6 +178,7 @@ impl WriteTool for ExecuteSwap {
         event_params: &["token_in", "token_out", "amount", "chain"],
         summary_fields: &["tx_hash", "amount_out", "slippage_actual_bps"],
         card: Some(CardKind::Swap),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -131,6 +131,7 @@ impl ReadTool for GetQuote {
         event_params: &["token_in", "token_out", "amount", "chain"],
         summary_fields: &["amount_out", "route_type", "price_impact_pct"],
         card: Some(CardKind::Quote),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

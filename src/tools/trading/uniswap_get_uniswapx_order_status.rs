@@ -87,6 +87,7 @@ impl ReadTool for GetUniswapXOrderStatus {
         event_params: &["order_hash"],
         summary_fields: &["status", "current_amount", "fill_amount"],
         card: Some(CardKind::Order),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -12,7 +12,8 @@ use crate::abi::erc20::Erc20;
 use crate::abi::erc7683::AcrossOrderData;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
-    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
+    ToolMeta,
 };
 use crate::base::service::ServiceError;
 use crate::base::text::SafeText;
@@ -154,6 +155,7 @@ impl WriteTool for SubmitCrossChainIntent {
         event_params: &["token_in", "token_out", "amount", "source_chain", "destination_chain"],
         summary_fields: &["intent_id", "status", "filler_count"],
         card: Some(CardKind::CrossChain),
+        spenders: &[SpenderRole::IntentSettler],
     };
     type Params = Params;
     type Output = Output;

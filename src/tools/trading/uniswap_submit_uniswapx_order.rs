@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::base::error::ToolError;
 use crate::base::model::{
-    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+    ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpenderRole, SpriteTrigger, TickBudget,
+    ToolMeta,
 };
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool};
 use crate::safety::pipeline::{Committed, State};
@@ -110,6 +111,7 @@ impl WriteTool for SubmitUniswapXOrder {
         event_params: &["token_in", "token_out", "amount", "chain"],
         summary_fields: &["order_hash", "order_type", "status"],
         card: Some(CardKind::Order),
+        spenders: &[SpenderRole::OrderReactor],
     };
     type Params = Params;
     type Output = Output;

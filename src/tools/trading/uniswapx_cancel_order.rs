@@ -81,6 +81,7 @@ impl WriteTool for CancelOrder {
         event_params: &["order_hash"],
         summary_fields: &["order_hash", "status", "tx_hash"],
         card: Some(CardKind::Order),
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

@@ -116,6 +116,7 @@ impl WriteTool for WalletTransferToken {
         event_params: &["token", "recipient", "amount", "chain_id"],
         summary_fields: &["tx_hash", "amount", "recipient"],
         card: None,
+        spenders: &[],
     };
     type Params = Params;
     type Output = Output;

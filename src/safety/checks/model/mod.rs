@@ -32,6 +32,7 @@ pub(in crate::safety) const META: ToolMeta = ToolMeta {
     event_params: &[],
     summary_fields: &[],
     card: None,
+    spenders: &[],
 };
 
 #[test]

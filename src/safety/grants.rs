@@ -1,0 +1,86 @@
+//! Who is allowed to take tokens by an action, by its declaration and by its bytes, and who is paid.
+//!
+//! The address book and the tool decide which of its contracts may take tokens at all; the policy decides about
+//! addresses that are in no book.
+
+use std::collections::BTreeSet;
+
+use alloy::primitives::Address;
+use alloy::sol_types::SolCall as _;
+
+use super::framed::Framed;
+use crate::abi::erc20::Erc20;
+use crate::abi::permit2::Permit2;
+use crate::base::error::Violation;
+use crate::chain::network::{AddressBook, BookSpender};
+
+/// Everyone who is allowed to take tokens, even for one transaction of the plan only. An allowance of zero allows nobody.
+pub fn spenders(framed: &Framed) -> BTreeSet<Address> {
+    let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
+    let mut spenders: BTreeSet<Address> = bounds.map(|bound| bound.spender).collect();
+    let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
+    let messages = inside.chain(framed.order().map(|order| &order.message));
+    spenders.extend(messages.flat_map(|message| message.takes()).map(|takes| takes.spender));
+    for leg in framed.legs() {
+        if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data)
+            && !call.value.is_zero()
+        {
+            spenders.insert(call.spender);
+        }
+        if let Ok(call) = Permit2::approveCall::abi_decode(&leg.data)
+            && !call.amount.is_zero()
+        {
+            spenders.insert(call.spender);
+        }
+    }
+    spenders
+}
+
+/// Everyone who is to receive something.
+pub fn receivers(framed: &Framed) -> BTreeSet<Address> {
+    let proposal = framed.proposal();
+    let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
+    proposal.recipients.iter().copied().chain(inflows).collect()
+}
+
+/// Whether the action's tool may let `spender` take tokens by the address book alone.
+pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> bool {
+    match book.spender(spender) {
+        BookSpender::Takes(role) => framed.proposal().tool.may_allow(role),
+        BookSpender::Unknown | BookSpender::Never { .. } => false,
+    }
+}
+
+/// Entries of the address book that the action would let take tokens, or pay, and must not. No policy allows these.
+pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
+    let mut violations = Vec::new();
+    for spender in spenders(framed) {
+        let why = match book.spender(spender) {
+            BookSpender::Unknown => continue,
+            BookSpender::Takes(role) if framed.proposal().tool.may_allow(role) => continue,
+            BookSpender::Takes(_) => format!(
+                "{spender} takes tokens only by orders signed for it, not by an allowance from `{}`",
+                framed.proposal().tool.name
+            ),
+            BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
+        };
+        violations.push(Violation {
+            rule: "spender_role".to_owned(),
+            limit: "of the address book, only Permit2, routers, position managers and what the tool itself needs"
+                .to_owned(),
+            value: why,
+            would_pass: "an allowance for one of those; no policy can allow this one".to_owned(),
+        });
+    }
+    let own = framed.exposed();
+    for receiver in receivers(framed).into_iter().filter(|receiver| !own.contains(receiver)) {
+        let Some(name) = book.swallows(receiver) else { continue };
+        violations.push(Violation {
+            rule: "recipient_role".to_owned(),
+            limit: "recipients that can send money back".to_owned(),
+            value: format!("{receiver} is {name}: tokens sent there are lost, or anyone can take them"),
+            would_pass: "a recipient that is not an entry of the address book".to_owned(),
+        });
+    }
+    violations
+}
