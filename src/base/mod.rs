@@ -8,6 +8,7 @@ pub mod failpoint;
 pub mod format;
 pub mod id;
 pub mod model;
+pub mod private;
 pub mod service;
 pub mod signer;
 pub mod text;

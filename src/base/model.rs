@@ -440,11 +440,19 @@ pub enum SpenderRole {
 }
 
 impl SpenderRole {
-    /// Whether every tool may grant an allowance to it. The others take only by a signed message of their own kind.
+    /// Whether every tool may grant an allowance to it. A tool that needs another role declares it.
     pub const fn for_every_tool(self) -> bool {
         match self {
             Self::Permit2 | Self::Router | Self::PositionManager => true,
             Self::OrderReactor | Self::IntentSettler => false,
+        }
+    }
+
+    /// Whether it takes only by a message that was signed for it, and never by an allowance.
+    pub const fn by_signature_only(self) -> bool {
+        match self {
+            Self::OrderReactor | Self::IntentSettler => true,
+            Self::Permit2 | Self::Router | Self::PositionManager => false,
         }
     }
 }

@@ -1,12 +1,13 @@
 //! `bardo config`: where the configuration is, what it says and who said it.
 
-use std::{fs, io::Write, path::Path};
+use std::{io::Write, path::Path};
 
 use serde::Serialize;
 
 use super::{Exit, Failure, args::ConfigAction, load, print, print_json};
 use crate::base::{
     config::{Config, Environment, Flags, Paths, RpcUrl, TEMPLATE},
+    private,
     text::{SafeText, width},
 };
 
@@ -50,23 +51,15 @@ fn init(file: &Path, json: bool) -> Result<Exit, Failure> {
         }
     };
     if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder).map_err(failed)?;
+        private::make(folder).map_err(failed)?;
     }
-    private(fs::OpenOptions::new().write(true).create_new(true))
+    private::file()
+        .write(true)
+        .create_new(true)
         .open(file)
         .and_then(|mut opened| opened.write_all(TEMPLATE.as_bytes()))
         .map_err(failed)?;
     path(file, json)
-}
-
-/// For this user's eyes only: endpoints in the file may carry credentials.
-fn private(options: &mut fs::OpenOptions) -> &mut fs::OpenOptions {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::OpenOptionsExt;
-        options.mode(0o600);
-    }
-    options
 }
 
 fn show(config: &Config, json: bool) -> Result<Exit, Failure> {

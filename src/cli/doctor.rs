@@ -24,6 +24,7 @@ use serde::Serialize;
 use super::{Exit, Failure, devnet::sandbox, print, print_json, privacy};
 use crate::{
     abi::erc20::Erc20,
+    base::private,
     base::{
         clock::{Clock, SystemClock},
         config::{Config, Environment, Flags, QuoteChoice},
@@ -251,7 +252,7 @@ fn readable_by_others(_: &Path) -> bool {
 fn data_folder(folder: &Path) -> Finding {
     const CHECK: &str = "data";
     let probe = folder.join(format!(".doctor-{}", std::process::id()));
-    let written = fs::create_dir_all(folder).and_then(|()| fs::write(&probe, b"ok"));
+    let written = private::folder(folder).and_then(|()| fs::write(&probe, b"ok"));
     // What was written must not stay, even if only half of it was.
     let removed = fs::remove_file(&probe);
     match written.and(removed) {

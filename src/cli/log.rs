@@ -59,8 +59,14 @@ pub(super) fn show(
 
 /// The trades of a recorded run, for a spreadsheet.
 pub(super) fn trades(file: &Path) -> Result<Exit, Failure> {
-    let events: Vec<Event> = read_journal(file)?.collect::<Result<_, _>>()?;
-    print(&crate::console::state::trades::csv_of(events))?;
+    let mut failed = None;
+    let events =
+        read_journal(file)?.map_while(|event: Result<Event, _>| event.map_err(|error| failed = Some(error)).ok());
+    let text = crate::console::state::trades::csv_of(events);
+    if let Some(error) = failed {
+        return Err(error.into());
+    }
+    print(&text)?;
     Ok(Exit::Success)
 }
 

@@ -1,14 +1,17 @@
 //! Logs go to a file, never to the terminal a person looks at.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
 use tracing_appender::non_blocking::WorkerGuard;
 use tracing_subscriber::EnvFilter;
 
 use crate::base::config::Config;
+use crate::base::private;
 
 /// Files that are kept, one per day.
 const DAYS_KEPT: usize = 7;
+/// How the names of log files begin.
+const PREFIX: &str = "bardo";
 
 /// Starts logging to `bardo.DATE.log` in the log folder. What is logged is written as long as the guard lives.
 ///
@@ -18,7 +21,7 @@ pub(super) fn start(config: &Config) -> Result<Option<WorkerGuard>, LogError> {
     let filter =
         EnvFilter::try_new(&config.log.value).map_err(|_| LogError { origin: config.log.origin.to_string() })?;
     let folder = config.log_dir();
-    match file(&folder) {
+    match file(&config.data_dir.value, &folder) {
         Ok(file) => {
             let (writer, guard) = tracing_appender::non_blocking(file);
             let subscriber =
@@ -41,11 +44,13 @@ pub(super) struct LogError {
     origin: String,
 }
 
-fn file(folder: &Path) -> Result<tracing_appender::rolling::RollingFileAppender, String> {
-    fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+fn file(data: &Path, folder: &Path) -> Result<tracing_appender::rolling::RollingFileAppender, String> {
+    let narrowed =
+        private::folder(data).and_then(|()| private::folder(folder)).and_then(|()| private::files(folder, PREFIX));
+    narrowed.map_err(|error| error.to_string())?;
     tracing_appender::rolling::Builder::new()
         .rotation(tracing_appender::rolling::Rotation::DAILY)
-        .filename_prefix("bardo")
+        .filename_prefix(PREFIX)
         .filename_suffix("log")
         .max_log_files(DAYS_KEPT)
         .build(folder)

@@ -6,11 +6,12 @@
 //! takes the ledger's room on the disk, it ends at a size.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
+use std::io::{self, BufRead, BufReader, Read as _, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::event::Event;
+use crate::base::private;
 use crate::base::text::SafeText;
 
 /// Bytes gathered before they are handed to the operating system.
@@ -19,6 +20,8 @@ const CHUNK: usize = 1 << 20;
 const INDEX_STEP: u64 = 1 << 20;
 /// Bytes at which a journal ends: weeks of a Golem that says as much as it can.
 const MOST: u64 = 4 << 30;
+/// The longest line that is read, in bytes: a hundred times the longest that is written.
+const LONGEST_LINE: u64 = 4 << 20;
 
 /// What can go wrong with the journal.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -151,7 +154,10 @@ pub(super) fn read_from(
 ) -> Result<impl Iterator<Item = Result<Event, JournalError>> + use<>, JournalError> {
     let path = path.to_owned();
     let unreadable = |reason: io::Error| JournalError::Read { path: path.clone(), reason: reason.to_string() };
-    let mut file = File::open(&path).map_err(unreadable)?;
+    let mut file = private::regular(&path).map_err(unreadable)?;
+    if file.metadata().map_err(unreadable)?.len() > MOST {
+        return Err(unreadable(io::Error::other("it is larger than any recording that Bardo makes (4 GiB)")));
+    }
     file.seek(SeekFrom::Start(offset)).map_err(unreadable)?;
     let mut reader = BufReader::with_capacity(1 << 16, file);
     let mut text = Vec::new();
@@ -163,8 +169,15 @@ pub(super) fn read_from(
         }
         text.clear();
         line += 1;
-        let read = reader.read_until(b'\n', &mut text);
+        let read = reader.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut text);
         let event = match read {
+            Ok(_) if text.len() as u64 == LONGEST_LINE && text.last() != Some(&b'\n') => {
+                Some(Err(JournalError::Line {
+                    path: path.clone(),
+                    line,
+                    reason: SafeText::clean("the line is longer than any event (4 MiB); this is no recording", 200),
+                }))
+            }
             Ok(_) if text.last() != Some(&b'\n') => None,
             Ok(_) => Some(serde_json::from_slice(&text).map_err(|error| JournalError::Line {
                 path: path.clone(),

@@ -28,11 +28,21 @@ const LONGEST_PAUSE: u64 = 5_000;
 const SLOWEST: u32 = 10;
 const FASTEST: u32 = 100_000;
 
+/// The largest recording that is replayed, in bytes: all of it is kept in memory.
+const MOST_BYTES: u64 = 512 << 20;
+
 /// Opens a recording. Must be called on a tokio runtime.
 ///
 /// # Errors
 /// [`JournalError`] where the file cannot be read, or a line of it is no event.
 pub fn open(path: &Path, speed_percent: u32) -> Result<Handle, JournalError> {
+    let size = std::fs::metadata(path).map_or(0, |found| found.len());
+    if size > MOST_BYTES {
+        return Err(JournalError::Read {
+            path: path.to_owned(),
+            reason: "it is larger than 512 MiB, which is the most that is replayed".to_owned(),
+        });
+    }
     let events: Vec<Arc<Event>> =
         read_journal(path)?.map(|event| event.map(Arc::new)).collect::<Result<_, JournalError>>()?;
     let (handle, end) = Handle::pair();

@@ -12,15 +12,22 @@ use super::framed::Framed;
 use crate::abi::erc20::Erc20;
 use crate::abi::permit2::Permit2;
 use crate::base::error::Violation;
+use crate::base::model::SpenderRole;
 use crate::chain::network::{AddressBook, BookSpender};
 
 /// Everyone who is allowed to take tokens, even for one transaction of the plan only. An allowance of zero allows nobody.
 pub fn spenders(framed: &Framed) -> BTreeSet<Address> {
+    let mut spenders = allowed(framed);
+    spenders.extend(framed.order().iter().flat_map(|order| order.message.takes()).map(|takes| takes.spender));
+    spenders
+}
+
+/// The part of [`spenders`] that gets an allowance, on a token or inside Permit2; the rest takes by a signed order.
+fn allowed(framed: &Framed) -> BTreeSet<Address> {
     let bounds = framed.proposal().allowances.iter().filter(|bound| !bound.at_most.is_zero());
     let mut spenders: BTreeSet<Address> = bounds.map(|bound| bound.spender).collect();
     let inside = framed.legs().iter().flat_map(|leg| leg.slots.iter().map(|slot| &slot.message));
-    let messages = inside.chain(framed.order().map(|order| &order.message));
-    spenders.extend(messages.flat_map(|message| message.takes()).map(|takes| takes.spender));
+    spenders.extend(inside.flat_map(|message| message.takes()).map(|takes| takes.spender));
     for leg in framed.legs() {
         if let Ok(call) = Erc20::approveCall::abi_decode(&leg.data)
             && !call.value.is_zero()
@@ -43,12 +50,17 @@ pub fn receivers(framed: &Framed) -> BTreeSet<Address> {
     proposal.recipients.iter().copied().chain(inflows).collect()
 }
 
-/// Whether the action's tool may let `spender` take tokens by the address book alone.
+/// Whether the action may let `spender` take tokens by the address book and its tool alone.
 pub fn known_spender(framed: &Framed, book: &AddressBook, spender: Address) -> bool {
     match book.spender(spender) {
-        BookSpender::Takes(role) => framed.proposal().tool.may_allow(role),
+        BookSpender::Takes(role) => may_take(framed, role, spender),
         BookSpender::Unknown | BookSpender::Never { .. } => false,
     }
+}
+
+fn may_take(framed: &Framed, role: SpenderRole, spender: Address) -> bool {
+    let by_order_only = role.by_signature_only() && !allowed(framed).contains(&spender);
+    framed.proposal().tool.may_allow(role) && (by_order_only || !role.by_signature_only())
 }
 
 /// Entries of the address book that the action would let take tokens, or pay, and must not. No policy allows these.
@@ -57,11 +69,10 @@ pub fn violations(framed: &Framed, book: &AddressBook) -> Vec<Violation> {
     for spender in spenders(framed) {
         let why = match book.spender(spender) {
             BookSpender::Unknown => continue,
-            BookSpender::Takes(role) if framed.proposal().tool.may_allow(role) => continue,
-            BookSpender::Takes(_) => format!(
-                "{spender} takes tokens only by orders signed for it, not by an allowance from `{}`",
-                framed.proposal().tool.name
-            ),
+            BookSpender::Takes(role) if may_take(framed, role, spender) => continue,
+            BookSpender::Takes(_) => {
+                format!("{spender} takes tokens only by orders signed for it, and gets no allowance")
+            }
             BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
         };
         violations.push(Violation {

@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use crate::base::model::StopLevel;
+use crate::base::private;
 use crate::base::text::SafeText;
 use crate::safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 
@@ -511,7 +512,7 @@ impl StopFile {
     /// Writes a whole stop to disk, so that moving it into its place takes no time and no reader ever sees half of it.
     fn aside(&self, stop: &Stop) -> std::io::Result<Aside> {
         if let Some(folder) = self.path.parent() {
-            fs::create_dir_all(folder)?;
+            private::make(folder)?;
         }
         let path = self.path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
         let mut file = private().create_new(true).open(&path)?;
@@ -525,7 +526,7 @@ impl StopFile {
     /// Under a name that nobody else writes to.
     fn put_beside(&self, aside: &Aside, stop: &Stop) -> std::io::Result<()> {
         let folder = self.beside();
-        fs::create_dir_all(&folder)?;
+        private::make(&folder)?;
         fs::rename(&aside.0, folder.join(stop.id.as_str()))?;
         fs::File::open(&folder)?.sync_all()
     }
@@ -629,10 +630,8 @@ fn gone(path: &Path) -> std::io::Result<()> {
 
 /// For this user alone.
 fn private() -> OpenOptions {
-    let mut options = OpenOptions::new();
+    let mut options = private::file();
     options.write(true).create(true).truncate(false);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options
 }
 

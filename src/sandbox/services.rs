@@ -131,54 +131,112 @@ fn invalid(detail: impl std::fmt::Display) -> Answer {
 }
 
 async fn read(stream: &mut TcpStream) -> io::Result<Result<Request, Answer>> {
-    let mut bytes = Vec::new();
+    let mut reading = Reading::default();
     let mut piece = [0u8; 4096];
     loop {
-        if let Some(request) = parse(&bytes) {
+        if let Some(request) = reading.request() {
             return Ok(request);
         }
-        if bytes.len() > MAX_REQUEST {
+        if reading.bytes.len() > MAX_REQUEST {
             return Ok(Err(refused(413, "RequestValidationError", "the request is too large")));
         }
         let count = stream.read(&mut piece).await?;
         if count == 0 {
             return Ok(Err(invalid("the request ended before its end")));
         }
-        bytes.extend(piece.iter().take(count));
+        reading.bytes.extend(piece.iter().take(count));
     }
 }
 
-/// Reads a request; nothing while it is not all there.
+/// A request while it arrives. Each byte is searched for the end of the head once, and the head is read once: the work grows
+/// with the length of the request, whatever pieces it comes in.
+#[derive(Debug, Default)]
+struct Reading {
+    bytes: Vec<u8>,
+    /// Where the search for the end of the head goes on.
+    searched: usize,
+    head: Option<Head>,
+    /// Bytes that were compared so far.
+    #[cfg(test)]
+    compared: usize,
+}
+
+/// What the head says, and where the body begins and ends.
+#[derive(Debug)]
+struct Head {
+    request: Request,
+    body: std::ops::Range<usize>,
+}
+
+impl Reading {
+    /// The request, once all of it is there.
+    fn request(&mut self) -> Option<Result<Request, Answer>> {
+        if self.head.is_none() {
+            let rest = self.bytes.get(self.searched..)?;
+            #[cfg(test)]
+            {
+                self.compared += rest.len();
+            }
+            let Some(found) = rest.windows(4).position(|four| four == b"\r\n\r\n") else {
+                // The end may have begun in the last three bytes.
+                self.searched = self.bytes.len().saturating_sub(3);
+                return None;
+            };
+            let end = self.searched.checked_add(found)?;
+            match head(self.bytes.get(..end)?, end.checked_add(4)?) {
+                Ok(head) => self.head = Some(head),
+                Err(refused) => return Some(Err(refused)),
+            }
+        }
+        let body = self.bytes.get(self.head.as_ref()?.body.clone())?.to_vec();
+        let Head { request, .. } = self.head.take()?;
+        Some(Ok(Request { body, ..request }))
+    }
+}
+
+/// Reads a request that is all there; nothing while it is not.
+#[cfg(test)]
 fn parse(bytes: &[u8]) -> Option<Result<Request, Answer>> {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n")?;
-    let (head, rest) = (bytes.get(..end)?, bytes.get(end + 4..)?);
-    let Ok(head) = std::str::from_utf8(head) else { return Some(Err(invalid("a head that is not text"))) };
+    Reading { bytes: bytes.to_vec(), ..Reading::default() }.request()
+}
+
+/// Reads a head, after which the body begins at `from`.
+fn head(bytes: &[u8], from: usize) -> Result<Head, Answer> {
+    let Ok(head) = std::str::from_utf8(bytes) else { return Err(invalid("a head that is not text")) };
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (Some(method), Some(target), Some("HTTP/1.1" | "HTTP/1.0")) = (words.next(), words.next(), words.next()) else {
-        return Some(Err(invalid("not a request of HTTP/1.1")));
+        return Err(invalid("not a request of HTTP/1.1"));
     };
     let (mut length, mut key, mut router) = (0, false, None);
     for line in lines {
-        let Some((name, value)) = line.split_once(':') else { return Some(Err(invalid("a header without a name"))) };
+        let Some((name, value)) = line.split_once(':') else { return Err(invalid("a header without a name")) };
         match name.trim().to_ascii_lowercase().as_str() {
             "content-length" => match value.trim().parse::<usize>() {
                 Ok(given) if given <= MAX_REQUEST => length = given,
-                _ => return Some(Err(refused(413, "RequestValidationError", "the request is too large"))),
+                _ => return Err(refused(413, "RequestValidationError", "the request is too large")),
             },
             "x-api-key" => key = !value.trim().is_empty(),
             "x-universal-router-version" => router = Some(value.trim().to_owned()),
-            "transfer-encoding" => return Some(Err(invalid("say how long the body is"))),
+            "transfer-encoding" => return Err(invalid("say how long the body is")),
             // Programs say nothing there; whoever does is a page.
-            "origin" => return Some(Err(refused(403, "Forbidden", "pages are not answered"))),
-            "host" if !local(value.trim()) => return Some(Err(refused(403, "Forbidden", "this is another host"))),
+            "origin" => return Err(refused(403, "Forbidden", "pages are not answered")),
+            "host" if !local(value.trim()) => return Err(refused(403, "Forbidden", "this is another host")),
             _ => {}
         }
     }
-    let body = rest.get(..length)?.to_vec();
+    let body = from..from.saturating_add(length);
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let query = query.split('&').filter_map(|pair| pair.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned()));
-    Some(Ok(Request { method: method.to_owned(), path: path.to_owned(), query: query.collect(), body, key, router }))
+    let request = Request {
+        method: method.to_owned(),
+        path: path.to_owned(),
+        query: query.collect(),
+        body: Vec::new(),
+        key,
+        router,
+    };
+    Ok(Head { request, body })
 }
 
 fn local(host: &str) -> bool {
@@ -367,6 +425,22 @@ async fn show_intent(sandbox: &Sandbox, path: &str) -> Result<Answer, Answer> {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn a_request_in_single_bytes_takes_linear_work() {
+        let body = "x".repeat(2_000);
+        let filler = "y".repeat(20_000);
+        let whole = format!("POST /quote HTTP/1.1\r\nx-filler: {filler}\r\ncontent-length: 2000\r\n\r\n{body}");
+        let mut reading = super::Reading::default();
+        let mut found = None;
+        for byte in whole.bytes() {
+            reading.bytes.push(byte);
+            found = reading.request();
+            assert!(found.is_none() || reading.bytes.len() == whole.len());
+        }
+        assert_eq!(found.unwrap().unwrap().body, body.as_bytes());
+        assert!(reading.compared < 5 * whole.len(), "{} for {}", reading.compared, whole.len());
+    }
+
     use super::*;
 
     fn asked(text: &str) -> Option<Result<Request, Answer>> {

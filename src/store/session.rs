@@ -2,12 +2,13 @@
 //! holds locked for as long as it lives: the system lets go of it however the process ends. So what an ended
 //! process has left half-way is known at once, and what a living one is at is never taken for left.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
 use super::error::StoreError;
+use crate::base::private;
 
 /// Where a room writes down whose work a row is: `(SELECT id FROM temp.store_session)`, on the writer's connection.
 const OWN_NAME: &str = "CREATE TEMP TABLE store_session (id TEXT NOT NULL)";
@@ -39,13 +40,9 @@ impl Session {
 
     /// Locked under another name first: under its own it must never be seen unlocked.
     fn hold(folder: &Path, id: &str) -> std::io::Result<File> {
-        let mut builder = DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
+        private::folder(folder)?;
         let begun = folder.join(format!(".{id}"));
-        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&begun)?;
+        let file = private::file().read(true).write(true).create_new(true).open(&begun)?;
         file.lock()?;
         fs::rename(&begun, folder.join(id))?;
         Ok(file)

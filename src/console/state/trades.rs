@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::feed::{CallSeen, Feed};
 use super::story::word;
 use crate::base::format::utc;
+use crate::base::text::SafeText;
 use crate::fabric::{Event, EventKind, IntentUpdate, OrderUpdate, TxState};
 
 /// The columns.
@@ -150,9 +151,14 @@ fn call_row(call: &CallSeen) -> Option<Cells> {
     ))
 }
 
-/// A cell: quoted where it must be, and never a formula: a token's symbol is anybody's text.
+/// The longest cell, in characters: a number of 256 bits with its decimals has fewer.
+const MOST_CELL: usize = 200;
+
+/// A cell: quoted where it must be, and never a formula or anything a terminal acts on. A recording is text from outside.
 fn quoted(cell: &str) -> String {
-    let formula = cell.starts_with(['=', '+', '-', '@', '\t', '\r']);
+    let cell = SafeText::clean(cell, MOST_CELL);
+    let cell = cell.as_str();
+    let formula = cell.starts_with(['=', '+', '-', '@']);
     let plain = if formula { format!("'{cell}") } else { cell.to_owned() };
     if plain.contains([',', '"', '\n', '\r']) { format!("\"{}\"", plain.replace('"', "\"\"")) } else { plain }
 }

@@ -4,7 +4,6 @@
 //! a devnet ends with that devnet, and no playbook outlives the rows that undo its changes.
 
 use std::collections::BTreeSet;
-use std::fs::OpenOptions;
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +14,7 @@ use serde::Serialize;
 use super::{Memory, signed};
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::GolemId;
+use crate::base::private;
 use crate::base::text::SafeText;
 use crate::store::StoreError;
 
@@ -365,14 +365,10 @@ fn read(path: &Path) -> Result<String, PaperError> {
 /// Writes the whole file aside and moves it into place.
 fn write(path: &Path, text: &str) -> std::io::Result<()> {
     if let Some(folder) = path.parent() {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(folder)?;
+        private::make(folder)?;
     }
     let aside = path.with_extension(format!("{:016x}.new", rand::random::<u64>()));
-    let written = OpenOptions::new().write(true).create_new(true).open(&aside).and_then(|mut file| {
+    let written = private::file().write(true).create_new(true).open(&aside).and_then(|mut file| {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });

@@ -1,11 +1,12 @@
 //! Folders and files of the data folder: made for their owner alone, held while in use, and cleared
 //! away when the devnet they were of is surely gone.
 
-use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, UNIX_EPOCH};
 
 use super::{DATABASE, DataError, LOCK};
+use crate::base::private;
 
 /// Ledgers of ended embedded devnets that are kept for looking back.
 const KEPT_EMBEDDED: usize = 4;
@@ -19,11 +20,7 @@ fn folder_error(path: &Path) -> impl FnOnce(std::io::Error) -> DataError {
 
 /// Makes a folder for its owner alone, and those above it.
 pub(super) fn create(path: &Path) -> Result<(), DataError> {
-    let mut builder = DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path).map_err(folder_error(path))
+    private::folder(path).map_err(folder_error(path))
 }
 
 /// Says that the folder is in use, until the file is closed.
@@ -36,7 +33,7 @@ pub(super) fn hold(folder: &Path) -> Result<File, DataError> {
 }
 
 fn open_lock(path: &Path) -> std::io::Result<File> {
-    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+    private::file().read(true).write(true).create(true).truncate(false).open(path)
 }
 
 /// Removes ledgers of devnets that have ended, except the newest and `own`. What cannot be removed stays.

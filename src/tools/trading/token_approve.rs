@@ -256,7 +256,7 @@ impl WriteTool for TokenApprove {
 fn usable(context: &CallContext, book: &AddressBook, spender: Address) -> Result<(), ToolError> {
     let refused = match book.spender(spender) {
         BookSpender::Unknown => return Ok(()),
-        BookSpender::Takes(role) if context.meta().may_allow(role) => return Ok(()),
+        BookSpender::Takes(role) if context.meta().may_allow(role) && !role.by_signature_only() => return Ok(()),
         BookSpender::Takes(_) => format!("{spender} takes tokens only by orders signed for it"),
         BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
     };

@@ -6,15 +6,17 @@ use std::path::Path;
 use alloy::primitives::{Bytes, U256};
 
 use super::*;
+use crate::abi::erc20::Erc20;
 use crate::abi::erc7683::AcrossOrderData;
-use crate::base::model::Phase;
-use crate::chain::network::{AddressBook, Network};
+use crate::base::model::{Phase, SpenderRole};
+use crate::chain::network::{AddressBook, Network, named};
 use crate::intents;
 use crate::safety::framed::{Frame, FramedOrder};
 use crate::safety::policy::parse;
-use crate::safety::proposal::{Arrival, Flow, SignedOrder};
+use crate::safety::proposal::{AllowanceBound, AllowanceKind, Arrival, Flow, SignedOrder};
 use crate::safety::sample;
 use crate::safety::typed::TypedMessage;
+use alloy::sol_types::SolCall as _;
 
 const ME: Address = Address::repeat_byte(1);
 const SETTLER: Address = Address::repeat_byte(2);
@@ -63,6 +65,7 @@ fn bridge() -> Frame {
     let message = TypedMessage::CrossChainOrder { permit2: PERMIT2, intent: Box::new(intent) };
     let mut proposal = sample::proposal(ME, Intent::Bridge, sample::leg(ME, Bytes::new()));
     proposal.legs.clear();
+    proposal.tool.spenders = &[SpenderRole::IntentSettler];
     proposal.outflows = vec![Flow { token: sample::token(GIVEN, "IN", 6), amount: U256::from(5) }];
     let arrival = Arrival {
         chain_id: 31_338,
@@ -185,4 +188,80 @@ fn a_function_is_one_of_the_list_and_named_whole() {
     }
     // A list that names another function lets this one be none of it.
     assert_eq!(broken(call(), &ROUTES, &one).0, ["allowed_contracts"]);
+}
+
+/// An allowance of five for `spender`, granted by a tool without roles of its own.
+fn allowance(spender: Address) -> Frame {
+    let call = Erc20::approveCall { spender, value: U256::from(5) };
+    let mut proposal = sample::proposal(ME, Intent::Approve, sample::leg(GIVEN, call.abi_encode()));
+    proposal.allowances = vec![AllowanceBound {
+        token: sample::token(GIVEN, "IN", 6),
+        spender,
+        kind: AllowanceKind::Erc20,
+        at_most: U256::from(5),
+    }];
+    sample::frame(proposal)
+}
+
+#[test]
+fn of_every_book_only_roles_that_take_tokens_get_an_allowance() {
+    // Written out by hand, from what each contract does with tokens.
+    let takes = [
+        "permit2",
+        "universalRouter",
+        "universalRouterV2_1_1",
+        "universalRouterV2_1_2",
+        "universalRouterV2_2_0",
+        "swapRouter02",
+        "v2Router",
+        "v3PositionManager",
+        "v4PositionManager",
+    ];
+    let mut walked = 0;
+    for network in named() {
+        for (contract, at) in network.book.contracts() {
+            walked += 1;
+            let entry = [(contract.key(), at)];
+            let book: Vec<(&str, Address)> = entry.iter().map(|(key, at)| (key.as_str(), *at)).collect();
+            let expected = takes.contains(&contract.key().as_str());
+            // Neither a list nor "all" allows what must not take.
+            for policy in ["", "allowed_spenders = \"all\""] {
+                let (rules, _) = broken(allowance(at), &book, policy);
+                assert_eq!(rules.is_empty(), expected, "{} on {}: {rules:?}", contract.key(), network.name);
+                assert!(expected || rules.contains(&"spender_role".to_owned()), "{}: {rules:?}", contract.key());
+            }
+            let listed = format!("preset = \"demo\"\nallowed_spenders = [\"{at}\"]");
+            let signs = ["v2DutchReactor", "v3DutchReactor", "priorityReactor", "dutchReactor", "originSettler"];
+            let loads = parse(&listed, Path::new("listed.toml")).is_ok();
+            assert_eq!(loads, expected || signs.contains(&contract.key().as_str()), "{}", contract.key());
+        }
+    }
+    assert!(walked > 150, "{walked}");
+}
+
+#[test]
+fn an_allowance_that_only_the_bytes_tell_is_found() {
+    let mut frame = allowance(STRANGER);
+    frame.proposal.allowances.clear();
+    assert_eq!(broken(frame.clone(), &[("multicall3", STRANGER)], "").0, ["spender_role", "allowed_spenders"]);
+    assert_eq!(broken(frame, &[], "").0, ["allowed_spenders"]);
+}
+
+#[test]
+fn an_order_contract_gets_no_allowance_even_from_its_own_tool() {
+    let mut frame = allowance(SETTLER);
+    frame.proposal.tool.spenders = &[SpenderRole::IntentSettler];
+    assert!(broken(frame, &BRIDGES, "").0.contains(&"spender_role".to_owned()));
+    let mut other_tool = bridge();
+    other_tool.proposal.tool.spenders = &[];
+    assert!(broken(other_tool, &BRIDGES, "").0.contains(&"spender_role".to_owned()));
+}
+
+#[test]
+fn nothing_is_sent_to_an_entry_of_the_book() {
+    let mut frame = call();
+    frame.proposal.recipients = vec![ME, STRANGER];
+    assert_eq!(broken(frame.clone(), &ROUTES, ""), (vec![], None));
+    let book = [("universalRouter", SETTLER), ("multicall3", STRANGER)];
+    assert_eq!(broken(frame, &book, "").0, ["recipient_role"]);
 }
