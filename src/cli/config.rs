@@ -95,6 +95,9 @@ fn settings(config: &Config) -> Vec<Shown> {
     if let Some(book) = &config.book {
         add("book".into(), book.value.display().to_string(), book.origin.to_string());
     }
+    for entry in &config.trusted_entries {
+        add("trusted_entries".into(), entry.value.clone(), entry.origin.to_string());
+    }
     add("data_dir".into(), config.data_dir.value.display().to_string(), config.data_dir.origin.to_string());
     add("log".into(), config.log.value.clone(), config.log.origin.to_string());
     if let Some(account) = &config.account {

@@ -37,6 +37,8 @@ const MAX_BYTES: u64 = 1 << 20;
 pub const KEYS: &[(&str, &str)] = &[
     ("network", "the network to work on: devnet, or a chain such as sepolia"),
     ("book", "an address book file, as `bardo devnet` prints one"),
+    ("trusted_entries", "entries that a book file may add to the book of a known chain, one text each"),
+    ("allow_insecure_rpc", "whether endpoints and relays over a network may be asked without encryption"),
     ("data_dir", "where logs, keys and ledgers are kept"),
     ("log", "what is logged: error, warn, info, debug, trace, or a filter such as bardo=debug"),
     ("chains.NAME.rpc", "endpoints of that chain, the preferred one first"),
@@ -45,6 +47,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("chains.NAME.relay_status", "where that relay tells the status of a transaction, by hash"),
     ("chains.NAME.data_fee_oracle", "the contract that tells what that rollup asks beside gas, or none"),
     ("chains.NAME.confirmations", "how many blocks must lie on what happened before it is final"),
+    ("chains.NAME.allow_insecure_rpc", "the same for that chain alone"),
     ("account", "the key that acts, as `bardo keys list` names it; on devnets development:N"),
     ("on_death", "what becomes of a Golem's holdings when it dies: ask, sell (on devnets only) or keep"),
     ("safety.permit_seconds", "how long a previewed action can be done"),
@@ -77,6 +80,8 @@ pub const TEMPLATE: &str = include_str!("template.toml");
 const TOP: &[&str] = &[
     "network",
     "book",
+    "allow_insecure_rpc",
+    "trusted_entries",
     "data_dir",
     "log",
     "account",
@@ -91,7 +96,8 @@ const TOP: &[&str] = &[
     "safety",
 ];
 const QUOTES: &[&str] = &["source", "api_url", "sidecar_socket"];
-const CHAIN: &[&str] = &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle", "confirmations"];
+const CHAIN: &[&str] =
+    &["rpc", "chain_id", "relay", "relay_status", "data_fee_oracle", "confirmations", "allow_insecure_rpc"];
 /// From how few to how many blocks what is final may have to lie under. Deeper than the most no reorganisation is meant
 /// to be survived, and every end would wait for it.
 const CONFIRMATIONS: (u64, u64) = (1, 64);
@@ -121,6 +127,8 @@ const ORDER_TYPES: &[&str] = &["DUTCH_V2", "DUTCH_V3", "PRIORITY"];
 pub(super) struct File {
     pub network: Option<Setting<String>>,
     pub book: Option<Setting<PathBuf>>,
+    pub allow_insecure_rpc: Option<Setting<bool>>,
+    pub trusted_entries: Vec<Setting<String>>,
     pub data_dir: Option<Setting<PathBuf>>,
     pub log: Option<Setting<String>>,
     pub chains: BTreeMap<String, ChainSettings>,
@@ -171,6 +179,8 @@ impl Source<'_> {
                 "network" => {
                     file.network = Some(self.setting(value, self.string(name, value, "a string such as \"devnet\"")?))
                 }
+                "allow_insecure_rpc" => file.allow_insecure_rpc = Some(self.flag(name, value)?),
+                "trusted_entries" => file.trusted_entries = self.texts(name, value)?,
                 "book" => file.book = Some(self.setting(value, self.path_of(name, value)?)),
                 "data_dir" => file.data_dir = Some(self.setting(value, self.path_of(name, value)?)),
                 "log" => file.log = Some(self.setting(value, self.string(name, value, "a string such as \"info\"")?)),
@@ -211,6 +221,7 @@ impl Source<'_> {
                     "rpc" => settings.rpc = self.setting(value, self.endpoints(&full, value)?),
                     "relay" => settings.relay = Some(self.setting(value, self.endpoint(&full, value)?)),
                     "relay_status" => settings.relay_status = Some(self.setting(value, self.endpoint(&full, value)?)),
+                    "allow_insecure_rpc" => settings.allow_insecure_rpc = Some(self.flag(&full, value)?),
                     "data_fee_oracle" => {
                         settings.data_fee_oracle = Some(self.setting(value, self.oracle(&full, value)?));
                     }
@@ -324,6 +335,17 @@ impl Source<'_> {
             keys.insert(name, self.setting(value, text));
         }
         Ok(keys)
+    }
+
+    fn flag(&self, key: &str, value: &Value<'_>) -> Result<Setting<bool>, ConfigError> {
+        let found = value.get_ref().as_bool().ok_or_else(|| self.wrong_type(key, value, "true or false"))?;
+        Ok(self.setting(value, found))
+    }
+
+    fn texts(&self, key: &str, value: &Value<'_>) -> Result<Vec<Setting<String>>, ConfigError> {
+        const EXPECTED: &str = "a list of texts in quotes";
+        let list = value.get_ref().as_array().ok_or_else(|| self.wrong_type(key, value, EXPECTED))?;
+        list.iter().map(|entry| Ok(self.setting(entry, self.string(key, entry, EXPECTED)?))).collect()
     }
 
     fn endpoints(&self, key: &str, value: &Value<'_>) -> Result<Vec<RpcUrl>, ConfigError> {

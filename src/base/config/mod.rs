@@ -42,6 +42,8 @@ pub struct Config {
     pub network: Setting<String>,
     /// An address book to read, as `bardo devnet` prints one.
     pub book: Option<Setting<PathBuf>>,
+    /// Entries of an address book for a real chain that the operator has decided to trust, see `chain::network::overlay`.
+    pub trusted_entries: Vec<Setting<String>>,
     /// The data folder: logs, keys and ledgers.
     pub data_dir: Setting<PathBuf>,
     /// What is logged, as a `tracing` filter.
@@ -83,12 +85,22 @@ pub struct ChainSettings {
     pub data_fee_oracle: Option<Setting<Option<Address>>>,
     /// How many blocks, its own included, must lie on what happened before it is final. Not set: as suits the network.
     pub confirmations: Option<Setting<u64>>,
+    /// Whether its endpoints and its relay may be asked without encryption over a network. Not set: as the whole file says.
+    pub allow_insecure_rpc: Option<Setting<bool>>,
 }
 
 impl ChainSettings {
     /// Endpoints, and nothing else.
     const fn of_endpoints(rpc: Setting<Vec<RpcUrl>>) -> Self {
-        Self { rpc, chain_id: None, relay: None, relay_status: None, data_fee_oracle: None, confirmations: None }
+        Self {
+            rpc,
+            chain_id: None,
+            relay: None,
+            relay_status: None,
+            data_fee_oracle: None,
+            confirmations: None,
+            allow_insecure_rpc: None,
+        }
     }
 }
 
@@ -152,6 +164,16 @@ pub enum ConfigError {
         /// What.
         problem: Box<FileProblem>,
     },
+    /// An endpoint or a relay without encryption.
+    #[error("{key} ({origin}): {url} {INSECURE}")]
+    Insecure {
+        /// The setting.
+        key: String,
+        /// Who set it.
+        origin: String,
+        /// The URL, without its credentials.
+        url: String,
+    },
     /// An environment variable cannot be used.
     #[error("environment variable {name}: {reason}")]
     Environment {
@@ -168,6 +190,27 @@ pub enum ConfigError {
         /// Why.
         reason: String,
     },
+}
+
+/// Why an endpoint or a relay may not be used: what it answers decides about money, and anyone on the way could change it.
+const INSECURE: &str = "is neither encrypted nor on this machine, so anyone on the way can change what it answers. Use \
+                        https:// or wss://, or set allow_insecure_rpc = true in the configuration file";
+
+/// Refuses endpoints and relays without encryption, except on this machine and where the file allows them.
+fn encrypted(chains: &BTreeMap<String, ChainSettings>, all_allowed: bool) -> Result<(), ConfigError> {
+    for (chain, settings) in chains {
+        if settings.allow_insecure_rpc.as_ref().map_or(all_allowed, |allowed| allowed.value) {
+            continue;
+        }
+        let endpoints = settings.rpc.value.iter().map(|url| ("rpc", url, &settings.rpc.origin));
+        let relays = [("relay", &settings.relay), ("relay_status", &settings.relay_status)];
+        let relays = relays.into_iter().filter_map(|(key, set)| set.as_ref().map(|set| (key, &set.value, &set.origin)));
+        if let Some((key, url, origin)) = endpoints.chain(relays).find(|(_, url, _)| url.is_insecure()) {
+            let (key, origin) = (format!("chains.{chain}.{key}"), origin.to_string());
+            return Err(ConfigError::Insecure { key, origin, url: url.to_string() });
+        }
+    }
+    Ok(())
 }
 
 /// What is wrong at a line of the file.
@@ -322,11 +365,13 @@ impl Config {
         for (chain, urls) in flag_endpoints(&flags.rpc)? {
             set_endpoints(&mut chains, chain, urls);
         }
+        encrypted(&chains, file.allow_insecure_rpc.as_ref().is_some_and(|allowed| allowed.value))?;
         Ok(Self {
             file: config_file,
             file_exists,
             network,
             book,
+            trusted_entries: file.trusted_entries,
             data_dir,
             log,
             chains,

@@ -48,9 +48,17 @@ impl RpcUrl {
         match self.0.host() {
             Some(url::Host::Ipv4(address)) => address.is_loopback(),
             Some(url::Host::Ipv6(address)) => address.is_loopback(),
-            Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+            // Names below `localhost` are resolved elsewhere on some systems.
+            Some(url::Host::Domain(name)) => name == "localhost",
             None => false,
         }
+    }
+}
+
+impl RpcUrl {
+    /// Whether everything on the way to it can read and change what is said: neither encrypted nor on this machine.
+    pub fn is_insecure(&self) -> bool {
+        matches!(self.0.scheme(), "http" | "ws") && !self.is_loopback()
     }
 }
 

@@ -36,7 +36,7 @@ fn without_a_file_the_defaults_hold() {
 
 #[test]
 fn flags_beat_environment_beats_file() {
-    let file = "network = \"base\"\n[chains.sepolia]\nrpc = [\"http://file.example\"]\nchain_id = 11155111\n";
+    let file = "network = \"base\"\n[chains.sepolia]\nrpc = [\"https://file.example\"]\nchain_id = 11155111\n";
     let (dir, environment) = home(file);
     let config = Config::load(&environment, &Flags::default()).unwrap();
     assert_eq!((config.network.value.as_str(), config.network.origin), ("base", Origin::File { line: 1 }));
@@ -46,7 +46,7 @@ fn flags_beat_environment_beats_file() {
         dir.path(),
         &[
             ("BARDO_NETWORK", "sepolia"),
-            ("BARDO_RPC_SEPOLIA", "http://one.example, http://two.example"),
+            ("BARDO_RPC_SEPOLIA", "https://one.example, https://two.example"),
             ("BARDO_RPC_BASE_SEPOLIA", "ws://three.example"),
         ],
     );
@@ -58,7 +58,7 @@ fn flags_beat_environment_beats_file() {
 
     let flags = Flags {
         network: Some("devnet".into()),
-        rpc: vec!["Sepolia=http://flag.example".into(), "sepolia=http://second.example".into()],
+        rpc: vec!["Sepolia=https://flag.example".into(), "sepolia=https://second.example".into()],
         book: None,
         ..Flags::default()
     };
@@ -68,7 +68,7 @@ fn flags_beat_environment_beats_file() {
     assert_eq!(rpc.origin, Origin::Flag("--rpc"));
     assert_eq!(
         rpc.value.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        ["http://flag.example", "http://second.example"]
+        ["https://flag.example", "https://second.example"]
     );
 }
 

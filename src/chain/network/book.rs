@@ -304,6 +304,9 @@ impl AddressBook {
     /// network says must never take is refused here too: such contracts stand at one address on many chains.
     pub fn spender(&self, address: Address) -> BookSpender {
         let never = |name: &str, why| BookSpender::Never { name: name.to_owned(), why };
+        if let Some((name, why)) = bundled_never(address) {
+            return never(name, why);
+        }
         let mut takes = None;
         for (contract, _) in self.contracts.iter().filter(|(_, at)| **at == address) {
             match contract.spender_role() {
@@ -317,7 +320,7 @@ impl AddressBook {
         match (takes, listed.or_else(token).or_else(feed)) {
             (Some(role), _) => BookSpender::Takes(role),
             (None, Some(name)) => never(name, NoSpender::NeverTakes),
-            (None, None) => bundled_never(address).map_or(BookSpender::Unknown, |(name, why)| never(name, why)),
+            (None, None) => BookSpender::Unknown,
         }
     }
 

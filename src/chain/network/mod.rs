@@ -4,6 +4,7 @@
 
 mod book;
 mod description;
+mod overlay;
 mod plan;
 
 use std::{fmt, sync::LazyLock};
@@ -15,6 +16,7 @@ use crate::chain::evm::SpecId;
 
 pub use book::{AddressBook, BookSpender, BookToken, Contract, Feed, NoSpender, UniswapVersion, bundled_never};
 pub use description::{ChainDescription, DescribedFeed, DescribedToken, Description, DescriptionError};
+pub use overlay::{OverlayError, check as check_overlay};
 pub use plan::{ChainPlan, Plan, PlanError, WrongChainId, read_book};
 
 /// Chain id of the devnet's first chain, named `ethereum`. Never a real chain's: a signature made there is

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use super::{
-    AddressBook, DEVNET_BASE, DEVNET_ETHEREUM, Description, DescriptionError, Network, UnknownChain, by_id, named,
-    resolve,
+    AddressBook, DEVNET_BASE, DEVNET_ETHEREUM, Description, DescriptionError, Network, OverlayError, UnknownChain,
+    by_id, named, resolve,
 };
 use crate::base::{
     config::{ChainSettings, Config, DEFAULT_NETWORK, Origin, RpcUrl},
@@ -88,6 +88,14 @@ pub enum PlanError {
         path: PathBuf,
         /// Why.
         reason: SafeText,
+    },
+    /// The address book file says of a known chain what it may not.
+    #[error("address book {}: {source}", path.display())]
+    Overlay {
+        /// The file.
+        path: PathBuf,
+        /// What.
+        source: OverlayError,
     },
     /// The address book file is no address book.
     #[error("address book {}: {source}", path.display())]
@@ -217,6 +225,11 @@ impl ChainPlan {
 /// it. A misspelt one is an error and not ignored.
 fn look_up_all(config: &Config) -> Result<(Vec<Network>, Vec<KnownChain<'_>>), PlanError> {
     let book = config.book.as_ref().map(|book| read_book(&book.value)).transpose()?;
+    if let (Some(described), Some(file)) = (&book, &config.book) {
+        let trusted: Vec<&str> = config.trusted_entries.iter().map(|entry| entry.value.as_str()).collect();
+        super::check_overlay(described, &trusted)
+            .map_err(|source| PlanError::Overlay { path: file.value.clone(), source })?;
+    }
     let described = book.as_ref().map(Description::networks).unwrap_or_default();
     let mut known: Vec<KnownChain<'_>> = Vec::new();
     for (name, settings) in &config.chains {

@@ -212,7 +212,7 @@ fn network(name: &str) -> Flags {
 #[test]
 fn the_devnet_is_what_nobody_asked_otherwise_for() {
     assert_eq!(Plan::from_config(&config("", &[], &Flags::default())), Ok(Plan::Devnet));
-    let idle = config("[chains.sepolia]\nrpc = [\"http://a.example\"]", &[], &Flags::default());
+    let idle = config("[chains.sepolia]\nrpc = [\"https://a.example\"]", &[], &Flags::default());
     assert_eq!(Plan::from_config(&idle), Ok(Plan::Devnet));
 }
 
@@ -224,7 +224,7 @@ fn a_named_network_needs_an_endpoint() {
         "no endpoint for base-sepolia: set BARDO_RPC_BASE_SEPOLIA, `rpc` in [chains.base-sepolia] of the config file, \
          or --rpc base-sepolia=URL"
     );
-    let with = config("", &[("BARDO_RPC_BASE_SEPOLIA", "http://a.example")], &network("84532"));
+    let with = config("", &[("BARDO_RPC_BASE_SEPOLIA", "https://a.example")], &network("84532"));
     let Ok(Plan::Endpoints(chains)) = Plan::from_config(&with) else { panic!() };
     assert_eq!((chains[0].name.as_str(), chains[0].endpoints.len()), ("base-sepolia", 1));
 }
@@ -237,21 +237,21 @@ fn an_unknown_chain_is_refused_wherever_it_is_named() {
             .starts_with("network (--network): unknown chain 'sepolai' (did you mean 'sepolia'?)")
     );
     assert!(message(&config("", &[], &network("devnte"))).contains("did you mean 'devnet'?"));
-    let typo = config("[chains.sepolai]\nrpc = [\"http://a.example\"]", &[], &Flags::default());
+    let typo = config("[chains.sepolai]\nrpc = [\"https://a.example\"]", &[], &Flags::default());
     assert!(message(&typo).starts_with("endpoints (file, line 2): unknown chain 'sepolai'"), "{}", message(&typo));
-    let typo = config("", &[("BARDO_RPC_SEPOLAI", "http://a.example")], &Flags::default());
+    let typo = config("", &[("BARDO_RPC_SEPOLAI", "https://a.example")], &Flags::default());
     assert!(message(&typo).starts_with("endpoints (BARDO_RPC_SEPOLAI): unknown chain 'sepolai'"));
 }
 
 #[test]
 fn one_chain_under_two_names_is_refused() {
-    let file = "[chains.eth]\nrpc = [\"http://a.example\"]\n[chains.mainnet]\nrpc = [\"http://b.example\"]";
+    let file = "[chains.eth]\nrpc = [\"https://a.example\"]\n[chains.mainnet]\nrpc = [\"https://b.example\"]";
     assert!(matches!(Plan::from_config(&config(file, &[], &Flags::default())), Err(PlanError::Twice { .. })));
 }
 
 #[test]
 fn an_id_that_is_not_the_chains_is_refused() {
-    let file = "[chains.sepolia]\nrpc = [\"http://a.example\"]\nchain_id = 1";
+    let file = "[chains.sepolia]\nrpc = [\"https://a.example\"]\nchain_id = 1";
     let error = Plan::from_config(&config(file, &[], &Flags::default())).unwrap_err();
     assert_eq!(
         error.to_string(),
