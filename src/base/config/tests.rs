@@ -47,7 +47,7 @@ fn flags_beat_environment_beats_file() {
         &[
             ("BARDO_NETWORK", "sepolia"),
             ("BARDO_RPC_SEPOLIA", "https://one.example, https://two.example"),
-            ("BARDO_RPC_BASE_SEPOLIA", "ws://three.example"),
+            ("BARDO_RPC_BASE_SEPOLIA", "wss://three.example"),
         ],
     );
     let config = Config::load(&environment, &Flags::default()).unwrap();
@@ -157,6 +157,53 @@ fn no_error_repeats_a_credential() {
         error.to_string(),
         "environment variable BARDO_RPC_BASE: not a URL: write one such as http://127.0.0.1:8545"
     );
+}
+
+#[test]
+fn what_only_looks_like_this_machine_is_not_reached_without_encryption() {
+    let load = |file: &str, url: &str| {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join("config.toml"), file).unwrap();
+        let environment = [("BARDO_HOME", home.path().to_str().unwrap()), ("BARDO_RPC_BASE", url)];
+        Config::load(&environment.into_iter().collect(), &Flags::default())
+    };
+    for url in [
+        "http://rpc.example",
+        "ws://rpc.example",
+        "http://127.0.0.1.evil.example",
+        "http://127.0.0.1@evil.example",
+        "http://localhost:80@evil.example",
+        "http://localhost.evil.example",
+        "http://evil.localhost",
+        "http://[::ffff:1.2.3.4]",
+        "http://[::ffff:7f00:1]",
+        "http://0.0.0.0:8545",
+        "http://10.0.0.1:8545",
+    ] {
+        let refused = load("", url).unwrap_err().to_string();
+        assert!(
+            refused.contains("chains.base.rpc (BARDO_RPC_BASE)") && refused.contains("allow_insecure_rpc"),
+            "{refused}"
+        );
+        load("allow_insecure_rpc = true", url).unwrap();
+        load("[chains.base]\nallow_insecure_rpc = true", url).unwrap();
+        // A table's own word is the stronger one.
+        load("allow_insecure_rpc = true\n[chains.base]\nallow_insecure_rpc = false", url).unwrap_err();
+    }
+    for url in [
+        "https://rpc.example",
+        "wss://rpc.example",
+        "http://127.0.0.1:1",
+        "http://[::1]",
+        "http://localhost",
+        "http://2130706433",
+    ] {
+        load("", url).unwrap();
+    }
+    for key in ["relay", "relay_status"] {
+        let refused = load(&format!("[chains.base]\n{key} = \"http://relay.example\""), "https://rpc.example");
+        assert!(refused.unwrap_err().to_string().contains(&format!("chains.base.{key}")));
+    }
 }
 
 #[test]

@@ -129,3 +129,95 @@ fn over_bundled(chain: &ChainDescription, bundled: &Network, trusted: &[&str]) -
     }
     Err(OverlayError::Adds { chain: bundled.to_string(), entries: added })
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const NEW: &str = "0x00000000000000000000000000000000000000aa";
+    const HASH: &str = "0x1111111111111111111111111111111111111111111111111111111111111111";
+
+    fn of(chain_id: u64, name: &str, more: Value) -> Description {
+        let mut chain = json!({ "name": name, "chain_id": chain_id });
+        chain.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        Description::parse(&json!({ "chains": [chain] }).to_string()).unwrap()
+    }
+
+    fn mainnet(more: Value) -> Description {
+        of(1, "ethereum", more)
+    }
+
+    fn says(found: Result<(), OverlayError>, words: &[&str]) {
+        let error = found.unwrap_err().to_string();
+        assert!(words.iter().all(|word| error.contains(word)), "{error}");
+    }
+
+    #[test]
+    fn a_book_changes_nothing_that_is_bundled() {
+        let bundled = by_id(1).unwrap();
+        let multicall = bundled.book.contract(Contract::Multicall3).unwrap();
+        let permit2 = bundled.book.contract(Contract::Permit2).unwrap();
+        check(&mainnet(json!({ "contracts": { "multicall3": multicall, "permit2": permit2 } })), &[]).unwrap();
+        let renamed = mainnet(json!({ "contracts": { "universalRouter": multicall } }));
+        says(check(&renamed, &[]), &["universalRouter", "changes an entry"]);
+        // Under a role that mainnet has no contract for, and under any other name it is another's.
+        let free = mainnet(json!({ "contracts": { "originSettler": multicall } }));
+        says(check(&free, &[&format!("1 contract originSettler {multicall}")]), &["Multicall3 at that address"]);
+        let moved = mainnet(json!({ "contracts": { "permit2": NEW } }));
+        says(check(&moved, &[]), &["0x000000000022D473030F116dDEE9F6B43aC78BA3"]);
+        let usdc = bundled.book.tokens().iter().find(|token| token.symbol == "USDC").unwrap();
+        for token in [json!({ "address": NEW, "decimals": 6 }), json!({ "address": usdc.address, "decimals": 18 })] {
+            says(check(&mainnet(json!({ "tokens": { "USDC": token } })), &[]), &["USDC", "changes an entry"]);
+        }
+        let as_other = json!({ "tokens": { "WETH2": { "address": usdc.address, "decimals": 6 } } });
+        says(check(&mainnet(as_other), &[]), &["changes an entry"]);
+        let feed = mainnet(json!({ "feeds": { "ETH / USD": { "address": NEW, "decimals": 8 } } }));
+        says(check(&feed, &[]), &["ETH / USD", "changes an entry"]);
+    }
+
+    #[test]
+    fn each_new_entry_needs_a_line_of_its_own_with_address_and_code_hash() {
+        let book = || {
+            mainnet(json!({
+                "contracts": { "originSettler": NEW }, "code_hashes": { "originSettler": HASH },
+                "tokens": { "NEW": { "address": NEW, "decimals": 18 } },
+                "feeds": { "NEW / USD": { "address": NEW, "decimals": 8 } },
+            }))
+        };
+        let address: alloy::primitives::Address = NEW.parse().unwrap();
+        let lines = [
+            format!("1 contract originSettler {address} {HASH}"),
+            format!("1 token NEW {address} 18"),
+            format!("1 feed NEW / USD {address} 8"),
+        ];
+        let all: Vec<&str> = lines.iter().map(String::as_str).collect();
+        says(check(&book(), &[]), &all);
+        check(&book(), &all).unwrap();
+        for left in 0..all.len() {
+            let mut some = all.clone();
+            let missing = some.remove(left);
+            says(check(&book(), &some), &[missing]);
+        }
+        // Another code hash is another decision, and so is one for a contract that is bundled.
+        let other = HASH.replace('1', "2");
+        let hashed =
+            mainnet(json!({ "contracts": { "originSettler": NEW }, "code_hashes": { "originSettler": other } }));
+        says(check(&hashed, &all), &[&other]);
+        let reactor = by_id(1).unwrap().book.contract(Contract::V2DutchReactor).unwrap();
+        let vouched =
+            mainnet(json!({ "contracts": { "v2DutchReactor": reactor }, "code_hashes": { "v2DutchReactor": HASH } }));
+        says(check(&vouched, &[]), &[HASH]);
+        says(check(&mainnet(json!({ "code_hashes": { "v2DutchReactor": HASH } })), &[]), &[HASH]);
+    }
+
+    #[test]
+    fn a_book_gives_no_chain_anothers_name() {
+        says(check(&of(1, "base", json!({})), &[]), &["another chain's name"]);
+        says(check(&of(999_999, "ethereum", json!({})), &[]), &["another chain's name"]);
+        check(&of(1, "mainnet", json!({})), &[]).unwrap();
+        check(&of(999_999, "mine", json!({ "contracts": { "permit2": NEW } })), &[]).unwrap();
+        check(&of(DEVNET_ETHEREUM, "ethereum", json!({ "contracts": { "permit2": NEW } })), &[]).unwrap();
+    }
+}

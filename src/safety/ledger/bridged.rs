@@ -14,7 +14,7 @@ use alloy::primitives::Address;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, params};
 
 use super::usage::{sql, time};
-use super::{LedgerError, Micros, Party, ReservationId, observe_at};
+use super::{LedgerError, Micros, Party, ReservationId, raise_at};
 
 /// What one bridge order is to carry away, as it stood when it was reserved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +121,7 @@ pub fn note_arrived(
     // What arrives may have been seen before its order ended: then the mark over there has risen by it already.
     let went = before.less(part(before, row.least.less(row.worth), row.least));
     let party = Party { chain_id: row.to_chain, ..row.party(transaction, reservation)? };
-    observe_at(transaction, now, &party, row.to_mark.plus(went)?)?;
+    raise_at(transaction, now, &party, row.to_mark.plus(went)?)?;
     for other in others(transaction, row.account)? {
         let there = match other.to_chain {
             chain if chain == row.to_chain => other.to_mark.plus(went)?,
@@ -216,7 +216,7 @@ fn others(connection: &Connection, account: Address) -> Result<Vec<Row>, LedgerE
     rows.into_iter().map(read).collect()
 }
 
-fn mark(connection: &Connection, chain_id: u64, account: Address) -> Result<Option<Micros>, LedgerError> {
+pub(super) fn mark(connection: &Connection, chain_id: u64, account: Address) -> Result<Option<Micros>, LedgerError> {
     let mark: Option<i64> = connection
         .prepare_cached("SELECT micros FROM ledger_high_water WHERE chain_id = ?1 AND account = ?2")?
         .query_row(params![sql(chain_id)?, account.to_string()], |row| row.get(0))

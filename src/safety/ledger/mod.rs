@@ -50,6 +50,18 @@ pub const CLOCK_SLACK: u64 = 120_000;
 /// Over which time calls are counted, in milliseconds.
 const CALL_WINDOW: u64 = 60_000;
 
+/// How long an account must have been worth more before its high-water mark rises, in milliseconds: five blocks of
+/// Ethereum's.
+pub const MARK_DWELL: u64 = 60_000;
+/// The same for a jump beyond [`MARK_JUMP`].
+pub const JUMP_DWELL: u64 = 3_600_000;
+/// From how many percent of the mark on a rise is a jump that nothing explains.
+pub const MARK_JUMP: i64 = 25;
+/// How often a jump has to be read.
+const JUMP_READINGS: u32 = 3;
+/// A mark below this, in millionths of a dollar, is an empty account's: the next reading replaces it.
+const SMALLEST_MARK: i64 = 1_000_000;
+
 /// One reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReservationId(i64);
@@ -464,13 +476,59 @@ pub fn observe(transaction: &Transaction<'_>, now: u64, party: &Party, equity: M
     observe_at(transaction, now, party, equity)
 }
 
+/// Notes what an account is worth. Its first reading is its high-water mark. Afterwards the mark rises to the least that
+/// was read over a dwell ([`MARK_DWELL`]): what one lie, a flash loan or a gift that is withdrawn again made of one reading
+/// never raises it. A jump beyond [`MARK_JUMP`] percent has to be read at least [`JUMP_READINGS`] times over
+/// [`JUMP_DWELL`]; what a bridge brought is explained by the ledger and raises it at once ([`raise_at`]).
 fn observe_at(transaction: &Transaction<'_>, now: u64, party: &Party, equity: Micros) -> Result<(), LedgerError> {
+    let (chain_id, account) = (sql(party.chain_id)?, party.account.to_string());
+    let forget = || -> Result<(), LedgerError> {
+        transaction
+            .prepare_cached("DELETE FROM ledger_mark_rise WHERE chain_id = ?1 AND account = ?2")?
+            .execute(params![chain_id, account])?;
+        Ok(())
+    };
+    let begin = |readings: u32, least: Micros, since: u64| -> Result<(), LedgerError> {
+        transaction
+            .prepare_cached(
+                "INSERT OR REPLACE INTO ledger_mark_rise (chain_id, account, micros, since, readings)
+                 VALUES (?1, ?2, ?3, ?4, ?5)",
+            )?
+            .execute(params![chain_id, account, least.to_sql(), sql(since)?, readings])?;
+        Ok(())
+    };
+    let mark = bridged::mark(transaction, party.chain_id, party.account)?.unwrap_or_default();
+    if mark.to_sql() < SMALLEST_MARK {
+        forget()?;
+        return raise_at(transaction, now, party, equity);
+    }
+    if equity <= mark {
+        return forget();
+    }
+    let rise: Option<(i64, i64, u32)> = transaction
+        .prepare_cached("SELECT micros, since, readings FROM ledger_mark_rise WHERE chain_id = ?1 AND account = ?2")?
+        .query_row(params![chain_id, account], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+        .optional()?;
+    let Some((least, since, readings)) = rise else { return begin(1, equity, now) };
+    let (least, since) = (Micros::from_sql(least)?.min(equity), usage::time(since)?);
+    let readings = readings.saturating_add(1);
+    let jumps = least.to_sql() / 100 > mark.to_sql() / 100 + mark.to_sql() / 10_000 * MARK_JUMP;
+    let (dwell, least_readings) = if jumps { (JUMP_DWELL, JUMP_READINGS) } else { (MARK_DWELL, 2) };
+    if now.saturating_sub(since) < dwell || readings < least_readings {
+        return begin(readings, least, since);
+    }
+    raise_at(transaction, now, party, least)?;
+    if equity > least { begin(1, equity, now) } else { forget() }
+}
+
+/// Raises an account's high-water mark to `to`, where it is lower.
+fn raise_at(transaction: &Transaction<'_>, now: u64, party: &Party, to: Micros) -> Result<(), LedgerError> {
     transaction
         .prepare_cached(
             "INSERT INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)
              ON CONFLICT (chain_id, account) DO UPDATE SET micros = ?3, at = ?4 WHERE micros < ?3",
         )?
-        .execute(params![sql(party.chain_id)?, party.account.to_string(), equity.to_sql(), sql(now)?])?;
+        .execute(params![sql(party.chain_id)?, party.account.to_string(), to.to_sql(), sql(now)?])?;
     Ok(())
 }
 
@@ -486,6 +544,7 @@ pub fn set_high_water(
     equity: Micros,
 ) -> Result<(), LedgerError> {
     let now = advance(transaction, now)?;
+    forget_rises(transaction, party.account)?;
     transaction
         .prepare_cached(
             "INSERT OR REPLACE INTO ledger_high_water (chain_id, account, micros, at) VALUES (?1, ?2, ?3, ?4)",
@@ -501,9 +560,16 @@ pub fn set_high_water(
 /// [`LedgerError`].
 pub fn forget_high_water(transaction: &Transaction<'_>, account: Address) -> Result<usize, LedgerError> {
     bridged::forget_marks(transaction, account)?;
+    forget_rises(transaction, account)?;
     Ok(transaction
         .prepare_cached("DELETE FROM ledger_high_water WHERE account = ?1")?
         .execute([account.to_string()])?)
+}
+
+/// Forgets by how much an account's marks were about to rise.
+fn forget_rises(transaction: &Transaction<'_>, account: Address) -> Result<(), LedgerError> {
+    transaction.prepare_cached("DELETE FROM ledger_mark_rise WHERE account = ?1")?.execute([account.to_string()])?;
+    Ok(())
 }
 
 /// Closes the breaker, by the operator's word.

@@ -7,7 +7,19 @@ use crate::store::Migrations;
 /// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
 /// in logs that only grow, each row with the running total, so that a window costs two look-ups
 /// however much it holds.
-pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED] };
+pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED, RISES] };
+
+/// What the high-water marks are about to rise to: the least that was read since, and how often.
+const RISES: &str = "
+    CREATE TABLE ledger_mark_rise (
+        chain_id INTEGER NOT NULL,
+        account TEXT NOT NULL,
+        micros INTEGER NOT NULL CHECK (micros >= 0),
+        since INTEGER NOT NULL,
+        readings INTEGER NOT NULL CHECK (readings > 0),
+        PRIMARY KEY (chain_id, account)
+    ) STRICT, WITHOUT ROWID;
+";
 
 /// What bridge orders that have not ended are to carry away: what it was worth when the account was weighed last, of how much
 /// in all, whether it was counted then, and which mark stood where it is to arrive.

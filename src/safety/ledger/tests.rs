@@ -273,6 +273,55 @@ fn the_stop_loss_stops_all_but_exits() {
     assert_eq!(rules(file.reserve(DAY, &caps, &worth(1_800, false))), [""; 0]);
 }
 
+/// The mark after these readings, each at so many seconds after the first.
+fn mark_after(readings: &[(u64, u64)]) -> Micros {
+    let mut file = File::new();
+    for (second, worth) in readings {
+        let (at, worth) = (DAY + second * 1_000, dollars(*worth));
+        file.write(|transaction| observe(transaction, at, &party(), worth)).unwrap();
+    }
+    let party = party();
+    usage(&file.connection, DAY, party.chain_id, party.account, [], 0).unwrap().high_water
+}
+
+#[test]
+fn a_mark_rises_to_the_least_that_stood_over_a_dwell() {
+    // Twenty percent up: a minute, and only as far as the least of it.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (60, 1_200)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (61, 1_200)]), dollars(1_200));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (30, 1_100), (61, 1_250)]), dollars(1_100));
+    // In between it was back: the dwell begins again.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (30, 1_000), (61, 1_200)]), dollars(1_000));
+    // What comes and goes leaves nothing.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_200), (2, 1_000), (90, 1_000)]), dollars(1_000));
+}
+
+#[test]
+fn a_jump_has_to_stand_for_an_hour_and_be_read_thrice() {
+    assert_eq!(mark_after(&[(0, 1_000), (1, 13_500_000), (61, 13_500_000), (3_600, 13_500_000)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 13_500_000), (7_200, 13_500_000)]), dollars(1_000));
+    assert_eq!(mark_after(&[(0, 1_000), (1, 2_000), (61, 2_000), (3_601, 2_000)]), dollars(2_000));
+    // A lie in between raises nothing beyond what stands without it.
+    assert_eq!(mark_after(&[(0, 1_000), (1, 1_100), (30, 13_500_000), (61, 1_100)]), dollars(1_100));
+    // An account that was empty has no mark to jump from.
+    assert_eq!(mark_after(&[(0, 0), (1, 2_000)]), dollars(2_000));
+}
+
+#[test]
+fn a_mark_that_was_forgotten_does_not_rise_by_what_was_read_before() {
+    let mut file = File::new();
+    let mut read = |second: u64, worth: u64| {
+        let at = DAY + second * 1_000;
+        file.write(|transaction| observe(transaction, at, &party(), dollars(worth))).unwrap();
+    };
+    read(0, 1_000);
+    read(1, 1_200);
+    file.write(|transaction| forget_high_water(transaction, party().account)).unwrap();
+    let left: i64 = file.connection.query_row("SELECT count(*) FROM ledger_mark_rise", [], |row| row.get(0)).unwrap();
+    assert_eq!(left, 0);
+}
+
 #[test]
 fn taking_back_is_held_up_by_no_limit_and_still_recorded() {
     let (mut file, caps) = (File::new(), caps());
