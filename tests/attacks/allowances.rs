@@ -1,1 +1,164 @@
 //! Allowances for contracts that anybody can use, and orders that stay open for days.
+
+use std::fs;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use assert_cmd::Command;
+use serde_json::{Value, json};
+
+use crate::devnet_process::{Devnet, ask};
+
+/// One devnet for every case here, with a block for each transaction.
+static DEVNET: LazyLock<Devnet> = LazyLock::new(|| Devnet::start("0", 1));
+
+/// `0x` and forty digits of an entry of the devnet's book.
+fn contract(name: &str) -> String {
+    DEVNET.chain("ethereum")["contracts"][name].as_str().unwrap_or_else(|| panic!("no {name}")).to_owned()
+}
+
+fn token(symbol: &str) -> String {
+    DEVNET.chain("ethereum")["tokens"][symbol]["address"].as_str().unwrap().to_owned()
+}
+
+fn account() -> String {
+    DEVNET.chain("ethereum")["accounts"][0].as_str().unwrap().to_owned()
+}
+
+/// What `spender` may take of the account's USDC, by the chain itself.
+fn allowance(spender: &str) -> String {
+    let word = |address: &str| format!("{:0>64}", address.trim_start_matches("0x").to_lowercase());
+    let data = format!("0xdd62ed3e{}{}", word(&account()), word(spender));
+    let answer = ask(DEVNET.url(0), "eth_call", json!([{ "to": token("USDC"), "data": data }, "latest"]));
+    answer.as_str().unwrap().trim_start_matches("0x").trim_start_matches('0').to_owned()
+}
+
+/// A call of a tool by the real binary that nobody is asked about: the envelope and the exit code.
+fn call(home: &Path, tool: &str, params: &Value) -> (Value, i32) {
+    let rpc: Vec<String> = ["ethereum", "base"].iter().map(|name| rpc(name)).collect();
+    let output = Command::new(env!("CARGO_BIN_EXE_bardo"))
+        .env_clear()
+        .env("BARDO_HOME", home)
+        .args(["call", "--approve", "never", tool, &params.to_string(), "--rpc", &rpc[0], "--rpc", &rpc[1]])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let envelope = serde_json::from_str(&text)
+        .unwrap_or_else(|error| panic!("{error}: {text}{}", String::from_utf8_lossy(&output.stderr)));
+    (envelope, output.status.code().unwrap())
+}
+
+fn rpc(name: &str) -> String {
+    format!("{name}={}", DEVNET.chain(name)["rpc"].as_str().unwrap())
+}
+
+fn policy(home: &Path, lines: &str) {
+    fs::write(home.join("policy-devnet.toml"), format!("preset = \"demo\"\n{lines}")).unwrap();
+}
+
+fn approve(spender: &str) -> Value {
+    json!({ "token": "USDC", "spender": spender, "amount": "950", "chain": "ethereum" })
+}
+
+fn refused(answer: &(Value, i32), says: &str) {
+    let (envelope, code) = answer;
+    assert_eq!(*code, 3, "{envelope}");
+    assert_eq!(envelope["error"]["code"], "SAFETY_NOT_ALLOWED", "{envelope}");
+    assert!(envelope["error"]["message"].as_str().unwrap().contains(says), "{envelope}");
+}
+
+#[test]
+fn multicall3_gets_no_allowance_that_anyone_could_use() {
+    let home = tempfile::tempdir().unwrap();
+    let multicall = contract("multicall3");
+    refused(&call(home.path(), "token_approve", &approve(&multicall)), "arbitrary calls for anyone");
+    assert_eq!(allowance(&multicall), "");
+}
+
+#[test]
+fn no_entry_of_the_devnets_book_but_those_that_take_tokens_gets_an_allowance() {
+    let home = tempfile::tempdir().unwrap();
+    // By what each contract does; one of every reason. The library walks every role of every bundled book.
+    for (name, says) in [
+        ("entryPoint", "arbitrary calls"),
+        ("delegationManager", "arbitrary calls"),
+        ("orderCosigner", "private key"),
+        ("quoterV2", "takes no tokens"),
+        ("v3Factory", "takes no tokens"),
+        ("wrappedNative", "takes no tokens"),
+        ("v2DutchReactor", "only by orders"),
+        ("originSettler", "only by orders"),
+    ] {
+        let spender = contract(name);
+        refused(&call(home.path(), "token_approve", &approve(&spender)), says);
+        assert_eq!(allowance(&spender), "", "{name}");
+    }
+}
+
+#[test]
+fn a_policy_that_lists_multicall3_does_not_load() {
+    let home = tempfile::tempdir().unwrap();
+    let multicall = contract("multicall3");
+    policy(home.path(), &format!("allowed_spenders = [\"{multicall}\"]\n"));
+    let (envelope, code) = call(home.path(), "token_approve", &approve(&multicall));
+    assert_ne!(code, 0, "{envelope}");
+    assert!(envelope.to_string().contains("Multicall3"), "{envelope}");
+    assert_eq!(allowance(&multicall), "");
+}
+
+#[test]
+fn a_policy_that_allows_all_spenders_does_not_allow_a_bare_key_of_the_book() {
+    let home = tempfile::tempdir().unwrap();
+    policy(home.path(), "allowed_spenders = \"all\"\napprove_first_seen = false\n");
+    let cosigner = contract("orderCosigner");
+    refused(&call(home.path(), "token_approve", &approve(&cosigner)), "private key");
+    assert_eq!(allowance(&cosigner), "");
+}
+
+#[test]
+fn a_lookalike_of_permit2_gets_no_allowance() {
+    let home = tempfile::tempdir().unwrap();
+    let permit2 = contract("permit2");
+    let lookalike = format!("{}{}{}", &permit2[..10], "1".repeat(24), &permit2[34..]).to_lowercase();
+    let (envelope, code) = call(home.path(), "token_approve", &approve(&lookalike));
+    assert_eq!(code, 3, "{envelope}");
+    assert_eq!(allowance(&lookalike), "");
+}
+
+#[test]
+fn nothing_is_sent_to_a_contract_of_the_book() {
+    let home = tempfile::tempdir().unwrap();
+    for to in [contract("multicall3"), contract("universalRouter"), contract("orderCosigner"), token("USDC")] {
+        let params = json!({ "token": "USDC", "recipient": to, "amount": "5", "chain_id": "ethereum" });
+        let (envelope, code) = call(home.path(), "wallet_transfer_token", &params);
+        assert_eq!(code, 3, "{envelope}");
+        let rules = envelope["error"]["details"]["violations"].to_string();
+        assert!(rules.contains("recipient_role"), "{envelope}");
+    }
+}
+
+#[test]
+fn an_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
+    let home = tempfile::tempdir().unwrap();
+    let order = |seconds: u64| json!({ "token_in": "WETH", "token_out": "USDC", "amount": "0.01", "chain": "ethereum", "decay_end_time": seconds });
+    let (envelope, code) = call(home.path(), "uniswap_submit_uniswapx_order", &order(86_400));
+    assert_eq!(code, 3, "{envelope}");
+    assert!(envelope["error"]["details"]["violations"].to_string().contains("max_allowance_seconds"), "{envelope}");
+    // Just inside it, nothing is said of it.
+    let (envelope, _) = call(home.path(), "uniswap_submit_uniswapx_order", &order(3_000));
+    assert!(!envelope.to_string().contains("max_allowance_seconds"), "{envelope}");
+}
+
+#[test]
+fn a_cross_chain_order_lasts_no_longer_than_the_policy_lets_an_allowance() {
+    let home = tempfile::tempdir().unwrap();
+    let order = |seconds: u64| {
+        json!({
+            "token_in": "USDC", "token_out": "USDC", "amount": "20",
+            "source_chain": "ethereum", "destination_chain": "base", "deadline": seconds,
+        })
+    };
+    let (envelope, code) = call(home.path(), "uniswap_submit_cross_chain_intent", &order(604_800));
+    assert_eq!(code, 3, "{envelope}");
+    assert!(envelope["error"]["details"]["violations"].to_string().contains("max_allowance_seconds"), "{envelope}");
+}

@@ -1,1 +1,257 @@
 //! Files, folders, recordings and address books that an attacker wrote.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::Path;
+
+use alloy::primitives::B256;
+use assert_cmd::Command;
+use bardo::base::id::{CallId, GolemId};
+use bardo::base::model::CardKind;
+use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, TxState, TxUpdate};
+use serde_json::{Value, json};
+
+fn bardo(home: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
+    command.env_clear().env("BARDO_HOME", home);
+    command
+}
+
+/// Both streams, and whether it succeeded.
+fn run(command: &mut Command) -> (Vec<u8>, String, bool) {
+    let output = command.output().unwrap();
+    (output.stdout, String::from_utf8_lossy(&output.stderr).into_owned(), output.status.success())
+}
+
+fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+/// Everything below a folder that another user could open.
+fn open_to_others(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if fs::symlink_metadata(&path).unwrap().is_symlink() {
+            continue;
+        }
+        if mode(&path) & 0o077 != 0 {
+            found.push(format!("{} {:o}", path.display(), mode(&path)));
+        }
+        if path.is_dir() {
+            found.extend(open_to_others(&path));
+        }
+    }
+    found
+}
+
+/// A call that logs and opens a ledger, under the loosest umask there is.
+fn call_with_umask_zero(data: &Path) -> (String, bool) {
+    let program = env!("CARGO_BIN_EXE_bardo");
+    let script = format!("umask 000; exec {program} call get_chain_status '{{\"chain\":\"ethereum\"}}'");
+    let mut shell = Command::new("/bin/sh");
+    shell.env_clear().env("BARDO_HOME", data.parent().unwrap()).env("BARDO_DATA_DIR", data).env("BARDO_LOG", "debug");
+    let (_, said, good) = run(shell.args(["-c", &script]));
+    (said, good)
+}
+
+#[test]
+fn everything_in_the_data_folder_is_its_owners_alone_whatever_the_umask() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    let (said, good) = call_with_umask_zero(&data);
+    assert!(good, "{said}");
+    assert_eq!(mode(&data), 0o700);
+    assert!(data.join("logs").is_dir(), "nothing was logged");
+    assert_eq!(open_to_others(&data), [""; 0]);
+}
+
+#[test]
+fn an_empty_data_folder_that_was_made_wide_is_narrowed_before_anything_is_in_it() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).unwrap();
+    let (said, good) = call_with_umask_zero(&data);
+    assert!(good, "{said}");
+    assert_eq!(mode(&data), 0o700);
+    assert_eq!(open_to_others(&data), [""; 0]);
+}
+
+#[test]
+fn a_data_folder_that_others_may_have_written_into_is_not_used() {
+    let home = tempfile::tempdir().unwrap();
+    let data = home.path().join("data");
+    fs::create_dir(&data).unwrap();
+    fs::write(data.join("planted"), "").unwrap();
+    fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).unwrap();
+    let (said, _) = call_with_umask_zero(&data);
+    assert!(said.contains("other users can write to it") && said.contains("chmod 700"), "{said}");
+    assert!(!data.join("logs").exists());
+}
+
+#[test]
+fn a_data_folder_behind_a_link_is_narrowed_where_it_really_is() {
+    let home = tempfile::tempdir().unwrap();
+    let real = home.path().join("real");
+    fs::create_dir(&real).unwrap();
+    fs::set_permissions(&real, fs::Permissions::from_mode(0o755)).unwrap();
+    symlink(&real, home.path().join("data")).unwrap();
+    let (said, good) = call_with_umask_zero(&home.path().join("data"));
+    assert!(good, "{said}");
+    assert_eq!((mode(&real), open_to_others(&real)), (0o700, vec![]));
+}
+
+#[test]
+fn a_pipe_or_a_link_in_place_of_a_log_neither_waits_nor_leads_elsewhere() {
+    for pipe in [true, false] {
+        let home = tempfile::tempdir().unwrap();
+        let logs = home.path().join("data/logs");
+        fs::create_dir_all(&logs).unwrap();
+        let elsewhere = home.path().join("elsewhere");
+        fs::write(&elsewhere, "").unwrap();
+        let planted = logs.join("bardo.2026-11-24.log");
+        match pipe {
+            true => assert!(std::process::Command::new("mkfifo").arg(&planted).status().unwrap().success()),
+            false => symlink(&elsewhere, &planted).unwrap(),
+        }
+        let (said, good) = call_with_umask_zero(&home.path().join("data"));
+        assert!(good && said.contains("no regular file"), "{said}");
+        assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "");
+    }
+}
+
+/// A recording of one swap whose wanted token calls itself `symbol`.
+fn recording(symbol: &str) -> String {
+    let call_id = CallId::new(1_700_000_000_000);
+    let params = json!({ "token_in": "WETH", "token_out": "SYMBOL", "amount": "0.25", "chain": "ethereum" });
+    let start = ToolStart {
+        tool_name: "uniswap_execute_swap".into(),
+        params: Redacted::new(&params, &[]),
+        params_hash: B256::ZERO,
+        tick: None,
+    };
+    let state = TxState::Confirmed;
+    let update = TxUpdate { chain_id: 31_337, hash: B256::repeat_byte(7), leg: 1, of: 1, state, block: Some(9) };
+    let card = Card { widget: CardKind::Swap, data: json!({ "amount_in": "0.25", "amount_out": "848" }), hints: None };
+    let end = ToolEnd { success: true, state: None, duration_ms: 1, result_summary: Value::Null, card: Some(card) };
+    let kinds = [EventKind::ToolStart(start), EventKind::TxUpdate(update), EventKind::ToolEnd(end)];
+    let events = (1..).zip(kinds).map(|(seq, kind)| {
+        let event = Event { seq, at: 1_700_000_000_000, golem_id: GolemId::operator(), call_id: Some(call_id), kind };
+        format!("{}\n", serde_json::to_string(&event).unwrap())
+    });
+    let escaped = serde_json::to_string(symbol).unwrap();
+    events.collect::<String>().replace("\"SYMBOL\"", &escaped)
+}
+
+#[test]
+fn what_a_recording_says_reaches_no_terminal_as_a_command() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("run.jsonl");
+    for hostile in ["\u{1b}]52;c;cm0=\u{7}", "\u{9b}31m", "\u{7}", "\u{1b}[2J", "\u{0}", "\u{90}x\u{9c}", "\u{202e}x"] {
+        fs::write(&file, recording(hostile)).unwrap();
+        let (out, said, good) = run(bardo(home.path()).args(["log", "trades"]).arg(&file));
+        let both = String::from_utf8(out).unwrap() + &said;
+        assert!(good && both.contains("848"), "{both:?}");
+        let control = both.chars().find(|c| c.is_control() && *c != '\n' || *c == '\u{202e}');
+        assert_eq!(control, None, "{both:?}");
+    }
+}
+
+#[test]
+fn no_cell_of_an_export_is_a_formula() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("run.jsonl");
+    for begins in ["=cmd|'/c calc'!A0", "+1", "-1", "@SUM(1)", " \t=1", "\u{0}=1", "\r=1"] {
+        fs::write(&file, recording(begins)).unwrap();
+        let (out, said, good) = run(bardo(home.path()).args(["log", "trades"]).arg(&file));
+        assert!(good, "{said}");
+        let text = String::from_utf8(out).unwrap();
+        for cell in text.lines().skip(1).flat_map(|line| line.split(',')) {
+            let shown = cell.trim_matches('"');
+            assert!(!shown.starts_with(['=', '+', '-', '@', '\t', '\r']), "{cell:?} of {text}");
+        }
+    }
+}
+
+#[test]
+fn a_recording_of_one_endless_line_is_refused_without_reading_it() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("run.jsonl");
+    let mut file = fs::File::create(&path).unwrap();
+    file.write_all(b"{").unwrap();
+    // A gigabyte of zeros that takes no room on the disk.
+    file.set_len(1 << 30).unwrap();
+    let begun = std::time::Instant::now();
+    let (_, said, good) = run(bardo(home.path()).args(["log", "trades"]).arg(&path));
+    assert!(!good && said.contains("longer than any event"), "{said}");
+    assert!(begun.elapsed() < std::time::Duration::from_secs(20));
+    file.set_len(5 << 30).unwrap();
+    let (_, said, good) = run(bardo(home.path()).args(["log", "trades"]).arg(&path));
+    assert!(!good && said.contains("larger than any recording"), "{said}");
+}
+
+#[test]
+fn a_pipe_in_place_of_a_recording_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    let pipe = home.path().join("run.jsonl");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (_, said, good) = run(bardo(home.path()).args(["log", "trades"]).arg(&pipe));
+    assert!(!good && said.contains("no regular file"), "{said}");
+}
+
+/// What `doctor` says with this address book.
+fn with_book(book: &Value) -> String {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("book.json");
+    fs::write(&file, book.to_string()).unwrap();
+    let arguments = ["--rpc", "ethereum=http://127.0.0.1:9", "call", "get_chain_status", "{\"chain\":\"ethereum\"}"];
+    let (out, said, good) = run(bardo(home.path()).arg("--book").arg(&file).args(arguments));
+    assert!(!good);
+    String::from_utf8_lossy(&out).into_owned() + &said
+}
+
+#[test]
+fn a_book_that_calls_multicall3_the_router_of_mainnet_is_refused() {
+    let multicall = "0xcA11bde05977b3631167028862bE2a173976CA11";
+    let contracts = json!({ "universalRouter": multicall });
+    let said = with_book(&json!({ "chains": [{ "name": "ethereum", "chain_id": 1, "contracts": contracts }] }));
+    assert!(said.contains("changes an entry that Bardo brings"), "{said}");
+}
+
+#[test]
+fn a_book_that_vouches_for_a_settler_of_its_own_on_mainnet_is_refused() {
+    let (settler, hash) = (format!("0x{}", "5".repeat(40)), format!("0x{}", "7".repeat(64)));
+    let chain = json!({
+        "name": "ethereum", "chain_id": 1, "contracts": { "originSettler": settler },
+        "code_hashes": { "originSettler": hash },
+    });
+    let said = with_book(&json!({ "chains": [chain] }));
+    assert!(said.contains("trusted_entries") && said.contains(&settler) && said.contains(&hash), "{said}");
+}
+
+#[test]
+fn a_book_that_gives_another_chain_mainnets_name_is_refused() {
+    let said = with_book(&json!({ "chains": [{ "name": "ethereum", "chain_id": 424_242 }] }));
+    assert!(said.contains("another chain's name"), "{said}");
+}
+
+#[test]
+fn an_endpoint_over_a_network_without_encryption_is_refused() {
+    let home = tempfile::tempdir().unwrap();
+    for url in [
+        "http://rpc.example",
+        "http://127.0.0.1.evil.example",
+        "http://127.0.0.1@evil.example",
+        "http://[::ffff:1.2.3.4]",
+        "ws://rpc.example",
+    ] {
+        let rpc = format!("ethereum={url}");
+        for command in [["doctor"].as_slice(), &["call", "get_chain_status", "{\"chain\":\"ethereum\"}"]] {
+            let (out, said, good) = run(bardo(home.path()).args(["--rpc", &rpc]).args(command));
+            let both = String::from_utf8_lossy(&out).into_owned() + &said;
+            assert!(!good && both.contains("allow_insecure_rpc"), "{url}: {both}");
+        }
+    }
+}
