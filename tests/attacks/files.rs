@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::Write as _;
+use std::net::TcpListener;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::Path;
 
@@ -11,6 +12,8 @@ use bardo::base::id::{CallId, GolemId};
 use bardo::base::model::CardKind;
 use bardo::fabric::{Card, Event, EventKind, Redacted, ToolEnd, ToolStart, TxState, TxUpdate};
 use serde_json::{Value, json};
+
+use crate::allowances;
 
 fn bardo(home: &Path) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_bardo"));
@@ -46,25 +49,36 @@ fn open_to_others(folder: &Path) -> Vec<String> {
     found
 }
 
-/// A call that logs and opens a ledger, under the loosest umask there is.
-fn call_with_umask_zero(data: &Path) -> (String, bool) {
-    let program = env!("CARGO_BIN_EXE_bardo");
-    let script = format!("umask 000; exec {program} call get_chain_status '{{\"chain\":\"ethereum\"}}'");
+/// A command under the loosest umask there is: what it said, and whether it succeeded.
+fn with_umask_zero(data: &Path, command: &str) -> (String, bool) {
+    let script = format!("umask 000; exec {} {command}", env!("CARGO_BIN_EXE_bardo"));
     let mut shell = Command::new("/bin/sh");
     shell.env_clear().env("BARDO_HOME", data.parent().unwrap()).env("BARDO_DATA_DIR", data).env("BARDO_LOG", "debug");
     let (_, said, good) = run(shell.args(["-c", &script]));
     (said, good)
 }
 
+/// A command whose log is the first that it makes: it finds its port taken and ends.
+fn log_first(data: &Path) -> String {
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    with_umask_zero(data, &format!("devnet --port {port}")).0
+}
+
 #[test]
 fn everything_in_the_data_folder_is_its_owners_alone_whatever_the_umask() {
     let home = tempfile::tempdir().unwrap();
     let data = home.path().join("data");
-    let (said, good) = call_with_umask_zero(&data);
-    assert!(good, "{said}");
-    assert_eq!(mode(&data), 0o700);
-    assert!(data.join("logs").is_dir(), "nothing was logged");
-    assert_eq!(open_to_others(&data), [""; 0]);
+    let said = log_first(&data);
+    assert!(data.join("logs").is_dir(), "{said}");
+    assert_eq!((mode(&data), open_to_others(&data)), (0o700, vec![]));
+    let params = allowances::approve(&allowances::contract("permit2"));
+    let rpc = allowances::rpc("ethereum");
+    let _asks = with_umask_zero(&data, &format!("call --approve never token_approve '{params}' --rpc {rpc}"));
+    assert!(data.join("ledger").is_dir(), "no ledger");
+    let (said, good) = with_umask_zero(&data, "halt");
+    assert!(good && data.join("STOP").exists(), "{said}");
+    assert_eq!((mode(&data), open_to_others(&data)), (0o700, vec![]));
 }
 
 #[test]
@@ -73,10 +87,9 @@ fn an_empty_data_folder_that_was_made_wide_is_narrowed_before_anything_is_in_it(
     let data = home.path().join("data");
     fs::create_dir(&data).unwrap();
     fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).unwrap();
-    let (said, good) = call_with_umask_zero(&data);
-    assert!(good, "{said}");
-    assert_eq!(mode(&data), 0o700);
-    assert_eq!(open_to_others(&data), [""; 0]);
+    let said = log_first(&data);
+    assert!(data.join("logs").is_dir(), "{said}");
+    assert_eq!((mode(&data), open_to_others(&data)), (0o700, vec![]));
 }
 
 #[test]
@@ -86,7 +99,7 @@ fn a_data_folder_that_others_may_have_written_into_is_not_used() {
     fs::create_dir(&data).unwrap();
     fs::write(data.join("planted"), "").unwrap();
     fs::set_permissions(&data, fs::Permissions::from_mode(0o777)).unwrap();
-    let (said, _) = call_with_umask_zero(&data);
+    let said = log_first(&data);
     assert!(said.contains("other users can write to it") && said.contains("chmod 700"), "{said}");
     assert!(!data.join("logs").exists());
 }
@@ -98,8 +111,8 @@ fn a_data_folder_behind_a_link_is_narrowed_where_it_really_is() {
     fs::create_dir(&real).unwrap();
     fs::set_permissions(&real, fs::Permissions::from_mode(0o755)).unwrap();
     symlink(&real, home.path().join("data")).unwrap();
-    let (said, good) = call_with_umask_zero(&home.path().join("data"));
-    assert!(good, "{said}");
+    let said = log_first(&home.path().join("data"));
+    assert!(real.join("logs").is_dir(), "{said}");
     assert_eq!((mode(&real), open_to_others(&real)), (0o700, vec![]));
 }
 
@@ -116,8 +129,8 @@ fn a_pipe_or_a_link_in_place_of_a_log_neither_waits_nor_leads_elsewhere() {
             true => assert!(std::process::Command::new("mkfifo").arg(&planted).status().unwrap().success()),
             false => symlink(&elsewhere, &planted).unwrap(),
         }
-        let (said, good) = call_with_umask_zero(&home.path().join("data"));
-        assert!(good && said.contains("no regular file"), "{said}");
+        let said = log_first(&home.path().join("data"));
+        assert!(said.contains("no regular file"), "{said}");
         assert_eq!(fs::read_to_string(&elsewhere).unwrap(), "");
     }
 }

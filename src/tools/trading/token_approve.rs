@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::abi::permit2::Permit2;
-use crate::base::error::{ErrorCode, ToolError};
+use crate::base::error::ToolError;
 use crate::base::model::{
     ActionClass, CapabilityTier, CardKind, Category, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
 };
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
-use crate::chain::network::{AddressBook, BookSpender, Contract};
+use crate::chain::network::Contract;
 use crate::chain::permit2::UNLIMITED;
 use crate::chain::token::TokenId;
 use crate::engine::{CallContext, Reply, ToolDef, WriteTool, address};
@@ -149,7 +149,6 @@ impl WriteTool for TokenApprove {
         if spender.is_zero() || spender == account || spender == contract {
             return Err(invalid("spender", &"name the contract that will take it"));
         }
-        usable(context, &chain.network().book, spender)?;
         let through = routers.contains(&spender);
         let permit2 = chain.contract(Contract::Permit2);
         let taker = if through { permit2? } else { spender };
@@ -250,22 +249,6 @@ impl WriteTool for TokenApprove {
         };
         Ok(Reply::new(output, explanation).hint(json!({"spender_label": plan.label})))
     }
-}
-
-/// Refuses entries of the address book that no allowance of this tool may be for. The checks refuse them as well.
-fn usable(context: &CallContext, book: &AddressBook, spender: Address) -> Result<(), ToolError> {
-    let refused = match book.spender(spender) {
-        BookSpender::Unknown => return Ok(()),
-        BookSpender::Takes(role) if context.meta().may_allow(role) && !role.by_signature_only() => return Ok(()),
-        BookSpender::Takes(_) => format!("{spender} takes tokens only by orders signed for it"),
-        BookSpender::Never { name, why } => format!("{spender} is {name}: {why}"),
-    };
-    Err(ToolError::new(
-        ErrorCode::SafetyNotAllowed,
-        format!(
-            "spender: {refused}. Approve Permit2, a router or a position manager instead; no policy allows this one"
-        ),
-    ))
 }
 
 /// Raw units, on the token and inside Permit2, which has less room.
