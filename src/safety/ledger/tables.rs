@@ -7,7 +7,8 @@ use crate::store::Migrations;
 /// Times are milliseconds of the ledger's own clock, dollars are millionths. What is settled stands
 /// in logs that only grow, each row with the running total, so that a window costs two look-ups
 /// however much it holds.
-pub const MIGRATIONS: Migrations = Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED, RATES, RISES] };
+pub const MIGRATIONS: Migrations =
+    Migrations { room: "ledger", steps: &[FIRST, LIQUIDATIONS, MOVED, BRIDGED, RATES, RISES] };
 
 /// An index for the rate of revocations; what each reservation trades, and the largest trade among the failures that the
 /// breaker counts, both in millionths of a dollar: a success resets the breaker only if it is of that size.
