@@ -140,6 +140,7 @@ fn facts() -> Facts {
             spent: usd("501.5"),
             received: usd("497.5"),
             present: None,
+            ..Values::default()
         }),
         portfolio: Ok(Portfolio {
             holdings: vec![Holding {
@@ -151,6 +152,7 @@ fn facts() -> Facts {
             equity: usd("25310.42"),
             unpriced: vec![],
             lowest: [].into(),
+            ..Portfolio::default()
         }),
         simulation: Some(Simulated {
             pinned,

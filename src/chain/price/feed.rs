@@ -66,8 +66,9 @@ pub struct FeedPrices {
     clock: Arc<dyn Clock>,
     /// Feeds whose pair and decimals have been found right.
     proven: Mutex<HashSet<Address>>,
-    /// The aggregator last seen behind each feed, with its bounds; `None` where it has none.
-    bounds: Mutex<HashMap<Address, (Address, Option<Bounds>)>>,
+    /// The aggregator last seen behind each feed. Its bounds are requested together with the round; where another one
+    /// stands there by now, in a second request.
+    aggregators: Arc<Mutex<HashMap<Address, Address>>>,
 }
 
 /// The least and the most an aggregator answers.
@@ -94,7 +95,7 @@ impl FeedPrices {
             max_block_age,
             clock,
             proven: Mutex::default(),
-            bounds: Mutex::default(),
+            aggregators: Arc::default(),
         }
     }
 
@@ -134,43 +135,37 @@ impl FeedPrices {
             pair: calls.push(spec.address, &Aggregator::descriptionCall {}),
             decimals: calls.push(spec.address, &Aggregator::decimalsCall {}),
         });
+        let seen = self.aggregators.lock().unwrap_or_else(PoisonError::into_inner).get(&spec.address).copied();
+        // A feed without a proxy is its own aggregator.
+        let bounded = BoundsCalls::ask(calls, seen.unwrap_or(spec.address));
         let aggregator = calls.push(spec.address, &BoundedAggregator::aggregatorCall {});
-        Asked { spec, identity, aggregator, round: calls.push(spec.address, &Aggregator::latestRoundDataCall {}) }
+        let round = calls.push(spec.address, &Aggregator::latestRoundDataCall {});
+        Asked { spec, identity, aggregator, bounded, round }
     }
 
-    /// The bounds of each feed's present aggregator. They are constants of the aggregator's contract, so that only one
-    /// that was not seen before is read.
+    /// The bounds of each feed's present aggregator; `None` for one that has none.
     async fn bounds(
         &self,
         asked: &[Option<Asked<'_>>],
         answers: &Answers,
     ) -> Result<HashMap<Address, Option<Bounds>>, NoPrice> {
-        let (mut calls, mut unread, mut known) = (Calls::default(), Vec::new(), HashMap::new());
-        {
-            let seen = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
-            for asked in asked.iter().flatten() {
-                let feed = asked.spec.address;
-                // A feed without a proxy is its own aggregator.
-                let aggregator = asked.aggregator.take(answers).unwrap_or(feed);
-                match seen.get(&feed) {
-                    Some((of, bounds)) if *of == aggregator => drop(known.insert(feed, *bounds)),
-                    Some(_) | None => {
-                        let min = calls.push(aggregator, &BoundedAggregator::minAnswerCall {});
-                        let max = calls.push(aggregator, &BoundedAggregator::maxAnswerCall {});
-                        unread.push((feed, aggregator, min, max));
-                    }
-                }
+        let (mut calls, mut moved, mut known) = (Calls::default(), Vec::new(), HashMap::new());
+        for asked in asked.iter().flatten() {
+            let feed = asked.spec.address;
+            let aggregator = asked.aggregator.take(answers).unwrap_or(feed);
+            if aggregator == asked.bounded.aggregator {
+                known.insert(feed, asked.bounded.take(answers));
+            } else {
+                moved.push((feed, BoundsCalls::ask(&mut calls, aggregator)));
             }
         }
-        if unread.is_empty() {
-            return Ok(known);
-        }
-        let answers = self.reader.send(calls, self.multicall).await?;
-        let mut seen = self.bounds.lock().unwrap_or_else(PoisonError::into_inner);
-        for (feed, aggregator, min, max) in unread {
-            let bounds = min.take(&answers).zip(max.take(&answers));
-            seen.insert(feed, (aggregator, bounds));
-            known.insert(feed, bounds);
+        if !moved.is_empty() {
+            let answers = self.reader.send(calls, self.multicall).await?;
+            let mut seen = self.aggregators.lock().unwrap_or_else(PoisonError::into_inner);
+            for (feed, bounded) in moved {
+                seen.insert(feed, bounded.aggregator);
+                known.insert(feed, bounded.take(&answers));
+            }
         }
         Ok(known)
     }
@@ -182,7 +177,7 @@ impl FeedPrices {
         bounds: &HashMap<Address, Option<Bounds>>,
         now: u64,
     ) -> Quoted {
-        let Asked { spec, identity, aggregator: _, round } = asked;
+        let Asked { spec, identity, aggregator: _, bounded: _, round } = asked;
         if let Some(identity) = identity {
             check_identity(spec, &identity, answers)?;
             self.proven.lock().unwrap_or_else(PoisonError::into_inner).insert(spec.address);
@@ -224,7 +219,8 @@ impl PriceSource for FeedPrices {
             clock: Arc::clone(&self.clock),
             // What another provider says of a feed proves nothing to this one.
             proven: Mutex::default(),
-            bounds: Mutex::default(),
+            // A hint alone: which aggregator it is, is read each time.
+            aggregators: Arc::clone(&self.aggregators),
         }))
     }
 }
@@ -233,7 +229,27 @@ struct Asked<'a> {
     spec: &'a FeedSpec,
     identity: Option<Identity>,
     aggregator: Call<BoundedAggregator::aggregatorCall>,
+    bounded: BoundsCalls,
     round: Call<Aggregator::latestRoundDataCall>,
+}
+
+/// The calls that read an aggregator's bounds.
+struct BoundsCalls {
+    aggregator: Address,
+    min: Call<BoundedAggregator::minAnswerCall>,
+    max: Call<BoundedAggregator::maxAnswerCall>,
+}
+
+impl BoundsCalls {
+    fn ask(calls: &mut Calls, aggregator: Address) -> Self {
+        let min = calls.push(aggregator, &BoundedAggregator::minAnswerCall {});
+        let max = calls.push(aggregator, &BoundedAggregator::maxAnswerCall {});
+        Self { aggregator, min, max }
+    }
+
+    fn take(&self, answers: &Answers) -> Option<Bounds> {
+        self.min.take(answers).zip(self.max.take(answers))
+    }
 }
 
 struct Identity {

@@ -267,9 +267,8 @@ async fn several_feeds_are_one_question_and_identity_is_asked_once() {
     let source = source_at(&chain, None, NOW);
     source.prices(&[TOKEN, TOKEN]).await;
     source.prices(&[TOKEN]).await;
-    // Time, then description, decimals, aggregator and round for each; the bounds of each aggregator; the second time
-    // only time, aggregator and round.
-    assert_eq!(*chain.asked.lock().unwrap(), [9, 4, 3]);
+    // Time, then description, decimals, both bounds, aggregator and round for each; the second time no identity.
+    assert_eq!(*chain.asked.lock().unwrap(), [13, 5]);
 }
 
 #[tokio::test]
