@@ -23,12 +23,12 @@ use crate::devnet_process::{Devnet, ask, program};
 use crate::lying_rpc::{Heard, Lie, LyingRpc};
 
 /// The one devnet of these cases, and the turn to use its account.
-struct Chain {
-    devnet: Devnet,
+pub(crate) struct Chain {
+    pub(crate) devnet: Devnet,
     turn: Mutex<()>,
 }
 
-fn chain() -> &'static Chain {
+pub(crate) fn chain() -> &'static Chain {
     static CHAIN: OnceLock<Chain> = OnceLock::new();
     CHAIN.get_or_init(|| {
         let devnet = Devnet::start("0", 7);
@@ -43,7 +43,7 @@ fn chain() -> &'static Chain {
 }
 
 /// One call at a time on the devnet, from a fresh home folder.
-struct Attack {
+pub(crate) struct Attack {
     _turn: MutexGuard<'static, ()>,
     home: tempfile::TempDir,
     urls: Vec<String>,
@@ -55,7 +55,7 @@ const SELL: (&str, &str, &str) = ("ETH", "USDC", "0.02");
 
 impl Attack {
     /// `count` endpoints, of which the one at `place` lies.
-    fn new(count: usize, place: usize, lie: Lie) -> Self {
+    pub(crate) fn new(count: usize, place: usize, lie: Lie) -> Self {
         let turn = chain().turn.lock().unwrap_or_else(PoisonError::into_inner);
         let real = chain().devnet.url(0);
         let mut lie = Some(lie);
@@ -69,7 +69,12 @@ impl Attack {
         Self { _turn: turn, home: tempfile::tempdir().unwrap(), urls, _proxies: proxies }
     }
 
-    fn run(&self, arguments: &[&str]) -> (String, i32) {
+    /// The home folder of the binary.
+    pub(crate) fn home(&self) -> &std::path::Path {
+        self.home.path()
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> (String, i32) {
         let mut command = Command::new(program());
         command.env_clear().env("BARDO_HOME", self.home.path()).stdin(Stdio::null()).args(arguments);
         for url in &self.urls {
@@ -81,7 +86,7 @@ impl Attack {
         (text, output.status.code().unwrap())
     }
 
-    fn call(&self, tool: &str, params: &Value) -> Value {
+    pub(crate) fn call(&self, tool: &str, params: &Value) -> Value {
         let (text, _) = self.run(&["call", tool, &params.to_string(), "--approve", "always"]);
         serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
     }
@@ -98,16 +103,16 @@ impl Attack {
     }
 }
 
-fn account() -> &'static str {
+pub(crate) fn account() -> &'static str {
     chain().devnet.described["chains"][0]["accounts"][0].as_str().unwrap()
 }
 
-fn token(symbol: &str) -> &'static str {
+pub(crate) fn token(symbol: &str) -> &'static str {
     chain().devnet.described["chains"][0]["tokens"][symbol]["address"].as_str().unwrap()
 }
 
 /// How many transactions of the account are in blocks, by the devnet itself.
-fn sent() -> u64 {
+pub(crate) fn sent() -> u64 {
     number(&ask(chain().devnet.url(0), "eth_getTransactionCount", json!([account(), "latest"])))
 }
 
@@ -155,12 +160,12 @@ fn about(method: &'static str, of: String, change: impl Fn(&str) -> Option<Strin
 }
 
 /// Every empty slot of USDC, allowances among them, looks as if it held 10^15.
-fn allowances() -> Lie {
+pub(crate) fn allowances() -> Lie {
     about("eth_getStorageAt", token("USDC").to_owned(), |word| is_zero(word).then(|| HUGE.to_owned()))
 }
 
 /// Every slot of USDC that holds something, balances among them, looks as if it held 10^15.
-fn balances() -> Lie {
+pub(crate) fn balances() -> Lie {
     about("eth_getStorageAt", token("USDC").to_owned(), |word| (!is_zero(word)).then(|| HUGE.to_owned()))
 }
 
@@ -181,7 +186,7 @@ fn pools(slot: &'static str) -> Lie {
 }
 
 /// Every address has other code: the code of USDC is one that accepts everything.
-fn code() -> Lie {
+pub(crate) fn code() -> Lie {
     // PUSH1 1 PUSH0 MSTORE PUSH1 32 PUSH0 RETURN
     about("eth_getCode", token("USDC").to_owned(), |_| Some("0x60015f5260205ff3".to_owned()))
 }

@@ -9,6 +9,9 @@ mod brain;
 mod devnet_process;
 mod endpoints;
 mod files;
+#[allow(dead_code)] // Other test programs need the rest of it.
+#[path = "../golem/world.rs"]
+mod golem_world;
 mod limits;
 #[path = "../support/lying_rpc.rs"]
 mod lying_rpc;

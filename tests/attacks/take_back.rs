@@ -1,1 +1,373 @@
 //! Actions that pretend only to revoke, cancel or refund.
+//!
+//! The cases over proposals ask the one function that decides; those over a Golem go through its eight tools on a devnet in
+//! this process; those over the binary use one endpoint that lies, so that nothing contradicts it.
+
+use alloy::primitives::{Address, Bytes, U256, address, aliases::U48, aliases::U160};
+use alloy::providers::Provider as _;
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::Erc20;
+use bardo::abi::erc7683::OriginSettler;
+use bardo::abi::permit2::Permit2;
+use bardo::base::model::{Phase, StopLevel};
+use bardo::engine::{Status, ToolResponse};
+use bardo::safety::proposal::{Flow, Intent, Leg, Proposal, Purpose};
+use bardo::safety::revocation::{self, only_revokes};
+use bardo::safety::simulate::Surroundings;
+use bardo::sandbox::plan::Token;
+use serde_json::{Value, json};
+
+use crate::devnet_process::ask;
+use crate::endpoints::{Attack, account, allowances, balances, chain, code, sent, token};
+use crate::golem_world::{House, permit};
+
+const ME: Address = address!("00000000000000000000000000000000000000a1");
+const TOKEN: Address = address!("00000000000000000000000000000000000000a2");
+const PERMIT2: Address = address!("000000000022D473030F116dDEE9F6B43aC78BA3");
+const SETTLER: Address = address!("00000000000000000000000000000000000000a3");
+const STRANGER: Address = address!("00000000000000000000000000000000000000a4");
+
+fn around() -> Surroundings {
+    Surroundings {
+        permit2: Some(PERMIT2),
+        settler: Some(SETTLER),
+        known_tokens: [TOKEN].into(),
+        promised: [(TOKEN, U256::from(500))].into(),
+        ..Surroundings::default()
+    }
+}
+
+fn leg(to: Address, call: impl Into<Bytes>) -> Leg {
+    Leg { purpose: Purpose::Main, to, value: U256::ZERO, data: call.into(), gas_limit: 100_000, slots: Vec::new() }
+}
+
+fn approve(spender: Address, amount: u64) -> Vec<u8> {
+    Erc20::approveCall { spender, value: U256::from(amount) }.abi_encode()
+}
+
+fn permit2_approve(amount: u64) -> Vec<u8> {
+    let (amount, expiration) = (U160::from(amount), U48::from(9));
+    Permit2::approveCall { token: TOKEN, spender: STRANGER, amount, expiration }.abi_encode()
+}
+
+fn lockdown() -> Vec<u8> {
+    let approvals = vec![Permit2::TokenSpenderPair { token: TOKEN, spender: STRANGER }];
+    Permit2::lockdownCall { approvals }.abi_encode()
+}
+
+fn nonces(mask: u64) -> Vec<u8> {
+    Permit2::invalidateUnorderedNoncesCall { wordPos: U256::ZERO, mask: U256::from(mask) }.abi_encode()
+}
+
+fn refund() -> Vec<u8> {
+    OriginSettler::refundCall { orderId: [7; 32].into() }.abi_encode()
+}
+
+fn proposal(intent: Intent, legs: Vec<Leg>) -> Proposal {
+    Proposal {
+        chain_id: 31_337,
+        tool: bardo::tools::ALL_TOOL_DEFS[0].meta,
+        call_id: bardo::base::id::CallId::new(1),
+        golem_id: "mallory".parse().unwrap(),
+        account: ME,
+        intent,
+        legs,
+        outflows: Vec::new(),
+        inflows: Vec::new(),
+        allowances: Vec::new(),
+        trade: None,
+        recipients: vec![ME],
+        order: None,
+        expected_outcome: Default::default(),
+    }
+}
+
+fn revokes(intent: Intent, legs: Vec<Leg>) -> bool {
+    only_revokes(&proposal(intent, legs), 0, &around())
+}
+
+#[test]
+fn what_revokes_cancels_or_refunds_passes() {
+    for call in [leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, permit2_approve(0)), leg(PERMIT2, lockdown())] {
+        assert!(revokes(Intent::Revoke, vec![call.clone()]), "{call:?}");
+    }
+    assert!(revokes(Intent::CancelOrder, vec![leg(PERMIT2, nonces(5))]));
+    assert!(revokes(Intent::Refund, vec![leg(SETTLER, refund())]));
+    assert!(revokes(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0)), leg(PERMIT2, lockdown())]));
+}
+
+#[test]
+fn another_intent_with_the_calldata_of_a_revocation_is_none() {
+    use Intent::{Approve, Bridge, Identity, PlaceOrder, Swap, Transfer};
+    for intent in [Approve, Bridge, Identity, PlaceOrder, Swap, Transfer] {
+        assert!(!revokes(intent, vec![leg(TOKEN, approve(STRANGER, 0))]), "{intent:?}");
+    }
+}
+
+#[test]
+fn an_allowance_of_one_unit_is_no_revocation() {
+    assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 1))]));
+    assert!(!revokes(Intent::Revoke, vec![leg(PERMIT2, permit2_approve(1))]));
+}
+
+#[test]
+fn only_permit2_keeps_what_open_orders_may_take_and_no_more() {
+    assert!(revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 500))]));
+    assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(PERMIT2, 501))]));
+    assert!(!revokes(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 500))]));
+}
+
+#[test]
+fn the_calldata_of_permit2_at_another_contract_is_no_revocation() {
+    for call in [permit2_approve(0), lockdown(), nonces(1)] {
+        for to in [STRANGER, TOKEN, SETTLER] {
+            assert!(!revokes(Intent::Revoke, vec![leg(to, call.clone())]), "{to}");
+            assert!(!revokes(Intent::CancelOrder, vec![leg(to, call.clone())]), "{to}");
+        }
+    }
+}
+
+#[test]
+fn a_revocation_mixed_with_another_call_is_none() {
+    let transfer = Erc20::transferCall { to: STRANGER, value: U256::from(1) }.abi_encode();
+    for other in [leg(TOKEN, transfer), leg(TOKEN, approve(STRANGER, 9)), leg(SETTLER, refund())] {
+        assert!(!revokes(Intent::Revoke, vec![leg(PERMIT2, lockdown()), other.clone()]), "{other:?}");
+        assert!(!revokes(Intent::Revoke, vec![other.clone(), leg(PERMIT2, lockdown())]), "{other:?}");
+    }
+}
+
+#[test]
+fn a_revocation_wrapped_in_a_multicall_is_none() {
+    // multicall(bytes[]) with the call inside.
+    let mut data = vec![0xac, 0x96, 0x50, 0xd8];
+    data.extend(lockdown());
+    for to in [PERMIT2, TOKEN, STRANGER] {
+        assert!(!revokes(Intent::Revoke, vec![leg(to, data.clone())]));
+    }
+}
+
+#[test]
+fn a_revocation_at_an_unknown_contract_is_none() {
+    assert!(!revokes(Intent::Revoke, vec![leg(STRANGER, approve(STRANGER, 0))]));
+}
+
+#[test]
+fn a_revocation_with_value_attached_is_none() {
+    for (intent, call) in [
+        (Intent::Revoke, leg(TOKEN, approve(STRANGER, 0))),
+        (Intent::CancelOrder, leg(PERMIT2, nonces(1))),
+        (Intent::Refund, leg(SETTLER, refund())),
+    ] {
+        assert!(!revokes(intent, vec![Leg { value: U256::from(1), ..call }]), "{intent:?}");
+    }
+}
+
+#[test]
+fn a_revocation_with_a_signature_inside_is_none() {
+    use bardo::abi::permit2::typed::{PermitDetails, PermitSingle};
+    let details = PermitDetails { token: TOKEN, amount: U160::MAX, expiration: U48::MAX, nonce: U48::ZERO };
+    let permit = PermitSingle { details, spender: STRANGER, sigDeadline: U256::MAX };
+    let message = bardo::safety::typed::TypedMessage::Permit2Allowance { permit, permit2: PERMIT2 };
+    let slot = bardo::safety::proposal::SignatureSlot { offset: 0, message };
+    assert!(!revokes(Intent::Revoke, vec![Leg { slots: vec![slot], ..leg(PERMIT2, lockdown()) }]));
+}
+
+#[test]
+fn a_refund_at_a_fake_settler_is_none() {
+    for to in [STRANGER, TOKEN, PERMIT2] {
+        assert!(!revokes(Intent::Refund, vec![leg(to, refund())]), "{to}");
+    }
+    let unknown = Surroundings { settler: None, ..around() };
+    assert!(!only_revokes(&proposal(Intent::Refund, vec![leg(SETTLER, refund())]), 0, &unknown));
+}
+
+#[test]
+fn bytes_behind_the_calldata_make_it_no_revocation() {
+    for (to, mut data) in [(TOKEN, approve(STRANGER, 0)), (PERMIT2, lockdown()), (PERMIT2, nonces(1))] {
+        data.extend([0; 32]);
+        assert!(!revokes(Intent::Revoke, vec![leg(to, data)]));
+    }
+}
+
+#[test]
+fn a_revocation_that_declares_an_outflow_is_none() {
+    let listed = bardo::chain::token::Token {
+        id: bardo::chain::token::TokenId::Erc20(TOKEN),
+        symbol: Default::default(),
+        name: Default::default(),
+        decimals: 6,
+        listed: true,
+    };
+    let flow = Flow { token: listed, amount: U256::from(1) };
+    let gives = Proposal { outflows: vec![flow], ..proposal(Intent::Revoke, vec![leg(TOKEN, approve(STRANGER, 0))]) };
+    assert!(!only_revokes(&gives, 0, &around()));
+}
+
+#[test]
+fn a_revocation_that_may_burn_much_gas_or_does_nothing_is_none() {
+    let call = leg(TOKEN, approve(STRANGER, 0));
+    let gas = |gas_limit| vec![Leg { gas_limit, ..call.clone() }];
+    assert!(revokes(Intent::Revoke, gas(revocation::MAX_GAS)));
+    assert!(!revokes(Intent::Revoke, gas(revocation::MAX_GAS + 1)));
+    assert!(!revokes(Intent::Revoke, gas(u64::MAX)));
+    assert!(!revokes(Intent::Revoke, vec![call.clone(); 11]), "11 · 100,000 is more than a million");
+    assert!(!revokes(Intent::Revoke, Vec::new()));
+    assert!(!revokes(Intent::Revoke, vec![leg(PERMIT2, Permit2::lockdownCall { approvals: vec![] }.abi_encode())]));
+    assert!(!revokes(Intent::CancelOrder, vec![leg(PERMIT2, nonces(0))]));
+}
+
+#[test]
+fn only_the_clean_up_behind_a_signed_plan_counts_as_a_revocation() {
+    let clean = |purpose| Leg { purpose, ..leg(TOKEN, approve(STRANGER, 0)) };
+    let plan = proposal(Intent::Swap, vec![leg(STRANGER, vec![1, 2, 3, 4]), clean(Purpose::CleanUp)]);
+    assert!(only_revokes(&plan, 1, &around()));
+    assert!(!only_revokes(&plan, 0, &around()), "nothing of it is signed");
+    let main = proposal(Intent::Swap, vec![clean(Purpose::Main), clean(Purpose::Main)]);
+    assert!(!only_revokes(&main, 1, &around()));
+}
+
+#[test]
+fn bytes_that_a_ledger_calls_a_revocation_must_be_one() {
+    let may = |to, value: u64, data: Vec<u8>| {
+        revocation::may_revoke(to, U256::from(value), &data, Some(PERMIT2), Some(SETTLER))
+    };
+    assert!(may(TOKEN, 0, approve(STRANGER, 0)) && may(PERMIT2, 0, lockdown()) && may(SETTLER, 0, refund()));
+    assert!(!may(TOKEN, 0, approve(STRANGER, 1)) && !may(TOKEN, 1, approve(STRANGER, 0)));
+    assert!(!may(TOKEN, 0, Erc20::transferCall { to: STRANGER, value: U256::from(5) }.abi_encode()));
+    assert!(!may(PERMIT2, 0, permit2_approve(1)));
+    assert!(!may(STRANGER, 0, Vec::new()), "coins sent");
+}
+
+// Over the binary, with one endpoint that lies.
+
+fn never(attack: &Attack, tool: &str, params: &Value) -> Value {
+    let (text, _) = attack.run(&["call", tool, &params.to_string(), "--approve", "never"]);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error}: {text}"))
+}
+
+fn raised(lie: fn() -> crate::lying_rpc::Lie, level: &str) -> Attack {
+    let attack = Attack::new(1, 0, lie());
+    attack.run(&["halt", "--level", level]);
+    attack
+}
+
+fn nothing_signed(attack: &Attack, tool: &str, params: &Value, code: &str) {
+    let before = sent();
+    let answer = never(attack, tool, params);
+    assert_eq!(answer["status"], "blocked", "{answer:#}");
+    assert_eq!(answer["error"]["code"], code, "{answer:#}");
+    assert_eq!(sent(), before, "something was signed: {answer:#}");
+}
+
+fn permit2_may(amount: &str) -> Value {
+    json!({"token": "USDC", "spender": PERMIT2, "amount": amount, "chain": "ethereum"})
+}
+
+#[test]
+fn a_lied_allowance_slot_passes_no_approval_under_a_stop() {
+    for level in ["halt", "exit-only"] {
+        nothing_signed(&raised(allowances, level), "token_approve", &permit2_may("max"), "HALTED");
+    }
+}
+
+#[test]
+fn a_lied_allowance_slot_passes_no_approval_above_the_caps() {
+    let attack = Attack::new(1, 0, allowances());
+    let policy = "preset = \"demo\"\nmax_daily_spend_usd = \"0\"\n";
+    std::fs::write(attack.home().join("policy-devnet.toml"), policy).unwrap();
+    nothing_signed(&attack, "token_approve", &permit2_may("max"), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+}
+
+#[test]
+fn lied_token_code_and_balances_pass_no_transfer_and_no_approval_under_a_stop() {
+    let gift = json!({"token": "USDC", "recipient": STRANGER, "amount": "5", "chain_id": "ethereum"});
+    for lie in [code, balances] {
+        for (tool, params) in [("wallet_transfer_token", &gift), ("token_approve", &permit2_may("5"))] {
+            let attack = raised(lie, "exit-only");
+            let before = sent();
+            let answer = never(&attack, tool, params);
+            assert_ne!(answer["status"], "success", "{answer:#}");
+            assert_eq!(sent(), before, "something was signed: {answer:#}");
+        }
+    }
+}
+
+fn stands() -> U256 {
+    let call = Erc20::allowanceCall { owner: account().parse().unwrap(), spender: PERMIT2 }.abi_encode();
+    let call = json!([{"to": token("USDC"), "data": Bytes::from(call)}, "latest"]);
+    ask(chain().devnet.url(0), "eth_call", call).as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn falling_approvals_pass_no_stop_and_the_revocation_does() {
+    let attack = Attack::new(1, 0, Box::new(|_, _| {}));
+    let answer = attack.call("token_approve", &permit2_may("900"));
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    attack.run(&["halt"]);
+    for amount in ["899", "898", "0.000001"] {
+        nothing_signed(&attack, "token_approve", &permit2_may(amount), "HALTED");
+    }
+    assert_eq!(stands(), U256::from(900_000_000));
+    let answer = never(&attack, "token_revoke", &json!({"token": "USDC", "spender": PERMIT2, "chain": "ethereum"}));
+    assert_eq!(answer["status"], "success", "{answer:#}");
+    assert_eq!(stands(), U256::ZERO);
+}
+
+// Over the agent protocol.
+
+fn kind(kind: &str, token: &str, amount: Option<&str>) -> Value {
+    let mut params = json!({"token": token, "spender": PERMIT2, "chain": "ethereum"});
+    if let Some(amount) = amount {
+        params["amount"] = json!(amount);
+    }
+    json!({"kind": kind, "params": params})
+}
+
+async fn act(golem: &bardo::golem::pi::PiSession, action: Value) -> ToolResponse {
+    let previewed = golem.call("preview_action", action).await;
+    match previewed.status {
+        Status::Simulated => golem.call("commit_action", permit(&previewed)).await,
+        _ => previewed,
+    }
+}
+
+fn violated(answer: &ToolResponse) -> String {
+    serde_json::to_string(&answer.error).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_golem_lowers_no_allowance_under_a_stop_but_to_nothing() {
+    let house = House::with_policy("preset = \"demo\"\n").await;
+    let golem = house.golem("mallory", "trade-executor");
+    let given = act(&golem, kind("approve", "DAI", Some("900"))).await;
+    assert_eq!(given.status, Status::Success, "{given:#?}");
+    for level in [StopLevel::Pause, StopLevel::ExitOnly, StopLevel::Flatten, StopLevel::Halt] {
+        house.stop.raise(level, "a test", "operator", 1).unwrap();
+        let lowered = act(&golem, kind("approve", "DAI", Some("899"))).await;
+        assert_eq!(lowered.status, Status::Blocked, "{level}: {lowered:#?}");
+    }
+    house.phase.send_replace(Phase::Terminal);
+    let gone = act(&golem, kind("revoke", "DAI", None)).await;
+    assert_eq!(gone.status, Status::Success, "{gone:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_flood_of_revocations_ends_at_the_rate_whoever_asks() {
+    let house = House::with_policy("preset = \"demo\"\nmax_revocations_per_hour = 1\n").await;
+    let golem = house.golem("mallory", "trade-executor");
+    for (round, expected) in [(0, Status::Success), (1, Status::Blocked)] {
+        let given = act(&golem, kind("approve", "DAI", Some("5"))).await;
+        assert_eq!(given.status, Status::Success, "{given:#?}");
+        let gone = act(&golem, kind("revoke", "DAI", None)).await;
+        assert_eq!(gone.status, expected, "{round}: {gone:#?}");
+    }
+    // Another Golem of the same account, after the first: the ledger counts the account's.
+    let other = house.golem("trudy", "trade-executor");
+    let gone = act(&other, kind("revoke", "DAI", None)).await;
+    assert!(violated(&gone).contains("max_revocations_per_hour"), "{gone:#?}");
+    let allowance = Erc20::allowanceCall { owner: house.world.account.unwrap(), spender: PERMIT2 }.abi_encode();
+    let request = alloy::rpc::types::TransactionRequest::default().to(house.address(Token::Dai));
+    let request = request.input(Bytes::from(allowance).into());
+    let stands = house.world.chains()[0].client.provider().call(request).await.unwrap();
+    assert_ne!(U256::from_be_slice(&stands), U256::ZERO, "the refused revocation cost nothing and did nothing");
+}
