@@ -35,7 +35,7 @@ pub(super) struct Run {
 
 /// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
 fn brain(run: &Run, config: &Config) -> Result<Choice, Failure> {
-    let choice = Choice::of(&config.golem)?;
+    let choice = Choice::of(config)?;
     if matches!(choice, Choice::Operator) {
         let words = "where you lead no show is played; open the console without one: bardo --brain operator";
         return Err(Failure::usage(words.to_owned()));

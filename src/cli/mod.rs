@@ -35,6 +35,7 @@ use crate::console::{Attention, ConsoleOptions, Keymap};
 use crate::custody::Password;
 use crate::engine::Catalog;
 use crate::golem::brain::Choice;
+use crate::golem::brain::process::confinement::launch;
 use crate::golem::scenario;
 use crate::runtime::handle::Farewell;
 use crate::runtime::session::SessionOptions;
@@ -91,6 +92,10 @@ impl Failure {
 
 /// Parses the command line, runs what it asks for, and reports what went wrong on stderr.
 pub fn run() -> ExitCode {
+    // Before anything else is opened: the launcher gives up its rights and becomes another program.
+    if let Some(exit) = launch::dispatch() {
+        return exit;
+    }
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
@@ -223,7 +228,7 @@ impl Look {
 fn console(config: Config, look: Look, session: SessionOptions) -> Result<Exit, Failure> {
     // A brain that cannot be had is better told here than by a Golem without one, and so are roles that cannot be used:
     // nothing else has been started yet, and stderr keeps the lines that a way from role to role is drawn in.
-    let _found = Choice::of(&config.golem)?;
+    let _found = Choice::of(&config)?;
     known_role(&config)?;
     // Stopping the process stops the Golem: only where it trades with play money.
     let may_suspend = runtime::policy::is_devnet(&config).unwrap_or(false);

@@ -337,7 +337,9 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     let path = std::env::var_os("PATH").unwrap();
     let (out, err, code) = run(bardo(home.path()).args(["golem", "playbook"]));
     assert_eq!((out.as_str(), err.as_str(), code), ("", "bardo: no Golem has lived here yet\n", 0));
-    let script = home.path().join("brain.py");
+    // Not in the configuration folder, which is closed to brains.
+    let programs = tempfile::tempdir().unwrap();
+    let script = programs.path().join("brain.py");
     let text = "import json, sys\n\
         def hear(wanted):\n    while True:\n        line = json.loads(sys.stdin.readline())\n        \
         if line['type'] == wanted: return line\n\

@@ -145,7 +145,11 @@ fn brain(home: &Path, lines: &str, before: &Value) -> Value {
         assert told['status'] == 'simulated', told\n    return told['data']\n\
         def commit(one, digest): return call('commit_action', permit_id=one, simulation_hash=digest)\n\
         found = {}\nhear('tick')\n";
-    let (script, said) = (home.join("brain.py"), home.join("said.json"));
+    // Not in the configuration folder, which is closed to brains; what it writes is allowed by the configuration.
+    let programs = tempfile::tempdir().unwrap();
+    let (script, said) = (programs.path().join("brain.py"), programs.path().join("said.json"));
+    let write = format!("[golem]\nwrite = [{:?}]\n[safety]\npermit_seconds = 20\n", programs.path());
+    std::fs::write(home.join("config.toml"), write).unwrap();
     let tail = format!(
         "open({:?}, 'w').write(json.dumps(found))\nsay(type='done', why='told')\nhear('bye')\n",
         said.to_str().unwrap()
@@ -168,7 +172,6 @@ fn a_brain_is_told_which_permit_does_not_serve_and_why() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
-    std::fs::write(home.path().join("config.toml"), "[safety]\npermit_seconds = 20\n").unwrap();
     let lines = "one = offer()\npermit, digest = one['permit_id'], one['simulation_hash']\n\
         found['permit'], found['digest'] = permit, digest\n\
         found['other'] = commit(permit, '0x' + '11' * 32)\n\

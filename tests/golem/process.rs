@@ -11,6 +11,7 @@ use bardo::base::model::StopLevel;
 use bardo::base::text::SafeText;
 use bardo::engine::Catalog;
 use bardo::fabric::{Event, EventKind, Receiver};
+use bardo::golem::brain::process::confinement::Confinement;
 use bardo::golem::brain::process::{CommandLine, ProcessBrain, ProcessLimits};
 use bardo::safety::approval::Answer;
 use bardo::tools::ALL_TOOL_DEFS;
@@ -22,8 +23,9 @@ use crate::world::{House, Life, drain};
 const LIMITS: ProcessLimits =
     ProcessLimits { tick: Duration::from_millis(300), patience: Duration::from_secs(60), calls: 50 };
 
-fn brain(line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
-    Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits))
+fn brain(house: &House, line: &str, limits: ProcessLimits) -> Box<ProcessBrain> {
+    let confinement = Confinement::protecting([house.folder.path()]);
+    Box::new(ProcessBrain::new(CommandLine::parse(line).unwrap(), limits, confinement))
 }
 
 /// A brain that is these lines of Python. `say` and `hear` are given.
@@ -36,9 +38,9 @@ fn script(house: &House, text: &str, limits: ProcessLimits) -> Box<ProcessBrain>
         \x20   params['prefer_uniswapx'] = False\n\
         \x20   say(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=params))\n\
         \x20   return hear('result')['response']\n";
-    let file = house.folder.path().join(format!("brain-{}.py", text.len()));
+    let file = house.programs.path().join(format!("brain-{}.py", text.len()));
     std::fs::write(&file, format!("{HEAD}{text}")).unwrap();
-    brain(&format!("python3 '{}'", file.display()), limits)
+    brain(house, &format!("python3 '{}'", file.display()), limits)
 }
 
 /// Waits for something among the events.
@@ -73,7 +75,7 @@ async fn the_python_example_sells_through_preview_and_commit() {
     let before = house.sent().await;
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/golem.py");
     let line = format!("python3 -B '{}' --once", example.display());
-    let mut life = house.life("ada", "trade-executor", brain(&line, LIMITS));
+    let mut life = house.life("ada", "trade-executor", brain(&house, &line, LIMITS));
     assert_eq!(life.brains_end().await, Vec::<String>::new());
     // The allowance for Permit2, and the swap.
     assert_eq!(house.sent().await, before + 2);
@@ -286,7 +288,7 @@ async fn programs_that_cannot_go_on_are_ended_with_the_reason() {
         assert_eq!(life.pi.open_offers(), 0, "{wanted}");
         life.leave().await;
     }
-    let mut life = house.life("ada", "trade-executor", brain("/no/such/program", LIMITS));
+    let mut life = house.life("ada", "trade-executor", brain(&house, "/no/such/program", LIMITS));
     let why = life.brains_end().await;
     assert!(why[0].contains("does not start"), "{why:?}");
     life.leave().await;

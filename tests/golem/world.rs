@@ -37,6 +37,8 @@ use tokio::task::JoinHandle;
 
 pub struct House {
     pub folder: tempfile::TempDir,
+    /// Programs of brains: outside the folder that is closed to them.
+    pub programs: tempfile::TempDir,
     pub fabric: Fabric,
     pub stop: StopFile,
     pub phase: watch::Sender<Phase>,
@@ -157,6 +159,7 @@ impl House {
         Self {
             stop: StopFile::in_folder(data.root()),
             folder,
+            programs: tempfile::tempdir().unwrap(),
             fabric,
             phase,
             acting,

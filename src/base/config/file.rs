@@ -66,6 +66,11 @@ pub const KEYS: &[(&str, &str)] = &[
     ("golem.tick_seconds", "how often a process or a model is asked what it wants"),
     ("golem.patience_seconds", "how long its answer is waited for"),
     ("golem.calls", "tool calls that it may make in one run"),
+    ("golem.read", "files and folders that a brain process may read, beside what its command needs"),
+    ("golem.write", "files and folders that it may also change"),
+    ("golem.environment", "environment variables that it receives, by name"),
+    ("golem.network", "whether it may use the network: true or false"),
+    ("golem.allow_unisolated_brain", "whether it may run on real networks where the system cannot isolate it"),
     ("golem.model_url", "where the model is asked; https, or http on this machine"),
     ("golem.model_name", "which model"),
     ("golem.model_style", "in which shape: openai or anthropic"),
@@ -110,6 +115,11 @@ const GOLEM: &[&str] = &[
     "tick_seconds",
     "patience_seconds",
     "calls",
+    "read",
+    "write",
+    "environment",
+    "network",
+    "allow_unisolated_brain",
     "model_url",
     "model_name",
     "model_style",
@@ -431,6 +441,13 @@ impl Source<'_> {
                     let (least, most) = LIFESPAN_MINUTES;
                     golem.lifespan_minutes = Some(within(least, most)?);
                 }
+                "read" => golem.read = self.setting(value, self.paths(&full, value)?),
+                "write" => golem.write = self.setting(value, self.paths(&full, value)?),
+                "environment" => golem.environment = self.setting(value, self.variables(&full, value)?),
+                "network" => golem.network = self.setting(value, self.boolean(&full, value)?),
+                "allow_unisolated_brain" => {
+                    golem.allow_unisolated_brain = self.setting(value, self.boolean(&full, value)?);
+                }
                 "model_url" => golem.model_url = Some(self.setting(value, self.endpoint(&full, value)?)),
                 "model_name" => golem.model_name = Some(self.setting(value, text()?)),
                 "model_style" => {
@@ -467,6 +484,36 @@ impl Source<'_> {
     fn path_of(&self, key: &str, value: &Value<'_>) -> Result<PathBuf, ConfigError> {
         let text = self.string(key, value, "a path in quotes")?;
         paths::absolute(&text).map_err(|reason| self.bad(value.span(), key, &reason))
+    }
+
+    fn paths(&self, key: &str, value: &Value<'_>) -> Result<Vec<PathBuf>, ConfigError> {
+        self.list(key, value, "a list of paths: [\"/opt/models\"]")?.iter().map(|one| self.path_of(key, one)).collect()
+    }
+
+    fn variables(&self, key: &str, value: &Value<'_>) -> Result<Vec<String>, ConfigError> {
+        let named = self.list(key, value, "a list of names: [\"HTTPS_PROXY\"]")?.iter().map(|one| {
+            let name = self.string(key, one, "a variable's name in quotes")?;
+            // Bardo's own hold passwords and keys.
+            if name.to_uppercase().starts_with("BARDO_") || name.contains(['=', '\0']) {
+                let reason = "not a variable that a brain may receive: take names other than BARDO_…";
+                return Err(self.bad(one.span(), key, reason));
+            }
+            Ok(name)
+        });
+        named.collect()
+    }
+
+    fn list<'v, 'i>(
+        &self,
+        key: &str,
+        value: &'v Value<'i>,
+        expected: &'static str,
+    ) -> Result<&'v [Value<'i>], ConfigError> {
+        value.get_ref().as_array().map(|list| &**list).ok_or_else(|| self.wrong_type(key, value, expected))
+    }
+
+    fn boolean(&self, key: &str, value: &Value<'_>) -> Result<bool, ConfigError> {
+        value.get_ref().as_bool().ok_or_else(|| self.wrong_type(key, value, "true or false"))
     }
 
     fn whole_number(&self, key: &str, value: &Value<'_>) -> Result<u64, ConfigError> {

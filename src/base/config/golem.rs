@@ -1,6 +1,8 @@
 //! Settings of the Golem: who decides in it, how often it is woken, and what it may use up while it decides. What it may
 //! do is the policy's affair.
 
+use std::path::PathBuf;
+
 use secrecy::SecretString;
 
 use super::{Environment, Flags, Origin, RpcUrl, Setting};
@@ -51,6 +53,16 @@ pub struct GolemSettings {
     pub model_name: Option<Setting<String>>,
     /// In which shape: one of [`MODEL_STYLES`].
     pub model_style: Setting<String>,
+    /// Files and folders that a brain process may read and execute, beside what its command needs. Absolute.
+    pub read: Setting<Vec<PathBuf>>,
+    /// Files and folders that it may also change. Absolute.
+    pub write: Setting<Vec<PathBuf>>,
+    /// Environment variables that it receives, by name.
+    pub environment: Setting<Vec<String>>,
+    /// Whether it may use the network.
+    pub network: Setting<bool>,
+    /// Whether it may run on real networks where the system cannot isolate it.
+    pub allow_unisolated_brain: Setting<bool>,
     /// The key for it. Never shown.
     pub model_key: Option<Setting<SecretString>>,
 }
@@ -72,6 +84,11 @@ impl Default for GolemSettings {
             model_url: None,
             model_name: None,
             model_style: text(MODEL_STYLES[0]),
+            read: Setting { value: Vec::new(), origin: Origin::Default },
+            write: Setting { value: Vec::new(), origin: Origin::Default },
+            environment: Setting { value: Vec::new(), origin: Origin::Default },
+            network: Setting { value: true, origin: Origin::Default },
+            allow_unisolated_brain: Setting { value: false, origin: Origin::Default },
             model_key: None,
         }
     }
@@ -94,6 +111,19 @@ impl GolemSettings {
             ("model_tokens", &self.model_tokens),
             ("model_reply_tokens", &self.model_reply_tokens),
         ] {
+            shown.push((key, setting.value.to_string(), &setting.origin));
+        }
+        let paths = |paths: &[PathBuf]| paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>();
+        for (key, words, origin) in [
+            ("read", paths(&self.read.value), &self.read.origin),
+            ("write", paths(&self.write.value), &self.write.origin),
+            ("environment", self.environment.value.clone(), &self.environment.origin),
+        ] {
+            if !words.is_empty() {
+                shown.push((key, words.join(", "), origin));
+            }
+        }
+        for (key, setting) in [("network", &self.network), ("allow_unisolated_brain", &self.allow_unisolated_brain)] {
             shown.push((key, setting.value.to_string(), &setting.origin));
         }
         shown.push(("model_style", self.model_style.value.clone(), &self.model_style.origin));

@@ -24,11 +24,12 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use model::{ModelBrain, ModelSetup, Style};
+use process::confinement::Confinement;
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
 use super::life::Voice;
 use super::pi::{ActionKind, PiSession};
-use crate::base::config::{DEFAULT_BRAIN, GolemSettings, Setting};
+use crate::base::config::{Config, DEFAULT_BRAIN, DEFAULT_NETWORK, GolemSettings, Setting};
 use crate::base::model::{ActionClass, Phase, StopLevel};
 use crate::base::text::SafeText;
 use crate::engine::ToolResponse;
@@ -74,7 +75,7 @@ pub enum Choice {
     /// The operator alone, in plain words: it plays nothing by itself.
     Operator,
     /// A program.
-    Process(CommandLine, ProcessLimits),
+    Process(CommandLine, ProcessLimits, Confinement),
     /// A model.
     Model(Box<ModelBrain>),
 }
@@ -108,7 +109,8 @@ impl Choice {
     ///
     /// # Errors
     /// [`BrainError`], which names where the setting comes from.
-    pub fn of(settings: &GolemSettings) -> Result<Self, BrainError> {
+    pub fn of(config: &Config) -> Result<Self, BrainError> {
+        let settings = &config.golem;
         let asked = settings.brain.value.trim();
         let origin = || settings.brain.origin.to_string();
         let seconds = |setting: &Setting<u64>| Duration::from_secs(setting.value);
@@ -119,7 +121,8 @@ impl Choice {
                 let line =
                     CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
                 let (tick, patience) = (seconds(&settings.tick_seconds), seconds(&settings.patience_seconds));
-                Ok(Self::Process(line, ProcessLimits { tick, patience, calls: settings.calls.value }))
+                let limits = ProcessLimits { tick, patience, calls: settings.calls.value };
+                Ok(Self::Process(line, limits, confinement(config)))
             }
             None if asked == "model" => model(settings).map(|brain| Self::Model(Box::new(brain))),
             _ => Err(BrainError::Unknown { name: SafeText::clean(asked, 80), origin: origin() }),
@@ -135,9 +138,23 @@ impl Choice {
     pub fn make(self) -> Option<Box<dyn Brain>> {
         match self {
             Self::Scenario | Self::Operator => None,
-            Self::Process(line, limits) => Some(Box::new(ProcessBrain::new(line, limits))),
+            Self::Process(line, limits, confinement) => Some(Box::new(ProcessBrain::new(line, limits, confinement))),
             Self::Model(brain) => Some(brain),
         }
+    }
+}
+
+/// What a brain process may reach. On the embedded devnet no money is at risk, so that it may run unisolated.
+fn confinement(config: &Config) -> Confinement {
+    let settings = &config.golem;
+    let folders = config.file.parent().into_iter().chain([config.data_dir.value.as_path()]);
+    Confinement {
+        read: settings.read.value.clone(),
+        write: settings.write.value.clone(),
+        environment: settings.environment.value.clone(),
+        network: settings.network.value,
+        allow_unisolated: settings.allow_unisolated_brain.value || config.network.value == DEFAULT_NETWORK,
+        ..Confinement::protecting(folders)
     }
 }
 

@@ -125,7 +125,7 @@ impl Session {
             // A network that cannot be opened says so itself.
             Ok(Plan::Endpoints(_)) | Err(_) => Living::listening(&NO_SHOW),
         };
-        let (golem, led) = match brain::Choice::of(&config.golem) {
+        let (golem, led) = match brain::Choice::of(&config) {
             Ok(brain::Choice::Operator) => (Living::listening(&YOU_LEAD), false),
             Ok(choice) => {
                 let brain = choice.make();

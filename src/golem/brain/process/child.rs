@@ -1,13 +1,17 @@
-//! A child program with its three pipes, each on a thread of its own: what it floods fills no memory, what it does not
-//! read blocks nobody, and dropped it is killed with everything it has started.
+//! A confined program with its three pipes, each on a thread of its own: what it floods fills no memory, what it does
+//! not read blocks nobody, and dropped it is killed with everything it has started.
 
 use std::io::{Read, Write};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
 
+use super::confinement::launch::{Report, Specification};
+use super::confinement::{Confinement, Isolation, launch, plan};
 use super::protocol::MOST_LINE;
 use crate::base::text::SafeText;
 
@@ -17,8 +21,8 @@ const LINES_WAITING: usize = 64;
 const WORDS_WAITING: usize = 256;
 /// Bytes kept of what it says on stderr, the newest.
 const KEPT: usize = 2_048;
-/// What a child inherits of the environment: nothing that could hold a secret of ours.
-const INHERITED: &[&str] = &["PATH", "HOME", "LANG", "LC_ALL", "LC_CTYPE", "TMPDIR", "SYSTEMROOT", "PYTHONPATH"];
+/// Timeout for the launcher to report.
+const LAUNCH_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What comes out of a child.
 #[derive(Debug, PartialEq, Eq)]
@@ -73,10 +77,36 @@ impl CommandLine {
     }
 }
 
+/// A folder of the program's own, removed when it has ended.
+#[derive(Debug)]
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes it, for this user alone.
+    fn make() -> std::io::Result<Self> {
+        use std::os::unix::fs::DirBuilderExt;
+        let name = format!("bardo-brain-{}-{:016x}", std::process::id(), rand::random::<u64>());
+        let folder = std::fs::canonicalize(std::env::temp_dir())?.join(name);
+        std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+        Ok(Self(folder))
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A program can make folders that cannot be removed; nothing depends on it.
+        let _left = std::fs::remove_dir_all(&self.0);
+    }
+}
+
 /// A running child. Dropped, it is killed, and with it what it has started.
 #[derive(Debug)]
 pub(super) struct Running {
+    /// Its supervisor.
     child: Option<Child>,
+    /// The leader of its process group, once it has reported.
+    group: Option<rustix::process::Pid>,
+    scratch: Option<Scratch>,
     out: mpsc::Receiver<Out>,
     words: Option<mpsc::Sender<Vec<u8>>>,
     complaints: Arc<Mutex<Vec<u8>>>,
@@ -85,34 +115,75 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// Starts a program.
+    /// Starts a program, confined, and waits until it runs.
     ///
     /// # Errors
     /// In words, why it does not start.
-    pub(super) fn start(line: &CommandLine) -> Result<Self, String> {
-        let mut command = Command::new(&line.program);
-        command.args(&line.arguments).env_clear();
-        for name in INHERITED {
+    pub(super) async fn start(line: &CommandLine, confinement: &Confinement) -> Result<(Self, Isolation), String> {
+        let mut running = Self::launch(line, confinement)?;
+        let report = match tokio::time::timeout(LAUNCH_TIMEOUT, running.next()).await {
+            Ok(Some(Out::Line(line))) => serde_json::from_slice(&line).ok(),
+            Ok(Some(Out::TooLong | Out::End(_)) | None) | Err(_) => None,
+        };
+        match report {
+            Some(Report::Starting { isolation, process }) => {
+                running.group = i32::try_from(process).ok().and_then(rustix::process::Pid::from_raw);
+                Ok((running, isolation))
+            }
+            Some(Report::Refused { why }) => Err(format!("`{}` is not started: {why}", line.program)),
+            None => Err(format!("`{}` does not start: its launcher does not report", line.program)),
+        }
+    }
+
+    fn launch(line: &CommandLine, confinement: &Confinement) -> Result<Self, String> {
+        let allowed = plan(&line.program, &line.arguments, confinement).map_err(|error| error.to_string())?;
+        let scratch = Scratch::make().map_err(|error| format!("no scratch folder for the brain: {error}"))?;
+        if confinement.protected.iter().any(|folder| scratch.0.starts_with(folder)) {
+            return Err("the folder for temporary files lies in one that stays closed; set TMPDIR elsewhere".to_owned());
+        }
+        let paths = |set: std::collections::BTreeSet<PathBuf>| set.into_iter().collect::<Vec<_>>();
+        let mut write = paths(allowed.write);
+        write.push(scratch.0.clone());
+        let specification = Specification {
+            parent: std::process::id(),
+            program: allowed.program,
+            arguments: line.arguments.clone(),
+            read: paths(allowed.read),
+            write,
+            network: confinement.network,
+            allow_unisolated: confinement.allow_unisolated,
+            simulate_absent: super::confinement::is_simulated_absent(),
+        };
+        let mut command = launch::command(&specification)?;
+        command.env_clear();
+        for name in &allowed.environment {
             if let Some(value) = std::env::var_os(name) {
                 command.env(name, value);
             }
         }
+        for name in ["TMPDIR", "TMP", "TEMP"] {
+            command.env(name, &scratch.0);
+        }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: what it starts can be killed with it, and the terminal's Ctrl-C is not for it.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        let mut child = command.spawn().map_err(|error| format!("`{}` does not start: {error}", line.program))?;
+        let mut child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
         let (send, out) = mpsc::channel(LINES_WAITING);
         let (words, said) = mpsc::channel(WORDS_WAITING);
         let complaints = Arc::new(Mutex::new(Vec::new()));
         let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         // From here on whatever goes wrong kills the child again.
-        let mut running =
-            Self { child: Some(child), out, words: Some(words), complaints: Arc::clone(&complaints), listener: None };
+        let mut running = Self {
+            child: Some(child),
+            group: None,
+            scratch: Some(scratch),
+            out,
+            words: Some(words),
+            complaints: Arc::clone(&complaints),
+            listener: None,
+        };
         let failed = |error: std::io::Error| format!("no thread for its pipes: {error}");
         let named = || thread::Builder::new().name("brain".to_owned());
         if let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) {
-            named().spawn(move || write(stdin, said)).map_err(failed)?;
+            named().spawn(move || write_lines(stdin, said)).map_err(failed)?;
             named().spawn(move || read(stdout, &send)).map_err(failed)?;
             running.listener = Some(named().spawn(move || listen(stderr, &complaints)).map_err(failed)?);
         }
@@ -135,32 +206,18 @@ impl Running {
         self.words = None;
     }
 
-    /// How it ended, once it has. It stays in the process table until it is dropped, so that its number, by which its
-    /// group is killed, cannot become somebody else's.
-    #[cfg(unix)]
+    /// How it ended, once it has: its supervisor ends as the program did. It stays in the process table until it is
+    /// dropped, so that its number cannot become another process's.
     pub(super) fn ended(&mut self) -> Option<String> {
-        use rustix::process::{WaitId, WaitIdOptions, waitid};
+        use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
         let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
-        let status = waitid(WaitId::Pid(self.number()?), options).ok().flatten()?;
+        let number = Pid::from_raw(i32::try_from(self.child.as_ref()?.id()).ok()?)?;
+        let status = waitid(WaitId::Pid(number), options).ok().flatten()?;
         Some(match (status.exit_status(), status.terminating_signal()) {
             (Some(code), _) => format!("it ended with exit code {code}"),
             (None, Some(signal)) => format!("it was ended by signal {signal}"),
             (None, None) => "it ended".to_owned(),
         })
-    }
-
-    /// How it ended, once it has.
-    #[cfg(not(unix))]
-    pub(super) fn ended(&mut self) -> Option<String> {
-        let status = self.child.as_mut().and_then(|child| child.try_wait().ok().flatten());
-        status.map(|status| format!("it ended with {status}"))
-    }
-
-    /// Its number in the process table, and its group's.
-    #[cfg(unix)]
-    fn number(&self) -> Option<rustix::process::Pid> {
-        let id = i32::try_from(self.child.as_ref()?.id()).ok()?;
-        rustix::process::Pid::from_raw(id)
     }
 
     /// Whether all that it said on stderr has been read.
@@ -178,15 +235,19 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        #[cfg(unix)]
-        if let Some(group) = self.number() {
+        // Once the supervisor has ended, it has killed the group itself, and the number may be another's.
+        if let (None, Some(group)) = (self.ended(), self.group) {
             let _gone = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
         let Some(mut child) = self.child.take() else { return };
-        // It may have ended by itself.
+        // It may have ended by itself. What has not reported yet ends with its supervisor.
         let _gone = child.kill();
+        let scratch = self.scratch.take();
         // What was killed is gone at once; waiting is for the process table, and must hold up nobody.
-        let _unreaped = thread::Builder::new().name("brain".to_owned()).spawn(move || child.wait());
+        let _unreaped = thread::Builder::new().name("brain".to_owned()).spawn(move || {
+            let _ended = child.wait();
+            drop(scratch);
+        });
     }
 }
 
@@ -218,7 +279,7 @@ fn read(mut from: impl Read, to: &mpsc::Sender<Out>) {
     let _gone = to.blocking_send(Out::End(line.len()));
 }
 
-fn write(mut to: ChildStdin, mut words: mpsc::Receiver<Vec<u8>>) {
+fn write_lines(mut to: ChildStdin, mut words: mpsc::Receiver<Vec<u8>>) {
     while let Some(line) = words.blocking_recv() {
         // A pipe that is closed at the other end is found out by what follows from it.
         if to.write_all(&line).and_then(|()| to.flush()).is_err() {

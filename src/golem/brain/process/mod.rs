@@ -1,11 +1,9 @@
 //! A brain that is a program of its own, in whatever language: it is started as a child and speaks JSON lines on its
 //! stdin and stdout, as `protocol` says. Of Bardo it has the eight tools and nothing else.
 //!
-//! It runs as the operator's own user all the same: what it could do to the data folder, the stop file and the ledger as
-//! that user, no pipe keeps it from. Three things stand against the worst of it. The program's memory and environment are
-//! closed to it (`cli::privacy`), off devnets nothing is signed without a key that is under a password, and no yes to
-//! what a session with such a brain asks counts unless it is given in that session. Whoever does not trust the program
-//! gives it another user, or a container.
+//! It runs as the operator's own user, but confined ([`confinement`]): it reaches neither the terminal nor the data,
+//! configuration and key folders, nor other processes. Where the system cannot enforce that, it is refused unless the
+//! configuration allows it. No approval given outside the session counts for a question that such a brain raised.
 //!
 //! | what it does | what becomes of it |
 //! |---|---|
@@ -20,6 +18,7 @@
 //! and hears the operator. What is being signed goes on to its end.
 
 mod child;
+pub mod confinement;
 pub mod protocol;
 
 use std::collections::{HashMap, VecDeque};
@@ -35,6 +34,7 @@ use crate::base::text::SafeText;
 use crate::engine::ToolResponse;
 use crate::golem::pi::ActionKind;
 use child::{Out, Running};
+use confinement::{Confinement, IsolationLevel};
 use protocol::{Said, Told};
 
 pub use child::CommandLine;
@@ -68,22 +68,30 @@ pub struct ProcessLimits {
 pub struct ProcessBrain {
     line: CommandLine,
     limits: ProcessLimits,
+    confinement: Confinement,
 }
 
 impl ProcessBrain {
-    /// A brain that is this program.
-    pub fn new(line: CommandLine, limits: ProcessLimits) -> Self {
-        Self { line, limits }
+    /// A brain that is this program, confined so.
+    pub fn new(line: CommandLine, limits: ProcessLimits, confinement: Confinement) -> Self {
+        Self { line, limits, confinement }
     }
 }
 
 impl Brain for ProcessBrain {
     fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End> {
         Box::pin(async move {
-            let (well, why) = match Running::start(&self.line) {
+            let (well, why) = match Running::start(&self.line, &self.confinement).await {
                 Err(why) => (false, why),
-                Ok(running) => {
-                    nerves.now(&format!("Led by the program `{}`.", self.line.program()), "", None, None);
+                Ok((running, isolation)) => {
+                    let led = format!("Led by the program `{}`.", self.line.program());
+                    match isolation.level() {
+                        IsolationLevel::Full => nerves.now(&led, "", None, None),
+                        IsolationLevel::Partial | IsolationLevel::None => {
+                            tracing::warn!(%isolation, "brain process");
+                            nerves.now(&format!("{led} {isolation}."), "", None, None);
+                        }
+                    }
                     Talk::new(running, self.limits).lead(nerves).await
                 }
             };

@@ -1,0 +1,225 @@
+//! The launcher: Bardo's own binary, started a second time under one of two hidden names.
+//!
+//! The supervisor opens a session, starts the confined process and ends everything that belongs to it when Bardo ends,
+//! however that happens. The confined process gives up its rights, reports on its stdout how far that went, and then
+//! becomes the program. Neither needs `unsafe`: both restrict the process that they run in.
+
+use std::ffi::OsStr;
+use std::io::Write;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, WaitId, WaitIdOptions};
+use serde::{Deserialize, Serialize};
+
+use super::{Isolation, rules};
+
+/// Hidden name of the supervisor.
+pub const SUPERVISE: &str = "__run-confined";
+/// Hidden name of the process that becomes the program.
+const ENTER: &str = "__enter-confined";
+/// How often the supervisor checks that Bardo is running.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Exit code of a launcher that could not launch, as a shell has it for a program that cannot be started.
+const NOT_LAUNCHED: u8 = 126;
+
+/// What to launch, as the launcher receives it. Holds no secrets: other processes can read it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Specification {
+    /// The process that the program must not outlive.
+    pub parent: u32,
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// Files and folders to read and execute.
+    pub read: Vec<PathBuf>,
+    /// Files and folders to read and change.
+    pub write: Vec<PathBuf>,
+    /// Whether Internet sockets are allowed.
+    pub network: bool,
+    /// Whether it may run where the isolation is not enforced.
+    pub allow_unisolated: bool,
+    /// Whether a test pretends that there is no Landlock.
+    pub simulate_absent: bool,
+}
+
+impl Specification {
+    /// Never in a release build.
+    pub(super) fn simulate_absent(&self) -> bool {
+        cfg!(debug_assertions) && self.simulate_absent
+    }
+}
+
+/// The first line on the program's stdout, written before the program runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// The program starts now.
+    Starting {
+        /// What is in force.
+        isolation: Isolation,
+        /// The process that becomes the program, and leads its process group.
+        process: u32,
+    },
+    /// The program is not started.
+    Refused {
+        /// Why, in a sentence.
+        why: String,
+    },
+}
+
+/// Runs this process as launcher if its arguments say so.
+pub fn dispatch() -> Option<ExitCode> {
+    let mut arguments = std::env::args_os().skip(1);
+    let (role, specification) = (arguments.next()?, arguments.next());
+    let launch: fn(&Specification) -> Result<ExitCode, String> = match role.to_str() {
+        Some(SUPERVISE) => supervise,
+        Some(ENTER) => enter,
+        _ => return None,
+    };
+    let read = |text: &OsStr| text.to_str().and_then(|text| serde_json::from_str(text).ok());
+    let launched = match specification.as_deref().and_then(read) {
+        Some(specification) => launch(&specification),
+        None => Err("the launcher was called without a specification".to_owned()),
+    };
+    Some(launched.unwrap_or_else(|why| {
+        report(&Report::Refused { why });
+        ExitCode::from(NOT_LAUNCHED)
+    }))
+}
+
+/// The command that starts the supervisor, without pipes and environment.
+pub(in super::super) fn command(specification: &Specification) -> Result<Command, String> {
+    let text = serde_json::to_string(specification).map_err(|error| format!("a path is not UTF-8: {error}"))?;
+    let mut command = Command::new(launcher()?);
+    command.args([SUPERVISE, &text]);
+    Ok(command)
+}
+
+/// Bardo's binary: this process's own. Tests and examples run beside it, one folder deeper.
+fn launcher() -> Result<PathBuf, String> {
+    let own = std::env::current_exe().map_err(|error| format!("Bardo's own binary is not known: {error}"))?;
+    if cfg!(debug_assertions)
+        && own.parent().and_then(Path::file_name).is_some_and(|name| name == "deps" || name == "examples")
+    {
+        let beside = own.parent().and_then(Path::parent).map(|folder| folder.join("bardo"));
+        return beside.filter(|path| path.is_file()).ok_or_else(|| {
+            "brain processes are launched by the `bardo` binary, which is not built; run `cargo build`".to_owned()
+        });
+    }
+    // The link stays valid while an update replaces the file.
+    Ok(if cfg!(target_os = "linux") { PathBuf::from("/proc/self/exe") } else { own })
+}
+
+fn report(report: &Report) {
+    if let Ok(line) = serde_json::to_string(report) {
+        // Bardo may be gone already.
+        let _unread = writeln!(std::io::stdout(), "{line}");
+    }
+}
+
+/// Closes every descriptor but the three standard ones: whatever this process inherited.
+fn close_inherited() {
+    let listed = std::fs::read_dir("/dev/fd").map(|entries| {
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<i32>().ok());
+        names.collect::<Vec<_>>()
+    });
+    // Without a list, more than a process usually has.
+    let descriptors = listed.unwrap_or_else(|_| (3..65_536).collect());
+    for descriptor in descriptors.into_iter().filter(|descriptor| *descriptor > 2) {
+        // The one that listed the folder is closed already. Nothing else in this process owns a descriptor yet.
+        let _closed = nix::unistd::close(descriptor);
+    }
+}
+
+fn common() -> Result<(), String> {
+    close_inherited();
+    let none = Rlimit { current: Some(0), maximum: Some(0) };
+    rustix::process::setrlimit(Resource::Core, none).map_err(|error| format!("core dumps stay on: {error}"))
+}
+
+/// Runs beside the program until it ends; ends it when Bardo has ended.
+fn supervise(specification: &Specification) -> Result<ExitCode, String> {
+    common()?;
+    rustix::process::setsid().map_err(|error| format!("no new session: {error}"))?;
+    #[cfg(target_os = "linux")]
+    rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
+        .map_err(|error| format!("the supervisor's memory is not private: {error}"))?;
+    let text = serde_json::to_string(specification).map_err(|error| error.to_string())?;
+    let mut command = Command::new(launcher()?);
+    // A group of its own, which the program cannot leave: it is ended by that.
+    command.args([ENTER, &text]).process_group(0);
+    let child = command.spawn().map_err(|error| format!("the launcher does not start: {error}"))?;
+    let process = i32::try_from(child.id()).ok().and_then(Pid::from_raw).ok_or("the launcher has no process id")?;
+    // The pipes are the program's: Bardo sees it close them.
+    let null = std::fs::OpenOptions::new().read(true).write(true).open("/dev/null");
+    let null = null.map_err(|error| format!("/dev/null: {error}"))?;
+    let quiet = rustix::stdio::dup2_stdin(&null)
+        .and_then(|()| rustix::stdio::dup2_stdout(&null))
+        .and_then(|()| rustix::stdio::dup2_stderr(&null));
+    quiet.map_err(|error| format!("the program's pipes cannot be left to it: {error}"))?;
+    let parent = i32::try_from(specification.parent).ok().and_then(Pid::from_raw);
+    let end = move || {
+        // It may have ended by itself.
+        let _gone = rustix::process::kill_process_group(process, Signal::KILL);
+    };
+    std::thread::spawn(move || {
+        while rustix::process::getppid() == parent {
+            std::thread::sleep(POLL_INTERVAL);
+        }
+        end();
+        std::process::exit(i32::from(NOT_LAUNCHED));
+    });
+    // It stays in the process table, so that its number cannot become another group's.
+    let waited = loop {
+        match rustix::process::waitid(WaitId::Pid(process), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
+            Err(rustix::io::Errno::INTR) => {}
+            other => break other,
+        }
+    };
+    end();
+    let status = waited.map_err(|error| format!("the program cannot be waited for: {error}"))?;
+    let Some(status) = status else { return Ok(ExitCode::from(NOT_LAUNCHED)) };
+    // Ends as the program did.
+    if let Some(signal) = status.terminating_signal().and_then(Signal::from_named_raw) {
+        let _ended = rustix::process::kill_process(rustix::process::getpid(), signal);
+    }
+    let code = status.exit_status().and_then(|code| u8::try_from(code).ok());
+    Ok(ExitCode::from(code.unwrap_or(NOT_LAUNCHED)))
+}
+
+/// Becomes the program.
+fn enter(specification: &Specification) -> Result<ExitCode, String> {
+    common()?;
+    let supervisor = rustix::process::getppid();
+    let isolation = rules::restrict(specification)?;
+    if !isolation.is_isolated() && !specification.allow_unisolated {
+        return Err(refusal(&isolation));
+    }
+    #[cfg(target_os = "linux")]
+    {
+        // After the capabilities: dropping them clears it.
+        rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+            .map_err(|error| format!("the program cannot be bound to its supervisor: {error}"))?;
+        if rustix::process::getppid() != supervisor {
+            return Err("the supervisor has ended".to_owned());
+        }
+    }
+    report(&Report::Starting { isolation, process: std::process::id() });
+    let mut command = Command::new(&specification.program);
+    let error = command.args(&specification.arguments).stdin(Stdio::inherit()).exec();
+    // The report is out; the rest is said as a program would.
+    let _unread = writeln!(std::io::stderr(), "`{}` does not start: {error}", specification.program.display());
+    Ok(ExitCode::from(NOT_LAUNCHED))
+}
+
+/// Why a brain process is not started without isolation, and what to do.
+pub fn refusal(isolation: &Isolation) -> String {
+    format!(
+        "{isolation}. Such a program could act as you. Use a system with Landlock, another brain, or set \
+         golem.allow_unisolated_brain = true."
+    )
+}

@@ -1,0 +1,298 @@
+//! Landlock and seccomp rules. Everything that is not listed here stays as the system has it.
+
+use super::launch::Specification;
+use super::{Isolation, Measure};
+
+#[cfg(target_os = "linux")]
+pub(super) use linux::{available, restrict};
+
+/// No other system has both.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn available(_: bool) -> Isolation {
+    Isolation::without([Measure::Files, Measure::SystemCalls, Measure::Signals])
+}
+
+/// Restricts nothing.
+#[cfg(not(target_os = "linux"))]
+pub(super) fn restrict(_: &Specification) -> Result<Isolation, String> {
+    Ok(available(false))
+}
+
+#[cfg(target_os = "linux")]
+mod linux {
+    use std::collections::BTreeMap;
+
+    use landlock::{
+        ABI, Access, AccessFs, AccessNet, BitFlags, CompatLevel, Compatible, Ruleset, RulesetAttr, RulesetCreatedAttr,
+        RulesetStatus, Scope, path_beneath_rules,
+    };
+    use libc::c_long;
+    use rustix::thread::{CapabilitySet, CapabilitySets};
+    use seccompiler::SeccompCmpOp::{Eq, MaskedEq, Ne};
+    use seccompiler::{
+        BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
+        TargetArch, apply_filter, sock_filter,
+    };
+
+    use super::super::plan::DEVICES;
+    use super::{Isolation, Measure, Specification};
+
+    /// The newest Landlock whose rights are used where the kernel has them.
+    const NEWEST: ABI = ABI::V10;
+    /// The oldest that keeps files from being truncated.
+    const OLDEST: ABI = ABI::V3;
+    /// The first that keeps signals and abstract sockets apart.
+    const SCOPED: ABI = ABI::V6;
+
+    /// What the kernel offers. Makes rule sets and throws them away.
+    pub(in super::super) fn available(simulated_absent: bool) -> Isolation {
+        let hard = || Ruleset::default().set_compatibility(CompatLevel::HardRequirement);
+        let files = hard().handle_access(AccessFs::from_all(OLDEST)).and_then(Ruleset::create).is_ok();
+        let signals = hard().scope(Scope::from_all(SCOPED)).and_then(Ruleset::create).is_ok();
+        let calls = target().is_some() && std::path::Path::new("/proc/sys/kernel/seccomp/actions_avail").exists();
+        let measures = [
+            (Measure::Files, files && !simulated_absent),
+            (Measure::SystemCalls, calls),
+            (Measure::Signals, signals && !simulated_absent),
+        ];
+        Isolation::without(measures.into_iter().filter(|(_, has)| !has).map(|(measure, _)| measure))
+    }
+
+    /// Gives up what this process may do, for itself and everything that it starts. Cannot be undone.
+    pub(in super::super) fn restrict(specification: &Specification) -> Result<Isolation, String> {
+        let mut missing = available(specification.simulate_absent()).missing().to_vec();
+        drop_capabilities()?;
+        rustix::thread::set_no_new_privs(true).map_err(|error| format!("privileges cannot be fixed: {error}"))?;
+        if !missing.contains(&Measure::Files) {
+            files(specification).map_err(|error| format!("Landlock: {error}"))?;
+        }
+        if !missing.contains(&Measure::SystemCalls) && system_calls(specification.network).is_err() {
+            missing.push(Measure::SystemCalls);
+        }
+        Ok(Isolation::without(missing))
+    }
+
+    /// Root has none of root's powers in the program.
+    fn drop_capabilities() -> Result<(), String> {
+        for bit in 0..u64::BITS {
+            // Refused without CAP_SETPCAP, and for what this kernel does not know; there is then nothing to drop.
+            let _kept = rustix::thread::remove_capability_from_bounding_set(CapabilitySet::from_bits_retain(1 << bit));
+        }
+        let none = CapabilitySet::empty();
+        let sets = CapabilitySets { effective: none, permitted: none, inheritable: none };
+        rustix::thread::set_capabilities(None, sets).map_err(|error| format!("capabilities cannot be dropped: {error}"))
+    }
+
+    fn files(specification: &Specification) -> Result<(), String> {
+        let read = AccessFs::from_read(NEWEST);
+        // Neither devices nor sockets can be made, and nothing that was written can be executed.
+        let write = AccessFs::from_write(NEWEST) & !(AccessFs::MakeChar | AccessFs::MakeBlock | AccessFs::MakeSock)
+            | AccessFs::ReadFile
+            | AccessFs::ReadDir;
+        let write = write & !BitFlags::from(AccessFs::IoctlDev) & !BitFlags::from(AccessFs::ResolveUnix);
+        let devices = AccessFs::ReadFile | AccessFs::WriteFile;
+        let told = |error: landlock::RulesetError| error.to_string();
+        let mut rules = Ruleset::default()
+            .handle_access(AccessFs::from_all(NEWEST))
+            .and_then(|rules| rules.scope(Scope::from_all(NEWEST)))
+            .map_err(told)?;
+        if !specification.network {
+            rules = rules.handle_access(AccessNet::from_all(NEWEST)).map_err(told)?;
+        }
+        let status = rules
+            .create()
+            .and_then(|rules| rules.add_rules(path_beneath_rules(&specification.read, read)))
+            .and_then(|rules| rules.add_rules(path_beneath_rules(&specification.write, write)))
+            .and_then(|rules| rules.add_rules(path_beneath_rules(DEVICES, devices)))
+            .and_then(landlock::RulesetCreated::restrict_self)
+            .map_err(told)?;
+        match status.ruleset {
+            RulesetStatus::FullyEnforced | RulesetStatus::PartiallyEnforced => Ok(()),
+            RulesetStatus::NotEnforced => Err("the kernel did not enforce the rules".to_owned()),
+        }
+    }
+
+    fn target() -> Option<TargetArch> {
+        std::env::consts::ARCH.try_into().ok()
+    }
+
+    /// System calls that are refused whatever their arguments.
+    const REFUSED: &[c_long] = &[
+        // other processes
+        libc::SYS_ptrace,
+        libc::SYS_process_vm_readv,
+        libc::SYS_process_vm_writev,
+        libc::SYS_process_madvise,
+        libc::SYS_process_mrelease,
+        libc::SYS_kcmp,
+        libc::SYS_pidfd_getfd,
+        libc::SYS_move_pages,
+        libc::SYS_migrate_pages,
+        // leaving the process group, by which everything is ended together
+        libc::SYS_setsid,
+        libc::SYS_setpgid,
+        // rings make sockets that no filter sees
+        libc::SYS_io_uring_setup,
+        libc::SYS_io_uring_enter,
+        libc::SYS_io_uring_register,
+        // keys of the kernel, and its inner life
+        libc::SYS_add_key,
+        libc::SYS_request_key,
+        libc::SYS_keyctl,
+        libc::SYS_userfaultfd,
+        libc::SYS_bpf,
+        libc::SYS_perf_event_open,
+        libc::SYS_fanotify_init,
+        libc::SYS_open_by_handle_at,
+        libc::SYS_kexec_load,
+        libc::SYS_init_module,
+        libc::SYS_finit_module,
+        libc::SYS_delete_module,
+        libc::SYS_acct,
+        libc::SYS_swapon,
+        libc::SYS_swapoff,
+        libc::SYS_reboot,
+        libc::SYS_quotactl,
+        libc::SYS_syslog,
+        libc::SYS_vhangup,
+        // another view of files
+        libc::SYS_mount,
+        libc::SYS_umount2,
+        libc::SYS_pivot_root,
+        libc::SYS_chroot,
+        libc::SYS_fsopen,
+        libc::SYS_fsconfig,
+        libc::SYS_fsmount,
+        libc::SYS_fspick,
+        libc::SYS_move_mount,
+        libc::SYS_open_tree,
+        libc::SYS_mount_setattr,
+        libc::SYS_setns,
+        libc::SYS_unshare,
+        // Landlock does not cover modes, owners, attributes and times of files outside the allow-list
+        libc::SYS_fchmod,
+        libc::SYS_fchmodat,
+        libc::SYS_fchmodat2,
+        libc::SYS_fchown,
+        libc::SYS_fchownat,
+        libc::SYS_setxattr,
+        libc::SYS_lsetxattr,
+        libc::SYS_fsetxattr,
+        libc::SYS_removexattr,
+        libc::SYS_lremovexattr,
+        libc::SYS_fremovexattr,
+        libc::SYS_utimensat,
+        SYS_SETXATTRAT,
+        SYS_REMOVEXATTRAT,
+        SYS_FILE_SETATTR,
+    ];
+
+    // The same numbers on every architecture; libc does not name them yet.
+    const SYS_SETXATTRAT: c_long = 463;
+    const SYS_REMOVEXATTRAT: c_long = 466;
+    const SYS_FILE_SETATTR: c_long = 469;
+
+    /// Older forms of the same, which newer architectures no longer have.
+    #[cfg(target_arch = "x86_64")]
+    const REFUSED_HERE: &[c_long] = &[
+        libc::SYS_chmod,
+        libc::SYS_chown,
+        libc::SYS_lchown,
+        libc::SYS_utime,
+        libc::SYS_utimes,
+        libc::SYS_futimesat,
+        libc::SYS_iopl,
+        libc::SYS_ioperm,
+        libc::SYS_kexec_file_load,
+        libc::SYS_uselib,
+    ];
+    #[cfg(not(target_arch = "x86_64"))]
+    const REFUSED_HERE: &[c_long] = &[];
+
+    /// Terminal requests that type, select or redirect: TIOCSTI, TIOCLINUX, TIOCCONS, TIOCSETD, TIOCSCTTY.
+    const TERMINAL_REQUESTS: &[u64] = &[0x5412, 0x541C, 0x541D, 0x5423, 0x540E];
+
+    /// Every CLONE_NEW… flag of `clone`.
+    const NEW_NAMESPACES: &[i32] = &[
+        libc::CLONE_NEWNS,
+        libc::CLONE_NEWCGROUP,
+        libc::CLONE_NEWUTS,
+        libc::CLONE_NEWIPC,
+        libc::CLONE_NEWUSER,
+        libc::CLONE_NEWPID,
+        libc::CLONE_NEWNET,
+    ];
+
+    type Rules = BTreeMap<i64, Vec<SeccompRule>>;
+
+    /// The rule for a call with all of these 32-bit arguments.
+    fn with(conditions: &[(u8, SeccompCmpOp, u64)]) -> Result<SeccompRule, seccompiler::BackendError> {
+        let conditions = conditions.iter().map(|(argument, operator, value)| {
+            SeccompCondition::new(*argument, SeccompCmpArgLen::Dword, operator.clone(), *value)
+        });
+        SeccompRule::new(conditions.collect::<Result<_, _>>()?)
+    }
+
+    fn rules(network: bool) -> Result<Rules, seccompiler::BackendError> {
+        let mut rules: Rules = REFUSED.iter().chain(REFUSED_HERE).map(|call| (*call, Vec::new())).collect();
+        let terminal = TERMINAL_REQUESTS.iter().map(|request| with(&[(1, Eq, *request)]));
+        rules.insert(libc::SYS_ioctl, terminal.collect::<Result<_, _>>()?);
+        let (inet, inet6) = (libc::AF_INET as u64, libc::AF_INET6 as u64);
+        // Of all families the Internet's alone: no AF_UNIX, AF_NETLINK, AF_VSOCK, AF_PACKET.
+        let sockets = if network { vec![with(&[(0, Ne, inet), (0, Ne, inet6)])?] } else { Vec::new() };
+        rules.insert(libc::SYS_socket, sockets);
+        // A connected pair is private to the program, unless it is of datagrams, which take any address.
+        const TYPE: SeccompCmpOp = MaskedEq(0xf);
+        let pairs = [
+            with(&[(0, Ne, libc::AF_UNIX as u64)])?,
+            with(&[(1, TYPE, libc::SOCK_DGRAM as u64)])?,
+            with(&[(1, TYPE, libc::SOCK_RAW as u64)])?,
+        ];
+        rules.insert(libc::SYS_socketpair, pairs.into());
+        let namespaces = NEW_NAMESPACES.iter().map(|flag| with(&[(0, MaskedEq(*flag as u64), *flag as u64)]));
+        rules.insert(libc::SYS_clone, namespaces.collect::<Result<_, _>>()?);
+        // Limits and priorities of other processes of this user.
+        rules.insert(libc::SYS_prlimit64, vec![with(&[(0, Ne, 0)])?]);
+        rules.insert(libc::SYS_setpriority, vec![with(&[(0, Ne, 0)])?, with(&[(1, Ne, 0)])?]);
+        rules.insert(libc::SYS_sched_setscheduler, vec![with(&[(0, Ne, 0)])?]);
+        rules.insert(libc::SYS_sched_setparam, vec![with(&[(0, Ne, 0)])?]);
+        rules.insert(libc::SYS_sched_setattr, vec![with(&[(0, Ne, 0)])?]);
+        Ok(rules)
+    }
+
+    fn system_calls(network: bool) -> Result<(), String> {
+        let told = |error: &dyn std::error::Error| error.to_string();
+        let arch = target().ok_or("seccomp is not known on this architecture")?;
+        let filter = |rules: Rules, errno: i32| -> Result<BpfProgram, String> {
+            // Calls of another architecture end the process.
+            SeccompFilter::new(rules, SeccompAction::Allow, SeccompAction::Errno(errno.unsigned_abs()), arch)
+                .and_then(TryInto::try_into)
+                .map_err(|error: seccompiler::BackendError| told(&error))
+        };
+        let refused = filter(rules(network).map_err(|error| told(&error))?, libc::EPERM)?;
+        // The flags of clone3 lie in memory that no filter reads; without it, libraries use clone.
+        let absent = filter(BTreeMap::from([(libc::SYS_clone3, Vec::new())]), libc::ENOSYS)?;
+        for program in [&refused, &absent] {
+            apply_filter(program).map_err(|error| told(&error))?;
+        }
+        #[cfg(target_arch = "x86_64")]
+        apply_filter(&without_x32()).map_err(|error| told(&error))?;
+        Ok(())
+    }
+
+    /// Ends a process that makes a call of the x32 interface, whose numbers the other filters do not know: they have
+    /// bit 30 set and the same architecture.
+    #[cfg(target_arch = "x86_64")]
+    fn without_x32() -> BpfProgram {
+        const LOAD_NUMBER: u16 = (libc::BPF_LD | libc::BPF_W | libc::BPF_ABS) as u16;
+        const JUMP_IF_SET: u16 = (libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K) as u16;
+        const RETURN: u16 = (libc::BPF_RET | libc::BPF_K) as u16;
+        let step = |code, jt, jf, k| sock_filter { code, jt, jf, k };
+        vec![
+            step(LOAD_NUMBER, 0, 0, 0),
+            step(JUMP_IF_SET, 0, 1, 0x4000_0000),
+            step(RETURN, 0, 0, libc::SECCOMP_RET_KILL_PROCESS),
+            step(RETURN, 0, 0, libc::SECCOMP_RET_ALLOW),
+        ]
+    }
+}
