@@ -35,6 +35,7 @@ use crate::{
         network::{ChainPlan, Network, NetworkKind, Plan},
         provider::{Backing, ChainClient, ConnectRules, Dispute, Thresholds},
     },
+    golem::brain::process::confinement::{Isolation, IsolationLevel},
     runtime,
     safety::stop::{StopFile, meaning},
     sandbox::{MarketMode, Pace, Sandbox},
@@ -90,7 +91,7 @@ impl Finding {
 
 pub(super) fn run(environment: &Environment, flags: &Flags, json: bool) -> Result<Exit, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
-    let mut findings = vec![terminal(), colours(), letters(), memory(), devnet()];
+    let mut findings = vec![terminal(), colours(), letters(), memory(), isolation(), devnet()];
     match Config::load(environment, flags) {
         Ok(config) => {
             findings.push(config_file(&config));
@@ -168,6 +169,26 @@ fn memory() -> Finding {
         "other programs of this user can read this one's, keys among it",
         "run no program that you do not trust as this user; on Linux the system keeps them apart",
     )
+}
+
+/// Whether brain processes are kept from acting as the operator.
+fn isolation() -> Finding {
+    const CHECK: &str = "brain";
+    let available = Isolation::available();
+    match available.level() {
+        IsolationLevel::Full => Finding::ok(CHECK, "brain processes run isolated (Landlock, seccomp)"),
+        IsolationLevel::Partial => Finding::note(
+            CHECK,
+            available,
+            "a brain process can send signals to your other programs; use Linux 6.12 or later",
+        ),
+        IsolationLevel::None => Finding::note(
+            CHECK,
+            available,
+            "real networks refuse brain processes here unless golem.allow_unisolated_brain = true; such a program can \
+             act as you",
+        ),
+    }
 }
 
 fn colours() -> Finding {

@@ -24,6 +24,7 @@ use crate::base::units::Usd;
 use crate::custody::Password;
 use crate::engine::{Entry, ToolResponse, categories_of};
 use crate::fabric::Event;
+use crate::golem::brain::process::confinement::Isolation;
 
 pub use snapshot::{
     AllowanceNow, AllowancesNow, BreakerNow, ChainHoldings, GrantNow, Holding, Limits, PolicyNow, SilentToken,
@@ -381,6 +382,9 @@ pub struct Ready {
     pub scenarios: Vec<SafeText>,
     /// The journal of this run, for `bardo replay`.
     pub journal: Option<SafeText>,
+    /// How far the system isolates the brain process that decides here; `None` where no process does.
+    #[serde(default)]
+    pub brain: Option<Isolation>,
 }
 
 /// A tool, as a screen shows it.

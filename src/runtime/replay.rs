@@ -125,6 +125,7 @@ impl Player {
             tools: Vec::new(),
             scenarios: Vec::new(),
             journal: None,
+            brain: None,
         })))
         .await;
         self.tell_place().await;

@@ -1,1 +1,518 @@
 //! A brain process that tries to act as the operator.
+//!
+//! `programs/hostile.py` makes every attempt in one run inside the real console on a pseudo-terminal; each case here
+//! reads what came of some of them. The other cases run a small program of their own.
+
+use std::io::Read as _;
+use std::os::linux::net::SocketAddrExt as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::net::{SocketAddr, UnixListener};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use serde_json::{Value, json};
+
+/// Long enough for the slowest machine.
+const TIMEOUT: Duration = Duration::from_secs(120);
+const BARDO: &str = env!("CARGO_BIN_EXE_bardo");
+const SECRET: &str = "BARDO_TEST_SECRET_VALUE";
+
+/// A data root, and beside it a folder for brain programs, with `out` in it that they may write.
+struct Ground {
+    home: tempfile::TempDir,
+    programs: tempfile::TempDir,
+}
+
+impl Ground {
+    fn new(golem: &str) -> Self {
+        let (home, programs) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let out = programs.path().join("out");
+        std::fs::create_dir(&out).unwrap();
+        let config = format!("network = \"devnet\"\n[golem]\nwrite = [{out:?}]\n{golem}\n");
+        std::fs::write(home.path().join("config.toml"), config).unwrap();
+        Self { home, programs }
+    }
+
+    fn out(&self, name: &str) -> PathBuf {
+        self.programs.path().join("out").join(name)
+    }
+
+    fn program(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.programs.path().join(name);
+        std::fs::write(&file, text).unwrap();
+        file
+    }
+
+    /// A run without a screen, led by this command.
+    fn run(&self, brain: &str) -> Command {
+        let mut command = Command::new(BARDO);
+        command.env_clear().env("PATH", std::env::var_os("PATH").unwrap()).env("BARDO_HOME", self.home.path());
+        command.env("HOME", std::env::var_os("HOME").unwrap());
+        command.args(["golem", "run", "--headless", "--brain", &format!("process:{brain}")]);
+        command.stdin(Stdio::null());
+        command
+    }
+
+    /// The same for a Python program that is these lines.
+    fn python(&self, lines: &str) -> Command {
+        self.run(&format!("python3 {}", self.program("brain.py", &format!("{HEAD}{lines}")).display()))
+    }
+}
+
+const HEAD: &str = "import json, os, socket, sys, time\n\
+    OUT = os.path.join(os.path.dirname(os.path.abspath(__file__)), 'out')\n\
+    def say(**line): print(json.dumps(line), flush=True)\n\
+    def hear(wanted):\n    while True:\n        line = sys.stdin.readline()\n        if not line: sys.exit(0)\n\
+    \x20       line = json.loads(line)\n        if line['type'] == wanted: return line\n\
+    def tell(name, what):\n    with open(os.path.join(OUT, 'part'), 'w') as file: json.dump(what, file)\n\
+    \x20   os.rename(os.path.join(OUT, 'part'), os.path.join(OUT, name))\n\
+    hear('tick')\n";
+
+fn ended(command: &mut Command) -> (Output, String) {
+    let output = command.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output, said)
+}
+
+fn until<T>(what: &str, mut found: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = found() {
+            return found;
+        }
+        assert!(begun.elapsed() < TIMEOUT, "waited in vain: {what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn read_json(path: &Path) -> Option<Value> {
+    std::fs::read(path).ok().map(|bytes| serde_json::from_slice(&bytes).unwrap())
+}
+
+/// A console on a pseudo-terminal.
+struct Console {
+    child: Box<dyn portable_pty::Child + Send + Sync>,
+    tty: PathBuf,
+    screen: Arc<Mutex<vt100::Parser>>,
+    _pair: portable_pty::PtyPair,
+}
+
+impl Console {
+    fn open(ground: &Ground, brain: &str, variables: &[(&str, &str)]) -> Self {
+        let size = PtySize { rows: 44, cols: 120, pixel_width: 0, pixel_height: 0 };
+        let pair = native_pty_system().openpty(size).unwrap();
+        let mut command = CommandBuilder::new(BARDO);
+        command.env("BARDO_HOME", ground.home.path());
+        command.env("TERM", "xterm-256color");
+        for (name, value) in variables {
+            command.env(name, value);
+        }
+        command.cwd(ground.programs.path());
+        command.args(["--brain", &format!("process:{brain}")]);
+        let tty = pair.master.tty_name().unwrap();
+        let child = pair.slave.spawn_command(command).unwrap();
+        let mut reader = pair.master.try_clone_reader().unwrap();
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(44, 120, 0)));
+        let sink = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            let mut buffer = [0; 4096];
+            while let Ok(count @ 1..) = reader.read(&mut buffer) {
+                sink.lock().unwrap().process(&buffer[..count]);
+            }
+        });
+        Self { child, tty, screen, _pair: pair }
+    }
+
+    fn shown(&self) -> String {
+        self.screen.lock().unwrap().screen().contents()
+    }
+}
+
+impl Drop for Console {
+    fn drop(&mut self) {
+        let _ended = self.child.kill();
+        let _reaped = self.child.wait();
+    }
+}
+
+/// What `hostile.py` brought home, and what was there afterwards.
+struct Battle {
+    results: Value,
+    shown: String,
+    config_kept: bool,
+    data_added: Vec<String>,
+    reached: usize,
+    console_alive: bool,
+}
+
+static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
+    if !has("python3") {
+        return None;
+    }
+    let ground = Ground::new(&format!("read = [{:?}]\n", Path::new(BARDO).parent().unwrap()));
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attacks/programs/hostile.py");
+    let script = ground.program("hostile.py", &std::fs::read_to_string(script).unwrap());
+    let sockets = tempfile::tempdir().unwrap();
+    let (path, abstract_name) = (sockets.path().join("default"), format!("bardo-attack-{}", std::process::id()));
+    let listeners = [
+        UnixListener::bind(&path).unwrap(),
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(&abstract_name).unwrap()).unwrap(),
+    ];
+    let data = ground.home.path().join("data");
+    std::fs::create_dir_all(data.join("keys")).unwrap();
+    std::fs::write(data.join("keys/main.json"), "a key").unwrap();
+    std::fs::write(data.join("ledger-of-old.db"), "a ledger").unwrap();
+    let config = std::fs::read_to_string(ground.home.path().join("config.toml")).unwrap();
+    let variables = [("BARDO_SECRET", SECRET), ("OTHER_SECRET", SECRET), ("BARDO_MODEL_KEY", SECRET)];
+    let mut console = Console::open(&ground, &format!("python3 {}", script.display()), &variables);
+    until("a console at work", || console.shown().contains("RUNNING").then_some(()));
+    let go = json!({
+        "console": console.child.process_id().unwrap(), "tty": console.tty, "home": ground.home.path(), "bardo": BARDO,
+        "socket": path, "abstract": format!("\0{abstract_name}"), "key": data.join("keys/main.json"),
+        "ledger": data.join("ledger-of-old.db"),
+    });
+    std::fs::write(ground.programs.path().join("part"), go.to_string()).unwrap();
+    std::fs::rename(ground.programs.path().join("part"), ground.programs.path().join("go.json")).unwrap();
+    let results = until("the attacks' results", || {
+        let ended = console.child.try_wait().unwrap();
+        assert!(ended.is_none(), "the console ended: {ended:?}");
+        read_json(&ground.out("results.json"))
+    });
+    let reached = listeners.iter().filter(|listener| {
+        listener.set_nonblocking(true).unwrap();
+        listener.accept().is_ok()
+    });
+    let names = ["STOP", "x"].map(str::to_owned).into_iter();
+    let unchanged = |name: &str, text: &str, path: PathBuf| {
+        let found = std::fs::metadata(&path).unwrap();
+        let times = found.mtime() > 1;
+        let same = std::fs::read_to_string(&path).unwrap() == text && times && found.mode() & 0o777 != 0o666;
+        assert!(same, "{name} was changed");
+        same
+    };
+    let config_kept = unchanged("config", &config, ground.home.path().join("config.toml"))
+        && unchanged("key", "a key", data.join("keys/main.json"))
+        && unchanged("ledger", "a ledger", data.join("ledger-of-old.db"));
+    Some(Battle {
+        reached: reached.count(),
+        config_kept,
+        data_added: names.filter(|name| data.join(name).exists()).collect(),
+        shown: console.shown(),
+        console_alive: console.child.try_wait().unwrap().is_none(),
+        results,
+    })
+});
+
+fn has(program: &str) -> bool {
+    Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
+}
+
+/// Asserts that every attempt whose name begins so was refused, and that there were `least` of them.
+fn refused(prefix: &str, least: usize) {
+    let Some(battle) = &*BATTLE else { return };
+    let tried: Vec<_> =
+        battle.results.as_object().unwrap().iter().filter(|(name, _)| name.starts_with(prefix)).collect();
+    assert!(tried.len() >= least, "{prefix}: only {} attempts", tried.len());
+    for (name, result) in tried {
+        assert!(result.is_null(), "{name}: {result}");
+        // A misspelt attempt would fail as well.
+        let reason = battle.results["reasons"][name].as_str().unwrap();
+        let by_us =
+            ["PermissionError", "signal 31", "RuntimeError", "Errno 38"].iter().any(|word| reason.contains(word));
+        assert!(by_us, "{name} failed for another reason: {reason}");
+    }
+}
+
+#[test]
+fn it_neither_types_nor_paints_through_the_controlling_terminal() {
+    refused("tty_", 2);
+    refused("sti", 1);
+    refused("linux", 1);
+    refused("high_bits", 1);
+}
+
+#[test]
+fn it_does_not_reach_the_consoles_terminal_by_its_name() {
+    refused("pts_", 3);
+    refused("ptmx", 1);
+    let Some(battle) = &*BATTLE else { return };
+    assert!(!battle.shown.contains("PAINTED-OVER"), "{}", battle.shown);
+}
+
+#[test]
+fn it_reads_nothing_of_the_consoles_process() {
+    refused("console_mem", 1);
+    for name in ["environ", "maps", "cmdline", "status", "fds", "root", "cwd", "fd0"] {
+        refused(&format!("console_{name}"), 1);
+    }
+}
+
+#[test]
+fn it_reads_nothing_of_its_supervisor() {
+    refused("supervisor_mem", 1);
+    for name in ["environ", "maps", "fds", "root", "cwd", "fd0", "ptrace", "vm"] {
+        refused(&format!("supervisor_{name}"), 1);
+    }
+}
+
+#[test]
+fn it_traces_no_process() {
+    for name in ["console_ptrace", "console_vm", "pidfd_getfd", "kcmp"] {
+        refused(name, 1);
+    }
+}
+
+#[test]
+fn it_sends_no_signal_to_the_console_and_changes_none_of_its_limits() {
+    for name in ["console_kill", "supervisor_kill", "kill_group", "kill_all", "console_limits", "console_priority"] {
+        refused(name, 1);
+    }
+    assert!(BATTLE.as_ref().is_none_or(|battle| battle.console_alive));
+}
+
+#[test]
+fn it_reaches_no_unix_socket_of_tmux_or_another_program() {
+    refused("unix_", 4);
+    refused("netlink", 1);
+    refused("vsock", 1);
+    assert_eq!(BATTLE.as_ref().map_or(0, |battle| battle.reached), 0, "a connection arrived");
+}
+
+#[test]
+fn it_neither_reads_nor_changes_key_files() {
+    refused("key_", 14);
+}
+
+#[test]
+fn it_neither_reads_nor_changes_the_ledger() {
+    refused("ledger_", 14);
+}
+
+#[test]
+fn it_neither_reads_nor_changes_the_configuration() {
+    refused("config_", 14);
+    assert!(BATTLE.as_ref().is_none_or(|battle| battle.config_kept));
+}
+
+#[test]
+fn it_writes_no_stop_file_and_nothing_else_beside_the_data() {
+    for name in ["data_", "home_", "stop_file"] {
+        refused(name, 1);
+    }
+    assert!(BATTLE.as_ref().is_none_or(|battle| battle.data_added.is_empty()));
+}
+
+#[test]
+fn bardo_itself_run_by_it_changes_no_stop() {
+    refused("bardo_", 3);
+}
+
+#[test]
+fn it_finds_no_other_door_in_the_kernel() {
+    let calls = ["io_uring", "setsid", "setpgid", "unshare", "namespace", "clone3", "mount", "chroot", "mknod", "bpf"];
+    for name in calls.into_iter().chain(["keyctl", "userfaultfd", "perf"]) {
+        refused(name, 1);
+    }
+    #[cfg(target_arch = "x86_64")]
+    refused("x32", 1);
+}
+
+#[test]
+fn it_gains_no_rights_by_user_ids() {
+    refused("setuid", 1);
+}
+
+#[test]
+fn no_secret_of_the_environment_reaches_it() {
+    let Some(battle) = &*BATTLE else { return };
+    let names: Vec<&str> = battle.results["environment"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    assert!(names.contains(&"PATH") && names.contains(&"TMPDIR"), "{names:?}");
+    let secret = names.iter().filter(|name| name.starts_with("BARDO") || name.contains("SECRET"));
+    assert_eq!(secret.count(), 0, "{names:?}");
+}
+
+#[test]
+fn open_files_of_the_console_and_its_shell_do_not_reach_it() {
+    let Some(battle) = &*BATTLE else { return };
+    assert_eq!(battle.results["descriptors"], json!([]));
+    // Those that a careless shell leaves open, too.
+    let ground = Ground::new("");
+    std::fs::write(ground.home.path().join("secret"), "s").unwrap();
+    let lines = "found = []\nfor number in range(3, 256):\n    try:\n        os.fstat(number)\n        found.append(number)\n\
+        \x20   except OSError: pass\ntell('found', found)\nsay(type='done')\nhear('bye')\n";
+    let bardo = ground.python(lines);
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "exec 7<\"$BARDO_HOME/secret\" 9<>/dev/null; exec \"$@\"", "sh"]);
+    shell.arg(bardo.get_program()).args(bardo.get_args()).env_clear().stdin(Stdio::null());
+    shell.envs(bardo.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let (output, said) = ended(&mut shell);
+    assert!(output.status.success(), "{said}");
+    assert_eq!(read_json(&ground.out("found")), Some(json!([])));
+}
+
+/// Processes that were born by two forks and try to leave the session; by how Bardo ends.
+fn survivors(kill: bool) {
+    if !has("python3") {
+        return;
+    }
+    let ground = Ground::new("");
+    let lines = "born = []\nfor leave in (lambda: None, os.setsid, lambda: os.setpgid(0, 0)):\n    back, out = os.pipe()\n\
+        \x20   if os.fork() == 0:\n        try: leave()\n        except OSError: pass\n        if os.fork() == 0:\n\
+        \x20           os.write(out, b'%d' % os.getpid())\n            for file in range(0, 9):\n\
+        \x20               try: os.close(file)\n                except OSError: pass\n            time.sleep(600)\n\
+        \x20       os._exit(0)\n    born.append(int(os.read(back, 20)))\ntell('born', born + [os.getpid(), os.getppid()])\n\
+        end = os.path.join(OUT, 'end')\nwhile not os.path.exists(end): time.sleep(0.02)\nsay(type='done')\nhear('bye')\n";
+    let mut bardo = ground.python(lines).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let born = until("its children", || read_json(&ground.out("born")));
+    let runs = |id: &u64| {
+        let status = std::fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        let state = status.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        state.is_some_and(|state| !matches!(state, 'Z' | 'X'))
+    };
+    let born: Vec<u64> = born.as_array().unwrap().iter().filter_map(Value::as_u64).collect();
+    assert_eq!(born.iter().filter(|id| runs(id)).count(), 5);
+    if kill {
+        bardo.kill().unwrap();
+    } else {
+        std::fs::write(ground.out("end"), "").unwrap();
+    }
+    bardo.wait().unwrap();
+    until("the end of all that it started", || (!born.iter().any(runs)).then_some(()));
+}
+
+#[test]
+fn nothing_that_it_started_outlives_bardo() {
+    survivors(false);
+}
+
+#[test]
+fn nothing_that_it_started_outlives_a_bardo_that_is_killed() {
+    survivors(true);
+}
+
+#[test]
+fn a_program_in_a_protected_folder_is_not_started() {
+    let ground = Ground::new("");
+    let inside = ground.home.path().join("brain.py");
+    std::fs::write(&inside, "").unwrap();
+    let linked = ground.programs.path().join("linked.py");
+    std::os::unix::fs::symlink(&inside, &linked).unwrap();
+    for script in [inside, linked] {
+        let (output, said) = ended(&mut ground.run(&format!("sh {}", script.display())));
+        assert!(!output.status.success() && said.contains("the brain may not reach"), "{said}");
+    }
+}
+
+#[test]
+fn the_configuration_cannot_open_the_protected_folders() {
+    for (key, path) in [("read", ""), ("read", "data"), ("write", "data/keys"), ("write", ".."), ("read", "/")] {
+        let ground = Ground::new("");
+        std::fs::create_dir_all(ground.home.path().join("data/keys")).unwrap();
+        let place = ground.home.path().join(path);
+        std::fs::write(ground.home.path().join("config.toml"), format!("[golem]\n{key} = [{place:?}]\n")).unwrap();
+        let (output, said) = ended(&mut ground.run("sh -c true"));
+        assert!(!output.status.success() && said.contains("the brain may not reach"), "{key} {path}: {said}");
+    }
+    let ground = Ground::new("environment = [\"BARDO_MODEL_KEY\"]");
+    let (output, said) = ended(&mut ground.run("sh -c true"));
+    assert!(!output.status.success() && said.contains("golem.environment"), "{said}");
+}
+
+#[test]
+fn without_network_no_connection_is_possible() {
+    if !has("python3") {
+        return;
+    }
+    for (network, wanted) in [(true, true), (false, false)] {
+        let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = server.local_addr().unwrap().port();
+        let ground = Ground::new(&format!("network = {network}\n"));
+        let lines = format!(
+            "def tried(what):\n    try: return bool(what() or True)\n    except OSError: return False\n\
+             tell('found', [tried(lambda: socket.create_connection(('127.0.0.1', {port})).close()),\n\
+             \x20   tried(lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM)),\n\
+             \x20   tried(lambda: socket.socket(socket.AF_INET6, socket.SOCK_STREAM))])\nsay(type='done')\nhear('bye')\n"
+        );
+        let (output, said) = ended(&mut ground.python(&lines));
+        assert!(output.status.success(), "{said}");
+        assert_eq!(read_json(&ground.out("found")), Some(json!([wanted; 3])), "network = {network}");
+    }
+}
+
+#[test]
+fn an_ordinary_python_program_works_confined() {
+    if !has("python3") {
+        return;
+    }
+    let ground = Ground::new("environment = [\"STRATEGY\"]");
+    ground.program("helper.py", "NUMBER = 7\n");
+    let lines = "import asyncio, helper, sqlite3, ssl, subprocess, tempfile, threading\n\
+        with tempfile.TemporaryFile() as file: file.write(b'x')\nasyncio.run(asyncio.sleep(0))\nssl.create_default_context()\n\
+        sqlite3.connect(os.path.join(os.environ['TMPDIR'], 'a.db')).execute('create table a (b)')\n\
+        thread = threading.Thread(target=lambda: None)\nthread.start()\nthread.join()\n\
+        made = subprocess.run([sys.executable, '-c', 'print(1)'], capture_output=True).stdout\n\
+        tell('found', [helper.NUMBER, made.decode().strip(), os.environ['STRATEGY'], os.environ['TMPDIR']])\n\
+        say(type='done')\nhear('bye')\n";
+    let (output, said) = ended(ground.python(lines).env("STRATEGY", "slow"));
+    assert!(output.status.success(), "{said}");
+    let found = read_json(&ground.out("found")).unwrap();
+    assert_eq!(found.as_array().unwrap()[..3], [json!(7), json!("1"), json!("slow")]);
+    let scratch = PathBuf::from(found[3].as_str().unwrap());
+    until("the scratch folder removed", || (!scratch.exists()).then_some(()));
+}
+
+#[test]
+fn an_ordinary_node_program_works_confined() {
+    if !has("node") {
+        return;
+    }
+    let ground = Ground::new("");
+    ground.program("helper.js", "exports.number = 7\n");
+    let text = "const fs = require('fs'), path = require('path'), { execFileSync } = require('child_process')\n\
+        const say = (line) => process.stdout.write(JSON.stringify(line) + '\\n')\n\
+        require('readline').createInterface({ input: process.stdin }).on('line', (text) => {\n\
+        \x20 if (JSON.parse(text).type === 'bye') process.exit(0)\n  if (JSON.parse(text).type !== 'tick') return\n\
+        \x20 fs.writeFileSync(path.join(require('os').tmpdir(), 'x'), 'x')\n\
+        \x20 const made = execFileSync(process.execPath, ['-e', 'console.log(1)']).toString().trim()\n\
+        \x20 fs.writeFileSync(path.join(__dirname, 'out', 'found'), JSON.stringify([require('./helper').number, made]))\n\
+        \x20 say({ type: 'done' })\n})\n";
+    let script = ground.program("brain.js", text);
+    let (output, said) = ended(&mut ground.run(&format!("node {}", script.display())));
+    assert!(output.status.success(), "{said}");
+    assert_eq!(read_json(&ground.out("found")), Some(json!([7, "1"])));
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn where_the_system_cannot_isolate_a_real_network_refuses_it() {
+    let ground = Ground::new("");
+    let run = |allow: &str, arguments: &[&str]| {
+        let config = format!("[golem]\nbrain = \"process:sh -c true\"\n{allow}\n");
+        std::fs::write(ground.home.path().join("config.toml"), config).unwrap();
+        let mut command = Command::new(BARDO);
+        command.env_clear().env("BARDO_HOME", ground.home.path()).env("BARDO_TEST_NO_LANDLOCK", "1");
+        ended(command.args(arguments).stdin(Stdio::null()))
+    };
+    let real = ["--network", "sepolia", "--rpc", "http://127.0.0.1:9"];
+    let (output, said) = run("", &real);
+    assert!(!output.status.success() && said.contains("brain not isolated"), "{said}");
+    assert!(said.contains("golem.allow_unisolated_brain = true"), "{said}");
+    let (_, said) = run("allow_unisolated_brain = true", &real);
+    assert!(!said.contains("brain not isolated"), "{said}");
+    let (_, said) = run("", &["doctor"]);
+    assert!(said.contains("brain not isolated"), "{said}");
+}
+
+#[cfg(debug_assertions)]
+#[test]
+fn the_header_says_that_the_brain_is_not_isolated() {
+    let ground = Ground::new("");
+    let console = Console::open(&ground, "sleep 600", &[("BARDO_TEST_NO_LANDLOCK", "1")]);
+    until("the header", || console.shown().contains("brain not isolated").then_some(()));
+    let console = Console::open(&ground, "sleep 600", &[]);
+    until("a console at work", || console.shown().contains("RUNNING").then_some(()));
+    assert!(!console.shown().contains("not isolated"), "{}", console.shown());
+}

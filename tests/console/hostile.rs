@@ -112,6 +112,7 @@ impl World {
             tools: Vec::new(),
             scenarios: vec![text("one"), text("two")],
             journal: None,
+            brain: None,
         }));
         poisoned(&ready, &places(&ready), self.raw(5), 0)
     }

@@ -353,6 +353,15 @@ fn the_golems_brain_has_defaults_bounds_and_a_key_that_is_never_shown() {
     assert!(told.contains("set, not shown") && !told.contains("very-secret") && !told.contains("pw@"), "{told}");
 
     assert_eq!(problem("[golem]\ncalls = 0\n").0, 2);
+    // What a brain process may reach.
+    let (_dir, environment) = home("[golem]\nread = [\"/opt/a\"]\nenvironment = [\"X\"]\nnetwork = false\n");
+    let open = Config::load(&environment, &Flags::default()).unwrap().golem;
+    assert_eq!(open.read.value, [std::path::PathBuf::from("/opt/a")]);
+    assert_eq!((open.environment.value, open.network.value), (vec!["X".to_owned()], false));
+    assert!(golem.network.value && !golem.allow_unisolated_brain.value && golem.write.value.is_empty());
+    for bad in ["read = \"/x\"", "write = [5]", "network = \"no\"", "environment = [\"bardo_key\"]"] {
+        assert_eq!(problem(&format!("[golem]\n{bad}\n")).0, 2, "{bad}");
+    }
     // The role, by flag over file over default, and shown like the rest.
     let role = |golem: &super::GolemSettings| (golem.archetype.value.clone(), golem.archetype.origin.clone());
     assert_eq!(role(&golem), ("golem-instance".to_owned(), Origin::Default));

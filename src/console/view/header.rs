@@ -12,6 +12,7 @@ use crate::console::pen::{Pen, Piece, line, pieces_width};
 use crate::console::screens::ScreenId;
 use crate::console::state::State;
 use crate::console::theme::Role;
+use crate::golem::brain::process::confinement::IsolationLevel;
 use crate::runtime::handle::ReplayNow;
 
 /// A group of pieces that stays or goes as one; the highest rank goes first.
@@ -108,6 +109,9 @@ fn groups(state: &State) -> Vec<Group> {
         let more = if more > 0 { format!(" +{more}") } else { String::new() };
         groups.push(Group { rank: 2, pieces: vec![(format!("▲ {first}{more} disagrees"), Role::StateBad)] });
     }
+    if let Some((rank, words, role)) = brain(state) {
+        groups.push(Group { rank, pieces: vec![(words.to_owned(), role)] });
+    }
     if state.watch_only {
         groups.push(Group { rank: 3, pieces: vec![("watching only".to_owned(), Role::TextDim)] });
     }
@@ -138,6 +142,15 @@ fn groups(state: &State) -> Vec<Group> {
         }
     }
     groups
+}
+
+/// That the brain process could act as the operator, or disturb Bardo; nothing where it is isolated.
+fn brain(state: &State) -> Option<(u8, &'static str, Role)> {
+    match state.ready.as_ref()?.brain.as_ref()?.level() {
+        IsolationLevel::Full => None,
+        IsolationLevel::Partial => Some((4, "brain partly isolated", Role::StateCare)),
+        IsolationLevel::None => Some((1, "brain not isolated", Role::StateBad)),
+    }
 }
 
 fn name(state: &State) -> &str {

@@ -132,5 +132,6 @@ pub(super) fn ready() -> News {
         tools: Vec::new(),
         scenarios: vec![text("first-tour"), text("price-moved")],
         journal: None,
+        brain: None,
     }))
 }

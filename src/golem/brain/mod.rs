@@ -24,14 +24,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{Instant, sleep_until};
 
 use model::{ModelBrain, ModelSetup, Style};
-use process::confinement::Confinement;
+use process::confinement::launch::refusal;
+use process::confinement::{Confinement, Isolation};
 use process::{CommandLine, ProcessBrain, ProcessLimits};
 
 use super::life::Voice;
 use super::pi::{ActionKind, PiSession};
-use crate::base::config::{Config, DEFAULT_BRAIN, DEFAULT_NETWORK, GolemSettings, Setting};
+use crate::base::config::{Config, DEFAULT_BRAIN, GolemSettings, Setting};
 use crate::base::model::{ActionClass, Phase, StopLevel};
 use crate::base::text::SafeText;
+use crate::chain::network::Plan;
 use crate::engine::ToolResponse;
 use crate::fabric::{EventKind, GolemNow, GolemThought, Vitals};
 use crate::safety::checks::phase_gate::allows;
@@ -99,6 +101,14 @@ pub enum BrainError {
         /// Who asked.
         origin: String,
     },
+    /// The system cannot isolate a program, and the network is real.
+    #[error("golem.brain ({origin}): {why}")]
+    Unisolated {
+        /// What is missing, and what to do.
+        why: String,
+        /// Who asked.
+        origin: String,
+    },
     /// The model cannot be asked.
     #[error("golem.brain is model: {0}")]
     Model(String),
@@ -122,7 +132,12 @@ impl Choice {
                     CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
                 let (tick, patience) = (seconds(&settings.tick_seconds), seconds(&settings.patience_seconds));
                 let limits = ProcessLimits { tick, patience, calls: settings.calls.value };
-                Ok(Self::Process(line, limits, confinement(config)))
+                let confinement = confinement(config);
+                let available = Isolation::available();
+                if !available.is_isolated() && !confinement.allow_unisolated {
+                    return Err(BrainError::Unisolated { why: refusal(&available), origin: origin() });
+                }
+                Ok(Self::Process(line, limits, confinement))
             }
             None if asked == "model" => model(settings).map(|brain| Self::Model(Box::new(brain))),
             _ => Err(BrainError::Unknown { name: SafeText::clean(asked, 80), origin: origin() }),
@@ -153,7 +168,8 @@ fn confinement(config: &Config) -> Confinement {
         write: settings.write.value.clone(),
         environment: settings.environment.value.clone(),
         network: settings.network.value,
-        allow_unisolated: settings.allow_unisolated_brain.value || config.network.value == DEFAULT_NETWORK,
+        allow_unisolated: settings.allow_unisolated_brain.value
+            || matches!(Plan::from_config(config), Ok(Plan::Devnet)),
         ..Confinement::protecting(folders)
     }
 }

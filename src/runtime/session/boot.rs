@@ -23,6 +23,7 @@ use crate::custody::RevocableAccount;
 use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
 use crate::golem::brain::Choice;
+use crate::golem::brain::process::confinement::Isolation;
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::{AllowancesNow, News};
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
@@ -174,6 +175,7 @@ pub(super) async fn boot(
         world,
         sandbox,
         led_by_program,
+        brain_isolation: led_by_program.then(Isolation::available),
         shared,
         ledger,
         network,

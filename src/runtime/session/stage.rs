@@ -22,6 +22,7 @@ use crate::custody::Revocation;
 use crate::engine::{Catalog, Executor, Paper, World};
 use crate::fabric::Fabric;
 use crate::golem::archetype::Archetypes;
+use crate::golem::brain::process::confinement::Isolation;
 use crate::golem::scenario::Scenario;
 use crate::runtime::actor::{Actor, Script, Seat};
 use crate::runtime::data::Ledger;
@@ -100,6 +101,8 @@ pub(super) struct Stage {
     pub ledger: Ledger,
     /// Whether a program of its own leads here: one that can write to the ledger like any program of this user.
     pub led_by_program: bool,
+    /// How far the system isolates that program; `None` where no program leads.
+    pub brain_isolation: Option<Isolation>,
     /// What all programs on this ledger ask.
     pub shared: Shared,
     pub network: Network,
@@ -200,6 +203,11 @@ impl Stage {
         tell(&stage.news, News::Left(Box::new(farewell))).await;
     }
 
+    /// Whether the brain that raises questions here could act as the operator: its questions need the key's password.
+    pub(super) fn is_brain_unisolated(&self) -> bool {
+        self.brain_isolation.as_ref().is_some_and(|isolation| !isolation.is_isolated())
+    }
+
     fn journal_words(&self) -> SafeText {
         SafeText::clean(&self.journal.display().to_string(), 400)
     }
@@ -212,6 +220,7 @@ impl Stage {
             tools: self.catalog.iter().map(|entry| ToolInfo::of(entry)).collect(),
             scenarios: options.scenarios.clone(),
             journal: Some(self.journal_words()),
+            brain: self.brain_isolation.clone(),
         }
     }
 

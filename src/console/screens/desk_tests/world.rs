@@ -220,6 +220,7 @@ fn world_of(words: Words<'_>) -> World {
         ],
         scenarios: Vec::new(),
         journal: None,
+        brain: None,
     };
     decided(words).iter().for_each(|event| feed.take(event));
     let looser = Question {
