@@ -115,7 +115,7 @@ impl Console {
         let tty = pair.master.tty_name().unwrap();
         let child = pair.slave.spawn_command(command).unwrap();
         let mut reader = pair.master.try_clone_reader().unwrap();
-        let screen = Arc::new(Mutex::new(vt100::Parser::new(44, 120, 0)));
+        let screen = Arc::new(Mutex::new(vt100::Parser::new(cells(44), cells(120), 0)));
         let sink = Arc::clone(&screen);
         std::thread::spawn(move || {
             let mut buffer = [0; 4096];
@@ -205,6 +205,10 @@ static BATTLE: LazyLock<Option<Battle>> = LazyLock::new(|| {
         results,
     })
 });
+
+fn cells(count: u16) -> std::num::NonZero<u16> {
+    std::num::NonZero::new(count).unwrap()
+}
 
 fn has(program: &str) -> bool {
     Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success())
@@ -438,7 +442,7 @@ fn without_network_no_connection_is_possible() {
         );
         let (output, said) = ended(&mut ground.python(&lines));
         assert!(output.status.success(), "{said}");
-        assert_eq!(read_json(&ground.out("found")), Some(json!([wanted; 3])), "network = {network}");
+        assert_eq!(read_json(&ground.out("found")), Some(json!([wanted, wanted, wanted])), "network = {network}");
     }
 }
 
