@@ -121,7 +121,7 @@ def run(*command, **environment):
         raise RuntimeError(came.stderr.decode(errors='replace')[-120:])
 
 
-hear('tick')
+hear('hello')
 while not os.path.exists(os.path.join(HERE, 'go.json')):
     time.sleep(0.02)
 go = json.load(open(os.path.join(HERE, 'go.json')))
