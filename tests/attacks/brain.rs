@@ -317,7 +317,7 @@ fn it_writes_no_stop_file_and_nothing_else_beside_the_data() {
 
 #[test]
 fn bardo_itself_run_by_it_changes_no_stop() {
-    refused("bardo_", 3);
+    refused("bardo_", 2);
     assert!(BATTLE.as_ref().is_none_or(|battle| battle.data_kept));
 }
 
