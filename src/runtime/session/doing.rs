@@ -190,7 +190,13 @@ impl Stage {
             self.brake.refuse_all(reason)?;
         }
         let told = match key {
-            QuestionKey::Action(permit) if self.is_asked_here(permit) => self.answer_action(permit, answer),
+            QuestionKey::Action(permit) if self.is_asked_here(permit) => {
+                let proof = match answer.kind().lets_through() && self.here_needs_password() {
+                    true => Some(self.prove(self.approving(permit)?, password).await?),
+                    false => None,
+                };
+                self.answer_action(permit, answer, proof)
+            }
             QuestionKey::Action(permit) => {
                 let by = format!("process {}", std::process::id());
                 let proof = match answer.kind().lets_through() {
@@ -211,17 +217,19 @@ impl Stage {
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
-    pub(super) fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
+    /// Takes an answer to the desk of this process. An approval beside an unisolated brain takes a proof: such a brain
+    /// can type the keys of an approval, but does not know a password.
+    pub(super) fn answer_action(
+        &self,
+        permit: PermitId,
+        answer: OperatorAnswer,
+        proof: Option<OperatorProof>,
+    ) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-        let lets_through = match answer.kind() {
-            AnswerKind::Once | AnswerKind::Similar | AnswerKind::Smaller => true,
-            AnswerKind::Refuse | AnswerKind::RefuseAndStop => false,
-        };
-        // Such a brain can type the keys of an approval; it does not know a password. Devnets have none.
-        if lets_through && self.is_brain_unisolated() && self.ledger.kind != LedgerKind::Devnet {
-            return Err(
-                "the brain is not isolated and could have typed this approval; it needs the key's password".to_owned()
-            );
+        if answer.kind().lets_through() && self.here_needs_password() {
+            let proof = proof.ok_or("the brain is not isolated and could have typed this: type the key's password")?;
+            let redeemed = proof.redeem_on(self.on_devnet(), &self.approving(permit)?, self.clock.now_millis());
+            redeemed.map_err(|error| error.to_string())?;
         }
         answering::answer(desk, permit, answer)
     }
@@ -237,7 +245,7 @@ impl Stage {
         for Heard { permit_id, answer, by } in heard {
             let taken = match self.only_here(answer.kind()) {
                 Some(why) => Err(why.to_owned()),
-                None => self.answer_action(permit_id, answer),
+                None => self.answer_action(permit_id, answer, None),
             };
             let (done, words) = match taken {
                 Ok(said) => (true, format!("{said}, in another program ({by})")),
@@ -276,6 +284,11 @@ impl Stage {
     /// Whether an approval of what another process asks takes a password.
     pub(super) fn elsewhere_needs_password(&self) -> bool {
         !self.on_devnet()
+    }
+
+    /// Whether an approval of what this process asks takes a password: beside a brain that could act as the operator.
+    pub(super) fn here_needs_password(&self) -> bool {
+        self.is_brain_unisolated() && !self.on_devnet()
     }
 
     /// What approving another process's question has to be authorised as.
