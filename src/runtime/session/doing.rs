@@ -23,6 +23,7 @@ use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News
 use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
 use crate::runtime::reauthentication;
+use crate::safety::approval::ApprovalDesk;
 use crate::safety::audit::Trail;
 use crate::safety::ledger::{self, LedgerError};
 use crate::safety::operator_proof::{Authorisation, OperatorProof};
@@ -190,7 +191,14 @@ impl Stage {
             self.brake.refuse_all(reason)?;
         }
         let told = match key {
-            QuestionKey::Action(permit) if self.is_asked_here(permit) => self.answer_action(permit, answer),
+            QuestionKey::Action(permit) if self.is_asked_here(permit) => {
+                let takes_proof = self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
+                let proof = match takes_proof && answer.kind().lets_through() {
+                    true => Some(self.prove(self.approving(permit)?, password).await?),
+                    false => None,
+                };
+                self.answer_action(permit, answer, proof)
+            }
             QuestionKey::Action(permit) => {
                 let by = format!("process {}", std::process::id());
                 let proof = match answer.kind().lets_through() {
@@ -211,9 +219,14 @@ impl Stage {
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
-    pub(super) fn answer_action(&self, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
+    pub(super) fn answer_action(
+        &self,
+        permit: PermitId,
+        answer: OperatorAnswer,
+        proof: Option<OperatorProof>,
+    ) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-        answering::answer(desk, permit, answer)
+        answering::answer(desk, permit, answer, proof)
     }
 
     /// Takes to the desk what was answered in other programs on this ledger.
@@ -227,7 +240,7 @@ impl Stage {
         for Heard { permit_id, answer, by } in heard {
             let taken = match self.only_here(answer.kind()) {
                 Some(why) => Err(why.to_owned()),
-                None => self.answer_action(permit_id, answer),
+                None => self.answer_action(permit_id, answer, None),
             };
             let (done, words) = match taken {
                 Ok(said) => (true, format!("{said}, in another program ({by})")),

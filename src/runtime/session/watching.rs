@@ -330,7 +330,7 @@ impl Stage {
             // Before the stop that came with them takes their questions back; each is given once more in its order, where
             // it finds itself given.
             for (permit, reason) in self.brake.take_refusals() {
-                let _gone = self.answer_action(permit, OperatorAnswer::RefuseAndStop { reason });
+                let _gone = self.answer_action(permit, OperatorAnswer::RefuseAndStop { reason }, None);
             }
             if level >= Some(StopLevel::Halt) {
                 desk.withdraw_all("a halt is in force");
