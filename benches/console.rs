@@ -323,6 +323,7 @@ fn frames(criterion: &mut Criterion) {
         tools,
         scenarios: Vec::new(),
         journal: None,
+        brain: None,
     }));
     (state.page, state.feed, state.snapshot) = (page, feed, Some(Arc::new(snapshot)));
     let asked = |number| Question { number, of: 3, ..samples::question() };

@@ -138,3 +138,19 @@ fn upward_and_sideways_imports_are_found() {
     assert_eq!(faults("attic", 2, "", "f").len(), 1);
     assert_eq!(faults("chain", 2, "use super::super::super::engine;", "f").len(), 1);
 }
+
+/// Proofs that the operator decided come from the password check alone; tests make theirs where they need one.
+#[test]
+fn only_the_password_check_makes_proofs() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    rust_files(&root, &mut files);
+    let makes = |path: &PathBuf| {
+        let source = fs::read_to_string(path).unwrap();
+        // What stands behind the last mark of a test is a test.
+        let code = source.split("#[cfg(test)]").next().unwrap_or_default();
+        !path.ends_with("tests.rs") && code.contains("OperatorProof::issue(")
+    };
+    let made: Vec<_> = files.into_iter().filter(makes).collect();
+    assert_eq!(made, [root.join("custody/reauthentication.rs")]);
+}

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use crate::base::id::PermitId;
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
+use crate::safety::operator_proof::ProofError;
 use crate::safety::pipeline::Preview;
 
 pub use desk::{ApprovalDesk, Ticket};
@@ -126,6 +127,9 @@ pub enum AnswerError {
     /// The permit has run out; the question is being asked anew.
     #[error("the permit has expired meanwhile: it is simulated again, look at the difference before answering")]
     Expired,
+    /// It was not proved that the operator gave it.
+    #[error(transparent)]
+    Unproved(#[from] ProofError),
     /// This action can only be approved one at a time.
     #[error("no standing approval for this: {0}")]
     NoGrant(&'static str),

@@ -21,3 +21,6 @@ mod prices;
 mod questions;
 mod take_back;
 mod tokens;
+#[path = "../pipeline/world.rs"]
+#[allow(dead_code)] // The pipeline's own tests need more of it.
+mod world;

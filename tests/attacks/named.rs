@@ -35,11 +35,8 @@ fn cases() -> BTreeSet<String> {
 fn documented() -> BTreeSet<String> {
     let page = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("SECURITY.md")).unwrap();
     let quoted = page.split('`').skip(1).step_by(2);
-    quoted
-        .filter_map(|text| text.strip_prefix("attacks "))
-        .filter(|name| name.contains("::"))
-        .map(str::to_owned)
-        .collect()
+    let names = quoted.filter_map(|text| text.strip_prefix("attacks ")).filter(|name| name.contains("::"));
+    names.map(str::to_owned).collect()
 }
 
 #[test]

@@ -4,18 +4,28 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use alloy::primitives::{Address, B256};
 use bardo::base::clock::{Clock, SystemClock};
 use bardo::base::model::StopLevel;
+use bardo::base::text::SafeText;
 use bardo::custody::keystore::{KeyName, Keystore, KeystoreError};
 use bardo::custody::{Password, Reauthentication, ReauthenticationError, SecretKey};
+use bardo::fabric::Fabric;
+use bardo::safety::approval::{
+    Answer, AnswerError, ApprovalDesk, ApprovalNeed, AskRefused, Decision, MAX_OPEN, MAX_UNANSWERED, Reason,
+};
 use bardo::safety::operator_proof::{Authorisation, ProofError};
+use bardo::safety::pipeline::Preview;
+use bardo::safety::proposal::Proposal;
 use bardo::safety::stop::{InForce, StopError, StopFile};
 use portable_pty::{CommandBuilder, PtySize, native_pty_system};
 use serde_json::{Value, json};
+
+use crate::world::World;
 
 const PASSWORD: &str = "correct horse battery";
 const KEY: &str = "ac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
@@ -476,4 +486,201 @@ fn a_proof_that_needs_no_password_on_a_devnet_resets_nothing_elsewhere() {
     let wanted = Authorisation::lower_stop(&InForce::None, None);
     let refused = gate.prove(wanted, true, &[], now()).unwrap_err();
     assert!(matches!(refused, ReauthenticationError::Missing { .. }), "{refused}");
+}
+
+/// A wall clock that a test sets forward or back, and a monotonic one that only a test moves, in milliseconds.
+#[derive(Debug, Default)]
+struct Clocks {
+    wall: AtomicI64,
+    steady: AtomicU64,
+}
+
+impl Clock for Clocks {
+    fn now_millis(&self) -> u64 {
+        now().saturating_add_signed(self.wall.load(Ordering::SeqCst))
+    }
+
+    fn steady_millis(&self) -> u64 {
+        self.steady.load(Ordering::SeqCst)
+    }
+}
+
+/// A queue of questions with clocks of its own, and an agent's actions on the devnet.
+struct Queue {
+    world: World,
+    clocks: Arc<Clocks>,
+    desk: ApprovalDesk,
+}
+
+const USDC: u64 = 1_000_000;
+
+impl Queue {
+    async fn new(account: usize) -> Self {
+        let world = World::new(account).await;
+        let reasons = vec![Reason::Found(SafeText::clean("the policy says so", 100))];
+        *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
+        let clocks = Arc::<Clocks>::default();
+        let desk = ApprovalDesk::new(clocks.clone(), Fabric::in_memory(64, clocks.clone()), Duration::from_secs(300));
+        Self { world, clocks, desk }
+    }
+
+    /// The agent's swap of this much USDC for WETH.
+    async fn swap(&self, usdc: u64) -> Arc<Preview> {
+        self.preview("ada", self.world.swap(usdc).await).await
+    }
+
+    async fn preview(&self, golem: &str, proposal: Proposal) -> Arc<Preview> {
+        let proposal = Proposal { golem_id: golem.parse().unwrap(), ..proposal };
+        Arc::new(self.world.preview(proposal).await.unwrap())
+    }
+
+    fn refuse(&self, preview: &Preview) {
+        let reason = SafeText::clean("no", 10);
+        self.desk.answer(preview.permit.permit_id, Answer::Refuse { reason }).unwrap();
+    }
+
+    /// Asks and refuses; whether it was asked at all, else in how many seconds it may be.
+    async fn refused(&self, preview: Arc<Preview>) -> Result<(), u64> {
+        let mut ticket = self.desk.ask(Arc::clone(&preview));
+        if self.desk.pending().is_empty() {
+            let Decision::NotAsked(refused) = ticket.decision().await else { panic!("it was asked") };
+            return Err(refused.retry_after_seconds());
+        }
+        self.refuse(&preview);
+        assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
+        Ok(())
+    }
+
+    /// Approves swaps like this one for ten minutes.
+    async fn grant(&self, preview: &Arc<Preview>) {
+        let mut ticket = self.desk.ask(Arc::clone(preview));
+        let similar = Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+        self.desk.answer(preview.permit.permit_id, similar).unwrap();
+        assert!(matches!(ticket.decision().await, Decision::Approved(_)));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_standing_approval_ends_while_the_machine_is_suspended() {
+    let queue = Queue::new(0).await;
+    *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![Reason::HotLane] };
+    let first = queue.swap(10 * USDC).await;
+    queue.grant(&first).await;
+    let next = queue.swap(11 * USDC).await;
+    assert!(queue.desk.granted(&next).is_some());
+    // The monotonic clock stands still, the wall clock does not.
+    queue.clocks.wall.fetch_add(8 * 3_600_000, Ordering::SeqCst);
+    assert!(queue.desk.granted(&next).is_none());
+    assert!(queue.desk.grants().is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wall_clock_that_is_set_back_lengthens_no_standing_approval() {
+    let queue = Queue::new(1).await;
+    *queue.world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons: vec![Reason::HotLane] };
+    let first = queue.swap(10 * USDC).await;
+    queue.grant(&first).await;
+    let next = queue.swap(11 * USDC).await;
+    assert!(queue.desk.granted(&next).is_some());
+    queue.clocks.wall.fetch_sub(3_600_000, Ordering::SeqCst);
+    assert!(queue.desk.granted(&next).is_none());
+    // Nor does it come back with the clock.
+    queue.clocks.wall.fetch_add(3_600_000, Ordering::SeqCst);
+    assert!(queue.desk.granted(&next).is_none());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refused_action_is_not_asked_again_in_another_shape() {
+    let queue = Queue::new(2).await;
+    assert_eq!(queue.refused(queue.swap(100 * USDC).await).await, Ok(()));
+    // One unit more, one less, half of it, and by other calls.
+    for usdc in [100 * USDC, 100 * USDC + 1, 100 * USDC - 1, 50 * USDC] {
+        assert_eq!(queue.refused(queue.swap(usdc).await).await, Err(60), "{usdc}");
+    }
+    let parts = queue.world.swap_in_parts(100 * USDC, None, 2).await;
+    assert_eq!(queue.refused(queue.preview("ada", parts).await).await, Err(60));
+    // Through another tool that does the same.
+    let mut other = queue.world.swap(100 * USDC).await;
+    other.tool.name = "another_tool";
+    assert_eq!(queue.refused(queue.preview("ada", other).await).await, Err(60));
+    // Another action is another question, and what the operator asks for is always asked.
+    assert_eq!(queue.refused(queue.preview("ada", queue.world.approval(5)).await).await, Ok(()));
+    assert_eq!(queue.refused(queue.preview("operator", queue.world.swap(USDC).await).await).await, Ok(()));
+    assert_eq!(queue.refused(queue.preview("operator", queue.world.swap(USDC).await).await).await, Ok(()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_refusal_of_the_same_makes_the_next_pause_longer() {
+    let queue = Queue::new(3).await;
+    let mut asked = queue.swap(100 * USDC).await;
+    for seconds in [60, 300, 900, 3_600, 14_400, 14_400] {
+        assert_eq!(queue.refused(Arc::clone(&asked)).await, Ok(()));
+        asked = queue.swap(100 * USDC).await;
+        assert_eq!(queue.refused(Arc::clone(&asked)).await, Err(seconds));
+        // A wall clock that is set forward shortens no pause.
+        queue.clocks.wall.fetch_add(60, Ordering::SeqCst);
+        queue.clocks.steady.fetch_add(seconds * 1_000 - 1, Ordering::SeqCst);
+        assert_eq!(queue.refused(Arc::clone(&asked)).await, Err(1));
+        queue.clocks.steady.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_cannot_bury_the_operator_under_questions() {
+    let queue = Queue::new(4).await;
+    let asked = queue.swap(10 * USDC).await;
+    let too_many = async |queue: &Queue| {
+        let mut ticket = queue.desk.ask(Arc::clone(&asked));
+        let is_open = queue.desk.pending().len();
+        // One that is open is dropped here, which withdraws it.
+        match tokio::time::timeout(Duration::from_millis(50), ticket.decision()).await {
+            Ok(Decision::NotAsked(AskRefused::TooMany { retry_after_seconds, .. })) => Some(retry_after_seconds),
+            Ok(other) => panic!("{other:?}"),
+            Err(_) => {
+                assert!(is_open > 0);
+                None
+            }
+        }
+    };
+    let open: Vec<_> = (0..MAX_OPEN).map(|_| queue.desk.ask(Arc::clone(&asked))).collect();
+    assert_eq!(too_many(&queue).await, Some(60));
+    assert_eq!(queue.desk.pending().len(), MAX_OPEN);
+    drop(open);
+    // Asked and withdrawn again and again.
+    for _ in MAX_OPEN..MAX_UNANSWERED {
+        assert_eq!(too_many(&queue).await, None);
+    }
+    assert_eq!(too_many(&queue).await, Some(600));
+    assert!(queue.desk.pending().is_empty());
+    // The operator's own questions are asked all the same.
+    let own = queue.preview("operator", queue.world.swap(USDC).await).await;
+    let _ticket = queue.desk.ask(own);
+    assert_eq!(queue.desk.pending().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn where_a_proof_is_needed_no_key_press_approves() {
+    let queue = Queue::new(5).await;
+    queue.desk.require_proof();
+    let asked = queue.swap(10 * USDC).await;
+    let (permit_id, account) = (asked.permit.permit_id, asked.framed.account());
+    let mut ticket = queue.desk.ask(Arc::clone(&asked));
+    let similar = || Answer::Similar { millis: 600_000, total: "5000".parse().unwrap() };
+    for answer in [Answer::Once, similar()] {
+        let refused = queue.desk.answer(permit_id, answer);
+        assert_eq!(refused, Err(AnswerError::Unproved(ProofError::NoPassword)));
+    }
+    // A proof for another question, or by another account.
+    let keyless = tempfile::tempdir().unwrap();
+    let gate = Reauthentication::new(keyless.path(), keyless.path().join("keys"));
+    let proof = |permit_id, account| {
+        let wanted = Authorisation::Approve { permit_id, account };
+        Some(gate.prove(wanted, true, &[], queue.clocks.now_millis()).unwrap())
+    };
+    for forged in [proof(bardo::base::id::PermitId::random(), account), proof(permit_id, Address::ZERO)] {
+        let refused = queue.desk.answer_proved(permit_id, Answer::Once, forged);
+        assert_eq!(refused, Err(AnswerError::Unproved(ProofError::OtherAction)));
+    }
+    queue.desk.answer_proved(permit_id, Answer::Once, proof(permit_id, account)).unwrap();
+    assert!(matches!(ticket.decision().await, Decision::Approved(_)));
 }

@@ -10,6 +10,7 @@ use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::chain::network::Network;
 use crate::safety::approval::{Answer, ApprovalDesk};
+use crate::safety::operator_proof::OperatorProof;
 
 /// The longest that a standing approval may last, in milliseconds: a day.
 const MOST_GRANT: u64 = 86_400_000;
@@ -28,12 +29,17 @@ pub fn only_here(led: impl FnOnce() -> bool, kind: AnswerKind) -> Option<&'stati
 ///
 /// # Errors
 /// Why it does not count, in a sentence.
-pub fn answer(desk: &ApprovalDesk, permit: PermitId, answer: OperatorAnswer) -> Result<String, String> {
+pub fn answer(
+    desk: &ApprovalDesk,
+    permit: PermitId,
+    answer: OperatorAnswer,
+    proof: Option<OperatorProof>,
+) -> Result<String, String> {
     if let OperatorAnswer::Smaller { amount } = &answer {
         is_smaller(desk, permit, amount)?;
     }
     let said = said(&answer);
-    desk.answer(permit, of_operator(answer)?).map(|()| said).map_err(|error| error.to_string())
+    desk.answer_proved(permit, of_operator(answer)?, proof).map(|()| said).map_err(|error| error.to_string())
 }
 
 /// What was answered, in words.
@@ -87,7 +93,8 @@ pub fn asked_at(
     let questions = pending.iter().map(|request| {
         let proposal = request.preview.framed.proposal();
         let network = networks.iter().find(|network| network.chain_id == proposal.chain_id);
-        mirror(request, network, 0, paper, told(&proposal.golem_id))
+        let asked = mirror(request, network, 0, paper, told(&proposal.golem_id));
+        Question { needs_password: desk.takes_proof(), ..asked }
     });
     questions.collect()
 }
@@ -125,7 +132,7 @@ pub async fn stand_in_line(
                 for Heard { permit_id, answer: given, by } in answers {
                     let taken = match only_here(|| shared.is_led(), given.kind()) {
                         Some(why) => Err(why.to_owned()),
-                        None => answer(&desk, permit_id, given),
+                        None => answer(&desk, permit_id, given, None),
                     };
                     match taken {
                         Ok(said) => heard(true, format!("{said}, in another program ({by})")),

@@ -23,6 +23,7 @@ use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News
 use crate::runtime::questions::shared::Heard;
 use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
 use crate::runtime::reauthentication;
+use crate::safety::approval::ApprovalDesk;
 use crate::safety::audit::Trail;
 use crate::safety::ledger::{self, LedgerError};
 use crate::safety::operator_proof::{Authorisation, OperatorProof};
@@ -191,7 +192,8 @@ impl Stage {
         }
         let told = match key {
             QuestionKey::Action(permit) if self.is_asked_here(permit) => {
-                let proof = match answer.kind().lets_through() && self.here_needs_password() {
+                let takes_proof = self.desk.as_ref().is_some_and(ApprovalDesk::takes_proof);
+                let proof = match takes_proof && answer.kind().lets_through() {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
@@ -217,8 +219,6 @@ impl Stage {
         pending.iter().any(|request| request.preview.permit.permit_id == permit)
     }
 
-    /// Takes an answer to the desk of this process. An approval beside an unisolated brain takes a proof: such a brain
-    /// can type the keys of an approval, but does not know a password.
     pub(super) fn answer_action(
         &self,
         permit: PermitId,
@@ -226,12 +226,7 @@ impl Stage {
         proof: Option<OperatorProof>,
     ) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-        if answer.kind().lets_through() && self.here_needs_password() {
-            let proof = proof.ok_or("the brain is not isolated and could have typed this: type the key's password")?;
-            let redeemed = proof.redeem_on(self.on_devnet(), &self.approving(permit)?, self.clock.now_millis());
-            redeemed.map_err(|error| error.to_string())?;
-        }
-        answering::answer(desk, permit, answer)
+        answering::answer(desk, permit, answer, proof)
     }
 
     /// Takes to the desk what was answered in other programs on this ledger.

@@ -164,6 +164,10 @@ impl Stage {
         };
         stage.cues.send_replace(actor.script());
         let mut watched = super::watching::Watched::new(&stage);
+        // Such a brain can type the keys of an approval; it does not know the key's password.
+        if let Some(desk) = stage.desk.as_ref().filter(|_| stage.here_needs_password()) {
+            desk.require_proof();
+        }
         let life = if options.watch { None } else { Some(tokio::spawn(actor.live(seat))) };
         tasks.spawn(super::dying::follow(Arc::clone(&stage), stage.on_death));
         tasks.spawn(super::selling::follow(Arc::clone(&stage)));

@@ -445,9 +445,6 @@ impl Stage {
 
     fn questions(&self, asked: Vec<Question>, watched: &mut Watched) -> Vec<Question> {
         let mut all = asked;
-        for question in &mut all {
-            question.needs_password = self.here_needs_password();
-        }
         match self.shared.others() {
             Ok(mut others) => {
                 for question in &mut others {

@@ -5,6 +5,7 @@ mod model;
 mod ticket;
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +24,7 @@ use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::fabric::{ApprovalRequested, EventKind, Fabric};
 use crate::safety::audit::Trail;
+use crate::safety::operator_proof::{Authorisation, OperatorProof, ProofError};
 use crate::safety::pipeline::Preview;
 use crate::store::StoreError;
 
@@ -50,6 +52,8 @@ struct Inner {
     changed: watch::Sender<u64>,
     trail: Option<Trail>,
     elsewhere: OnceLock<Arc<dyn Elsewhere>>,
+    /// Whether approvals take a proof that the operator gave them.
+    takes_proof: AtomicBool,
 }
 
 #[derive(Default)]
@@ -122,12 +126,24 @@ impl ApprovalDesk {
     fn made(clock: Arc<dyn Clock>, fabric: Fabric, timeout: Duration, trail: Option<Trail>) -> Self {
         let (state, elsewhere) = (Mutex::default(), OnceLock::new());
         let changed = watch::Sender::new(0);
-        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, trail, elsewhere }) }
+        let takes_proof = AtomicBool::new(false);
+        Self { inner: Arc::new(Inner { clock, fabric, timeout, state, changed, trail, elsewhere, takes_proof }) }
     }
 
     /// Counts from now on what is answered in other programs, before it has been heard here. Said once.
     pub fn listen(&self, elsewhere: Arc<dyn Elsewhere>) {
         let _said_before = self.inner.elsewhere.set(elsewhere);
+    }
+
+    /// From now on an approval counts only with a proof that the operator gave it: an agent that asks here may reach the
+    /// operator's keyboard. This is never undone.
+    pub fn require_proof(&self) {
+        self.inner.takes_proof.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether an approval counts only with a proof.
+    pub fn takes_proof(&self) -> bool {
+        self.inner.takes_proof.load(Ordering::SeqCst)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -325,8 +341,26 @@ impl ApprovalDesk {
     /// [`AnswerError`]: the answer does not count, the question stays as it is. A no to what is over already still keeps
     /// it from being signed, if it has not been.
     pub fn answer(&self, permit_id: PermitId, answer: Answer) -> Result<(), AnswerError> {
-        let mut state = self.state();
+        self.answer_proved(permit_id, answer, None)
+    }
+
+    /// The same with a proof that the operator gave the answer. A refusal takes none.
+    ///
+    /// # Errors
+    /// As [`Self::answer`]; [`AnswerError::Unproved`].
+    pub fn answer_proved(
+        &self,
+        permit_id: PermitId,
+        answer: Answer,
+        proof: Option<OperatorProof>,
+    ) -> Result<(), AnswerError> {
         let yes = says_yes(&answer);
+        if yes && self.takes_proof() {
+            let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.framed.account();
+            let wanted = Authorisation::Approve { permit_id, account };
+            proof.ok_or(ProofError::NoPassword)?.redeem(&wanted, self.inner.clock.now_millis())?;
+        }
+        let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
         let answered = state.answer(permit_id, answer, now);
         if !yes && answered == Err(AnswerError::NotAsked) {
