@@ -16,7 +16,6 @@ use crate::engine::{ApprovalMode, Call, Catalog, Entry, Executor, ExecutorConfig
 use crate::fabric::{EventKind, Fabric, FabricConfig};
 use crate::runtime::data::{DataFolder, Ledger};
 use crate::runtime::questions::answering;
-use crate::runtime::questions::shared::Shared;
 use crate::runtime::{self, Hands, OpenError, OpenWorld, account};
 use crate::sandbox::{MarketMode, Pace, SandboxConfig};
 use crate::tools::ALL_TOOL_DEFS;
@@ -128,12 +127,15 @@ pub(super) fn respond(config: &Config, tool: &str, input: Input, wishes: Wishes)
             let offered = runtime::auctions(config, &opened).await;
             opened.world = opened.world.offering(offered);
         }
-        let asking = acting.as_ref().map(|acting| tokio::spawn(consent::ask(acting.pipeline.desk().clone())));
+        let asking = acting.as_ref().map(|acting| {
+            let networks = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
+            tokio::spawn(consent::ask(acting.pipeline.desk().clone(), networks, wishes.paper))
+        });
         // What is asked here is asked of every console on the ledger as well, and the first answer is heard.
         let sharing = acting.as_ref().zip(ledger.as_ref()).map(|(acting, ledger)| {
             let networks = opened.world.chains().iter().map(|chain| chain.network().clone()).collect();
-            let (desk, shared) = (acting.pipeline.desk().clone(), Shared::new(ledger.store.clone()));
-            tokio::spawn(answering::stand_in_line(desk, shared, networks, wishes.paper, |_, said| {
+            let (desk, shared) = (acting.pipeline.desk().clone(), ledger.queue.clone());
+            tokio::spawn(answering::stand_in_line(desk, shared, networks, clock.clone(), wishes.paper, |_, said| {
                 eprintln!("bardo: {said}")
             }))
         });

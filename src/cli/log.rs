@@ -163,6 +163,7 @@ const fn worth_a_line(kind: Kind) -> Option<&'static [&'static str]> {
         Kind::PolicyTightened => Some(&["name", "changes"]),
         Kind::PolicyAccepted => Some(&["name", "changes", "by"]),
         Kind::ApprovalAnswered
+        | Kind::ApprovalForged
         | Kind::ActionOvertaken
         | Kind::ActionHeldAgain
         | Kind::TxLate

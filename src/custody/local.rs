@@ -9,6 +9,7 @@ use super::signing::Key;
 use crate::chain::signed::Signed;
 use crate::safety::pipeline::Order;
 use crate::safety::proposal::{Leg, Proposal};
+use crate::safety::queue_key::QueueKey;
 use crate::safety::{
     Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, FramedOrder, FramedSlot,
     SignError,
@@ -37,6 +38,11 @@ impl LocalAccount {
         Self { address: key.address(), key: Some(key) }
     }
 
+    /// Key that authenticates rows of `account`, for which this key acts; `None` while it is locked.
+    pub(super) fn queue_key_of(&self, ledger: &str, account: Address) -> Option<QueueKey> {
+        self.key.as_ref().map(|key| key.queue_key(ledger, account))
+    }
+
     /// Whether it can sign now.
     pub fn is_open(&self) -> bool {
         self.key.is_some()
@@ -50,6 +56,10 @@ impl Account for LocalAccount {
 
     fn kind(&self) -> AccountKind {
         AccountKind::LocalKey
+    }
+
+    fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
+        self.queue_key_of(ledger, self.address)
     }
 
     fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {

@@ -10,6 +10,7 @@ use futures::future::BoxFuture;
 use crate::chain::signed::Signed;
 use crate::safety::pipeline::Order;
 use crate::safety::proposal::Proposal;
+use crate::safety::queue_key::QueueKey;
 use crate::safety::{Account, AccountKind, Capability, FrameContext, FrameError, Framed, Revoked, SignError};
 
 const WHOLE: u8 = 0;
@@ -89,6 +90,10 @@ impl Account for RevocableAccount {
 
     fn revoked(&self) -> Option<Revoked> {
         why(&self.state).or_else(|| self.inner.revoked())
+    }
+
+    fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
+        self.check().ok().and_then(|()| self.inner.queue_key(ledger))
     }
 
     fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {

@@ -6,6 +6,7 @@ use alloy::consensus::{SignableTransaction as _, TxEip1559};
 use alloy::primitives::{Address, B256, Bytes, TxKind};
 use alloy_signer::SignerSync as _;
 use alloy_signer_local::PrivateKeySigner;
+use zeroize::{Zeroize as _, Zeroizing};
 
 use super::secret::SecretKey;
 use crate::base::signer::signer_of;
@@ -13,6 +14,7 @@ use crate::chain::signed::Signed;
 use crate::safety::SignError;
 use crate::safety::pipeline::{OrderToSign, ToSign};
 use crate::safety::proposal::SIGNATURE_BYTES;
+use crate::safety::queue_key::QueueKey;
 
 /// A key that signs.
 pub(super) struct Key {
@@ -28,6 +30,14 @@ impl Key {
     /// Whose it is.
     pub(super) fn address(&self) -> Address {
         self.signer.address()
+    }
+
+    /// Key that authenticates rows of `account` in a ledger. It is derived one way: it tells nothing of this key.
+    pub(super) fn queue_key(&self, ledger: &str, account: Address) -> QueueKey {
+        let mut copy = self.signer.to_bytes();
+        let secret = Zeroizing::new(copy.0);
+        copy.0.zeroize();
+        QueueKey::derive(&secret, ledger, account)
     }
 
     /// Signs what a capability carried: each message into its place, then the transaction around them.

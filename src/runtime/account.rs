@@ -5,7 +5,7 @@ use alloy::primitives::Address;
 use std::sync::Arc;
 
 use super::OpenWorld;
-use super::data::{DataFolder, Ledger};
+use super::data::{DataFolder, Ledger, LedgerKind, queue_secret};
 use super::reauthentication;
 use crate::base::clock::{Clock as _, SystemClock};
 use crate::base::config::{Config, Origin, Setting};
@@ -15,7 +15,8 @@ use crate::custody::{
     DevelopmentAccount, KeyEntry, KeyName, Keystore, KeystoreError, LedgerId, LocalAccount, Password,
 };
 use crate::engine::World;
-use crate::safety::Account;
+use crate::safety::queue_key::QueueKey;
+use crate::safety::{Account, AccountKind};
 use crate::sandbox::keys::Party;
 
 /// Before the number of an account of the development mnemonic. No key's name has a colon in it.
@@ -154,6 +155,34 @@ pub async fn unlock(
         return Err(not_there("the key file was replaced by another one meanwhile"));
     }
     Ok(Arc::new(account))
+}
+
+/// Key that authenticates what the account's processes tell each other through the ledger. It is derived from the
+/// account's key where that is open. The development mnemonic's keys are public, so on a devnet it comes from a secret of
+/// the instance: in a file for its owner alone beside the ledgers, or in memory where the devnet is in this process.
+///
+/// # Errors
+/// `STORE_UNAVAILABLE` for a secret that others can read, or that is not as it was written.
+pub fn queue_key(
+    account: &dyn Account,
+    config: &Config,
+    opened: &OpenWorld,
+    ledger: &Ledger,
+) -> Result<Option<QueueKey>, ToolError> {
+    match (account.kind(), ledger.kind) {
+        (AccountKind::DevelopmentKey, LedgerKind::Devnet) => {
+            let secret = match opened.sandbox {
+                Some(_) => queue_secret::in_memory(),
+                None => queue_secret::of_instance(&DataFolder::of(config), ledger),
+            };
+            let secret = secret.map_err(|error| ToolError::new(ErrorCode::StoreUnavailable, error))?;
+            Ok(Some(QueueKey::derive(&secret, ledger.id(), account.address())))
+        }
+        (AccountKind::DevelopmentKey, LedgerKind::Real) => Ok(None),
+        (AccountKind::LocalKey | AccountKind::Delegated | AccountKind::Embedded, _) => {
+            Ok(account.queue_key(ledger.id()))
+        }
+    }
 }
 
 fn ledger_id(ledger: &Ledger) -> Result<LedgerId, ToolError> {

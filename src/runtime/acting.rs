@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
+use super::account;
 use super::data::{DataFolder, Ledger};
 use super::depth::{sender_rules, settings_of};
 use super::orders::orders;
-use super::questions::shared::Shared;
 use super::world::prices;
 use super::{OpenWorld, policy};
 use crate::base::clock::Clock;
@@ -121,7 +121,11 @@ pub async fn acting(
     let trail = Trail::new(ledger.store.clone(), clock.clone());
     let lapse = seconds(&settings.approval_timeout_seconds);
     let desk = ApprovalDesk::recording(clock.clone(), fabric.clone(), lapse, trail);
-    desk.listen(Arc::new(Shared::new(ledger.store.clone())));
+    let key = account::queue_key(&*account, config, opened, ledger)?;
+    if let Some(key) = key {
+        ledger.queue.unlock(key);
+    }
+    desk.listen(Arc::new(ledger.queue.clone()));
     let pipeline = Pipeline::new(PipelineConfig {
         chains: chains.collect::<Result<_, _>>()?,
         store: ledger.store.clone(),

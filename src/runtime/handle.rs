@@ -14,7 +14,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::market::model::Update;
-use super::questions::{OperatorAnswer, Question, QuestionKey};
+use super::questions::{Confirmation, OperatorAnswer, Question, QuestionKey};
 use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{
     ActionClass, CapabilityTier, Category, Check, Phase, Profile, RiskTier, StopLevel, TickBudget,
@@ -95,6 +95,8 @@ pub enum Command {
         key: QuestionKey,
         /// The answer.
         answer: OperatorAnswer,
+        /// What was read and typed before it was given.
+        confirmation: Confirmation,
         /// The password of the account's key, where the question takes it. Never written down: it does not travel.
         #[serde(skip)]
         password: Option<Password>,

@@ -5,8 +5,8 @@
 //! exact amounts; nothing that is checked reads them back.
 
 pub mod answering;
-mod confirm;
 mod mirror;
+pub mod sections;
 pub mod shared;
 
 use std::fmt;
@@ -20,7 +20,10 @@ use crate::base::model::{Check, StopLevel};
 use crate::base::text::SafeText;
 use crate::base::units::Usd;
 use crate::fabric::CheckOutcome;
+use crate::safety::approval::Requirement;
+use crate::safety::content::SignedContent;
 
+pub use crate::safety::approval::{Confirm, Confirmation, ToRead};
 pub use mirror::{Listed, Told, mirror};
 
 /// Names a question, and the state it is in: a question that is asked anew under a new permit has a new key.
@@ -87,6 +90,25 @@ pub struct Question {
     pub answers: Vec<Offered>,
     /// What it is about.
     pub about: About,
+}
+
+impl Question {
+    /// What an approval must come with.
+    pub fn requirement(&self) -> Requirement {
+        Requirement { to_read: self.to_read.clone(), confirm: self.confirm.clone() }
+    }
+
+    /// Whether everything that it shows of the signed bytes is what its hash binds, recomputed here.
+    pub fn is_bound(&self) -> bool {
+        match &self.about {
+            About::Action(action) => mirror::is_bound(&self.title, action),
+            About::Policy(_)
+            | About::Lower { .. }
+            | About::LeavePaper
+            | About::ResetBreaker { .. }
+            | About::SellHoldings => false,
+        }
+    }
 }
 
 /// What a question is about.
@@ -187,8 +209,21 @@ pub struct ActionAsked {
     pub hash: B256,
     /// The calls as they would be signed.
     pub raw: Vec<RawCall>,
+    /// What the hash is made of. A process that draws the question recomputes the hash from it, and everything that is
+    /// drawn of the signed bytes from it as well; `None` where nothing is shared, such as in a recording.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bound: Option<Box<BoundContent>>,
     /// The amount a smaller one would replace, and its token.
     pub amount: Option<(String, SafeText)>,
+}
+
+/// What a permit's hash is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BoundContent {
+    /// What would be signed.
+    pub content: SignedContent,
+    /// Hash of everything else that the permit binds.
+    pub rest: B256,
 }
 
 /// What the safety-guardian thinks.
@@ -343,22 +378,6 @@ pub struct RawCall {
     pub data: String,
     /// Typed data that would be signed inside it, a line each.
     pub signs: Vec<SafeText>,
-}
-
-/// Something that must be read before a yes counts. What it says names it: other words must be read again.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ToRead {
-    /// What.
-    pub text: SafeText,
-}
-
-/// Something that must be typed before a yes counts.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Confirm {
-    /// What is asked for, in words.
-    pub what: SafeText,
-    /// What must be typed.
-    pub expected: SafeText,
 }
 
 /// The kinds of answer, in their fixed order.

@@ -9,6 +9,7 @@ use futures::future::BoxFuture;
 use super::framed::{FeeBound, FrameError, Framed};
 use super::pipeline::{Capability, Order};
 use super::proposal::Proposal;
+use super::queue_key::QueueKey;
 use crate::chain::signed::Signed;
 
 /// Somebody who can sign on the pipeline's word.
@@ -21,6 +22,13 @@ pub trait Account: fmt::Debug + Send + Sync {
 
     /// Whether its keys were taken away for good, and why.
     fn revoked(&self) -> Option<Revoked> {
+        None
+    }
+
+    /// Key that authenticates this account's rows in the ledger named `ledger`; `None` where the account is locked, or its
+    /// key is public.
+    fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
+        let _ = ledger;
         None
     }
 

@@ -11,6 +11,7 @@ mod limits;
 #[cfg(test)]
 mod model;
 mod reason;
+mod requirement;
 
 use std::sync::Arc;
 
@@ -25,6 +26,7 @@ pub use elsewhere::Elsewhere;
 pub use grant::{Grant, Moment, Scope};
 pub use limits::{AskRefused, MAX_OPEN, MAX_UNANSWERED};
 pub use reason::Reason;
+pub use requirement::{Confirm, Confirmation, INCOMPLETE, Requirement, ToRead, Unconfirmed, receivers};
 
 /// How much consent an action takes, from the least to the most.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,9 +120,28 @@ pub enum Answer {
     },
 }
 
+/// An answer with what the operator read and typed before giving it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Reply {
+    /// The answer.
+    pub answer: Answer,
+    /// What was read and typed; approvals need it, see [`Requirement`].
+    pub confirmation: Confirmation,
+}
+
+impl From<Answer> for Reply {
+    /// A reply with nothing read or typed.
+    fn from(answer: Answer) -> Self {
+        Self { answer, confirmation: Confirmation::default() }
+    }
+}
+
 /// Why an answer does not count.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
+    /// The approval lacks something that must be read or typed.
+    #[error("not approved: {0}")]
+    Unconfirmed(#[from] Unconfirmed),
     /// Nobody asks that any more, or asks it anew under another permit.
     #[error("this question is over, or has changed: look at it again before answering")]
     NotAsked,
@@ -148,6 +169,8 @@ pub enum AnswerError {
 pub struct ApprovalRequest {
     /// What is asked: frame, permit, simulation, values, verdicts.
     pub preview: Arc<Preview>,
+    /// What an approval must come with.
+    pub requirement: Requirement,
     /// Why it is asked.
     pub reasons: Vec<SafeText>,
     /// What differs from the question as it was before its permit ran out.

@@ -13,7 +13,7 @@ use super::typed::TypedMessage;
 use crate::chain::token::{Token, TokenId};
 
 /// Separates these hashes from all others, and versions of the encoding from each other.
-const DOMAIN: &[u8] = b"bardo permit binding 2";
+const DOMAIN: &[u8] = b"bardo permit binding 3";
 
 /// A hash in the making.
 pub(super) struct Binding(Keccak256);
@@ -237,7 +237,7 @@ impl Binding {
         self.bytes(text.as_bytes());
     }
 
-    fn bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn bytes(&mut self, bytes: &[u8]) {
         self.0.update((bytes.len() as u64).to_be_bytes());
         self.0.update(bytes);
     }

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | `proposal` | what a tool wants |
 //! | `account` | the seam to whoever signs |
-//! | `framed`, `binding` | the exact bytes, and the hash a permit binds |
+//! | `framed`, `binding`, `content` | the exact bytes, the hash a permit binds, and what is drawn of them |
 //! | `typed` | the typed data that can be signed: a closed list |
 //! | `calldata` | what the calls bind the chain to, read back from their bytes |
 //! | `facts`, `verdict` | what checks decide on, and how they answer |
@@ -22,6 +22,7 @@
 //! | `cage` | the owner's policy contract, read and asked first |
 //! | `permit`, `approval`, `guardian` | consent |
 //! | `grants` | who may take tokens by an action, who is paid, and which entries of the address book never may |
+//! | `queue_key` | the key that authenticates approval requests, answers and the accepted policy in the ledger |
 //! | `policy` | what the operator allows: file, presets, comparison, limits |
 //! | `ledger` | what has been spent and may still be, in sliding windows; rates, breaker, stop-loss |
 //! | `stop` | the stop file and what each step of the ladder lets through |
@@ -39,6 +40,7 @@ mod binding;
 pub mod cage;
 pub mod calldata;
 pub mod checks;
+pub mod content;
 pub mod facts;
 pub mod framed;
 pub mod grants;
@@ -52,6 +54,7 @@ pub mod permit;
 pub mod pipeline;
 pub mod policy;
 pub mod proposal;
+pub mod queue_key;
 pub mod revocation;
 pub mod rulebook;
 #[cfg(test)]

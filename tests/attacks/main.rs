@@ -18,6 +18,8 @@ mod lying_rpc;
 mod named;
 mod operator;
 mod prices;
+#[path = "../support/proof.rs"]
+mod proof;
 mod questions;
 mod take_back;
 mod tokens;

@@ -1,1 +1,699 @@
-//! Rows that an attacker writes into the shared approval queue, and approvals that skip what must be typed.
+//! Attacks on the approval queue that processes share through the ledger. The attacker can write the database and nothing
+//! else; the victim is the real binary, which asks for approval of a $1,500 swap or of a first payment.
+
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use alloy::primitives::Address;
+use bardo::base::id::PermitId;
+use bardo::base::text::SafeText;
+use bardo::base::units::Usd;
+use bardo::runtime::data::ROOMS;
+use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
+use bardo::runtime::questions::{Confirmation, OperatorAnswer, Question};
+use bardo::safety::operator_proof::{Authorisation, OperatorProof};
+use bardo::safety::queue_key::QueueKey;
+use bardo::store::{Store, StoreConfig};
+use portable_pty::{CommandBuilder, PtySize, native_pty_system};
+use rusqlite::{Connection, params};
+use serde_json::{Value, json};
+
+use crate::devnet_process::{Devnet, ask, program};
+use crate::proof::proof;
+
+/// The first account of the development mnemonic, which the binary signs with on devnets.
+const ACCOUNT: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
+/// How long a condition may take on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// What the operator has to lose: everything passes but what needs an approval.
+const POLICY: &str = "preset = \"demo\"\nmax_loss_bps = 1000\nmax_daily_spend_usd = \"1000000\"\n\
+                      max_monthly_spend_usd = \"1000000\"\n[spending_limits]\nper_day = \"1000000\"\n";
+const NOW: u64 = 1;
+
+/// One devnet for all cases; each has a home of its own, and one at a time signs with the account.
+static ALONE: Mutex<()> = Mutex::new(());
+/// Ended with the last case that holds it.
+static DEVNET: Mutex<Weak<Devnet>> = Mutex::new(Weak::new());
+
+/// The devnet, and the turn to sign.
+struct Turn {
+    devnet: Arc<Devnet>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+fn turn() -> Turn {
+    let devnet = {
+        let mut shared = DEVNET.lock().unwrap_or_else(PoisonError::into_inner);
+        shared.upgrade().unwrap_or_else(|| {
+            let started = Arc::new(Devnet::start("0", 23));
+            *shared = Arc::downgrade(&started);
+            started
+        })
+    };
+    Turn { devnet, _alone: ALONE.lock().unwrap_or_else(PoisonError::into_inner) }
+}
+
+/// A home with a call that waits for approval, as a process of its own. Ended when dropped.
+struct Victim {
+    home: tempfile::TempDir,
+    child: Child,
+    nonce: u64,
+    url: String,
+    _turn: Turn,
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn home() -> tempfile::TempDir {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(home.path().join("policy-devnet.toml"), POLICY).unwrap();
+    home
+}
+
+fn swap() -> (&'static str, Value) {
+    let params = json!({ "token_in": "USDC", "token_out": "WETH", "amount": "1500", "chain": "ethereum",
+                         "prefer_uniswapx": false });
+    ("uniswap_execute_swap", params)
+}
+
+/// A payment of 300 USDC to an address that was never paid.
+fn payment(to: &str) -> (&'static str, Value) {
+    ("wallet_transfer_token", json!({ "token": "USDC", "recipient": to, "amount": "300", "chain_id": "ethereum" }))
+}
+
+fn nonce(url: &str) -> u64 {
+    let count = ask(url, "eth_getTransactionCount", json!([ACCOUNT, "pending"]));
+    u64::from_str_radix(count.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+}
+
+fn arguments(url: &str, (tool, params): &(&str, Value)) -> Vec<String> {
+    let given = format!("ethereum={url}");
+    ["--rpc", &given, "call", "--approve", "ask", tool, &params.to_string()].map(str::to_owned).to_vec()
+}
+
+impl Victim {
+    fn asking(call: (&str, Value)) -> Self {
+        let turn = turn();
+        let (home, url) = (home(), turn.devnet.url(0).to_owned());
+        let nonce = nonce(&url);
+        let child = start(home.path(), &url, &call);
+        let victim = Self { home, child, nonce, url, _turn: turn };
+        victim.until("a question", || victim.question_row().is_some());
+        victim
+    }
+
+    fn database(&self) -> PathBuf {
+        let mut found = std::fs::read_dir(self.home.path().join("data/ledger")).into_iter().flatten();
+        found.next().map(|entry| entry.unwrap().path().join("ledger.db")).unwrap_or_default()
+    }
+
+    fn ledger_id(&self) -> String {
+        self.database().parent().unwrap().file_name().unwrap().to_str().unwrap().to_owned()
+    }
+
+    fn secret_file(&self) -> PathBuf {
+        self.home.path().join("data/queue-secrets").join(self.ledger_id())
+    }
+
+    /// The attacker's hand on the database.
+    fn attacker(&self) -> Connection {
+        let database = Connection::open(self.database()).unwrap();
+        database.busy_timeout(PATIENCE).unwrap();
+        database
+    }
+
+    /// A second process that holds the key of `account`.
+    fn console_of(&self, account: Address) -> Shared {
+        let shared = Shared::new(Store::open(StoreConfig::at(self.database()), ROOMS).unwrap());
+        shared.unlock(self.key(account));
+        shared
+    }
+
+    fn console(&self) -> Shared {
+        self.console_of(ACCOUNT.parse().unwrap())
+    }
+
+    fn key(&self, account: Address) -> QueueKey {
+        let secret: [u8; 32] = std::fs::read(self.secret_file()).unwrap().try_into().unwrap();
+        QueueKey::derive(&secret, &self.ledger_id(), account)
+    }
+
+    fn question_row(&self) -> Option<String> {
+        let database = Connection::open(self.database()).ok()?;
+        let sql = "SELECT permit_id FROM shared_question WHERE permit_id NOT IN (SELECT permit_id FROM shared_answer)";
+        database.query_row(sql, [], |row| row.get(0)).ok()
+    }
+
+    fn permit(&self) -> String {
+        self.question_row().unwrap()
+    }
+
+    fn permit_id(&self) -> PermitId {
+        self.permit().parse().unwrap()
+    }
+
+    /// A proof that the operator approves what is asked, as one on a devnet gives it.
+    fn proof(&self, now: u64) -> Option<OperatorProof> {
+        let (permit_id, account) = (self.permit_id(), ACCOUNT.parse().unwrap());
+        Some(proof(self.home.path(), Authorisation::Approve { permit_id, account }, now))
+    }
+
+    fn count(&self, sql: &str) -> u64 {
+        self.attacker().query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap().try_into().unwrap()
+    }
+
+    fn forged(&self) -> u64 {
+        self.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:forged'")
+    }
+
+    fn until(&self, what: &str, is: impl Fn() -> bool) {
+        let since = Instant::now();
+        while !is() {
+            assert!(since.elapsed() < PATIENCE, "no {what}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The victim has seen the attack, reported it, removed the row and still waits; nothing was signed.
+    fn still_asks_and_has_reported(&mut self) {
+        self.until("report", || self.forged() > 0);
+        self.until("question", || self.question_row().is_some());
+        self.has_signed_nothing();
+    }
+
+    fn has_signed_nothing(&mut self) {
+        assert!(self.child.try_wait().unwrap().is_none(), "the call has ended");
+        assert_eq!(nonce(&self.url), self.nonce, "something was signed");
+        assert_eq!(self.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:resolved'"), 0);
+    }
+
+    /// How the call ends: its status and its error's message.
+    fn ended(mut self) -> (String, u64) {
+        let mut out = String::new();
+        self.child.stdout.take().unwrap().read_to_string(&mut out).unwrap();
+        let envelope: Value = serde_json::from_str(&out).unwrap();
+        (envelope["status"].as_str().unwrap().to_owned(), nonce(&self.url) - self.nonce)
+    }
+}
+
+fn start(home: &Path, url: &str, call: &(&str, Value)) -> Child {
+    let mut command = Command::new(program());
+    command.args(arguments(url, call)).env_clear().env("BARDO_HOME", home);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
+}
+
+/// Everything that a question requires, read and typed.
+fn confirmed(question: &Question) -> Confirmation {
+    question.requirement().met()
+}
+
+fn shown(console: &Shared) -> Question {
+    let since = Instant::now();
+    loop {
+        if let Some(question) = console.others().unwrap().pop() {
+            return question;
+        }
+        assert!(since.elapsed() < PATIENCE, "no question");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+fn refuse() -> OperatorAnswer {
+    OperatorAnswer::Refuse { reason: SafeText::clean("enough", 40) }
+}
+
+#[tokio::test]
+async fn an_inserted_approval_approves_nothing_and_a_genuine_answer_still_counts() {
+    let mut victim = Victim::asking(swap());
+    let permit = victim.permit();
+    let insert = "INSERT INTO shared_answer (permit_id, answer, said_by) VALUES (?1, ?2, ?3)";
+    victim.attacker().execute(insert, params![permit, r#"{"answer":"once"}"#, "operator"]).unwrap();
+    victim.still_asks_and_has_reported();
+    // One that has the form of a genuine one, with a tag of zeros, in the way of the genuine one.
+    let text = json!({ "question": format!("0x{}", "00".repeat(32)), "answer": { "answer": "once" },
+                       "confirmation": {}, "session": "x", "by": "operator", "at": 1 });
+    let insert = "INSERT INTO shared_answer (permit_id, answer, said_by, tag, entry) VALUES (?1, ?2, ?3, ?4, 1)";
+    let row = params![permit, text.to_string(), "operator", [0_u8; 32]];
+    victim.attacker().execute(insert, row).unwrap();
+    let console = victim.console();
+    console.answer(permit.parse().unwrap(), &refuse(), &Confirmation::default(), "process 2", NOW, None).await.unwrap();
+    assert_eq!(victim.ended(), ("rejected".to_owned(), 0));
+}
+
+#[tokio::test]
+async fn a_genuine_approval_from_another_process_counts_once() {
+    let victim = Victim::asking(swap());
+    let console = victim.console();
+    let question = shown(&console);
+    console
+        .answer(victim.permit_id(), &OperatorAnswer::Once, &confirmed(&question), "process 2", NOW, victim.proof(NOW))
+        .await
+        .unwrap();
+    let (status, signed) = victim.ended();
+    assert_eq!(status, "success");
+    assert!(signed >= 1);
+}
+
+#[tokio::test]
+async fn an_approval_with_a_copied_tag_and_a_forged_audit_entry_approves_nothing() {
+    let mut victim = Victim::asking(swap());
+    let permit = victim.permit();
+    let attacker = victim.attacker();
+    // The question's own tag, which is in the row for everyone to read, and an entry that looks like a genuine one.
+    let tag: Vec<u8> = attacker
+        .query_row("SELECT tag FROM shared_question WHERE permit_id = ?1", [&permit], |row| row.get(0))
+        .unwrap();
+    let hex = alloy::hex::encode_prefixed(&tag);
+    let entry = "INSERT INTO audit_entry SELECT max(seq) + 1, 1, 'approval:answered', NULL, 'operator', ?1, \
+                 zeroblob(32), zeroblob(32) FROM audit_entry";
+    attacker.execute(entry, [json!({ "permit_id": permit, "answer": "once", "tag": hex }).to_string()]).unwrap();
+    let seq = attacker.last_insert_rowid();
+    let text = json!({ "question": hex, "answer": { "answer": "once" }, "confirmation": {}, "session": "x",
+                       "by": "operator", "at": 1 });
+    let insert =
+        "INSERT INTO shared_answer (permit_id, answer, said_by, tag, entry) VALUES (?1, ?2, 'operator', ?3, ?4)";
+    attacker.execute(insert, params![permit, text.to_string(), tag, seq]).unwrap();
+    victim.still_asks_and_has_reported();
+}
+
+#[tokio::test]
+async fn an_approval_by_another_accounts_key_approves_nothing() {
+    let mut victim = Victim::asking(swap());
+    let permit = victim.permit();
+    let other = victim.key(Address::repeat_byte(0x42));
+    let attacker = victim.attacker();
+    let tag: Vec<u8> = attacker
+        .query_row("SELECT tag FROM shared_question WHERE permit_id = ?1", [&permit], |row| row.get(0))
+        .unwrap();
+    let text = json!({ "question": alloy::hex::encode_prefixed(&tag), "answer": { "answer": "once" },
+                       "confirmation": {}, "session": "x", "by": "process 2", "at": 1 })
+    .to_string();
+    let tag = other.tag("bardo shared answer 1", &[permit.as_bytes(), text.as_bytes()]);
+    let insert = "INSERT INTO shared_answer (permit_id, answer, said_by, tag, entry) VALUES (?1, ?2, 'x', ?3, 1)";
+    attacker.execute(insert, params![permit, text, tag.as_slice()]).unwrap();
+    victim.still_asks_and_has_reported();
+
+    // Nor does a console of that account see the question, or answer it.
+    let console = victim.console_of(Address::repeat_byte(0x42));
+    assert!(console.others().unwrap().is_empty());
+    let answered = console
+        .answer(victim.permit_id(), &OperatorAnswer::Once, &Confirmation::default(), "x", NOW, victim.proof(NOW))
+        .await;
+    assert!(matches!(answered, Err(ShareError::Unverified)), "{answered:?}");
+}
+
+#[tokio::test]
+async fn a_process_without_the_accounts_key_neither_sees_nor_answers() {
+    let mut victim = Victim::asking(swap());
+    let locked = Shared::new(Store::open(StoreConfig::at(victim.database()), ROOMS).unwrap());
+    assert!(locked.others().unwrap().is_empty());
+    let answered = locked
+        .answer(victim.permit_id(), &OperatorAnswer::Once, &Confirmation::default(), "x", NOW, victim.proof(NOW))
+        .await;
+    assert!(matches!(answered, Err(ShareError::Locked)), "{answered:?}");
+    victim.has_signed_nothing();
+}
+
+/// Changes a value of the stored question, where `path` leads to it.
+fn rewrite(victim: &Victim, permit: &str, path: &str, value: Value) {
+    let attacker = victim.attacker();
+    let select = "SELECT question FROM shared_question WHERE permit_id = ?1";
+    let text: String = attacker.query_row(select, [permit], |row| row.get(0)).unwrap();
+    let mut stored: Value = serde_json::from_str(&text).unwrap();
+    let place = stored.pointer_mut(path).unwrap_or_else(|| panic!("{path}: {text}"));
+    assert_ne!(*place, value, "{path}");
+    *place = value;
+    let update = "UPDATE shared_question SET question = ?2 WHERE permit_id = ?1";
+    attacker.execute(update, [permit, &stored.to_string()]).unwrap();
+}
+
+#[tokio::test]
+async fn a_rewritten_question_is_not_drawn_whatever_was_rewritten() {
+    let mut victim = Victim::asking(payment("0x00000000000000000000000000000000000000aa"));
+    let console = victim.console();
+    let genuine = shown(&console);
+    for (path, value) in [
+        ("/question/title", json!("Send 1 USDC to 0x7099…79C8")),
+        ("/question/value", json!("1")),
+        ("/question/ends_at", json!(u64::MAX)),
+        ("/question/passes_by_itself", json!(true)),
+        ("/question/to_read", json!([])),
+        ("/question/confirm/expected", json!("79C8")),
+        ("/question/about/places/0/address", json!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8")),
+        ("/question/about/raw/0/data", json!("0x")),
+        ("/question/about/hash", json!(format!("0x{}", "11".repeat(32)))),
+        ("/nonce", json!("another")),
+    ] {
+        let (permit, reports) = (victim.permit(), victim.forged());
+        rewrite(&victim, &permit, path, value);
+        // The victim finds it changed and stores it again; until then nobody draws it.
+        if let Some(drawn) = console.others().unwrap().pop() {
+            assert_eq!(drawn, genuine, "{path}");
+        }
+        victim.until("report", || victim.forged() > reports);
+        victim.until("question", || victim.question_row().is_some());
+        assert_eq!(shown(&console), genuine, "{path}");
+    }
+    victim.has_signed_nothing();
+}
+
+#[tokio::test]
+async fn questions_with_swapped_permits_or_tags_are_not_drawn() {
+    let victim = Victim::asking(swap());
+    let console = victim.console();
+    let genuine = shown(&console);
+    let attacker = victim.attacker();
+    // A copy under another permit, which keeps text and tag.
+    let copy = "INSERT INTO shared_question (permit_id, session, question, account, tag)
+                SELECT ?1, session, question, account, tag FROM shared_question";
+    attacker.execute(copy, [PermitId::random().to_string()]).unwrap();
+    let drawn = console.others().unwrap();
+    assert!(drawn.iter().all(|one| *one == genuine) && drawn.len() <= 1, "{drawn:?}");
+    // The same with another text of the attacker's, and without an account, as an older version stored it.
+    let insert = "INSERT INTO shared_question (permit_id, session, question) SELECT ?1, session, '{}' FROM shared_question LIMIT 1";
+    attacker.execute(insert, [PermitId::random().to_string()]).unwrap();
+    let drawn = console.others().unwrap();
+    assert!(drawn.iter().all(|one| *one == genuine) && drawn.len() <= 1, "{drawn:?}");
+}
+
+#[tokio::test]
+async fn the_console_reports_a_forged_question_once() {
+    let victim = Victim::asking(swap());
+    let console = victim.console();
+    shown(&console);
+    // Of a living session that is not the asking one: the console's own session file is there, another store's is too.
+    let third = Store::open(StoreConfig::at(victim.database()), ROOMS).unwrap();
+    let insert =
+        "INSERT INTO shared_question (permit_id, session, question, account, tag) VALUES (?1, ?2, '{}', ?3, ?4)";
+    let row = params![PermitId::random().to_string(), third.session(), ACCOUNT, [9_u8; 32]];
+    victim.attacker().execute(insert, row).unwrap();
+    let reported: Vec<_> = console.report(NOW).await.unwrap().iter().map(|one| one.why).collect();
+    assert_eq!(reported, [Forgery::Question]);
+    assert!(console.report(NOW).await.unwrap().is_empty());
+    assert_eq!(console.others().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_question_whose_calldata_is_not_what_its_hash_binds_is_not_drawn_even_with_a_right_tag() {
+    let victim = Victim::asking(swap());
+    let console = victim.console();
+    shown(&console);
+    let (permit, key) = (victim.permit(), victim.key(ACCOUNT.parse().unwrap()));
+    let attacker = victim.attacker();
+    let select = "SELECT question FROM shared_question WHERE permit_id = ?1";
+    let text: String = attacker.query_row(select, [&permit], |row| row.get(0)).unwrap();
+    let third = Store::open(StoreConfig::at(victim.database()), ROOMS).unwrap();
+    let store = |stored: &Value| {
+        let text = stored.to_string();
+        let parts: [&[u8]; 3] = [permit.as_bytes(), third.session().as_bytes(), text.as_bytes()];
+        let tag = key.tag("bardo shared question 1", &parts);
+        let update = "UPDATE shared_question SET session = ?2, question = ?3, tag = ?4 WHERE permit_id = ?1";
+        attacker.execute(update, params![permit, third.session(), text, tag.as_slice()]).unwrap();
+        console.others().unwrap().len()
+    };
+    let genuine: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(store(&genuine), 1, "the tag is right");
+    for (path, value) in [
+        ("/question/about/raw/0/data", json!("0xdeadbeef")),
+        ("/question/about/raw/0/to", json!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8")),
+        ("/question/about/places/0/address", json!("0x70997970C51812dc3A010C7d01b50e0d17dc79C8")),
+        ("/question/about/bound/content/calls/0/data", json!("0xdeadbeef")),
+        ("/question/about/bound/content/least_in/0/amount", json!("0x1")),
+        ("/question/title", json!("Swap nothing")),
+        ("/question/about/hash", json!(format!("0x{}", "11".repeat(32)))),
+    ] {
+        let mut changed = genuine.clone();
+        *changed.pointer_mut(path).unwrap() = value;
+        assert_eq!(store(&changed), 0, "{path}");
+    }
+}
+
+#[tokio::test]
+async fn a_replayed_answer_serves_neither_the_same_question_again_nor_another() {
+    let mut victim = Victim::asking(payment("0x00000000000000000000000000000000000000ab"));
+    let console = victim.console();
+    // A genuine approval that the approval queue refuses, because nothing was read or typed with it; the attacker keeps it.
+    let attacker = victim.attacker();
+    attacker
+        .execute_batch(
+            "CREATE TABLE stolen (answer TEXT, tag BLOB, entry INTEGER);
+             CREATE TRIGGER steal AFTER INSERT ON shared_answer WHEN (SELECT count(*) FROM stolen) = 0 BEGIN
+             INSERT INTO stolen VALUES (NEW.answer, NEW.tag, NEW.entry); END",
+        )
+        .unwrap();
+    let read_only = Confirmation { typed: None, ..confirmed(&shown(&console)) };
+    console.answer(victim.permit_id(), &OperatorAnswer::Once, &read_only, "x", NOW, victim.proof(NOW)).await.unwrap();
+    victim.until("question", || victim.question_row().is_some());
+    let replay = "INSERT INTO shared_answer (permit_id, answer, said_by, tag, entry)
+                  SELECT ?1, answer, 'x', tag, entry FROM stolen";
+    let first = victim.permit();
+    attacker.execute(replay, [&first]).unwrap();
+    victim.still_asks_and_has_reported();
+    assert_eq!(victim.count(OTHER_ANSWER), 1);
+
+    // The same answer for the question that another process asks.
+    let reports = victim.forged();
+    let second = start(victim.home.path(), &victim.url, &swap());
+    let mut second = Ending(second);
+    victim.until("second question", || victim.count("SELECT count(*) FROM shared_question") == 2);
+    let other = "INSERT INTO shared_answer (permit_id, answer, said_by, tag, entry)
+                 SELECT q.permit_id, s.answer, 'x', s.tag, s.entry FROM stolen s, shared_question q
+                 WHERE q.session <> (SELECT session FROM shared_question WHERE permit_id = ?1)";
+    attacker.execute(other, [&first]).unwrap();
+    victim.until("report", || victim.forged() > reports);
+    assert!(second.0.try_wait().unwrap().is_none());
+    victim.has_signed_nothing();
+}
+
+/// Reports of authentic answers to another question, or to an earlier form of this one.
+const OTHER_ANSWER: &str =
+    "SELECT count(*) FROM audit_entry WHERE kind = 'approval:forged' AND body LIKE '%other_answer%'";
+
+/// A process that is ended when dropped.
+struct Ending(Child);
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_whose_audit_entry_was_deleted_or_changed_does_not_count() {
+    for tamper in [
+        "DELETE FROM audit_entry WHERE kind = 'approval:answered'",
+        "UPDATE audit_entry SET body = '{}' WHERE kind = 'approval:answered'",
+    ] {
+        let mut victim = Victim::asking(swap());
+        let console = victim.console();
+        let question = shown(&console);
+        let attacker = victim.attacker();
+        // Both in the moment in which the answer is written, before the asking process can read it.
+        attacker
+            .execute_batch(&format!("CREATE TRIGGER tamper AFTER INSERT ON shared_answer BEGIN {tamper}; END"))
+            .unwrap();
+        console
+            .answer(victim.permit_id(), &OperatorAnswer::Once, &confirmed(&question), "x", NOW, victim.proof(NOW))
+            .await
+            .unwrap();
+        victim.still_asks_and_has_reported();
+    }
+}
+
+#[tokio::test]
+async fn an_altered_answer_does_not_count() {
+    // The refusal turned into an approval, the standing approval's total raised, and the confirmation filled in.
+    let similar = OperatorAnswer::Similar { millis: 60_000, total: "1600".parse::<Usd>().unwrap() };
+    for (answer, from, to) in [
+        (refuse(), r#"{"answer":"refuse","reason":"enough"}"#, r#"{"answer":"once"}"#),
+        (similar, "\"1600\"", "\"1600000\""),
+    ] {
+        let mut victim = Victim::asking(swap());
+        let console = victim.console();
+        let question = shown(&console);
+        victim
+            .attacker()
+            .execute_batch(&format!(
+                "CREATE TRIGGER tamper AFTER INSERT ON shared_answer BEGIN
+             UPDATE shared_answer SET answer = replace(answer, '{from}', '{to}'); END"
+            ))
+            .unwrap();
+        console.answer(victim.permit_id(), &answer, &confirmed(&question), "x", NOW, victim.proof(NOW)).await.unwrap();
+        victim.still_asks_and_has_reported();
+    }
+}
+
+#[tokio::test]
+async fn an_answer_after_the_question_has_lapsed_is_refused() {
+    let mut victim = Victim::asking(swap());
+    let console = victim.console();
+    let question = shown(&console);
+    let late = question.ends_at.unwrap();
+    let answered = console
+        .answer(victim.permit_id(), &OperatorAnswer::Once, &confirmed(&question), "x", late, victim.proof(late))
+        .await;
+    assert!(matches!(answered, Err(ShareError::Over)), "{answered:?}");
+    victim.has_signed_nothing();
+}
+
+#[tokio::test]
+async fn an_approval_from_another_process_needs_what_must_be_read_and_typed() {
+    let mut victim = Victim::asking(payment("0x00000000000000000000000000000000000000ac"));
+    let console = victim.console();
+    let question = shown(&console);
+    let expected = question.confirm.clone().expect("a first payment must be confirmed").expected;
+    assert_eq!(expected.as_str().to_lowercase(), "00ac");
+    let full = confirmed(&question);
+    let typed = |text: &str| Some(SafeText::clean(text, 40));
+    for lacking in [
+        Confirmation::default(),
+        Confirmation { typed: None, ..full.clone() },
+        Confirmation { typed: typed(""), ..full.clone() },
+        Confirmation { typed: typed("00ab"), ..full.clone() },
+        Confirmation { read: Vec::new(), ..full.clone() },
+    ] {
+        let answers = victim.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'");
+        shown(&console);
+        console.answer(victim.permit_id(), &OperatorAnswer::Once, &lacking, "x", NOW, victim.proof(NOW)).await.unwrap();
+        // Read, not taken, and asked again.
+        victim.until("question", || victim.question_row().is_some());
+        assert_eq!(victim.count("SELECT count(*) FROM audit_entry WHERE kind = 'approval:answered'"), answers + 1);
+        victim.has_signed_nothing();
+    }
+    shown(&console);
+    console.answer(victim.permit_id(), &OperatorAnswer::Once, &full, "x", NOW, victim.proof(NOW)).await.unwrap();
+    assert_eq!(victim.ended(), ("success".to_owned(), 1));
+}
+
+/// Runs a call on a terminal; each time it shows a prompt, the next line is typed. What it showed, its exit code.
+fn on_a_terminal(url: &str, home: &Path, call: &(&str, Value), lines: &[(&str, &str)]) -> (String, u32) {
+    let pty = native_pty_system().openpty(PtySize { rows: 60, cols: 200, ..PtySize::default() }).unwrap();
+    let mut command = CommandBuilder::new(program());
+    command.env_clear();
+    command.env("BARDO_HOME", home);
+    command.args(arguments(url, call));
+    let mut child = pty.slave.spawn_command(command).unwrap();
+    drop(pty.slave);
+    let mut screen = pty.master.try_clone_reader().unwrap();
+    let mut keys = pty.master.take_writer().unwrap();
+    let (mut shown, mut from, mut lines) = (String::new(), 0, lines.iter());
+    let mut next = lines.next();
+    loop {
+        let mut some = [0; 4_096];
+        match screen.read(&mut some) {
+            Ok(0) | Err(_) => break,
+            Ok(read) => shown.push_str(&String::from_utf8_lossy(&some[..read])),
+        }
+        while let Some((prompt, line)) = next
+            && let Some(at) = shown[from..].find(prompt)
+        {
+            from += at + prompt.len();
+            keys.write_all(format!("{line}\r").as_bytes()).unwrap();
+            next = lines.next();
+        }
+    }
+    (shown, child.wait().unwrap().exit_code())
+}
+
+#[test]
+fn on_the_command_line_a_bare_yes_to_a_first_payment_approves_nothing() {
+    let turn = turn();
+    let (url, home) = (turn.devnet.url(0).to_owned(), home());
+    let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ad"));
+    // The first prompt is for a warning; `yes` acknowledges nothing.
+    let (shown, code) = on_a_terminal(&url, home.path(), &call, &[("Type ok once you have read it: ", "yes")]);
+    assert_ne!(code, 0, "{shown}");
+    assert_eq!(nonce(&url), before, "{shown}");
+    assert!(
+        shown.to_lowercase().contains("0x00000000000000000000000000000000000000ad"),
+        "the receiver is whole: {shown}"
+    );
+}
+
+#[test]
+fn on_the_command_line_wrong_digits_approve_nothing_and_the_right_ones_do() {
+    let turn = turn();
+    let (url, home) = (turn.devnet.url(0).to_owned(), home());
+    let (before, call) = (nonce(&url), payment("0x00000000000000000000000000000000000000ae"));
+    let ok = ("Type ok once you have read it: ", "ok");
+    let (typed, yes) = ("To confirm, type the last four characters", "recorded as the reason: ");
+    // The digits of another address, and once more from the beginning.
+    let lines = [ok, (typed, "00ad"), (yes, "yes"), ok, (typed, "00AE"), (yes, "raw"), (yes, "yes")];
+    let (shown, code) = on_a_terminal(&url, home.path(), &call, &lines);
+    assert_eq!(code, 0, "{shown}");
+    assert!(shown.contains("it must be confirmed by typing"), "{shown}");
+    assert!(shown.contains("calldata       0xa9059cbb"), "the calldata is shown on demand: {shown}");
+    assert_eq!(nonce(&url), before + 1, "{shown}");
+}
+
+#[test]
+fn a_lookalike_of_a_known_address_is_paid_only_after_typing_the_digits_that_differ() {
+    let turn = turn();
+    let (url, home) = (turn.devnet.url(0).to_owned(), home());
+    // The known one is paid first, without a question: on devnets everything may be approved in advance.
+    let (tool, params) = payment("0x70997970C51812dc3A010C7d01b50e0d17dc79C8");
+    let given = format!("ethereum={url}");
+    let mut known = Command::new(program());
+    known.args(["--rpc", &given, "call", "--approve", "always", tool, &params.to_string()]);
+    let known = known.env_clear().env("BARDO_HOME", home.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(known.status.success(), "{}", String::from_utf8_lossy(&known.stdout));
+    let (before, call) = (nonce(&url), payment("0x70990000000000000000000000000000000079C8"));
+    let (read, typed) = ("Type ok once you have read it: ", "To confirm, type the four characters after 0x7099");
+    let yes = "recorded as the reason: ";
+    // Read and agreed to, with the last characters typed, in which the two do not differ.
+    let lines = [(read, "ok"), (read, "ok"), (typed, "79C8"), (yes, "yes"), (read, "no")];
+    let (shown, code) = on_a_terminal(&url, home.path(), &call, &lines);
+    assert_ne!(code, 0, "{shown}");
+    assert!(shown.contains("it must be confirmed by typing the four characters after 0x7099"), "{shown}");
+    assert_eq!(nonce(&url), before, "{shown}");
+}
+
+#[test]
+fn a_queue_secret_that_others_can_read_is_refused() {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    let victim = Victim::asking(swap());
+    let (path, url) = (victim.secret_file(), victim.url.clone());
+    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&path), 0o600);
+    assert_eq!(mode(path.parent().unwrap()), 0o700);
+    assert!(!path.starts_with(victim.database().parent().unwrap()), "the secret is outside the ledger's folder");
+    let said = || {
+        let output = start(victim.home.path(), &url, &swap()).wait_with_output().unwrap();
+        let envelope: Value = serde_json::from_slice(&output.stdout).unwrap();
+        envelope["error"].to_string()
+    };
+    for exposed in [0o640, 0o604, 0o620] {
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(exposed)).unwrap();
+        let said = said();
+        assert!(said.contains("STORE_UNAVAILABLE") && said.contains("others than its owner"), "{said}");
+    }
+    // A link to a file that the attacker chose, and a file of another length.
+    std::fs::remove_file(&path).unwrap();
+    let own = victim.home.path().join("own");
+    std::fs::write(&own, [7; 32]).unwrap();
+    std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o600)).unwrap();
+    std::os::unix::fs::symlink(&own, &path).unwrap();
+    assert!(said().contains("STORE_UNAVAILABLE"), "{}", said());
+    std::fs::remove_file(&path).unwrap();
+    std::fs::write(&path, [7; 31]).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
+    assert!(said().contains("not as it was written"), "{}", said());
+}
+
+#[test]
+fn the_ledger_holds_no_standing_approvals() {
+    // They live in the memory of the process that was given them, so that no row can make or raise one.
+    let victim = Victim::asking(swap());
+    let grants = "SELECT count(*) FROM sqlite_master WHERE name LIKE '%grant%' OR name LIKE '%standing%'";
+    assert_eq!(victim.count(grants), 0);
+}

@@ -214,7 +214,14 @@ async fn the_highest_step_takes_the_golems_keys_and_leaves_the_operators() {
     house.until("a question", |house| !house.questions.is_empty()).await;
     let question = house.questions[0].clone();
     assert!(question.title.as_str().contains("keys stay revoked"), "{}", question.title);
-    house.send(Command::Answer { key: question.key, answer: OperatorAnswer::Once, password: None }).await;
+    house
+        .send(Command::Answer {
+            key: question.key,
+            answer: OperatorAnswer::Once,
+            confirmation: Default::default(),
+            password: None,
+        })
+        .await;
     house.until("it is lifted", |house| house.told.iter().any(|told| told.starts_with("the stop is lifted"))).await;
     assert!(house.told.iter().any(|told| told.contains("keys stay revoked")), "{:?}", house.told);
     let says_so = |house: &House| house.thoughts.iter().any(|one| one.contains("The stop is lower"));
@@ -292,7 +299,14 @@ async fn whoever_is_refused_with_a_stop_hears_why() {
         house.send(Command::Devnet(DevnetControl::Mine { chain_id: 31_337, blocks: 256 })).await;
     }
     let reason = SafeText::clean("smoke in the room", 60);
-    house.send(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason }, password: None }).await;
+    house
+        .send(Command::Answer {
+            key,
+            answer: OperatorAnswer::RefuseAndStop { reason },
+            confirmation: Default::default(),
+            password: None,
+        })
+        .await;
     let response = timeout(Duration::from_secs(120), house.answers.recv()).await.unwrap().unwrap();
     let words = response.error.as_ref().map(|error| error.message().to_owned()).unwrap_or_default();
     assert!(words.contains("smoke in the room"), "{response:?}");

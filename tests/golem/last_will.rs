@@ -199,7 +199,8 @@ async fn who_is_asked_says_whether_it_is_sold() {
     assert!(!watched.told.says("Sold all"), "nothing is sold before the answer");
     assert_eq!(watched.told.uni(), Some(true));
     let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
-    let command = Command::Answer { key, answer: OperatorAnswer::Once, password: None };
+    let command =
+        Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None };
     watched.send(command).await;
     watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
     watched.until("none is held", |told| told.uni() == Some(false)).await;
@@ -213,7 +214,7 @@ async fn who_refuses_keeps_it() {
     watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
     let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
     let answer = OperatorAnswer::Refuse { reason: bardo::base::text::SafeText::clean("I keep it", 20) };
-    let command = Command::Answer { key, answer, password: None };
+    let command = Command::Answer { key, answer, confirmation: Default::default(), password: None };
     watched.send(command).await;
     watched.until("the question is gone", |told| told.questions.is_empty()).await;
     assert!(!watched.told.says("Sold all"));

@@ -179,7 +179,9 @@ async fn flatten_by_anybody_else_is_a_question() {
     watched.until("it is asked", |told| told.questions.iter().any(|one| one.about == About::SellHoldings)).await;
     let key = watched.told.questions.iter().find(|one| one.about == About::SellHoldings).unwrap().key;
     assert!(!watched.told.says("WETH on ethereum"), "nothing is sold before the answer");
-    watched.send(Command::Answer { key, answer: OperatorAnswer::Once, password: None }).await;
+    watched
+        .send(Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None })
+        .await;
     watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);
@@ -198,13 +200,22 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
     // Somebody else has the lock, and does not go on: the yes cannot be carried out, and is not lost.
     let lock = std::fs::File::open(stop_file(home.path()).path().with_extension("lock")).unwrap();
     lock.lock().unwrap();
-    watched.send(Command::Answer { key: question.key, answer: OperatorAnswer::Once, password: None }).await;
+    watched
+        .send(Command::Answer {
+            key: question.key,
+            answer: OperatorAnswer::Once,
+            confirmation: Default::default(),
+            password: None,
+        })
+        .await;
     let anew = |one: &Question| one.about == About::SellHoldings && one.key != question.key;
     watched.until("it is asked again", |told| told.questions.iter().any(anew)).await;
     assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Halt));
     drop(lock);
     let key = watched.told.questions.iter().find(|one| anew(one)).unwrap().key;
-    watched.send(Command::Answer { key, answer: OperatorAnswer::Once, password: None }).await;
+    watched
+        .send(Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None })
+        .await;
     watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
     assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");
     watched.end().await;

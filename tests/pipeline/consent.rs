@@ -10,14 +10,16 @@ use bardo::base::model::Phase;
 use bardo::base::text::SafeText;
 use bardo::fabric::Fabric;
 use bardo::runtime::data::ROOMS;
-use bardo::runtime::questions::OperatorAnswer;
-use bardo::runtime::questions::shared::{ShareError, Shared};
+use bardo::runtime::questions::answering::asked_at;
+use bardo::runtime::questions::shared::{Forgery, ShareError, Shared};
+use bardo::runtime::questions::{Confirmation, OperatorAnswer, Told};
 use bardo::safety::approval::{Answer, AnswerError, ApprovalDesk, ApprovalNeed, Consent, Decision, Reason, Scope};
 use bardo::safety::ledger::Micros;
 use bardo::safety::pipeline::{Asked, State};
 use bardo::store::{Store, StoreConfig, StoreError};
 use tokio::sync::watch;
 
+use crate::led::unlocked;
 use crate::world::{ASKED, Hook, World};
 
 const HUNDRED: u64 = 100_000_000;
@@ -301,35 +303,29 @@ async fn a_no_after_the_waiting_is_over_keeps_it_from_being_signed() {
     assert_eq!(world.wallet.signatures.load(Ordering::SeqCst), 0);
 }
 
-/// Lays a question down as another version of a session would, whose particulars nobody here reads.
-async fn lay(store: &Store, permit: bardo::base::id::PermitId) {
-    let session = store.session().to_owned();
-    let laid = store.write(move |transaction| {
-        let row = [permit.to_string(), session];
-        transaction.execute("INSERT INTO shared_question VALUES (?1, ?2, '{}')", row)?;
-        Ok::<_, StoreError>(())
-    });
-    laid.await.unwrap();
+/// Stores what the approval queue of this world asks for the other processes.
+async fn lay(world: &World, shared: &Shared) {
+    shared.lay(&asked_at(&world.desk, &[], false, |_| Told::default())).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     let world = World::new(0).await;
-    let shared = Shared::new(world.store.clone());
+    let shared = unlocked(world.store.clone());
     world.desk.listen(Arc::new(shared.clone()));
-    let other = Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap();
-    let other = Shared::new(other);
+    let other = unlocked(Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap());
     let no = || OperatorAnswer::Refuse { reason: SafeText::clean("wait for gas", 40) };
+    let refuses = async |permit| other.answer(permit, &no(), &Confirmation::default(), "process 2", 1, None).await;
 
-    // Refused over there under the first permit; here it is asked anew meanwhile, and its time passes.
+    // Refused over there under the first permit; here it is asked again meanwhile, and its time passes.
     waits(&world, 20);
     let brief = world.with_permits_of_no_time();
     let first = brief.preview(world.approval(HUNDRED), world.wallet.clone(), ASKED).await.unwrap();
     let first = Arc::new(first);
     let mut ticket = world.desk.ask(Arc::clone(&first));
-    lay(&world.store, first.permit.permit_id).await;
+    lay(&world, &shared).await;
     assert!(matches!(ticket.decision().await, Decision::PermitExpired));
-    other.answer(first.permit.permit_id, &no(), "process 2", 1, None).await.unwrap();
+    refuses(first.permit.permit_id).await.unwrap();
     let second = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = second.permit.permit_id;
     ticket.replace(second);
@@ -346,33 +342,36 @@ async fn what_another_program_refused_is_not_signed_before_it_was_heard() {
     shared.forget(vec![first.permit.permit_id]).await.unwrap();
     assert!(shared.heard().unwrap().is_empty());
 
-    // An answer that cannot be read is a no, and keeps no other back.
-    waits(&world, 0);
+    // An answer that no holder of the key gave is none, is reported, and keeps no genuine one out.
+    waits(&world, 60_000);
     let odd = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = odd.permit.permit_id;
-    lay(&world.store, permit).await;
-    lay(&world.store, first.permit.permit_id).await;
-    let garbled = world.store.write(move |transaction| {
-        let row = [permit.to_string(), r#"{"answer":"tomorrow"}"#.to_owned()];
-        transaction.execute("INSERT INTO shared_answer VALUES (?1, ?2, 'process 3')", row)?;
+    let ticket = world.desk.ask(odd);
+    lay(&world, &shared).await;
+    let inserted = world.store.write(move |transaction| {
+        let row = [permit.to_string(), r#"{"answer":"refuse","reason":"no"}"#.to_owned()];
+        let sql = "INSERT INTO shared_answer (permit_id, answer, said_by) VALUES (?1, ?2, 'process 3')";
+        transaction.execute(sql, row)?;
         Ok::<_, StoreError>(())
     });
-    garbled.await.unwrap();
-    other.answer(first.permit.permit_id, &no(), "process 2", 1, None).await.unwrap();
-    assert_eq!(shared.heard().unwrap().len(), 2);
-    let Decision::Approved(yes) = world.desk.ask(odd).decision().await else { panic!("it did not pass") };
-    let refused = world.pipeline.commit(permit, Consent::Yes(yes)).await;
-    assert_eq!(refused.err().map(|refusal| refusal.code), Some(ErrorCode::ApprovalRefused));
-    shared.forget(vec![permit, first.permit.permit_id]).await.unwrap();
+    inserted.await.unwrap();
+    assert!(shared.heard().unwrap().is_empty());
+    let reported: Vec<_> = shared.report(1).await.unwrap().iter().map(|one| one.why).collect();
+    assert_eq!(reported, [Forgery::Answer]);
+    refuses(permit).await.unwrap();
+    assert_eq!(shared.heard().unwrap().len(), 1);
+    shared.forget(vec![permit]).await.unwrap();
+    drop(ticket);
 
-    // Once it is being signed, whoever refuses is told that it is over. A question that cannot be read hides no other.
+    // Once it is being signed, a later refusal is answered that it is over.
+    waits(&world, 0);
     let third = Arc::new(world.preview(world.approval(HUNDRED)).await.unwrap());
     let permit = third.permit.permit_id;
-    lay(&world.store, permit).await;
-    assert!(other.others().unwrap().is_empty());
-    let Decision::Approved(yes) = world.desk.ask(third).decision().await else { panic!("it did not pass") };
+    let mut ticket = world.desk.ask(third);
+    lay(&world, &shared).await;
+    let Decision::Approved(yes) = ticket.decision().await else { panic!("it did not pass") };
     assert_eq!(world.pipeline.commit(permit, Consent::Yes(yes)).await.unwrap().state, State::Done);
-    let late = other.answer(permit, &no(), "process 2", 1, None).await;
+    let late = refuses(permit).await;
     assert!(matches!(late, Err(ShareError::Over)), "{late:?}");
 }
 

@@ -4,20 +4,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use alloy::primitives::Address;
+use bardo::base::clock::SystemClock;
 use bardo::base::id::PermitId;
 use bardo::base::text::SafeText;
 use bardo::runtime::data::ROOMS;
-use bardo::runtime::questions::OperatorAnswer;
 use bardo::runtime::questions::answering::stand_in_line;
 use bardo::runtime::questions::shared::Shared;
+use bardo::runtime::questions::{Confirmation, OperatorAnswer};
 use bardo::safety::approval::{ApprovalNeed, Decision, Reason};
 use bardo::safety::operator_proof::{Authorisation, OperatorProof};
+use bardo::safety::queue_key::QueueKey;
 use bardo::store::{Store, StoreConfig};
 
 use crate::proof::proof;
 use crate::world::World;
 
 const HUNDRED: u64 = 100_000_000;
+
+/// A process that holds the account's key.
+pub fn unlocked(store: Store) -> Shared {
+    let shared = Shared::new(store);
+    shared.unlock(QueueKey::derive(&[7; 32], "test", Address::repeat_byte(1)));
+    shared
+}
 
 /// Waits until another program sees this question, as a console looks for it.
 async fn seen(other: &Shared, permit: PermitId) {
@@ -42,10 +51,11 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     *world.book.need.lock().unwrap() = ApprovalNeed::Approval { reasons };
     let (tell, mut told) = tokio::sync::mpsc::unbounded_channel();
     let heard = move |taken, said| drop(tell.send((taken, said)));
-    let line = stand_in_line(world.desk.clone(), Shared::new(world.store.clone()), vec![], false, heard);
+    let clock = Arc::new(SystemClock);
+    let line = stand_in_line(world.desk.clone(), unlocked(world.store.clone()), vec![], clock, false, heard);
     let line = tokio::spawn(line);
     let open = || Store::open(StoreConfig::at(world.store.path()), ROOMS).unwrap();
-    let other = Shared::new(open());
+    let other = unlocked(open());
     let leads = Shared::new(open());
     leads.lead().await.unwrap();
     assert!(other.is_led() && Shared::new(world.store.clone()).is_led());
@@ -54,13 +64,16 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     let permit = preview.permit.permit_id;
     let mut ticket = world.desk.ask(preview);
     seen(&other, permit).await;
-    other.answer(permit, &OperatorAnswer::Once, "process 2", 1, approving(permit, 1)).await.unwrap();
+    other
+        .answer(permit, &OperatorAnswer::Once, &Confirmation::default(), "process 2", 1, approving(permit, 1))
+        .await
+        .unwrap();
     let (taken, said) = told.recv().await.unwrap();
     assert!(!taken && said.contains("a program leads"), "{said}");
     assert_eq!(world.desk.pending().len(), 1, "it is still asked");
     seen(&other, permit).await;
     let no = OperatorAnswer::Refuse { reason: SafeText::clean("not now", 40) };
-    other.answer(permit, &no, "process 2", 2, None).await.unwrap();
+    other.answer(permit, &no, &Confirmation::default(), "process 2", 2, None).await.unwrap();
     assert!(told.recv().await.unwrap().0);
     assert!(matches!(ticket.decision().await, Decision::Refused { .. }));
 
@@ -71,7 +84,10 @@ async fn while_a_program_leads_anywhere_a_single_call_hears_no_yes_from_elsewher
     let permit = preview.permit.permit_id;
     let mut ticket = world.desk.ask(preview);
     seen(&other, permit).await;
-    other.answer(permit, &OperatorAnswer::Once, "process 2", 3, approving(permit, 3)).await.unwrap();
+    other
+        .answer(permit, &OperatorAnswer::Once, &Confirmation::default(), "process 2", 3, approving(permit, 3))
+        .await
+        .unwrap();
     assert!(told.recv().await.unwrap().0);
     assert!(matches!(ticket.decision().await, Decision::Approved(_)));
     line.abort();

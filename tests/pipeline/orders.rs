@@ -27,7 +27,7 @@ use bardo::fabric::Fabric;
 use bardo::runtime::questions::{About, Listed, Part, Place, Question, Told, mirror};
 use bardo::safety::Revoked;
 use bardo::safety::approval::Consent;
-use bardo::safety::approval::{ApprovalRequest, Scope};
+use bardo::safety::approval::{ApprovalRequest, Requirement, Scope};
 use bardo::safety::orders::{OrderChain, Orders, OrdersConfig, Record, Stage};
 use bardo::safety::pipeline::State;
 use bardo::safety::policy::{self, Rules, Spender};
@@ -302,6 +302,7 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     let preview = Arc::new(offer.preview().clone());
     let request = ApprovalRequest {
         preview: Arc::clone(&preview),
+        requirement: Requirement::of(&preview),
         reasons: vec![],
         changed: vec![],
         passes_by_itself: false,
@@ -339,7 +340,8 @@ async fn a_question_shows_the_order_itself_and_a_standing_yes_is_bound_to_its_re
     assert!(!question_of(&request, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     let mut blind = (*preview).clone();
     blind.simulated.simulation.changes.gaps.push(Gap::Preimages);
-    let blind = ApprovalRequest { preview: Arc::new(blind), ..request.clone() };
+    let requirement = Requirement::of(&blind);
+    let blind = ApprovalRequest { preview: Arc::new(blind), requirement, ..request.clone() };
     assert!(question_of(&blind, &desk).to_read.iter().any(|one| one.text.as_str().contains("more may move")));
     // The reactor is among those who may take, and a standing yes is to it alone.
     assert!(asked.places.iter().any(|place| place.part == Part::Spender && place.address == reactor));

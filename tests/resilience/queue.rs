@@ -97,7 +97,11 @@ impl Console {
     }
 
     pub async fn answer(&self, key: QuestionKey, answer: OperatorAnswer) {
-        self.send(Command::Answer { key, answer, password: None }).await;
+        // As an operator does who reads and types everything that the question asks for.
+        let shown = self.seen.lock().unwrap().questions.clone();
+        let shown = shown.iter().find(|question| question.key == key);
+        let confirmation = shown.map(|question| question.requirement().met()).unwrap_or_default();
+        self.send(Command::Answer { key, answer, confirmation, password: None }).await;
     }
 
     pub async fn until<T>(&self, what: &str, look: impl Fn(&Seen) -> Option<T>) -> T {
@@ -279,7 +283,7 @@ async fn what_a_single_call_asks_stands_in_every_console_and_the_first_answer_is
     let (folder, typed) = (home.path().to_owned(), asking(&devnet));
     let terminal = std::thread::spawn(move || {
         let typed: Vec<&str> = typed.iter().map(String::as_str).collect();
-        on_terminal(&folder, &typed, "is told as the reason:", "yes", &when)
+        on_terminal(&folder, &typed, "is recorded as the reason:", "yes", &when)
     });
     let late = console.question(Some(key)).await.key;
     go.send(()).unwrap();

@@ -13,7 +13,7 @@ use crate::base::units::Usd;
 use crate::console::keymap::{Action, Key};
 use crate::console::widgets::decision::Fit;
 use crate::custody::Password;
-use crate::runtime::questions::{AnswerKind, OperatorAnswer, Question};
+use crate::runtime::questions::{AnswerKind, Confirmation, OperatorAnswer, Question};
 
 /// How long a question must have stood there, untouched, before a key acts on it.
 pub const GUARD_MILLIS: u64 = 500;
@@ -397,6 +397,13 @@ impl Decision {
             }
             Ok(answer) => Taken::Answer(answer),
         }
+    }
+
+    /// What was marked as read and typed, for the approval queue to check.
+    pub fn confirmation(&self) -> Confirmation {
+        let fields = self.form.iter().flat_map(|form| &form.fields);
+        let typed = fields.filter(|(label, _)| *label == CONFIRM).map(|(_, field)| field.safe()).next();
+        Confirmation { read: self.read.iter().cloned().collect(), typed }
     }
 
     /// The password that was typed, which is gone here afterwards; `None` where none was.

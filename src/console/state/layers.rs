@@ -562,13 +562,15 @@ impl State {
                 // What was shown is what is answered: a question that was asked anew has another key.
                 let shown = match self.layers.pop() {
                     Some(Layer::Decision(mut decision)) => {
-                        let password = decision.take_password();
-                        decision.shown.map(|question| (question.key, password))
+                        let (confirmation, password) = (decision.confirmation(), decision.take_password());
+                        decision.shown.map(|question| (question.key, confirmation, password))
                     }
                     _ => None,
                 };
                 match shown {
-                    Some((key, password)) => vec![self.send(Command::Answer { key, answer, password })],
+                    Some((key, confirmation, password)) => {
+                        vec![self.send(Command::Answer { key, answer, confirmation, password })]
+                    }
                     None => Vec::new(),
                 }
             }

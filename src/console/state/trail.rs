@@ -93,6 +93,9 @@ pub fn words(entry: &AuditEntry) -> SafeText {
         Kind::ApprovalAnswered => {
             format!("another console answered: {}, by {}", text("answer").replace('_', " "), text("by"))
         }
+        Kind::ApprovalForged => {
+            format!("a row of the shared queue failed authentication: {}", text("why").replace('_', " "))
+        }
         Kind::ActionHeldAgain => {
             format!("held anew as reservation {}, in place of {}", text("reservation"), text("before"))
         }

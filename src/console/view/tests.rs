@@ -150,6 +150,7 @@ pub(super) fn question(words: &SafeText) -> Question {
             data: format!("0x{}", "ab".repeat(300)),
             signs: vec![words.clone()],
         }],
+        bound: None,
         amount: Some(("0.6".to_owned(), text("WETH"))),
     };
     Question {

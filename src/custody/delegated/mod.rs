@@ -23,6 +23,7 @@ use super::local::{LocalAccount, fits, with_margin};
 use crate::abi::delegation::DelegationManager;
 use crate::chain::signed::Signed;
 use crate::safety::proposal::{Leg, Proposal};
+use crate::safety::queue_key::QueueKey;
 use crate::safety::{Account, AccountKind, Capability, Frame, FrameContext, FrameError, Framed, FramedLeg, SignError};
 
 pub use caveats::{Enforcers, Limit, Limits, LimitsError};
@@ -108,6 +109,10 @@ impl Account for DelegatedAccount {
 
     fn kind(&self) -> AccountKind {
         AccountKind::Delegated
+    }
+
+    fn queue_key(&self, ledger: &str) -> Option<QueueKey> {
+        self.session.queue_key_of(ledger, self.grant.owner())
     }
 
     fn frame(&self, proposal: Proposal, context: &FrameContext) -> Result<Framed, FrameError> {

@@ -10,10 +10,12 @@
 //! ledger/devnet-ID/ledger.db   one for each devnet, worthless once that devnet has ended
 //! ledger/embedded-ID/…         the same for a devnet inside one process
 //! ledger/…/playbooks/NETWORK/ID/PLAYBOOK.md   a Golem's playbook, beside the rows that undo its changes
+//! queue-secrets/devnet-ID      secret that authenticates the approval queue of that devnet's ledger
 //! ```
 
 mod binding;
 mod folders;
+pub mod queue_secret;
 #[cfg(test)]
 mod tests;
 
@@ -34,7 +36,7 @@ use crate::safety::{audit, ledger, permit, policy};
 use crate::store::{Migrations, Store, StoreConfig, StoreError};
 
 use super::OpenWorld;
-use super::questions::shared;
+use super::questions::shared::{self, Shared};
 use binding::Identity;
 
 /// The tables of every room that keeps something in a ledger.
@@ -50,6 +52,7 @@ pub const ROOMS: &[Migrations] = &[
     shared::MIGRATIONS,
 ];
 
+const QUEUE_SECRETS: &str = "queue-secrets";
 const LEDGERS: &str = "ledger";
 const RUNS: &str = "runs";
 const DATABASE: &str = "ledger.db";
@@ -77,6 +80,8 @@ pub struct Ledger {
     pub store: Store,
     /// Whose it is.
     pub kind: LedgerKind,
+    /// Approval requests of all processes on this ledger.
+    pub queue: Shared,
     id: Arc<str>,
     _in_use: Arc<File>,
 }
@@ -245,13 +250,15 @@ impl DataFolder {
                 folders::create(&folder)?;
                 let in_use = folders::hold(&folder)?;
                 folders::clear_away(&root.join(LEDGERS), &folder, now);
+                queue_secret::clear_away(&root);
                 let store = Store::open(StoreConfig::at(folder.join(DATABASE)), ROOMS)?;
                 Ok::<_, DataError>((store, in_use))
             })
         };
         let (store, in_use) = opening.await.map_err(|_| StoreError::Interrupted)??;
         let id = binding::bind(&store, &identity).await?;
-        Ok(Ledger { store, kind: identity.kind, id: id.into(), _in_use: Arc::new(in_use) })
+        let queue = Shared::new(store.clone());
+        Ok(Ledger { store, kind: identity.kind, queue, id: id.into(), _in_use: Arc::new(in_use) })
     }
 
     /// The database that was written last, whichever network it is of; nothing where there is none.

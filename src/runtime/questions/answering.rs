@@ -1,15 +1,17 @@
 //! An answer of the operator's, taken to the approval desk that asked; the desk alone decides whether it counts. And the
 //! place of a program without a session, such as a single call, in the ledger's one queue of decisions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::shared::{Heard, Shared};
 use super::{AnswerKind, OperatorAnswer, Question, Told, mirror};
+use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::text::SafeText;
 use crate::base::units::TokenAmount;
 use crate::chain::network::Network;
-use crate::safety::approval::{Answer, ApprovalDesk};
+use crate::safety::approval::{Answer, ApprovalDesk, Confirmation, Reply};
 use crate::safety::operator_proof::OperatorProof;
 
 /// The longest that a standing approval may last, in milliseconds: a day.
@@ -33,13 +35,15 @@ pub fn answer(
     desk: &ApprovalDesk,
     permit: PermitId,
     answer: OperatorAnswer,
+    confirmation: Confirmation,
     proof: Option<OperatorProof>,
 ) -> Result<String, String> {
     if let OperatorAnswer::Smaller { amount } = &answer {
         is_smaller(desk, permit, amount)?;
     }
     let said = said(&answer);
-    desk.answer_proved(permit, of_operator(answer)?, proof).map(|()| said).map_err(|error| error.to_string())
+    let reply = Reply { answer: of_operator(answer)?, confirmation };
+    desk.answer_proved(permit, reply, proof).map(|()| said).map_err(|error| error.to_string())
 }
 
 /// What was answered, in words.
@@ -106,6 +110,7 @@ pub async fn stand_in_line(
     desk: ApprovalDesk,
     shared: Shared,
     networks: Vec<Network>,
+    clock: Arc<dyn Clock>,
     paper: bool,
     heard: impl Fn(bool, String) + Send,
 ) {
@@ -125,14 +130,23 @@ pub async fn stand_in_line(
                 Err(error) => tracing::warn!(%error, "other programs do not see what is asked here"),
             }
         }
+        match shared.report(clock.now_millis()).await {
+            Ok(rejected) => {
+                for one in rejected {
+                    laid.clear();
+                    heard(false, format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id));
+                }
+            }
+            Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
+        }
         match shared.heard() {
             Ok(answers) if answers.is_empty() => {}
             Ok(answers) => {
                 let answered = answers.iter().map(|one| one.permit_id).collect();
-                for Heard { permit_id, answer: given, by } in answers {
+                for Heard { permit_id, answer: given, confirmation, by } in answers {
                     let taken = match only_here(|| shared.is_led(), given.kind()) {
                         Some(why) => Err(why.to_owned()),
-                        None => answer(&desk, permit_id, given, None),
+                        None => answer(&desk, permit_id, given, confirmation, None),
                     };
                     match taken {
                         Ok(said) => heard(true, format!("{said}, in another program ({by})")),

@@ -3,24 +3,22 @@
 
 use alloy::primitives::{Address, U256, U512};
 
-use super::confirm::confirm;
 use super::{
-    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, Change, CheckTold, Costs, Offered, OpinionTold,
-    OrderTold, Part, Place, Question, QuestionKey, RawCall, ToRead,
+    About, ActionAsked, AllowanceAfter, AnswerKind, ArrivalTold, BoundContent, Change, CheckTold, Costs, Offered,
+    OpinionTold, OrderTold, Part, Place, Question, QuestionKey, RawCall,
 };
-use crate::base::model::CapabilityTier;
 use crate::base::text::SafeText;
 use crate::base::units::{Rounding, TokenAmount, Usd};
 use crate::chain::network::{Network, NetworkKind};
 use crate::chain::token::TokenId;
-use crate::fabric::{CheckOutcome, SimulatedChange};
+use crate::fabric::SimulatedChange;
 use crate::runtime::market::model::Money;
-use crate::safety::approval::{ApprovalDesk, ApprovalRequest, Reason};
+use crate::safety::approval::{ApprovalDesk, ApprovalRequest, INCOMPLETE, receivers};
+use crate::safety::content::{SignedContent, SignedMessage};
 use crate::safety::permit::Bounds;
 use crate::safety::pipeline::Preview;
 use crate::safety::policy::{ChainId, ContractRef, Rules};
-use crate::safety::proposal::{AllowanceKind, Arrival};
-use crate::safety::typed::TypedMessage;
+use crate::safety::proposal::Arrival;
 use crate::safety::value::is_unlimited;
 
 /// Characters kept of a line made here.
@@ -81,7 +79,6 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
         (false, NetworkKind::Test) => Money::Test,
         (false, NetworkKind::Real) => Money::Real,
     };
-    let privileged = proposal.tool.capability == CapabilityTier::Privileged;
     Question {
         key: QuestionKey::Action(preview.permit.permit_id),
         number,
@@ -98,8 +95,8 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
         needs_password: false,
         reasons: request.reasons.clone(),
         changed: request.changed.clone(),
-        to_read: to_read(preview),
-        confirm: confirm(preview, privileged),
+        to_read: request.requirement.to_read.clone(),
+        confirm: request.requirement.confirm.clone(),
         answers: answers(preview),
         about: About::Action(Box::new(action(preview, network, told))),
     }
@@ -107,6 +104,8 @@ pub fn mirror(request: &ApprovalRequest, network: Option<&Network>, number: u64,
 
 fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsked {
     let proposal = preview.framed.proposal();
+    let content = SignedContent::of(&preview.framed, &preview.permit.bounds);
+    let rest = preview.framed.binding_rest(preview.policy, &preview.permit.bounds);
     let label = |address: Address| {
         let known = network.and_then(|network| network.book.name_of(address));
         known.map(|label| SafeText::clean(&label, 60))
@@ -126,8 +125,8 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
         block: preview.simulated.pinned.number,
         changes: changes(preview, network),
         arrival: proposal.order.as_ref().and_then(|order| order.arrival.as_ref()).map(arrival),
-        order: proposal.order.as_ref().map(|order| signed_order(&order.message)),
-        allowances: allowances(preview, &label),
+        order: content.order.as_ref().map(signed_order),
+        allowances: allowances(preview, &content, &label),
         nothing_else: nothing_else(preview),
         costs: costs(preview),
         places: places(preview, &label, &told.listed),
@@ -138,7 +137,8 @@ fn action(preview: &Preview, network: Option<&Network>, told: Told) -> ActionAsk
             .collect(),
         permit: preview.permit.permit_id,
         hash: preview.permit.simulation_hash,
-        raw: raw(preview),
+        raw: raw(&content),
+        bound: Some(Box::new(BoundContent { content, rest })),
         amount: smaller(preview),
     }
 }
@@ -157,13 +157,48 @@ fn arrival(arrival: &Arrival) -> ArrivalTold {
     }
 }
 
-fn signed_order(message: &TypedMessage) -> OrderTold {
-    let fields = message.fields().into_iter().map(|(name, value)| (text(name), text(&value)));
-    OrderTold {
-        kind: text(message.kind()),
-        usable_until: message.takes().iter().map(|takes| takes.usable_until).max().unwrap_or_default(),
-        fields: fields.collect(),
-    }
+fn signed_order(message: &SignedMessage) -> OrderTold {
+    OrderTold { kind: message.kind.clone(), usable_until: message.usable_until, fields: message.fields.clone() }
+}
+
+/// Whether the hash is that of the content, and everything that is shown of the content is made from it.
+pub(super) fn is_bound(title: &SafeText, action: &ActionAsked) -> bool {
+    let Some(BoundContent { content, rest }) = action.bound.as_deref() else { return false };
+    let places = |part: Part| {
+        let of_part = action.places.iter().filter(move |place| place.part == part);
+        of_part.map(|place| place.address).collect::<std::collections::BTreeSet<_>>()
+    };
+    let messages = || content.calls.iter().flat_map(|call| &call.messages).chain(&content.order);
+    let spenders = content.allowances.iter().map(|one| one.spender);
+    let spenders = spenders.chain(messages().flat_map(|message| message.spenders.iter().copied())).collect();
+    let receivers = places(Part::Receiver);
+    // What is known of an allowance beside its bound: a label, and what it was before.
+    let bare = |one: &AllowanceAfter| AllowanceAfter { label: None, before: None, ..one.clone() };
+    content.bind(*rest) == action.hash
+        && content.expected_outcome == *title
+        && content.chain_id == action.chain_id
+        && raw(content) == action.raw
+        && content.order.as_ref().map(signed_order) == action.order
+        && bounds(content) == action.allowances.iter().map(bare).collect::<Vec<_>>()
+        && places(Part::From) == [content.account].into()
+        && places(Part::Calls) == content.calls.iter().map(|call| call.to).collect()
+        && places(Part::Spender) == spenders
+        && content.least_in.iter().filter_map(|flow| flow.recipient).all(|who| receivers.contains(&who))
+}
+
+/// The allowances that may exist afterwards.
+fn bounds(content: &SignedContent) -> Vec<AllowanceAfter> {
+    let after = content.allowances.iter().map(|one| AllowanceAfter {
+        symbol: one.symbol.clone(),
+        spender: one.spender,
+        label: None,
+        amount: amount(one.at_most, one.decimals),
+        unlimited: is_unlimited(one.at_most),
+        through_permit2: one.permit2_expires_at.is_some(),
+        expires_at: one.permit2_expires_at,
+        before: None,
+    });
+    after.collect()
 }
 
 /// The amount that a smaller one can replace: a trade that pays an exact amount has one.
@@ -191,55 +226,8 @@ fn answers(preview: &Preview) -> Vec<Offered> {
 fn nothing_else(preview: &Preview) -> Result<(), SafeText> {
     match preview.simulated.simulation.changes.complete() {
         true => Ok(()),
-        false => Err(text("the simulation could not see every change: more may move than is told here")),
+        false => Err(text(INCOMPLETE)),
     }
-}
-
-fn to_read(preview: &Preview) -> Vec<ToRead> {
-    let mut read: Vec<SafeText> = preview
-        .verdicts
-        .iter()
-        .filter(|verdict| verdict.outcome == CheckOutcome::Warned)
-        .map(|verdict| SafeText::clean(&format!("{}: {}", verdict.check, verdict.detail), LINE))
-        .collect();
-    read.extend(preview.verdicts.iter().flat_map(|verdict| verdict.asks.iter().cloned()));
-    if preview.first_seen {
-        let whom: Vec<String> = receivers(preview).iter().map(ToString::to_string).collect();
-        read.push(SafeText::clean(&format!("first payment from here to {}", whom.join(", ")), LINE));
-    }
-    let of_others = |why: &&Reason| matches!(why, Reason::FirstAllowed | Reason::Resembles { .. });
-    read.extend(preview.parties.iter().filter(of_others).map(Reason::words));
-    for bound in &preview.permit.bounds.allowances {
-        if is_unlimited(bound.at_most) {
-            let said = format!("{} may take {} without limit", bound.spender, bound.token.symbol);
-            read.push(SafeText::clean(&said, LINE));
-        }
-    }
-    if let Err(why) = nothing_else(preview) {
-        read.push(why);
-    }
-    let mut seen = Vec::new();
-    for text in read {
-        let one = ToRead { text };
-        if !seen.contains(&one) {
-            seen.push(one);
-        }
-    }
-    seen
-}
-
-/// Everybody but the account itself who receives something.
-pub(super) fn receivers(preview: &Preview) -> Vec<Address> {
-    let proposal = preview.framed.proposal();
-    let own = preview.framed.exposed();
-    let mut all: Vec<Address> = Vec::new();
-    let inflows = proposal.inflows.iter().map(|inflow| inflow.recipient);
-    for address in proposal.recipients.iter().copied().chain(inflows) {
-        if !own.contains(&address) && !all.contains(&address) {
-            all.push(address);
-        }
-    }
-    all
 }
 
 fn places(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>, listed: &Listed) -> Vec<Place> {
@@ -288,51 +276,27 @@ fn places(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>, liste
     places
 }
 
-fn allowances(preview: &Preview, label: &impl Fn(Address) -> Option<SafeText>) -> Vec<AllowanceAfter> {
+fn allowances(
+    preview: &Preview,
+    content: &SignedContent,
+    label: &impl Fn(Address) -> Option<SafeText>,
+) -> Vec<AllowanceAfter> {
     let changes = &preview.simulated.simulation.changes;
     let account = preview.framed.account();
-    let of_bound = preview.permit.bounds.allowances.iter().map(|bound| {
-        let TokenId::Erc20(token) = bound.token.id else {
-            return after(bound.token.symbol.clone(), bound.spender, label, bound.at_most, bound.token.decimals);
-        };
-        let mut row = after(bound.token.symbol.clone(), bound.spender, label, bound.at_most, bound.token.decimals);
-        match bound.kind {
-            AllowanceKind::Erc20 => {
-                let before = changes.allowance(token, account, bound.spender).map(|change| change.before);
-                row.before = before.map(|raw| amount(raw, bound.token.decimals));
-            }
-            AllowanceKind::Permit2 { expires_at } => {
-                row.through_permit2 = true;
-                row.expires_at = Some(expires_at);
-                let change = changes
-                    .permit2_allowances
-                    .iter()
+    let rows = bounds(content).into_iter().zip(&content.allowances).map(|(row, bound)| {
+        let before = bound.token.and_then(|token| match bound.permit2_expires_at {
+            None => changes.allowance(token, account, bound.spender).map(|change| change.before),
+            Some(_) => {
+                let mut of_permit2 = changes.permit2_allowances.iter();
+                let change = of_permit2
                     .find(|change| change.owner == account && change.token == token && change.spender == bound.spender);
-                row.before = change.map(|change| amount(change.allowance.before.amount, bound.token.decimals));
+                change.map(|change| change.allowance.before.amount)
             }
-        }
-        row
+        });
+        let before = before.map(|raw| amount(raw, bound.decimals));
+        AllowanceAfter { label: label(bound.spender), before, ..row }
     });
-    of_bound.collect()
-}
-
-fn after(
-    symbol: SafeText,
-    spender: Address,
-    label: &impl Fn(Address) -> Option<SafeText>,
-    raw: U256,
-    decimals: u8,
-) -> AllowanceAfter {
-    AllowanceAfter {
-        symbol,
-        spender,
-        label: label(spender),
-        amount: amount(raw, decimals),
-        unlimited: is_unlimited(raw),
-        through_permit2: false,
-        expires_at: None,
-        before: None,
-    }
+    rows.collect()
 }
 
 fn changes(preview: &Preview, network: Option<&Network>) -> Vec<Change> {
@@ -413,27 +377,25 @@ fn costs(preview: &Preview) -> Costs {
     }
 }
 
-fn raw(preview: &Preview) -> Vec<RawCall> {
-    let legs = preview.framed.legs().iter().map(|leg| RawCall {
-        purpose: text(leg.purpose.as_str()),
-        to: leg.to,
-        value_wei: leg.value.to_string(),
-        gas_limit: leg.gas_limit,
-        data: leg.data.to_string(),
-        signs: leg.slots.iter().map(|slot| SafeText::clean(&typed(&slot.message), LINE)).collect(),
+fn raw(content: &SignedContent) -> Vec<RawCall> {
+    let calls = content.calls.iter().map(|call| RawCall {
+        purpose: call.purpose.clone(),
+        to: call.to,
+        value_wei: call.value.to_string(),
+        gas_limit: call.gas_limit,
+        data: call.data.to_string(),
+        signs: call.messages.iter().flat_map(signs).collect(),
     });
-    legs.collect()
+    calls.collect()
 }
 
-fn typed(message: &TypedMessage) -> String {
-    let takes = message
-        .takes()
-        .into_iter()
-        .map(|take| format!("{} may take {} of {} until {}", take.spender, take.amount, take.token, take.holds_until));
-    takes.collect::<Vec<_>>().join("; ")
+/// A message with every field, a line each.
+fn signs(message: &SignedMessage) -> Vec<SafeText> {
+    let mut lines = vec![text(&format!("{}, verified by {}", message.kind, message.verifier))];
+    lines.extend(message.fields.iter().map(|(name, value)| text(&format!("{name}: {value}"))));
+    lines
 }
 
-/// Four characters that are easily compared and hardly guessed.
 fn amount(raw: U256, decimals: u8) -> String {
     TokenAmount::new(raw, decimals).map_or_else(|_| raw.to_string(), |amount| amount.to_string())
 }

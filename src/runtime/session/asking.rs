@@ -11,9 +11,11 @@ use crate::runtime::market::model::Money;
 use crate::runtime::questions::{
     About, AnswerKind, Confirm, Offered, PolicyAsked, PolicyChange, Question, QuestionKey,
 };
+use crate::safety::approval::Requirement;
 use crate::safety::operator_proof::Authorisation;
 use crate::safety::policy::Pending;
 use crate::safety::stop::InForce;
+use alloy::primitives::B256;
 
 /// What a question of the session's own is about.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -195,14 +197,18 @@ pub(super) fn policy_question(pending: &Pending, file: &str, since: u64, money: 
     let hash = pending.policy.hash();
     let about = About::Policy(PolicyAsked { file: text(file), changes });
     let mut question = plain(QuestionKey::Policy(hash), since, &title, "loosens the policy", about, money);
-    if money == Money::Real {
-        let whole = hash.to_string();
-        question.confirm = Some(Confirm {
-            what: text("the last four characters of the new policy's hash"),
-            expected: text(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole)),
-        });
-    }
+    question.confirm = policy_requirement(hash, money).confirm;
     question
+}
+
+/// What accepting a looser policy must come with.
+pub(super) fn policy_requirement(hash: B256, money: Money) -> Requirement {
+    let whole = hash.to_string();
+    let confirm = (money == Money::Real).then(|| Confirm {
+        what: SafeText::clean("the last four characters of the new policy's hash", 200),
+        expected: SafeText::clean(whole.get(whole.len().saturating_sub(4)..).unwrap_or(&whole), 200),
+    });
+    Requirement { to_read: Vec::new(), confirm }
 }
 
 fn plain(key: QuestionKey, asked_at: u64, title: &str, reason: &str, about: About, money: Money) -> Question {

@@ -27,7 +27,6 @@ use crate::golem::brain::process::confinement::Isolation;
 use crate::runtime::data::DataFolder;
 use crate::runtime::handle::{AllowancesNow, News};
 use crate::runtime::market::model::{BootStep, ChainIdentity, Money, Network, Update};
-use crate::runtime::questions::shared::Shared;
 use crate::runtime::{self, Hands, account, open_telling};
 use crate::sandbox::genesis::Stage as Step;
 use crate::sandbox::{MarketMode, Pace, Progress, SandboxConfig};
@@ -128,7 +127,7 @@ pub(super) async fn boot(
             acting: acting.clone(),
         })
     };
-    let (shared, led_by_program) = (Shared::new(ledger.store.clone()), Choice::is_program(&config.golem));
+    let (shared, led_by_program) = (ledger.queue.clone(), Choice::is_program(&config.golem));
     if led_by_program {
         // Before the program runs. This session knows by itself that no yes from elsewhere counts; the other programs on
         // this ledger know it by this row, which a program of the same user could take out again. So it keeps one that

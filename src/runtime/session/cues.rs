@@ -16,7 +16,7 @@ use crate::fabric::{Caption, EventKind};
 use crate::golem::scenario::{Cue, Deed, Operator, Reply};
 use crate::runtime::actor::Script;
 use crate::runtime::handle::{Found, Query};
-use crate::safety::approval::Answer;
+use crate::safety::approval::{self, Answer};
 use crate::sandbox::MarketMode;
 use crate::sandbox::target::{Asset, Shock};
 
@@ -227,7 +227,9 @@ impl Stage {
             Reply::Refuse { reason: why } => Answer::Refuse { reason: reason(why) },
             Reply::RefuseAndStop { reason: why } => Answer::RefuseAndHalt { reason: reason(why) },
         };
-        let answered = desk.answer(request.preview.permit.permit_id, answer).map_err(|error| error.to_string());
+        // Shows run on devnets only; nobody is there to read or type.
+        let confirmed = approval::Reply { answer, confirmation: request.requirement.met() };
+        let answered = desk.answer(request.preview.permit.permit_id, confirmed).map_err(|error| error.to_string());
         // The stop comes second here: a question that sees it first is taken back and hears no answer, and a show would
         // tell one story on a quick machine and another on a slow one. Whoever asks is held by the answer meanwhile.
         if let Reply::RefuseAndStop { reason } = reply {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::asking::Own;
+use super::asking::policy_requirement;
 use super::keys::STAY;
 use super::selling::Cause;
 use super::stage::{Lines, Stage};
@@ -21,7 +22,7 @@ use crate::runtime::actor::Script;
 use crate::runtime::data::{DataFolder, LedgerKind};
 use crate::runtime::handle::{BreakerNow, Command, DevnetControl, LeaveMode, News, Sent};
 use crate::runtime::questions::shared::Heard;
-use crate::runtime::questions::{AnswerKind, OperatorAnswer, QuestionKey, answering};
+use crate::runtime::questions::{AnswerKind, Confirmation, OperatorAnswer, QuestionKey, answering};
 use crate::runtime::reauthentication;
 use crate::safety::approval::ApprovalDesk;
 use crate::safety::audit::Trail;
@@ -98,7 +99,9 @@ impl Stage {
                     Err("it cannot be cancelled: it is over, or being signed".to_owned())
                 })
             }
-            Command::Answer { key, answer, password } => Some(self.answer(key, answer, password).await),
+            Command::Answer { key, answer, confirmation, password } => {
+                Some(self.answer(key, answer, confirmation, password).await)
+            }
             // Carried out before it comes here; see `brake`.
             stop @ (Command::Hold | Command::ReleaseHold | Command::Raise { .. }) => self.brake.obey(&stop),
             Command::AskToLower { level } => Some(self.ask_to_lower(level)),
@@ -183,6 +186,7 @@ impl Stage {
         self: &Arc<Self>,
         key: QuestionKey,
         answer: OperatorAnswer,
+        confirmation: Confirmation,
         password: Option<Password>,
     ) -> Result<String, String> {
         let stops = matches!(answer, OperatorAnswer::RefuseAndStop { .. });
@@ -197,7 +201,7 @@ impl Stage {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
-                self.answer_action(permit, answer, proof)
+                self.answer_action(permit, answer, confirmation, proof)
             }
             QuestionKey::Action(permit) => {
                 let by = format!("process {}", std::process::id());
@@ -205,10 +209,11 @@ impl Stage {
                     true => Some(self.prove(self.approving(permit)?, password).await?),
                     false => None,
                 };
-                let laid = self.shared.answer(permit, &answer, &by, self.clock.now_millis(), proof).await;
+                let laid =
+                    self.shared.answer(permit, &answer, &confirmation, &by, self.clock.now_millis(), proof).await;
                 laid.map(|()| answering::said(&answer)).map_err(|error| error.to_string())
             }
-            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, password).await,
+            QuestionKey::Policy(hash) => self.answer_policy(hash, &answer, &confirmation, password).await,
             QuestionKey::Own(number) => self.answer_own(number, &answer, password).await,
         };
         if stops { Ok(told.unwrap_or_else(|_| "everything is stopped".to_owned())) } else { told }
@@ -223,10 +228,26 @@ impl Stage {
         &self,
         permit: PermitId,
         answer: OperatorAnswer,
+        confirmation: Confirmation,
         proof: Option<OperatorProof>,
     ) -> Result<String, String> {
         let desk = self.desk.as_ref().ok_or("nobody asks anything here")?;
-        answering::answer(desk, permit, answer, proof)
+        answering::answer(desk, permit, answer, confirmation, proof)
+    }
+
+    /// Reports rows of the shared queue that do not verify: to the operator, and in the audit log.
+    pub(super) async fn report_forged(&self, watched: &mut Watched) {
+        match self.shared.report(self.clock.now_millis()).await {
+            Ok(rejected) => {
+                for one in rejected {
+                    // What is asked here is stored again where it was changed, or its answer removed.
+                    watched.laid.clear();
+                    let words = format!("{} (offer {}); `bardo log` has the entry", one.why, one.permit_id);
+                    tell(&self.news, News::Told { done: false, words: SafeText::clean(&words, 400) }).await;
+                }
+            }
+            Err(error) => tracing::warn!(%error, "rows of the shared queue that do not verify are not reported"),
+        }
     }
 
     /// Takes to the desk what was answered in other programs on this ledger.
@@ -237,10 +258,10 @@ impl Stage {
             Err(error) => return tracing::warn!(%error, "what was answered in other programs cannot be read"),
         };
         let answered = heard.iter().map(|heard| heard.permit_id).collect();
-        for Heard { permit_id, answer, by } in heard {
+        for Heard { permit_id, answer, confirmation, by } in heard {
             let taken = match self.only_here(answer.kind()) {
                 Some(why) => Err(why.to_owned()),
-                None => self.answer_action(permit_id, answer, None),
+                None => self.answer_action(permit_id, answer, confirmation, None),
             };
             let (done, words) = match taken {
                 Ok(said) => (true, format!("{said}, in another program ({by})")),
@@ -308,12 +329,14 @@ impl Stage {
         &self,
         hash: alloy::primitives::B256,
         answer: &OperatorAnswer,
+        confirmation: &Confirmation,
         password: Option<Password>,
     ) -> Result<String, String> {
         let rules = self.rules.as_ref().ok_or("no policy is followed here")?;
         let now = self.clock.now_millis();
         match answer.kind() {
             AnswerKind::Once => {
+                policy_requirement(hash, self.money()).check(confirmation).map_err(|why| why.to_string())?;
                 let proof = self.prove(Authorisation::AcceptPolicy { hash }, password).await?;
                 let accepted = rules.accept(hash, "operator", self.clock.now_millis(), proof).await;
                 match accepted.map_err(|error| error.to_string())? {

@@ -150,7 +150,8 @@ fn answer_open(stage: &Stage) -> bool {
     let mut answered = false;
     for request in desk.pending() {
         let Some(said) = answer(operator) else { continue };
-        answered |= desk.answer(request.preview.permit.permit_id, said).is_ok();
+        let reply = crate::safety::approval::Reply { answer: said, confirmation: request.requirement.met() };
+        answered |= desk.answer(request.preview.permit.permit_id, reply).is_ok();
     }
     answered
 }

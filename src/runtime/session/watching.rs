@@ -26,7 +26,7 @@ use crate::runtime::market::model::{ChainSnapshot, EndpointsState, Money, Update
 use crate::runtime::market::pools_of;
 use crate::runtime::market::reader::ChainReader;
 use crate::runtime::questions::answering::asked_at;
-use crate::runtime::questions::{Listed, OperatorAnswer, Question, Told};
+use crate::runtime::questions::{Confirmation, Listed, OperatorAnswer, Question, Told};
 use crate::safety::audit::{AuditError, Kind, Note, Trail};
 use crate::safety::operator_proof::Authorisation;
 use crate::safety::policy::{Adopted, Policy};
@@ -287,6 +287,7 @@ impl Stage {
     /// One look at everything that no channel tells of.
     pub(super) async fn look_around(self: &Arc<Self>, watched: &mut Watched) {
         self.look_at_policy(watched);
+        self.report_forged(watched).await;
         self.hear_answers(watched).await;
         self.tell_questions(watched).await;
         let snapshot = self.snapshot(watched);
@@ -330,7 +331,8 @@ impl Stage {
             // Before the stop that came with them takes their questions back; each is given once more in its order, where
             // it finds itself given.
             for (permit, reason) in self.brake.take_refusals() {
-                let _gone = self.answer_action(permit, OperatorAnswer::RefuseAndStop { reason }, None);
+                let refusal = OperatorAnswer::RefuseAndStop { reason };
+                let _gone = self.answer_action(permit, refusal, Confirmation::default(), None);
             }
             if level >= Some(StopLevel::Halt) {
                 desk.withdraw_all("a halt is in force");

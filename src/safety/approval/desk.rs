@@ -17,7 +17,7 @@ use tokio::time::Instant;
 use super::elsewhere::Elsewhere;
 use super::grant::{Grant, Moment, Scope, never_granted};
 use super::limits::{AskLimits, AskRefused};
-use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Said, Yes};
+use super::{Answer, AnswerError, ApprovalNeed, ApprovalRequest, Reply, Requirement, Said, Yes};
 use crate::base::clock::Clock;
 use crate::base::id::PermitId;
 use crate::base::model::Phase;
@@ -165,6 +165,7 @@ impl ApprovalDesk {
         let of = state.open.len();
         let request = |(index, open): (usize, &Open)| ApprovalRequest {
             preview: Arc::clone(&open.preview),
+            requirement: Requirement::of(&open.preview),
             reasons: open.reasons.clone(),
             changed: open.changed.clone(),
             passes_by_itself: open.passes_by_itself,
@@ -334,14 +335,15 @@ impl ApprovalDesk {
         self.tell_watchers();
     }
 
-    /// Answers the question that waits for `permit_id`. A no also counts where the same is asked under another permit by
+    /// Answers the question that waits for `permit_id`. An approval counts only with what the question's [`Requirement`]
+    /// asks for, wherever it comes from. A no also counts where the same is asked under another permit by
     /// now: what was shown with it makes no difference to it.
     ///
     /// # Errors
     /// [`AnswerError`]: the answer does not count, the question stays as it is. A no to what is over already still keeps
     /// it from being signed, if it has not been.
-    pub fn answer(&self, permit_id: PermitId, answer: Answer) -> Result<(), AnswerError> {
-        self.answer_proved(permit_id, answer, None)
+    pub fn answer(&self, permit_id: PermitId, reply: impl Into<Reply>) -> Result<(), AnswerError> {
+        self.answer_proved(permit_id, reply, None)
     }
 
     /// The same with a proof that the operator gave the answer. A refusal takes none.
@@ -351,10 +353,11 @@ impl ApprovalDesk {
     pub fn answer_proved(
         &self,
         permit_id: PermitId,
-        answer: Answer,
+        reply: impl Into<Reply>,
         proof: Option<OperatorProof>,
     ) -> Result<(), AnswerError> {
-        let yes = says_yes(&answer);
+        let reply = reply.into();
+        let yes = says_yes(&reply.answer);
         if yes && self.takes_proof() {
             let account = self.asked(permit_id).ok_or(AnswerError::NotAsked)?.framed.account();
             let wanted = Authorisation::Approve { permit_id, account };
@@ -362,7 +365,7 @@ impl ApprovalDesk {
         }
         let mut state = self.state();
         let now = state.moment(&*self.inner.clock);
-        let answered = state.answer(permit_id, answer, now);
+        let answered = state.answer(permit_id, reply, now);
         if !yes && answered == Err(AnswerError::NotAsked) {
             state.late.push_back(permit_id);
             if state.late.len() > MAX_LATE {
@@ -403,13 +406,17 @@ impl State {
         Moment { wall: self.latest, ..now }
     }
 
-    fn answer(&mut self, permit_id: PermitId, answer: Answer, now: Moment) -> Result<(), AnswerError> {
+    fn answer(&mut self, permit_id: PermitId, reply: Reply, now: Moment) -> Result<(), AnswerError> {
+        let Reply { answer, confirmation } = reply;
         let yes = says_yes(&answer);
         let asks =
             |open: &Open| open.preview.permit.permit_id == permit_id || (!yes && open.earlier.contains(&permit_id));
         let open = self.open.iter_mut().find(|open| asks(open)).ok_or(AnswerError::NotAsked)?;
         if yes && open.preview.permit.expired(now.wall, now.steady) {
             return Err(AnswerError::Expired);
+        }
+        if yes {
+            Requirement::of(&open.preview).check(&confirmation)?;
         }
         let mut grant = None;
         if let Answer::Similar { millis, total } = &answer {

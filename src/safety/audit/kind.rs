@@ -17,6 +17,8 @@ pub enum Kind {
     ApprovalResolved,
     /// It was answered in another program.
     ApprovalAnswered,
+    /// A row of the shared queue failed authentication and was ignored.
+    ApprovalForged,
     /// Something stands against it.
     ActionRefused,
     /// What was refused last for a call was refused because another action of the account came between: it is made anew.
@@ -73,13 +75,14 @@ pub enum Kind {
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 32] = [
+    pub const ALL: [Self; 33] = [
         Self::PermitIssued,
         Self::PermitRefused,
         Self::PermitConsumed,
         Self::ApprovalRequested,
         Self::ApprovalResolved,
         Self::ApprovalAnswered,
+        Self::ApprovalForged,
         Self::ActionRefused,
         Self::ActionOvertaken,
         Self::ActionReserved,
@@ -117,6 +120,7 @@ impl Kind {
             Self::ApprovalRequested => "approval:requested",
             Self::ApprovalResolved => "approval:resolved",
             Self::ApprovalAnswered => "approval:answered",
+            Self::ApprovalForged => "approval:forged",
             Self::ActionRefused => "action:refused",
             Self::ActionOvertaken => "action:overtaken",
             Self::ActionReserved => "action:reserved",

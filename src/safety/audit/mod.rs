@@ -209,6 +209,11 @@ impl Recorded {
         })
     }
 
+    /// Whether its hash is that of its fields.
+    pub fn is_intact(&self) -> bool {
+        self.hash == self.digest()
+    }
+
     /// The hash this entry should carry: every field with its length before it.
     fn digest(&self) -> B256 {
         let Self { seq, at, kind, call_id, golem_id, body, previous, hash: _ } = self;

@@ -144,6 +144,10 @@ fn action_rows(
         let until = time_of_day(order.usable_until);
         rows.push(Row::new(format!("Signs: {}, to be settled until {until}", order.kind), Role::Dialog));
     }
+    // Every field of every message that is signed beside the transactions.
+    for signs in action.raw.iter().flat_map(|call| &call.signs) {
+        rows.push(Row::new("Signs: ", Role::StateCare).then(signs.as_str(), Role::Dialog));
+    }
     for after in &action.allowances {
         let who = after.label.as_ref().map_or_else(|| after.spender.to_string(), ToString::to_string);
         let none = !after.unlimited && after.amount.chars().all(|c| matches!(c, '0' | '.'));

@@ -121,6 +121,7 @@ fn action() -> ActionAsked {
             data: format!("0x3593564c{}", "00".repeat(120)),
             signs: Vec::new(),
         }],
+        bound: None,
         amount: Some(("0.6".to_owned(), text("WETH"))),
     }
 }

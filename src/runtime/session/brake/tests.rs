@@ -179,7 +179,10 @@ async fn a_stop_waits_neither_for_the_session_nor_for_the_console() {
     let reason = SafeText::clean("no", 10);
     let answer = OperatorAnswer::RefuseAndStop { reason };
     let key = QuestionKey::Action(PermitId::random());
-    commands.send(sent(Command::Answer { key, answer, password: None })).await.unwrap();
+    commands
+        .send(sent(Command::Answer { key, answer, confirmation: Default::default(), password: None }))
+        .await
+        .unwrap();
     assert!(level_within(&file, Some(StopLevel::Halt)).await, "the stop in a refusal does not wait either");
     assert_eq!(queue.recv().await, Some(sent(Command::Step)), "what does not stop is carried out in its order");
 }
@@ -201,7 +204,12 @@ async fn a_refusal_that_stops_is_heard_before_its_stop() {
     let front = Front { brake: brake.clone(), watch_only: false, golem_id: "ada".parse().unwrap() };
     let (permit, reason) = (PermitId::random(), SafeText::clean("not today", 20));
     let refuse = |key, reason: &SafeText| {
-        sent(Command::Answer { key, answer: OperatorAnswer::RefuseAndStop { reason: reason.clone() }, password: None })
+        sent(Command::Answer {
+            key,
+            answer: OperatorAnswer::RefuseAndStop { reason: reason.clone() },
+            confirmation: Default::default(),
+            password: None,
+        })
     };
     assert_eq!(front.stops(&refuse(QuestionKey::Action(permit), &reason)), None, "it goes on for its answer");
     assert_eq!(brake.file.read().level(), Some(StopLevel::Halt));
