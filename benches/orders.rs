@@ -249,6 +249,7 @@ fn screen(criterion: &mut Criterion) {
         tools: Vec::new(),
         scenarios: Vec::new(),
         journal: None,
+        brain: None,
     };
     let known = Known {
         now_millis: samples::NOW.millis,

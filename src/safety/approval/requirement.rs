@@ -173,6 +173,7 @@ fn resembling(preview: &Preview) -> impl Iterator<Item = (Address, Address)> {
         | Reason::Authority
         | Reason::FirstPaid
         | Reason::FirstAllowed
+        | Reason::Price(_)
         | Reason::Found(_) => None,
     })
 }
