@@ -395,6 +395,8 @@ struct Entry {
     spend: u64,
     weth: u64,
     trade: bool,
+    /// What it trades, in whole dollars.
+    traded: u64,
     /// When and how it was settled: dollars in millionths, WETH's part, whether it left.
     settled: Option<(u64, u64, u64, bool)>,
 }
@@ -406,6 +408,8 @@ struct Model {
     failures: u32,
     opened_at: Option<u64>,
     trial: Option<ReservationId>,
+    /// The largest trade among the failures, in whole dollars.
+    largest: u64,
 }
 
 impl Model {
@@ -476,7 +480,8 @@ proptest! {
                 Step::Clock { millis } => wall = wall.saturating_add_signed(millis),
                 Step::Restart => file.restart(),
                 Step::Reserve { whole, weth, trade, exempt } => {
-                    let mut wish = Request { trade, exempt, ..request(whole) };
+                    let traded = dollars(if trade { whole } else { 0 });
+                    let mut wish = Request { trade, exempt, traded, ..request(whole) };
                     let weth = weth.min(whole);
                     if weth > 0 {
                         wish.tokens.insert(WETH, dollars(weth));
@@ -493,7 +498,8 @@ proptest! {
                                 model.trial = Some(id);
                             }
                             model.entries.push(Entry {
-                                id, reserved_at: at, spend: wish.spend.get(), weth: dollars(weth).get(), trade, settled: None,
+                                id, reserved_at: at, spend: wish.spend.get(), weth: dollars(weth).get(), trade,
+                                traded: if trade { whole } else { 0 }, settled: None,
                             });
                         }
                         Err(LedgerError::Exceeded(why)) => {
@@ -524,8 +530,13 @@ proptest! {
                     let own_trial = model.trial == Some(entry.id);
                     match (model.opened_at.is_some(), success) {
                         (true, _) if !own_trial => {}
-                        (_, Some(true)) => (model.failures, model.opened_at, model.trial) = (0, None, None),
+                        // A success counts from a tenth of the largest trade that failed, else from a dollar.
+                        (_, Some(true)) if entry.traded * 10 >= if model.largest > 0 { model.largest } else { 10 } => {
+                            (model.failures, model.opened_at, model.trial, model.largest) = (0, None, None, 0);
+                        }
+                        (_, Some(true)) => model.trial = None,
                         (was_open, _) => {
+                            model.largest = model.largest.max(entry.traded);
                             model.failures += 1;
                             model.trial = None;
                             if was_open || model.failures >= 3 {
