@@ -67,7 +67,7 @@ async fn a_token_that_is_upgraded_between_preview_and_commit_is_not_sold() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_that_moves_nothing_is_neither_bought_nor_sold_nor_allowed() {
+async fn a_token_that_moves_nothing_is_neither_bought_nor_sold() {
     let (house, golem) = house().await;
     let sent = house.sent().await;
     for code in [SAYS_TRUE, SAYS_FALSE, REVERTS] {
