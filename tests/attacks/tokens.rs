@@ -32,6 +32,8 @@ async fn upgrade(house: &House, token: Token, code: Bytes) {
     let (provider, at): (_, Address) = (house.world.chains()[0].client.provider(), house.address(token));
     let done: serde_json::Value = provider.raw_request("anvil_setCode".into(), json!([at, code])).await.unwrap();
     assert!(done.is_null(), "{done}");
+    // On a chain code changes in a block; without a new one a commit rightly takes what was read of this one.
+    let _mined: serde_json::Value = provider.raw_request("evm_mine".into(), json!([])).await.unwrap();
 }
 
 async fn code_of(house: &House, token: Token) -> Bytes {
