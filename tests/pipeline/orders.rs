@@ -871,7 +871,7 @@ async fn under_a_stop_a_signed_order_is_not_handed_in() {
     let record = desk.orders.record(hash).unwrap();
     assert_eq!((record.stage, record.status.as_str()), (Stage::Ended, "cancelled"));
     assert_eq!(desk.service.handed_in.lock().unwrap().len(), before + 1);
-    let paid = if record.gas == Usd::ZERO { End::Withdrawn } else { End::Done { spent: record.gas } };
+    let paid = if record.gas == Usd::ZERO { End::Withdrawn } else { End::Partly { spent: record.gas } };
     assert_eq!(desk.world.book.ends.lock().unwrap().last(), Some(&paid));
     desk.clear().await;
 }

@@ -3,6 +3,8 @@
 
 use alloy::primitives::aliases::{U48, U160, U192};
 use alloy::primitives::{Address, B256, Bytes, U256, keccak256};
+use alloy::sol_types::SolCall as _;
+use bardo::abi::erc20::Erc20;
 use bardo::abi::erc7683::AcrossOrderData;
 use bardo::base::id::{CallId, GolemId};
 use bardo::base::model::ActionClass;
@@ -374,7 +376,7 @@ fn judged(
 }
 
 fn around() -> Surroundings {
-    Surroundings { permit2: Some(PERMIT2), known_tokens: [ROUTER].into(), ..Surroundings::default() }
+    Surroundings { permit2: Some(PERMIT2), known_tokens: [GIVEN].into(), ..Surroundings::default() }
 }
 
 fn faults(changes: Changes) -> Vec<&'static str> {
@@ -572,6 +574,14 @@ fn only_what_leaves_a_position_and_does_nothing_else_counts_as_leaving_one() {
     assert_eq!((simulated.leaves, found.as_slice()), (false, &[][..]));
 }
 
+/// Makes the frame's one transaction approve so much of `GIVEN`.
+fn calls(frame: &mut Frame, spender: Address, amount: u64) {
+    let data: Bytes = Erc20::approveCall { spender, value: number(amount) }.abi_encode().into();
+    let (proposed, framed) = (&mut frame.proposal.legs[0], &mut frame.legs[0]);
+    (proposed.to, proposed.data, proposed.value) = (GIVEN, data.clone(), U256::ZERO);
+    (framed.to, framed.data, framed.value) = (GIVEN, data, U256::ZERO);
+}
+
 /// A transaction that takes an allowance of `POOL` back, and no tokens move.
 fn taken_back() -> (Frame, Changes) {
     let mut frame = frame();
@@ -579,6 +589,7 @@ fn taken_back() -> (Frame, Changes) {
     (frame.proposal.trade, frame.proposal.outflows, frame.proposal.inflows) = (None, vec![], vec![]);
     frame.proposal.legs[0].slots.clear();
     frame.legs[0].slots.clear();
+    calls(&mut frame, POOL, 0);
     let bound = |spender, at_most| AllowanceBound {
         token: token(GIVEN, "IN"),
         spender,
@@ -625,9 +636,14 @@ fn only_what_takes_back_and_does_nothing_else_counts_as_taking_back() {
     // From open orders as well: they are the operator's to make void.
     let (mut frame, mut changes) = taken_back();
     (frame.proposal.allowances[0].spender, changes.allowances[0].spender) = (PERMIT2, PERMIT2);
+    calls(&mut frame, PERMIT2, 0);
     let promised = Surroundings { promised: [(GIVEN, number(500))].into(), ..around() };
     let (simulated, found) = judged(frame, success(), changes, &promised);
     assert_eq!((simulated.takes_back, found.as_slice()), (true, &[][..]));
+    // The bytes decide: as much is gone by the changes, and one unit is allowed.
+    let (mut frame, changes) = taken_back();
+    calls(&mut frame, POOL, 1);
+    assert!(!judged(frame, success(), changes, &around()).0.takes_back);
     // Another may take something instead: declared, and no taking back.
     let (frame, mut changes) = taken_back();
     let allowance = change(U256::ZERO, number(7));
@@ -670,7 +686,7 @@ fn what_gives_nothing_leaves_no_position() {
     changes.balances.retain(|change| change.token == WANTED);
     (changes.allowances, changes.permit2_allowances) = (vec![], vec![]);
     let (simulated, found) = judged(frame, vec![outcome(Status::Success)], changes, &around);
-    assert_eq!((simulated.class, found.as_slice()), (ActionClass::ClosePosition, &[][..]));
+    assert_eq!((simulated.class, found.as_slice()), (ActionClass::NewPosition, &[][..]));
     assert!(!simulated.leaves && !simulated.takes_back);
 }
 
