@@ -194,7 +194,7 @@ fn a_prompt_shows_nothing_of_what_is_typed() {
     let (_master, mut child, mut reader, mut writer) = start(&["keys", "new", "other"]);
     until(&mut reader, Some("password for the new key: "));
     writer.write_all(b"correct\x03").unwrap();
-    assert!(until(&mut reader, None).contains("nothing was made"));
+    assert!(until(&mut reader, None).contains("nothing was changed"));
     assert_eq!(child.wait().unwrap().exit_code(), 1);
     assert_eq!(list(home.path()).as_array().unwrap().len(), 1);
 }
