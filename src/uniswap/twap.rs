@@ -44,8 +44,10 @@ const SAMPLES: u32 = 6;
 /// Distance from the mean within which liquidity counts, in ticks: 2 %.
 const NEAR_TICKS: i32 = 200;
 
-/// Distance of the current tick from the mean beyond which a pool is no witness: 22 %.
-const STRAYED_TICKS: i32 = 2_048;
+/// Distance of the current tick from the mean beyond which a pool is no witness: a fall to a quarter, or a rise to four
+/// times as much. It bounds what is read of a pool. It must stay well above the fall at which a sale is asked about
+/// (`checks::slippage`), which takes the mean of such a pool.
+const STRAYED_TICKS: i32 = 13_864;
 
 /// Digits kept below an anchor's smallest unit, so that tokens worth little keep their digits.
 const EXTRA_DIGITS: u8 = 12;

@@ -58,14 +58,16 @@ fn a_check_says_what_passes_what_needs_a_yes_and_what_does_not_pass() {
     let (out, _, _) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
     assert!(out.starts_with("uniswap_execute_swap would pass, with your yes: $"), "{out}");
 
+    // A sale for dollars counts as what it may lose, so a purchase shows the cap.
+    let bought = swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}));
     desk.tighten("max_single_trade_usd = \"10\"\nmax_slippage_bps = 1\n");
-    let (told, code) = desk.check(&swap(json!({})), &[]);
+    let (told, code) = desk.check(&bought, &[]);
     assert_eq!((&told["passes"], code), (&json!(false), 3), "{told}");
     let mut rules: Vec<_> =
         told["violations"].as_array().unwrap().iter().map(|one| one["rule"].as_str().unwrap()).collect();
     rules.sort_unstable();
     assert_eq!(rules, ["max_single_trade_usd", "max_slippage_bps"], "{told}");
-    let (out, _, code) = desk.policy(&["check", "uniswap_execute_swap", &swap(json!({})).to_string()]);
+    let (out, _, code) = desk.policy(&["check", "uniswap_execute_swap", &bought.to_string()]);
     assert_eq!(code, 3);
     assert!(out.starts_with("uniswap_execute_swap would not pass: SAFETY_SPENDING_LIMIT_EXCEEDED "), "{out}");
     for line in ["  NO  spending_limit ", "      limit       ", "      found       ", "      would pass  "] {
@@ -79,7 +81,7 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
     let desk = Desk::new();
     desk.tighten("max_single_trade_usd = \"10\"\n");
     let refused = |what: &str| {
-        let (answer, exit) = desk.swap(json!({}), &[]);
+        let (answer, exit) = desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}), &[]);
         assert_eq!((&answer["error"]["code"], exit), (&json!("SAFETY_SPENDING_LIMIT_EXCEEDED"), 3), "{what}: {answer}");
     };
     refused("it holds from its first use on");
@@ -105,7 +107,7 @@ fn a_loosened_file_holds_once_the_operator_has_said_so() {
     let (shown, code) = desk.decides(&["accept"], "Type `loosen`", "loosen\n");
     assert!(code == 0 && shown.contains("holds now"), "{code}: {shown}");
     assert!(desk.kinds().contains(&"policy:accepted".to_owned()), "{:?}", desk.kinds());
-    let (answer, exit) = desk.swap(json!({}), &[]);
+    let (answer, exit) = desk.swap(json!({"token_in": "USDC", "token_out": "WETH", "amount": "30"}), &[]);
     assert_eq!((&answer["status"], exit), (&json!("success"), 0), "{answer}");
 }
 

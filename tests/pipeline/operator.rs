@@ -484,17 +484,17 @@ async fn a_composite_action_is_counted_whole() {
     half.outflows[0].amount = U256::from(HUNDRED);
     half.trade.as_mut().unwrap().amount_in = U256::from(HUNDRED);
     let refusal = desk.refused(half, ASKED).await;
-    let against = |refusal: &Refusal, rules: [&str; 2]| {
+    let against = |refusal: &Refusal, rules: &[&str]| {
         let found = refusal.violations.iter().any(|one| rules.contains(&one.rule.as_str()));
         assert!(found, "{:?}: {:#?}", refusal.code, refusal.violations);
     };
     // What its signature lets be taken counts, whatever is declared; so does what leaves in the simulation.
-    against(&refusal, ["max_loss_bps", "outflow"]);
+    against(&refusal, &["max_loss_bps", "outflow", "quote_above_witnesses"]);
 
     // Two transactions that move tokens are no plan, and what both may take counts.
     let mut twice = desk.world.swap(HUNDRED).await;
     twice.legs.push(twice.legs[1].clone());
-    against(&desk.refused(twice, ASKED).await, ["max_loss_bps", "plan"]);
+    against(&desk.refused(twice, ASKED).await, &["max_loss_bps", "plan"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,8 +11,13 @@ use serde_json::json;
 use crate::engine::{Engine, still};
 
 const NAME: &str = "BARDO_TEST_FELLOW";
-/// Of what, for what, how much.
-const SWAP: (&str, &str, &str) = ("WETH", "USDC", "0.001");
+/// Token sold, token bought, amount sold.
+pub type Trade = (&'static str, &'static str, &'static str);
+/// A sale for dollars.
+pub const SALE: Trade = ("WETH", "USDC", "0.001");
+/// A purchase of about as much.
+pub const PURCHASE: Trade = ("USDC", "WETH", "3.4");
+const BUYS: &str = "BARDO_TEST_BUYS";
 const CALLS: &str = "BARDO_TEST_CALLS";
 
 /// An executor over a configuration, as `bardo call` makes one.
@@ -35,7 +40,7 @@ impl Bench {
 
     /// A swap of a thousandth of a WETH under a key: how it ended, and the code of its error.
     pub async fn swap(&self, key: String) -> (Status, String) {
-        self.trade(key, SWAP).await
+        self.trade(key, SALE).await
     }
 
     /// A swap of an amount of one token for another.
@@ -60,10 +65,16 @@ impl Bench {
 /// Starts a process that makes so many swaps on `home` through the endpoint at `url`: this program again, as a test
 /// that asks [`asked`] first.
 pub fn start(name: &str, calls: usize, home: &Path, url: &str) -> Child {
+    start_trading(name, calls, home, url, SALE)
+}
+
+/// The same with a trade of its own.
+pub fn start_trading(name: &str, calls: usize, home: &Path, url: &str, trade: Trade) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "processes::a_stop_reaches_every_program", "--nocapture"])
         .env(NAME, format!("{name} {url}"))
         .env(CALLS, calls.to_string())
+        .env(BUYS, (trade == PURCHASE).to_string())
         .env("BARDO_HOME", home)
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -84,10 +95,11 @@ async fn work(given: &str) {
     let (name, url) = given.split_once(' ').unwrap();
     let calls: usize = std::env::var(CALLS).unwrap().parse().unwrap();
     let home = std::env::var_os("BARDO_HOME").unwrap();
+    let trade = if std::env::var(BUYS).is_ok_and(|buys| buys == "true") { PURCHASE } else { SALE };
     let bench = Bench::open(Path::new(&home), Some(url)).await;
     for number in 0..calls {
         let key = format!("{name}-{number}");
-        let response = bench.respond(key.clone(), SWAP).await;
+        let response = bench.respond(key.clone(), trade).await;
         let error = response.error.as_ref();
         let code = error.map(|error| error.code().as_str()).unwrap_or_default();
         let said = error.map(|error| error.message().to_owned()).unwrap_or_default();

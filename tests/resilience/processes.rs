@@ -19,9 +19,15 @@ fn rate() -> usize {
 
 /// Lets four programs loose on one folder; counts how their calls ended.
 fn four(home: &Home, devnet: &Devnet) -> BTreeMap<String, usize> {
+    four_trading(home, devnet, fellow::SALE)
+}
+
+/// The same with a trade of its own.
+fn four_trading(home: &Home, devnet: &Devnet, trade: fellow::Trade) -> BTreeMap<String, usize> {
     // The folder's first use makes the tables: not four times at once, or it would be that which is tested.
-    let children: Vec<Child> =
-        (0..4).map(|number| fellow::start(&format!("p{number}"), wanted(), home.path(), devnet.url())).collect();
+    let children: Vec<Child> = (0..4)
+        .map(|number| fellow::start_trading(&format!("p{number}"), wanted(), home.path(), devnet.url(), trade))
+        .collect();
     let mut ended: BTreeMap<String, usize> = BTreeMap::new();
     for child in children {
         let output = child.wait_with_output().unwrap();
@@ -75,9 +81,11 @@ fn four_programs_never_pass_the_rate() {
 fn four_programs_never_pass_the_cap() {
     let policy = ROOMY.replace("max_daily_spend_usd = \"1000000\"", "max_daily_spend_usd = \"600\"");
     let (devnet, home) = (Devnet::start(), Home::new(&policy));
-    let before = devnet.balance("WETH");
-    let ended = four(&home, &devnet);
-    let swaps = told_once(&home, &devnet, before, &ended);
+    let before = devnet.balance("USDC");
+    let ended = four_trading(&home, &devnet, fellow::PURCHASE);
+    // Purchases: a sale for dollars counts as what it may lose, and is asked about above the cap.
+    let swaps = settled(&home, &devnet);
+    assert_eq!(before - devnet.balance("USDC"), 3_400_000 * u128::from(swaps), "{ended:?}");
     let spent = home.count("SELECT coalesce(sum(settled_micros), 0) FROM ledger_reservation");
     assert!(spent <= 600_000_000, "{spent} of 600 dollars");
     // Full but for less than one more swap would take, worst gas included.

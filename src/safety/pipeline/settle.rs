@@ -63,6 +63,9 @@ impl Truth {
         let values = assessment.facts.values.as_ref().ok()?;
         let mut spent = values.takeable.iter().try_fold(gas, |sum, one| sum.checked_add(one.usd)).ok()?;
         let declared: &[Valued] = if main_is_done(legs) { &values.outflows } else { &[] };
+        // A fair exit counts as what it may lose, as it was reserved.
+        let most = if assessment.facts.reduce_only() { Some(values.exit_loss().ok()?) } else { None };
+        let mut given = Usd::ZERO;
         for one in declared {
             let usd = match paid(framed, legs, one.token.id) {
                 Some(amount) if amount < one.amount => {
@@ -72,8 +75,9 @@ impl Truth {
                 }
                 _ => one.usd,
             };
-            spent = spent.checked_add(usd).ok()?;
+            given = given.checked_add(usd).ok()?;
         }
+        spent = spent.checked_add(most.map_or(given, |most| given.min(most))).ok()?;
         let of_them = |id: TokenId| declared.iter().any(|one| one.token.id == id);
         for moved in self.moves.iter().filter(|moved| moved.after < moved.before && !of_them(moved.token)) {
             let token = assessment.facts.tokens.get(&moved.token)?;
