@@ -47,14 +47,15 @@ impl Desk {
 #[test]
 fn what_stands_against_a_swap_is_told_with_its_figures() {
     let mut desk = Desk::new();
-    // What it counts for: a hundredth of a coin, and the gas that it may burn, each at the highest price.
+    // What a purchase counts for: the dollars given, and the gas that it may burn at the highest price.
     desk.under("");
-    let (rehearsed, _) = desk.swap(json!({}), &["--dry-run"]);
+    let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
+    let (rehearsed, _) = desk.swap(bought(), &["--dry-run"]);
     let gas = &rehearsed["decision_hints"]["permit"]["bounds"]["gas_at_most_wei"];
-    let wei = 10_000_000_000_000_000 + gas.as_str().unwrap().parse::<u128>().unwrap();
-    let least = wei * desk.price() / 10_u128.pow(18 + 8 - 6);
+    let wei = gas.as_str().unwrap().parse::<u128>().unwrap();
+    let least = 34_000_000 + wei * desk.price() / 10_u128.pow(18 + 8 - 6);
     desk.under("max_single_trade_usd = \"20\"\n");
-    let rules = told(&desk.swap(json!({}), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    let rules = told(&desk.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
     let value = between(&rules[0], ("in one action | ", " | "));
     assert_eq!(rules, [format!("max_single_trade_usd | $20.00 in one action | {value} | at most $20.00")]);
     // The mean of the pools may be above the feed, by no more than the market moves.
@@ -103,7 +104,7 @@ fn what_stands_against_a_swap_is_told_with_its_figures() {
     let mute: Address = desk.contract("badNoReturnToken").parse().unwrap();
     desk.under(&format!("allowed_tokens = [\"31337:{mute}\", \"31337:native\"]\n"));
     let priceless = json!({"token": mute.to_string(), "amount": "5", "chain": "ethereum"});
-    let untold = format!("{mute}: no feed and no deep enough pool prices it");
+    let untold = format!("{mute}: no feed prices it, and no pool that is deep enough and traded");
     assert_eq!(
         told(&desk.call("token_approve", &priceless, &[]), "SAFETY_PRICE_UNKNOWN"),
         [
@@ -140,9 +141,10 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
     assert!((1..=3_600).contains(&wait.parse::<u64>().unwrap()), "{wait}");
 
     desk.under("max_daily_spend_usd = \"60\"\n");
-    let (done, exit) = desk.swap(json!({}), &[]);
+    let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
+    let (done, exit) = desk.swap(bought(), &[]);
     assert_eq!(exit, 0, "{done}");
-    let rules = told(&desk.swap(json!({}), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
+    let rules = told(&desk.swap(bought(), &[]), "SAFETY_SPENDING_LIMIT_EXCEEDED");
     let (now, before) = (
         between(&rules[0], ("in any 24 hours | ", " on top of ")),
         between(&rules[0], (" on top of ", " already spent or reserved")),
@@ -159,8 +161,8 @@ fn what_counts_over_calls_is_told_with_what_is_left() {
     assert!((1..=86_400).contains(&frees.parse::<u64>().unwrap()), "{frees}");
     assert_eq!(micros(before) + micros(left), 60_000_000);
     assert!(micros(now) > micros(left));
-    // A hundredth of a coin at least, and the gas that was burnt, was spent; no more is held now that it is over.
-    let one = desk.price() / 10_000;
+    // The dollars given at least, and the gas that was burnt, was spent; no more is held now that it is over.
+    let one = 34_000_000;
     assert!((one * 99 / 100..one * 120 / 100).contains(&micros(before)), "{before} is not about {one} millionths");
 
     desk.under("stop_loss_pct = \"10\"\n");

@@ -177,10 +177,11 @@ fn each_rule_refuses_by_its_own_code_and_all_of_them_at_once() {
         assert_eq!(expect(&desk.swap(changed, more), code, &what), rules, "{what}");
     };
     desk.under("max_single_trade_usd = \"20\"\n");
-    refused(&desk, json!({}), &[], "SAFETY_SPENDING_LIMIT_EXCEEDED", &["max_single_trade_usd"]);
-    let (answer, _) = desk.swap(json!({}), &[]);
+    // A sale for dollars counts as what it may lose, a purchase as what it spends.
+    let bought = || json!({"token_in": "USDC", "token_out": "WETH", "amount": "34"});
+    refused(&desk, bought(), &[], "SAFETY_SPENDING_LIMIT_EXCEEDED", &["max_single_trade_usd"]);
+    let (answer, _) = desk.swap(bought(), &[]);
     let violation = &answer["error"]["details"]["violations"][0];
-    // A hundredth of a coin is some 34 dollars.
     assert!(violation["limit"].as_str().unwrap().starts_with("$20.00 "), "{violation}");
     // The gas of a revert counts as well.
     assert!(violation["value"].as_str().unwrap().starts_with("$3"), "{violation}");

@@ -60,10 +60,10 @@ async fn leaving_makes_open_orders_void_where_that_is_wished() {
     let send = async |command| commands.send(Sent { golem_id: GolemId::operator(), command }).await.unwrap();
     while !matches!(next(&mut news).await, News::Ready(_)) {}
 
-    // For an hour it asks for more than anybody pays.
+    // For half an hour it asks for more than anybody pays.
     let params = json!({
         "token_in": "WETH", "token_out": "USDC", "amount": "0.05", "chain": "ethereum",
-        "decay_start_time": 3_600, "decay_end_time": 7_200,
+        "decay_start_time": 1_800, "decay_end_time": 3_000,
     });
     let tool = "uniswap_submit_uniswapx_order".to_owned();
     send(Command::Call { ticket: 1, tool, params, dry_run: false, idempotency_key: None }).await;

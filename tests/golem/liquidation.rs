@@ -113,26 +113,22 @@ fn policy(home: &Path, lines: &str) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_dead_golems_holdings_are_sold_in_parts_up_to_the_days_limit() {
+async fn a_dead_golems_holdings_are_sold_in_parts_whatever_the_days_limit() {
     let home = tempfile::tempdir().unwrap();
     policy(home.path(), "max_single_trade_usd = \"70\"\nmax_daily_spend_usd = \"500\"\n");
     let mut watched = Watched::open(home.path(), "sell", BUYS_AND_DIES);
     watched.until("it holds UNI", |told| told.holds("UNI") == Some(true)).await;
     watched.until("it dies", |told| told.died()).await;
-    // Twice what one trade may be, and it goes to the end.
-    watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum. It took ")).await;
-    // Four and a half WETH are far more than the day has left.
-    watched.until("it is told what is left", |told| told.says("WETH on ethereum: ")).await;
-    let told = watched.told.words_with("WETH on ethereum: ").unwrap().to_owned();
-    assert!(told.contains(" sales, ") && told.contains(" left: $500.00 in any 24 hours are used up"), "{told}");
-    assert_eq!(watched.told.holds("WETH"), Some(true));
+    watched.until("UNI is sold", |told| told.says("Sold all UNI on ethereum.")).await;
+    // Four and a half WETH are far more than one trade or the day may spend; a sale counts as what it may lose.
+    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     assert!(watched.told.questions.is_empty(), "each part is below what needs a question");
     watched.end().await;
     let sales = sales(home.path());
     assert!(sales.len() >= 5, "{sales:?}");
-    assert!(sales.iter().all(|one| *one <= 70_000_000), "{sales:?}");
+    assert!(sales.iter().all(|one| *one <= 1_000_000_000), "no part is large enough to need a question: {sales:?}");
     let spent = spent(home.path());
-    assert!((450_000_000..=500_000_000).contains(&spent), "as much as the day allows, and no more: {spent}");
+    assert!((1..=500_000_000).contains(&spent), "what they may lose and their gas fit the day's cap: {spent}");
     let trail = trail(home.path());
     let at = |kind: &str| trail.iter().position(|one| one == kind).unwrap_or_else(|| panic!("no {kind}: {trail:?}"));
     assert!(at("golem:died") < at("liquidation:planned") && at("liquidation:planned") < at("liquidation:ended"));
@@ -155,10 +151,7 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
     assert_eq!(watched.told.replies[0].status, Status::Partial, "{:?}", watched.told.replies);
     let reason = SafeText::clean("enough", 20);
     watched.send(Command::Raise { level: StopLevel::Flatten, reason }).await;
-    watched.until("it is told what is left", |told| told.says("WETH on ethereum: ")).await;
-    let told = watched.told.words_with("WETH on ethereum: ").unwrap().to_owned();
-    // Sales for dollars do not use up the day's cap: the number of trades ends it.
-    assert!(told.contains(" sales, ") && told.contains("120 trades in any 60 minutes are used up"), "{told}");
+    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     let cancelled =
         watched.told.events.iter().any(
             |event| matches!(&event.kind, EventKind::OrderUpdate(update) if update.status == OrderStatus::Cancelled),
@@ -167,7 +160,7 @@ async fn flatten_cancels_orders_and_sells_in_parts() {
     watched.end().await;
     let sales = sales(home.path());
     // The first is the order's own.
-    assert!(sales.len() >= 3 && sales.iter().all(|one| *one <= 100_000_000), "{sales:?}");
+    assert!(sales.len() >= 3 && sales.iter().all(|one| *one <= 1_000_000_000), "{sales:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -183,7 +176,7 @@ async fn flatten_by_anybody_else_is_a_question() {
     watched
         .send(Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None })
         .await;
-    watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
+    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);
 }
@@ -217,7 +210,7 @@ async fn after_a_golems_emergency_halt_only_the_operators_yes_sells() {
     watched
         .send(Command::Answer { key, answer: OperatorAnswer::Once, confirmation: Default::default(), password: None })
         .await;
-    watched.until("it is sold as far as it goes", |told| told.says("WETH on ethereum: ")).await;
+    watched.until("WETH is sold", |told| told.says("Sold all WETH on ethereum. It took ")).await;
     assert_eq!(stop_file(home.path()).read().level(), Some(StopLevel::Flatten), "nothing but exits passes");
     watched.end().await;
     assert!(sales(home.path()).len() >= 3);

@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::abi::permit2::Permit2;
 use crate::base::error::{ErrorCode, ToolError};
 use crate::base::model::{
-    ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpriteTrigger, TickBudget, ToolMeta,
+    ActionClass, CapabilityTier, CardKind, Category, Check, Guidelines, RiskTier, SpenderRole, SpriteTrigger,
+    TickBudget, ToolMeta,
 };
 use crate::base::text::SafeText;
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
@@ -178,7 +179,8 @@ impl WriteTool for ExecuteSwap {
         event_params: &["token_in", "token_out", "amount", "chain"],
         summary_fields: &["tx_hash", "amount_out", "slippage_actual_bps"],
         card: Some(CardKind::Swap),
-        spenders: &[],
+        // With `prefer_uniswapx` it places an order.
+        spenders: &[SpenderRole::OrderReactor],
     };
     type Params = Params;
     type Output = Output;

@@ -42,9 +42,9 @@ pub static TOOL_DEF: ToolDef = ToolDef::write::<SubmitCrossChainIntent>();
 const SHORTEST: u64 = 60;
 const LONGEST: u64 = 604_800;
 
-/// Default and largest distance of the ordered amount from the reference bid, in hundredths of a percent.
+/// Distance of the ordered amount below the reference bid, in hundredths of a percent: what is kept back goes to the
+/// filler. The reference is the median of the bids, or the lower of two, never above what the feeds justify.
 const MARGIN_BPS: u32 = 10;
-const MOST_MARGIN_BPS: u32 = 100;
 
 /// A destination whose latest block is older than this many block times, and than this many seconds, stands still.
 const STILL_BLOCKS: u64 = 10;
@@ -68,19 +68,10 @@ pub struct Params {
     #[serde(default = "hour")]
     #[schemars(range(min = 60, max = 604_800))]
     deadline: u64,
-    /// How far below the reference bid the order is placed, in hundredths of a percent. The reference is the median of
-    /// the bids, or the lower of two, never above what the feeds justify; what is kept back goes to the filler.
-    #[serde(default = "margin")]
-    #[schemars(range(min = 0, max = 100))]
-    margin_bps: u32,
 }
 
 fn hour() -> u64 {
     3_600
-}
-
-fn margin() -> u32 {
-    MARGIN_BPS
 }
 
 /// What a filler offers.
@@ -193,10 +184,6 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         let what = format_args!("{} s; expected {SHORTEST} to {LONGEST} s from now", params.deadline);
         return Err(invalid("deadline", &what));
     }
-    if params.margin_bps > MOST_MARGIN_BPS {
-        let what = format_args!("{}; expected 0 to {MOST_MARGIN_BPS}, such as {MARGIN_BPS}", params.margin_bps);
-        return Err(invalid("margin_bps", &what));
-    }
     let source = world.chain(&params.source_chain)?;
     let destination = match world.chain(&params.destination_chain) {
         Ok(chain) => chain,
@@ -256,7 +243,7 @@ async fn prepare(context: &CallContext, params: Params) -> Result<(Proposal, Pla
         None => reference,
     };
     // A relayer delivers exactly what the order asks for, so that this is also what is expected.
-    let least = points(params.margin_bps)?.minimum_out(reference);
+    let least = points(MARGIN_BPS)?.minimum_out(reference);
     let (legs, bounds) = approvals(world, source, &token_in, amount, permit2).await?;
     let leaves_at = head_time(source).await?;
     let now = world.clock.now_seconds().max(leaves_at).max(arrives_at);

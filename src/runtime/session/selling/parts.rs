@@ -14,7 +14,7 @@ use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
 use crate::chain::multicall::Calls;
 use crate::engine::{Call, Input, ToolResponse, WriteTool};
 use crate::runtime::session::stage::Stage;
-use crate::safety::ledger::{self, LedgerError, Micros, Span};
+use crate::safety::ledger::{self, LedgerError, Micros};
 use crate::tools::trading::uniswap_execute_swap::ExecuteSwap;
 
 /// What holdings are sold for.
@@ -40,23 +40,18 @@ const BETWEEN_TRIES: Duration = Duration::from_secs(15);
 /// A window that frees later than this is not waited for.
 const PATIENCE_MILLIS: u64 = 3_700_000;
 
-/// What a limit leaves is too little below a twentieth of it, and in any case not above ten dollars: most of a part would
-/// be its gas. In basis points, and in millionths of a dollar.
-const TOO_LITTLE: u32 = 500;
-const NEVER_TOO_LITTLE: u64 = 10_000_000;
-
-/// What the policy leaves for a sale now.
+/// Whether the policy lets another sale be made.
 enum Room {
-    /// So many dollars.
-    Now(Micros),
-    /// Too little, until a window frees.
+    /// It does.
+    Now,
+    /// Not until a window frees.
     Later {
         /// When, in milliseconds.
         at: u64,
         /// Which limit it is.
         limit: String,
     },
-    /// Too little, however long one waits.
+    /// Not at all.
     Never(String),
 }
 
@@ -139,7 +134,7 @@ impl Stage {
             if sales >= MOST_SALES {
                 break format!("{MOST_SALES} sales were made of it");
             }
-            let room = match self.room(holding, account) {
+            match self.room(holding, account) {
                 Err(why) => break why,
                 Ok(Room::Never(why)) => break why,
                 Ok(Room::Later { at, limit }) => {
@@ -152,10 +147,10 @@ impl Stage {
                     }
                     continue;
                 }
-                Ok(Room::Now(room)) => room,
-            };
+                Ok(Room::Now) => {}
+            }
             let position = *position.get_or_insert(held.raw());
-            let part = self.part(held.raw(), position, value, room, cuts);
+            let part = self.part(held.raw(), position, value, cuts);
             let whole = part >= held.raw();
             let amount = match TokenAmount::new(part, held.decimals()) {
                 Ok(_) if whole => "max".to_owned(),
@@ -212,48 +207,27 @@ impl Stage {
         Ok((held, price.and_then(|price| Usd::value_of(held, price, Rounding::Up).ok())))
     }
 
-    /// The least that any limit on spending leaves now. An exit is not made smaller by its phase.
+    /// Whether another trade may be made now. Caps on dollars make no part smaller: an exit counts as what it may lose,
+    /// and above a cap the operator is asked.
     fn room(&self, holding: &Holding<'_>, account: Address) -> Result<Room, String> {
         let keeper = self.keeper.as_ref().ok_or("no policy is followed here")?;
         let caps = keeper.current().policy.caps(*self.phase_now.borrow(), true);
         let (now, chain_id) = (self.clock.now_millis(), holding.chain.network().chain_id);
-        let key = (chain_id, holding.token.id);
-        let read = self
-            .ledger
-            .store
-            .read(|connection| ledger::usage(connection, now, chain_id, account, [&key], caps.cool_off));
+        let read =
+            self.ledger.store.read(|connection| ledger::usage(connection, now, chain_id, account, [], caps.cool_off));
         let usage = read.map_err(|error: LedgerError| error.to_string())?;
-        if usage.trades_hour >= caps.trades_per_hour {
-            let limit = format!("{} trades in any 60 minutes", caps.trades_per_hour);
-            return Ok(match usage.trade_frees_at.filter(|_| caps.trades_per_hour > 0) {
-                Some(at) => Room::Later { at, limit },
-                None => Room::Never(format!("the policy allows {limit}")),
-            });
+        if usage.trades_hour < caps.trades_per_hour {
+            return Ok(Room::Now);
         }
-        let enough = Micros::new(NEVER_TOO_LITTLE).map_err(|error| error.to_string())?;
-        let twentieth = BasisPoints::new(TOO_LITTLE).unwrap_or(BasisPoints::ZERO);
-        let token_day = usage.tokens.get(&key).copied().unwrap_or_default();
-        let of_token = caps.tokens.get(&key).copied().unwrap_or_default();
-        let general = caps.spend.iter().map(|cap| (cap.limit, cap.span, usage.spent(cap.span)));
-        let once = of_token.once.map(|limit| (limit, Span::Once, Micros::ZERO));
-        let day = of_token.day.map(|limit| (limit, Span::Day, token_day));
-        let mut room = Micros::MAX;
-        for (limit, span, spent) in general.chain(once).chain(day) {
-            let left = limit.less(spent);
-            if left < limit.share(twentieth).min(enough) || left == Micros::ZERO {
-                let words = format!("{limit} {}", span.words());
-                return Ok(match usage.window(span).frees_at.filter(|_| limit > Micros::ZERO) {
-                    Some(at) => Room::Later { at, limit: words },
-                    None => Room::Never(format!("the policy lets no more than {words} be spent")),
-                });
-            }
-            room = room.min(left);
-        }
-        Ok(Room::Now(room))
+        let limit = format!("{} trades in any 60 minutes", caps.trades_per_hour);
+        Ok(match usage.trade_frees_at.filter(|_| caps.trades_per_hour > 0) {
+            Some(at) => Room::Later { at, limit },
+            None => Room::Never(format!("the policy allows {limit}")),
+        })
     }
 
     /// How much of a holding is offered next, in raw units.
-    fn part(&self, held: U256, position: U256, value: Option<Usd>, room: Micros, cuts: u32) -> U256 {
+    fn part(&self, held: U256, position: U256, value: Option<Usd>, cuts: u32) -> U256 {
         let Some(policy) = self.keeper.as_ref().map(|keeper| keeper.current().policy) else { return U256::ZERO };
         let rules = policy.rules();
         let share = rules.phases.of(*self.phase_now.borrow()).max_position_share_bps.0;
@@ -264,7 +238,7 @@ impl Stage {
         let asked = [Some(rules.require_human_approval_above_usd), Some(rules.spending_limits.hot_lane), own];
         let unasked = asked.into_iter().flatten().filter_map(|most| down(most.0?)).min();
         let few = |unasked: &Micros| value.get() / unasked.get().max(1) < MOST_UNASKED;
-        let room = unasked.filter(few).map_or(room, |unasked| room.min(unasked));
+        let room = unasked.filter(few).unwrap_or(Micros::MAX);
         let most = room.share(BasisPoints::new(OF_THE_ROOM).unwrap_or(BasisPoints::ZERO));
         part_of(held, position, value, if value <= most { value } else { most }, share, cuts)
     }
