@@ -15,7 +15,7 @@ use bardo::base::clock::{Clock as _, SystemClock};
 use bardo::base::error::ErrorCode;
 use bardo::base::units::BasisPoints;
 use bardo::chain::network::Contract;
-use bardo::chain::token::Token;
+use bardo::chain::token::{self, Token};
 use bardo::runtime::data::ROOMS;
 use bardo::safety::approval::Consent;
 use bardo::safety::ledger::{self, Span};
@@ -31,7 +31,7 @@ use crate::world::{ASKED, World, leg, trade};
 const FILE: &str = "BARDO_TEST_CROWD";
 const KIND: &str = "BARDO_TEST_CROWD_KIND";
 
-/// Wei sold each time: a hundredth of a coin, some 34 dollars.
+/// Wei given each time: a hundredth of a coin, some 34 dollars.
 const SOLD: u64 = 10_000_000_000_000_000;
 
 /// The accounts of this process, and of the other. Each process has a devnet of its own, so each account is one's.
@@ -60,15 +60,17 @@ fn rules(folder: &Path, kind: &str, store: &Store, world: &World) -> Arc<Operato
     ruled(world, folder, store, &lines)
 }
 
-/// The coin for USDC: a trade without allowances, so that nothing of one makes another void.
-async fn sale(world: &World) -> Proposal {
+/// The coin for UNI: a trade without allowances, so that nothing of one makes another void; and a purchase, which counts
+/// as all that it spends.
+async fn purchase(world: &World) -> Proposal {
     let (router, amount) = (world.contract(Contract::UniversalRouter), U256::from(SOLD));
-    let (weth, usdc) = (world.contract_of(&world.weth), world.contract_of(&world.usdc));
+    let uni = token::resolve("UNI", world.client.network(), world.client.provider()).await.unwrap();
+    let (weth, out) = (world.contract_of(&world.weth), world.contract_of(&uni));
     let params = QuoterV2::QuoteExactInputSingleParams {
         tokenIn: weth,
-        tokenOut: usdc,
+        tokenOut: out,
         amountIn: amount,
-        fee: U24::from(500),
+        fee: U24::from(3_000),
         sqrtPriceLimitX96: Default::default(),
     };
     let quoted = world.ask(world.contract(Contract::QuoterV2), QuoterV2::quoteExactInputSingleCall { params }).await;
@@ -80,7 +82,7 @@ async fn sale(world: &World) -> Proposal {
         commands: vec![
             Command::WrapEth { recipient: THE_ROUTER, amount },
             Command::Swap(Swap {
-                path: Hops::V3(V3Path::new(weth, vec![(500, usdc)]).unwrap()),
+                path: Hops::V3(V3Path::new(weth, vec![(3_000, out)]).unwrap()),
                 exact: Exactness::In { amount, out_min: least },
                 recipient: CALLER,
                 payer_is_user: false,
@@ -93,8 +95,8 @@ async fn sale(world: &World) -> Proposal {
     let coin = Token::native(world.client.network());
     Proposal {
         outflows: vec![Flow { token: coin.clone(), amount }],
-        inflows: vec![Inflow { token: world.usdc.clone(), at_least: least, expected, recipient: world.account() }],
-        trade: Some(trade((coin, amount), (world.usdc.clone(), expected, least), slippage, now, deadline)),
+        inflows: vec![Inflow { token: uni.clone(), at_least: least, expected, recipient: world.account() }],
+        trade: Some(trade((coin, amount), (uni.clone(), expected, least), slippage, now, deadline)),
         recipients: vec![world.account()],
         ..world.proposal(Intent::Swap, vec![main])
     }
@@ -103,7 +105,7 @@ async fn sale(world: &World) -> Proposal {
 /// What came of one process's commits.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Came {
-    /// Sold, by the chain's word.
+    /// Bought, by the chain's word.
     done: usize,
     /// Refused by the cap or the rate.
     refused: usize,
@@ -128,7 +130,7 @@ async fn previewed(folder: &Path, kind: &str, store: &Store, accounts: [usize; 3
         let pipeline = world.pipeline_with(rules, store, Duration::from_secs(1_800));
         let mut permits = Vec::new();
         for _ in 0..EACH {
-            let preview = pipeline.preview(sale(&world).await, world.wallet.clone(), ASKED).await.unwrap();
+            let preview = pipeline.preview(purchase(&world).await, world.wallet.clone(), ASKED).await.unwrap();
             permits.push(preview.permit.permit_id);
         }
         let nonce = world.nonce().await;
@@ -249,7 +251,7 @@ async fn after_a_restart(folder: &Path, kind: &str) -> (ledger::Usage, ErrorCode
     let pipeline = world.pipeline_with(rules, &store, Duration::from_secs(60));
     let used =
         store.read(|connection| ledger::usage(connection, SystemClock.now_millis(), 31_337, Address::ZERO, [], 0));
-    let refusal = pipeline.preview(sale(&world).await, world.wallet.clone(), ASKED).await.unwrap_err();
+    let refusal = pipeline.preview(purchase(&world).await, world.wallet.clone(), ASKED).await.unwrap_err();
     (used.unwrap(), refusal.code, refusal.violations.into_iter().map(|one| one.rule).collect())
 }
 
