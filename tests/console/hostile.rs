@@ -25,6 +25,10 @@ use bardo::runtime::handle::{
 use bardo::runtime::questions::{About, PolicyAsked, PolicyChange, Question};
 use serde_json::{Value, json};
 
+/// Turns for which the same questions wait. Long enough to open a decision and to draw it in all its forms, short enough
+/// for a test to see one end.
+const TURNS_OF_A_QUESTION: u64 = 200;
+
 /// Where a probe may stand, any text may.
 const PROBE: &str = "\u{1b}[31mprobe\u{7}";
 
@@ -303,7 +307,7 @@ fn events(turn: u64) -> Vec<Arc<Event>> {
 
 /// The same questions stay open for a while, and what they say changes all the time.
 fn questions(turn: u64) -> News {
-    let number = turn / 8 * 2 + 1;
+    let number = turn / TURNS_OF_A_QUESTION * 2 + 1;
     let swap = Question { number, of: 2, ..samples::question() };
     let change =
         PolicyChange { field: text("max_daily_spend_usd"), from: text("5000"), to: text("8000"), tighter: false };

@@ -148,7 +148,7 @@ impl Pty {
     pub fn until_written(&self, what: &str, holds: impl Fn(&[u8]) -> bool) {
         let start = Instant::now();
         while !holds(&self.raw()) {
-            assert!(start.elapsed() < PATIENCE, "waited in vain: {what}");
+            assert!(start.elapsed() < PATIENCE, "waited in vain: {what}\n{}", self.contents());
             std::thread::sleep(Duration::from_millis(5));
         }
     }

@@ -2,6 +2,7 @@
 
 use bardo::base::text::corpus;
 
+use crate::program::press;
 use crate::pty::Pty;
 
 /// A synchronized update closes with this.
@@ -300,13 +301,22 @@ fn no_control_of_a_hostile_world_reaches_the_terminal() {
     let size = (120, 40);
     let mut pty = Pty::script("hostile", size.0, size.1);
     until_block(&pty, 2);
-    // Every screen, the story of a call, and the decision in all its forms, while a hostile world goes on talking. A key
+    // Every screen, the details of a call, and the decision in all its forms, while a hostile world goes on talking. A key
     // is answered by the next frame but two; what it shows is not waited for, since characters whose width nobody knows
-    // may stand anywhere on it.
+    // may stand anywhere on it. The dialog of a decision that has ended stands still, over everything, until it is closed.
+    const ENDED: &str = "This decision has ended";
+    let close_ended = |pty: &mut Pty| {
+        while pty.contents().contains(ENDED) {
+            press(pty, "\x1b");
+        }
+    };
     let answered = |pty: &mut Pty, key: &str| {
+        close_ended(pty);
         let before = updates(&pty.raw()).count();
         pty.type_keys(key);
-        pty.until_written("three more pictures", |raw| updates(raw).count() >= before + 3);
+        pty.until_written(&format!("three more pictures after {key:?}"), |raw| {
+            updates(raw).count() >= before + 3 || pty.contents().contains(ENDED)
+        });
     };
     let keys = [
         "1", "\r", "j", "G", "\x1b", "2", "3", "\t", "4", "\t", "5", "v", "z", "z", "f", "\t", "\t", "\t", "j", "6",
@@ -317,9 +327,13 @@ fn no_control_of_a_hostile_world_reaches_the_terminal() {
             answered(&mut pty, key);
         }
     }
+    // And a decision that ends while it is open.
+    answered(&mut pty, "a");
+    pty.until_shown(ENDED);
+    close_ended(&mut pty);
     // All of it was there to be seen.
     let shown = String::from_utf8_lossy(&pty.raw()).into_owned();
-    for words in ["DECISION", "The whole story", "The trail", "NOT GOOD"] {
+    for words in ["DECISION", "The whole story", "The trail", "NOT GOOD", ENDED] {
         assert!(shown.contains(words), "{words}");
     }
     pty.signal("TERM");

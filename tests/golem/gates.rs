@@ -154,7 +154,7 @@ async fn cautious_halves_the_size_of_what_is_no_exit() {
         (Phase::Cautious, trade("USDC", "WETH", "1265", 30), false),
         // An exit is not made smaller by it.
         (Phase::Cautious, trade("WETH", "USDC", "0.5", 30), true),
-        (Phase::Cautious, trade("WETH", "USDC", "0.8", 30), true),
+        (Phase::Cautious, trade("WETH", "USDC", "0.58", 30), true),
     ] {
         house.phase.send_replace(phase);
         let came = rules(&tried(&golem, action.clone()).await);

@@ -10,11 +10,12 @@ use alloy::primitives::U256;
 use crate::base::error::{ErrorCode, Violation};
 use crate::base::model::Check;
 use crate::base::units::{BasisPoints, Rounding, TokenAmount, Usd};
+use crate::chain::token::TokenId;
 use crate::safety::facts::Facts;
 use crate::safety::framed::Framed;
 use crate::safety::proposal::Trade;
 use crate::safety::simulate::figure_of;
-use crate::safety::value::{Exchange, Values};
+use crate::safety::value::{Exchange, PriceConcern, Values};
 use crate::safety::verdict::Verdict;
 
 /// A clock may be this far behind a quote's before the quote counts as one from the future.
@@ -193,6 +194,23 @@ impl Fair {
     }
 }
 
+/// Whether a token that goes out has a feed more than [`STEEP`] below its only other pool, which the feed outvoted. What
+/// cannot be compared counts as such.
+fn sells_below_a_pool(values: &Values) -> bool {
+    values.concerns.iter().any(|concern| match concern {
+        PriceConcern::NoFeed { .. } => false,
+        PriceConcern::Disputed { token, feed, pool } => {
+            let goes = values.outflows.iter().any(|one| match one.token.id {
+                // The native coin has the price of the contract that wraps it, which is not known here.
+                TokenId::Native => true,
+                TokenId::Erc20(id) => id == *token,
+            });
+            let least = BasisPoints::new(STEEP).ok().and_then(|steep| at_least(*pool, steep).ok());
+            goes && least.is_none_or(|least| *feed < least)
+        }
+    })
+}
+
 /// Guaranteed output ≥ input · (1 − the most that may be lost). `leaves`: it does nothing but leave positions.
 ///
 /// # Errors
@@ -207,7 +225,9 @@ pub fn fair(values: &Values, leaves: bool, most: BasisPoints) -> Result<Fair, Vi
     let by_all = values.exchange().map_err(|error| untold(&error))?;
     let least = at_least(by_all.given, most).map_err(|error| untold(&error))?;
     if by_all.received >= least {
-        return Ok(Fair::Wholly);
+        // A feed that outvotes the only other pool may be wrong itself: so far below that pool the operator decides.
+        let steep = leaves && sells_below_a_pool(values);
+        return Ok(if steep { Fair::Now { steep } } else { Fair::Wholly });
     }
     let (exchange, least) = match values.present.filter(|_| leaves) {
         None => (by_all, least),
