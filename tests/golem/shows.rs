@@ -163,10 +163,11 @@ fn the_crash_walks_from_thriving_to_dying_for_stated_reasons() {
     // Half the size when cautious, exits only when defensive: too large, no exit, and a sale that passes.
     let expected = [Some("SAFETY_SPENDING_LIMIT_EXCEEDED"), Some("SAFETY_PHASE_BLOCKED"), None];
     assert_eq!(ends(&events, "ada", "uniswap_execute_swap"), expected.map(|code| code.map(str::to_owned)));
-    // Flattened by the operator's hand: a quarter of the position at most in each sale, and what is left is told.
+    // Flattened by the operator's hand, in parts that need no question, through a further fall of the price.
     let flattened = ends(&events, "operator", "uniswap_execute_swap");
     assert!(flattened.iter().filter(|code| code.is_none()).count() >= 2, "{flattened:?}");
-    assert!(says(&events, "golem:thought", "WETH on ethereum: "), "what is left is told");
+    assert!(says(&events, "golem:thought", "Sold all WETH on ethereum. It took "), "all of it is sold");
+    assert_eq!(of_kind(&events, "approval:requested").count(), 0, "no part is large enough to need a question");
     let sold: Vec<_> = of_kind(&events, "tool:verified").filter(|event| event["matched"] == true).collect();
     assert!(!sold.is_empty());
     assert_eq!(captions(&events), [0, 10, 20, 26, 45, 64, 70, 95, 98, 103, 110, 115, 135]);

@@ -5,8 +5,9 @@
 mod replayed;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -289,7 +290,7 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     found
 }
 
-/// Makes a folder hold these files and no other.
+/// Makes a folder hold these files and no other, for their owner only, as Bardo makes them.
 fn restore(root: &Path, content: &BTreeMap<String, Vec<u8>>) {
     for old in fs::read_dir(root).unwrap() {
         let path = old.unwrap().path();
@@ -297,8 +298,9 @@ fn restore(root: &Path, content: &BTreeMap<String, Vec<u8>>) {
     }
     for (name, bytes) in content {
         let path = root.join(name.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, bytes).unwrap();
+        DirBuilder::new().recursive(true).mode(0o700).create(path.parent().unwrap()).unwrap();
+        let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
+        file.unwrap().write_all(bytes).unwrap();
     }
 }
 

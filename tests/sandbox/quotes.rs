@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use alloy::eips::BlockId;
-use alloy::primitives::{Address, Bytes, TxKind, U160, U256};
+use alloy::eips::{BlockId, BlockNumberOrTag};
+use alloy::primitives::{Address, B256, Bytes, TxKind, U160, U256};
 use alloy::providers::{DynProvider, Provider};
 use alloy::rpc::types::TransactionRequest;
 use alloy::sol_types::SolCall;
@@ -320,7 +320,7 @@ async fn pools_remember_prices() {
         pools.map(|pools| pools.map(|pools| pools.price().unwrap())).collect()
     };
     let (uni, weth, usdc) = (ground.token(Token::Uni), ground.token(Token::Weth), ground.token(Token::Usdc));
-    let twap = source(1_800, 100_000);
+    let twap = source(1_800, 50_000);
     let prices = priced(twap, &[uni, weth, usdc, Address::repeat_byte(0x77)]).await;
     for (price, asset) in prices.iter().zip([Asset::Uni, Asset::Eth, Asset::Usdc]) {
         let price = price.as_ref().unwrap();
@@ -332,16 +332,22 @@ async fn pools_remember_prices() {
     assert_eq!(prices[3], Err(NoPrice::UnknownToken));
     // A pool that is left out is no witness.
     let PriceOrigin::Twap { pool, .. } = prices[0].as_ref().unwrap().source else { panic!("not a mean") };
-    let other = priced(source(1_800, 100_000).without([pool]), &[uni]).await.remove(0).unwrap();
+    let other = priced(source(1_800, 50_000).without([pool]), &[uni]).await.remove(0).unwrap();
     assert!(matches!(other.source, PriceOrigin::Twap { pool: witness, .. } if witness != pool));
-    // What counts is what the witness says too; one that does not know the block says nothing.
-    let by = async |witness: &Ground| {
-        priced(source(1_800, 100_000).witnessed_by(Some(witness.provider.clone())), &[uni]).await.remove(0)
+    // A pinned block is read through the provider whose endpoints agree, and one that does not know it gives no price.
+    let by = async |witness: &Ground, block: B256| {
+        let twap = source(1_800, 50_000).witnessed_by(Some(witness.provider.clone()));
+        priced(twap.at(Some(BlockId::hash(block))), &[uni]).await.remove(0)
     };
-    assert_eq!(by(&ground).await.unwrap().usd, prices[0].as_ref().unwrap().usd);
+    let latest = async || {
+        let block = ground.provider.get_block_by_number(BlockNumberOrTag::Latest).await.unwrap();
+        block.unwrap().header.hash
+    };
+    assert_eq!(by(&ground, latest().await).await.unwrap().usd, prices[0].as_ref().unwrap().usd);
     let elsewhere = Ground::new();
     ground.devnet.mine().await.unwrap();
-    assert!(by(&elsewhere).await.is_err());
+    assert!(by(&ground, latest().await).await.is_ok());
+    assert!(by(&elsewhere, latest().await).await.is_err());
     let shallow = priced(source(1_800, 1_000_000_000), &[uni]).await.remove(0);
     assert!(matches!(shallow, Err(NoPrice::TooShallow { .. })), "{shallow:?}");
     let young = priced(source(86_400, 100_000), &[uni]).await.remove(0);

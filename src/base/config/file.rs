@@ -403,7 +403,7 @@ impl Source<'_> {
                     *setting = self.setting(value, number);
                 }
                 _ if name == "minimum_pool_depth_usd" => {
-                    let text = self.string(&full, value, "a string of dollars such as \"100000\"")?;
+                    let text = self.string(&full, value, "a string of dollars such as \"50000\"")?;
                     let depth =
                         text.parse::<Usd>().map_err(|error| self.bad(value.span(), &full, &error.to_string()))?;
                     if depth.is_zero() {

@@ -11,8 +11,9 @@ pub(super) const SECONDS: [(&str, u64, u64, u64); 3] = [
     ("receipt_patience_seconds", 60, 1, 3_600),
 ];
 
-/// The dollars a pool must hold, where the file does not say.
-const MINIMUM_DEPTH: u32 = 100_000;
+/// Default of `safety.minimum_pool_depth_usd`. To bend the half-hour mean of a pool of this depth by 2 %, about as much has
+/// to be put at risk against every arbitrageur, for half an hour.
+const MINIMUM_DEPTH: u32 = 50_000;
 
 /// How long the safety pipeline waits for what, and what it takes for a price.
 #[derive(Debug, Clone, PartialEq, Eq)]

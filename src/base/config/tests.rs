@@ -265,7 +265,7 @@ fn the_safety_pipelines_settings_have_defaults_and_bounds() {
     let config = Config::load(&environment, &Flags::default()).unwrap();
     let seconds = config.safety.seconds().map(|(_, setting)| setting.value);
     assert_eq!(seconds, [60, 300, 60], "SPEC, section 14");
-    assert_eq!(config.safety.minimum_pool_depth_usd.value.to_string(), "100000");
+    assert_eq!(config.safety.minimum_pool_depth_usd.value.to_string(), "50000");
     assert_eq!(config.account, None);
 
     let (dir, environment) = home(

@@ -117,6 +117,10 @@ impl Stage {
             Err(error) => tracing::warn!(%error, "whether this was done before is not known: it is done"),
         }
         self.wind_up(on_death).await;
+        // Nobody asks a dead Golem's memory, so what was on its way is noted here.
+        if let Err(error) = memory.hear_of_ends(self.clock.now_millis()).await {
+            tracing::warn!(%error, "how the last orders ended was not remembered");
+        }
         if let Err(error) = memory.wound_up(self.clock.now_millis()).await {
             tracing::warn!(%error, "that the affairs are in order was not kept");
         }

@@ -20,9 +20,10 @@ use crate::tools::trading::uniswap_execute_swap::ExecuteSwap;
 /// What holdings are sold for.
 const EXIT: &str = "USDC";
 
-/// Of what a limit leaves, a part takes so much, in basis points: a check counts at the highest of all witnesses, and the
-/// gas beside it.
-const OF_THE_ROOM: u32 = 9_000;
+/// Share of the amount that needs no question which one part may be worth now, in basis points. The check counts a sale at
+/// the highest of all witnesses, and gas beside it: after a fall of a quarter the half-hour mean still shows a third more
+/// than the price of now, and after a steeper one the operator is asked in any case.
+const OF_THE_ROOM: u32 = 7_000;
 
 /// A part that was too large is tried again at three quarters, so often: the last is a fortieth of the first.
 const MOST_CUTS: u32 = 13;

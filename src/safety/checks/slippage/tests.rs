@@ -10,7 +10,7 @@ use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::token::{Token, TokenId};
 use crate::safety::policy::{Policy, parse};
-use crate::safety::value::{Doubt, Exchange, Valued};
+use crate::safety::value::{Doubt, Exchange, PriceConcern, Valued};
 
 fn usd(text: &str) -> Usd {
     text.parse().unwrap()
@@ -71,6 +71,26 @@ fn a_straying_pool_keeps_no_position_locked() {
     // What loses by the feed as well stays refused.
     let by_feed = Some(Exchange { given: usd("1000"), received: usd("979.99") });
     assert_eq!(judged(&Values { by_feed, ..one }, true), "refused");
+}
+
+#[test]
+fn an_exit_far_below_the_only_pool_that_the_feed_outvotes_asks() {
+    let sold = Address::ZERO;
+    let disputed = |token, feed: &str, pool: &str| PriceConcern::Disputed { token, feed: usd(feed), pool: usd(pool) };
+    // The feed counts, and by it the exchange is fair; the one other pool shows more.
+    let by_feed = exchange(("1000", "995"), None);
+    let with = |concern| Values { concerns: vec![concern], ..by_feed.clone() };
+    assert_eq!(
+        judged(&with(disputed(sold, "0.75", "1")), true),
+        "wholly",
+        "three quarters of the pool are near enough"
+    );
+    let below = with(disputed(sold, "0.7499", "1"));
+    assert_eq!(judged(&below, true), "asks");
+    // An entry asks by its own rule, and a token that comes in is no sale below its pool.
+    assert_eq!(judged(&below, false), "wholly");
+    assert_eq!(judged(&with(disputed(Address::with_last_byte(9), "0.5", "1")), true), "wholly");
+    assert_eq!(judged(&with(PriceConcern::NoFeed { token: sold }), true), "wholly");
 }
 
 #[test]
