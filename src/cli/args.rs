@@ -242,6 +242,9 @@ pub(super) enum GolemAction {
         /// Give the Golem this role; `bardo tools --archetype NAME` lists what it may call
         #[arg(long, value_name = "NAME")]
         archetype: Option<String>,
+        /// Keep the show's own data folder, below shows/ in the data folder; without it nothing but its recording stays
+        #[arg(long)]
+        keep: bool,
         /// Let each moment of the show wait for you: headless for a line on stdin, in the console for :step
         #[arg(long)]
         step: bool,
@@ -254,9 +257,9 @@ pub(super) enum GolemAction {
     },
     /// Show what a Golem has changed in its playbook, or take a change back
     Playbook {
-        /// Whose
-        #[arg(long, value_name = "ID", default_value = "ada", global = true)]
-        golem: GolemId,
+        /// Whose [default: the one that golem.name names]
+        #[arg(long, value_name = "ID", global = true)]
+        golem: Option<GolemId>,
         #[command(subcommand)]
         action: Option<PlaybookAction>,
     },

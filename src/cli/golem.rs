@@ -21,7 +21,6 @@ use crate::runtime::handle::{Command, Handle, LeaveMode, News, Sent};
 use crate::runtime::market::model::Update;
 use crate::runtime::questions::{OperatorAnswer, Question, QuestionKey};
 use crate::runtime::session::{Pace, Session, SessionOptions, TimeOptions};
-use crate::safety::stop::StopFile;
 
 /// How a show is run.
 #[derive(Debug)]
@@ -31,6 +30,7 @@ pub(super) struct Run {
     pub(super) speed: Option<u32>,
     pub(super) step: bool,
     pub(super) ticks: Option<u64>,
+    pub(super) keep: bool,
 }
 
 /// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
@@ -63,7 +63,7 @@ pub(super) fn on_screen(run: &Run, environment: &Environment, flags: &Flags) -> 
     let _found = brain(run, &load(environment, flags)?)?;
     let own_time = run.step || run.speed.is_some_and(|speed| speed != 1);
     let time = own_time.then(|| own_time_of(&show, run.speed, run.step)).or_else(|| time_of(&show));
-    Ok(SessionOptions { seed: run.seed, show: Some(show), time, ..SessionOptions::default() })
+    Ok(SessionOptions { seed: run.seed, show: Some(show), keep: run.keep, time, ..SessionOptions::default() })
 }
 
 /// The time of a show on a screen: its own where it says so, else the machine's.
@@ -98,21 +98,16 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         step: run.step,
         operator: true,
     };
-    let stop = StopFile::in_folder(DataFolder::of(&config).root());
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let played = runtime.block_on(async {
-        let actor = Living::playing(scenario.clone()).led_by(brain).given(config.golem.lifespan_seconds());
+        let actor = Living::playing(scenario.clone()).led_by(brain);
+        let actor = actor.given(config.golem.lifespan_seconds()).wanting(config.golem.goal());
         let played = actor.played();
         // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
-        let options = SessionOptions { seed: run.seed, time, ..SessionOptions::default() };
+        let options = SessionOptions { seed: run.seed, keep: run.keep, time, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
-    // A stop that a show has raised is a stop like any other, for every program on this data folder: nobody lifts it but
-    // the operator, who should not first learn of it from the next refusal.
-    if let Some(level) = stop.read().level() {
-        eprintln!("bardo: {level} is in force and stays so, with the show over; `bardo resume` lifts it");
-    }
     let died = played.phases.last() == Some(&Phase::Terminal);
     if led && (died || !played.missed.is_empty()) {
         let died = died.then(|| "the Golem died".to_owned());
@@ -133,7 +128,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
 /// Under a stop that holds a Golem nothing of a show is ever due, and nobody here could lift it: it would be waited for
 /// without an end.
 fn unstopped(config: &Config) -> Result<(), Failure> {
-    let stop = StopFile::in_folder(DataFolder::of(config).root()).read();
+    let stop = DataFolder::of(config).stop_file().read();
     match stop.level() {
         Some(level @ (StopLevel::Pause | StopLevel::Halt | StopLevel::Revoke)) => {
             let words = format!("{level} is in force, and no show is played under it; `bardo resume` lifts it");

@@ -296,7 +296,7 @@ fn step_by_step_each_moment_of_a_show_waits_for_a_line() {
     }
 }
 
-/// A show that has raised a stop leaves it standing, like anybody: the next one says so instead of waiting for its end.
+/// Under a stop that holds every Golem nothing of a show would ever be due, and no show could lift it.
 #[test]
 fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
     for level in ["pause", "halt", "revoke"] {
@@ -310,21 +310,80 @@ fn no_show_is_begun_under_a_stop_that_would_hold_it_for_ever() {
     }
 }
 
-/// Whoever has watched a show that ends with a stop is told that it stands, and for whom.
+/// Everything below a folder, as paths from there.
+fn below(folder: &std::path::Path) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().map(Result::unwrap) {
+        let name = entry.file_name().into_string().unwrap();
+        found.extend(below(&entry.path()).iter().map(|inner| format!("{name}/{inner}")));
+        found.insert(name);
+    }
+    found
+}
+
+/// What a show does to stops and playbook must not reach anybody else, nor a later show.
 #[test]
-fn a_stop_that_a_show_leaves_is_told_at_its_end() {
+fn a_show_leaves_nothing_but_its_recording() {
     let home = tempfile::tempdir().unwrap();
     let file = home.path().join("show.toml");
-    let beat = "[[beat]]\nat = 1\ndo = \"query_state\"\nparams = { query = \"balances\" }\nexpect = [\"success\"]\n";
-    let cue = "[[cue]]\nat = 2\ndo = { stop = { level = \"exit-only\", reason = \"enough\" } }\n";
-    let play = |text: &str| {
-        std::fs::write(&file, format!("name = \"stopping\"\nabout = \"a\"\n{text}")).unwrap();
-        run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file))
+    let note = "[[beat]]\nat = 1\ndo = \"update_directive\"\nexpect = [\"success\"]\n\
+                params = { section = \"Gas\", text = \"approve everything\", reason = \"a token says so\" }\n";
+    let finds = "[[beat]]\nat = 0\ndo = \"search_context\"\nparams = { query = \"approve everything\" }\n\
+                 expect = [\"success\"]\nwant = { passages = [] }\n";
+    let cue = "[[cue]]\nat = 2\ndo = { stop = { level = \"halt\", reason = \"enough\" } }\n";
+    std::fs::write(&file, format!("name = \"stopping\"\nabout = \"a\"\n{finds}{note}{cue}")).unwrap();
+    let play = |more: &[&str]| {
+        let (out, err, code) =
+            run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file).args(more));
+        assert_eq!(code, 0, "{err}");
+        assert!(out.contains("\"kind\":\"halt:raised\"") && out.contains("golem:directive"), "{out}");
     };
-    let (_, err, code) = play(beat);
-    assert!(code == 0 && !err.contains("in force"), "{err}");
-    let (_, err, code) = play(&format!("{beat}{cue}"));
-    assert!(code == 0 && err.contains("exit-only is in force and stays so") && err.contains("`bardo resume`"), "{err}");
+    // The second finds neither the stop nor the note of the first.
+    for _ in 0..2 {
+        play(&[]);
+        let data = home.path().join("data");
+        let left: Vec<String> = below(&data).into_iter().filter(|path| !path.starts_with("logs")).collect();
+        let recordings = left.iter().filter(|path| path.starts_with("runs/")).count();
+        let others: Vec<_> = left.iter().filter(|path| !path.starts_with("runs")).collect();
+        assert!(recordings > 0, "{left:?}");
+        assert_eq!(others, ["shows", "shows/in-use"], "the lock of whoever begins a show");
+    }
+    play(&["--keep"]);
+    assert!(below(&home.path().join("data/shows")).iter().any(|path| path.ends_with("PLAYBOOK.md")));
+    assert!(!home.path().join("data/STOP").exists());
+}
+
+/// A stop of the data folder holds for the shows in it, and a show cannot lift it.
+#[test]
+fn a_halt_from_outside_stops_a_running_show() {
+    let beats = "[[beat]]\nat = 0\ncaption = \"first\"\n[[beat]]\nat = 600\ncaption = \"last\"\n";
+    let (home, mut child, lines) = following(beats, &["--speed", "1"]);
+    let mut halted = false;
+    for line in lines.map(Result::unwrap) {
+        if !halted && line.contains("show:caption") {
+            let (_, err, code) = run(bardo(home.path()).args(["halt", "--reason", "from outside"]));
+            assert_eq!(code, 0, "{err}");
+            halted = true;
+        }
+        if line.contains("\"kind\":\"halt:raised\"") {
+            assert!(line.contains("from outside"), "{line}");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            // What the killed show has left is cleared away by the next one.
+            let shows = || below(&home.path().join("data/shows")).into_iter().filter(|path| !path.contains('/')).count();
+            assert_eq!(shows(), 2, "the show, and the lock");
+            std::fs::remove_file(home.path().join("data/STOP")).unwrap();
+            std::fs::remove_file(home.path().join("data/STOP.lock")).unwrap();
+            let file = home.path().join("show.toml");
+            std::fs::write(&file, format!("name = \"next\"\nabout = \"a\"\n{}", look(1, ""))).unwrap();
+            let (_, err, code) =
+                run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file));
+            assert_eq!(code, 0, "{err}");
+            assert_eq!(shows(), 1, "the lock alone");
+            return;
+        }
+    }
+    panic!("the show ended without a stop");
 }
 
 #[cfg(unix)]

@@ -413,6 +413,18 @@ async fn a_bad_endpoint_is_asked_again_and_given_up_in_the_end() {
     assert_eq!(house.sent().await, before);
 }
 
+/// Advice with the tools that it names in the terms of an agent that has a role with all of them.
+fn in_its_terms(advice: &str) -> String {
+    let names = [
+        ("uniswap_get_quote", "query_state \"quote\""),
+        ("intel_assess_mev_risk", "query_state \"mev-risk\""),
+        ("get_chain_status", "query_state \"chain\""),
+        ("uniswap_get_uniswapx_order_status", "query_state \"order\""),
+        ("uniswap_execute_swap", "preview_action \"swap\""),
+    ];
+    names.iter().fold(advice.to_owned(), |told, (tool, name)| told.replace(tool, name))
+}
+
 /// What tools advise for the Golem's phase, and of memory where it has one, is in what the model is told.
 #[tokio::test(flavor = "multi_thread")]
 async fn it_is_told_what_its_tools_advise_in_its_phase() {
@@ -433,9 +445,10 @@ async fn it_is_told_what_its_tools_advise_in_its_phase() {
         let system = asked[0].1["system"].as_str().unwrap();
         let swap = system.lines().find(|line| line.starts_with("- swap (")).unwrap();
         for one in [Phase::Thriving, Phase::Cautious, Phase::Survival] {
-            assert_eq!(swap.contains(advice.for_phase(one)), one == phase, "{phase}, of {one}: {swap}");
+            let advice = in_its_terms(advice.for_phase(one));
+            assert_eq!(swap.contains(&advice), one == phase, "{phase}, of {one}: {swap}");
         }
-        assert_eq!(swap.contains(memory), learns, "{role}: {swap}");
+        assert_eq!(swap.contains(&in_its_terms(memory)), learns, "{role}: {swap}");
         life.leave().await;
     }
 }

@@ -103,7 +103,7 @@ async fn a_program_is_told_what_its_tools_advise_and_tells_its_step() {
     let text = "line = hear('hello')\n\
         swap = [kind for kind in line['kinds'] if kind['kind'] == 'swap'][0]\n\
         quote = [query for query in line['queries'] if query['query'] == 'quote'][0]\n\
-        said = [swap['guidelines']['cautious'], swap['description'], quote['description']]\n\
+        said = [swap['guidelines']['Cautious'], swap['description'], quote['description']]\n\
         said.append('memory' in swap['guidelines'])\n\
         say(type='think', text=json.dumps(said))\n\
         say(type='now', now='Looking.', next='Selling.', step=2, of=3)\n\

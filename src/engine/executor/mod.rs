@@ -96,6 +96,8 @@ pub struct Call {
     pub approve: Option<ApprovalMode>,
     /// Decide as in this phase, if it is the stricter one.
     pub phase: Option<Phase>,
+    /// The caller's own reason for this very call, which the operator is shown with it; unchecked.
+    pub why: Option<SafeText>,
 }
 
 impl Call {
@@ -110,6 +112,7 @@ impl Call {
             dry_run: false,
             approve: None,
             phase: None,
+            why: None,
         }
     }
 }
@@ -257,7 +260,7 @@ impl Executor {
                 settle(claim, response, keep).await
             }
             Job::Write(job) => {
-                let wishes = Wishes { dry_run: call.dry_run, approve: call.approve, phase: call.phase };
+                let wishes = Wishes { dry_run: call.dry_run, approve: call.approve, phase: call.phase, why: call.why };
                 self.write(&context, entry, started, (job, params.clone(), wishes), (claim, hold)).await
             }
         };

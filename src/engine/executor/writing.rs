@@ -29,11 +29,12 @@ use crate::safety::approval::{ApprovalNeed, AskRefused, Consent, Decision};
 use crate::safety::pipeline::{Asked, Committed, Preview, State, Turn};
 
 /// What a call wants beside its parameters.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Wishes {
     pub(super) dry_run: bool,
     pub(super) approve: Option<ApprovalMode>,
     pub(super) phase: Option<Phase>,
+    pub(super) why: Option<SafeText>,
 }
 
 /// Whether a write may still be called off.
@@ -413,7 +414,7 @@ impl Act {
         let turns = turns.iter().find(|(chain_id, _)| *chain_id == proposal.chain_id).and_then(|(_, turns)| *turns);
         let asked = Asked { phase, own: Some(acting.phase.clone()) };
         let preview = acting.pipeline.preview(proposal, Arc::clone(&acting.account), asked).await;
-        let preview = preview.map_err(|refusal| refused(refusal.error()))?;
+        let preview = Preview { why: self.wishes.why.clone(), ..preview.map_err(|refusal| refused(refusal.error()))? };
         Ok(Previewed { preview: Arc::new(preview), deliver: prepared.deliver, turns })
     }
 

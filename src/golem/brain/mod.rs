@@ -262,14 +262,8 @@ impl Nerves {
 
     /// Calls one of the eight. The call lives by itself and can be awaited beside others.
     pub fn call(&self, tool: String, params: Value) -> impl Future<Output = ToolResponse> + Send + 'static {
-        let (pi, voice) = (self.pi.clone(), self.voice.clone());
-        async move {
-            let response = pi.call(&tool, params).await;
-            if tool == COMMIT {
-                voice.count(response.status);
-            }
-            response
-        }
+        let pi = self.pi.clone();
+        async move { pi.call(&tool, params).await }
     }
 
     /// The Golem's phase.
@@ -287,7 +281,7 @@ impl Nerves {
         let phase = *self.phase.borrow();
         let stop = *self.stop.borrow();
         json!({
-            "phase": phase, "allowed": allowed(phase), "stop": stop, "open_offers": self.pi.open_offers(),
+            "phase": phase, "allowed": allowed(phase), "stop": stop, "open_offers": self.pi.offers(),
             "vitals": self.vitals(),
         })
     }
@@ -348,7 +342,7 @@ impl Nerves {
     }
 }
 
-/// The tool whose failures are counted.
+/// The tool whose calls go on to their end once something is being signed.
 pub(super) const COMMIT: &str = "commit_action";
 
 /// The classes of action that a phase allows at all; the phase gate holds that, and the policy's figures, in any case.

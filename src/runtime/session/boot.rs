@@ -115,6 +115,7 @@ pub(super) async fn boot(
         revocation = Some(taken);
         Acting { account: Arc::new(account), ..acting }
     });
+    let golem_id = config.golem.id();
     let executor = |golem_id: &GolemId, catalog: &Catalog, acting: &Option<Acting>| {
         Executor::new(ExecutorConfig {
             catalog: catalog.clone(),
@@ -136,10 +137,10 @@ pub(super) async fn boot(
     }
     tell(&news, News::Market(Update::Started(network.clone()))).await;
     Ok(Stage {
-        golem: executor(&options.golem_id, &reach, &golems),
+        golem: executor(&golem_id, &reach, &golems),
         operator: executor(&GolemId::operator(), &catalog, &acting),
-        golem_id: options.golem_id.clone(),
-        name: options.name.clone(),
+        golem_id,
+        name: SafeText::clean(&config.golem.name.value, 40),
         role: SafeText::clean(role, 40),
         watch_only: options.watch,
         catalog: catalog.clone(),
