@@ -236,12 +236,15 @@ pub(super) enum GolemAction {
         /// So many seconds of the show in one second [default: headless as fast as it goes, else 1]
         #[arg(long, value_name = "X", value_parser = clap::value_parser!(u32).range(1..=100))]
         speed: Option<u32>,
-        /// Live for so many heartbeats, two seconds apart, however long the show is
+        /// Live for so many heartbeats, two seconds apart, however long the show is; with a brain, ask it so many times
         #[arg(long, value_name = "N", requires = "headless", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
         ticks: Option<u64>,
         /// Give the Golem this role; `bardo tools --archetype NAME` lists what it may call
         #[arg(long, value_name = "NAME")]
         archetype: Option<String>,
+        /// What needs your approval while a brain leads: never is blocked at once, ask waits for an answer [default: ask]
+        #[arg(long, value_name = "never|ask", requires = "headless")]
+        approve: Option<ApprovalMode>,
         /// Keep the show's own data folder, below shows/ in the data folder; without it nothing but its recording stays
         #[arg(long)]
         keep: bool,

@@ -11,6 +11,7 @@ use crate::base::config::{Config, DEFAULT_NETWORK, Environment, Flags};
 use crate::base::id::GolemId;
 use crate::base::model::{Phase, StopLevel};
 use crate::base::text::SafeText;
+use crate::engine::ApprovalMode;
 use crate::fabric::EventKind;
 use crate::golem::brain::Choice;
 use crate::golem::life::Played;
@@ -31,6 +32,7 @@ pub(super) struct Run {
     pub(super) step: bool,
     pub(super) ticks: Option<u64>,
     pub(super) keep: bool,
+    pub(super) approve: Option<ApprovalMode>,
 }
 
 /// The brain that is wanted. Its time cannot be owned, so nobody can hurry it or have it wait for a step.
@@ -79,13 +81,28 @@ fn own_time_of(show: &Scenario, speed: Option<u32>, step: bool) -> TimeOptions {
     TimeOptions { pace: Pace::Times(times), tick, most: None, step, operator: false }
 }
 
+/// Approval mode of a run without a screen.
+fn approval(asked: Option<ApprovalMode>, led: bool) -> Result<ApprovalMode, Failure> {
+    match asked {
+        None => Ok(ApprovalMode::Ask),
+        Some(_) if !led => {
+            Err(Failure::usage("a show answers as its file says; --approve is for a run that a brain leads".to_owned()))
+        }
+        Some(ApprovalMode::Always) => {
+            Err(Failure::usage("a brain's actions are never approved unseen: give --approve never or ask".to_owned()))
+        }
+        Some(asked @ (ApprovalMode::Never | ApprovalMode::Ask)) => Ok(asked),
+    }
+}
+
 /// Plays it without a screen.
 pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> Result<Exit, Failure> {
     let scenario = show(&run.scenario, environment, flags)?;
     let config = load(environment, flags)?;
-    let brain = brain(run, &config)?.make();
+    let brain = brain(run, &config)?.asked_at_most(run.ticks).make();
     known_role(&config)?;
     let led = brain.is_some();
+    let approve = approval(run.approve, led)?;
     if !led {
         unstopped(&config)?;
     }
@@ -105,7 +122,7 @@ pub(super) fn headless(run: &Run, environment: &Environment, flags: &Flags) -> R
         let played = actor.played();
         // A brain lives in the machine's time: there nobody but this program answers for the show's operator.
         let (time, operator) = if led { (None, scenario.operator) } else { (Some(time), Operator::Wait) };
-        let options = SessionOptions { seed: run.seed, keep: run.keep, time, ..SessionOptions::default() };
+        let options = SessionOptions { seed: run.seed, keep: run.keep, approve, time, ..SessionOptions::default() };
         follow(Session::open_with(config, options, Box::new(actor)), played, operator, led, run).await
     })?;
     let died = played.phases.last() == Some(&Phase::Terminal);
@@ -162,12 +179,14 @@ async fn follow(
 ) -> Result<Played, Failure> {
     let Handle { commands, mut news } = handle;
     let mut lines = if run.step { lines()? } else { mpsc::channel(1).1 };
+    // A brain counts how often it is asked, and ends by itself.
+    let ticks = run.ticks.filter(|_| !led);
     let (mut stepping, mut left, mut beats) = (run.step, false, 0_u64);
     let mut answered = HashSet::new();
     loop {
         let mut sent = Vec::new();
         let over = async {
-            match (left, run.ticks) {
+            match (left, ticks) {
                 // Whoever counts heartbeats lives on after the show.
                 (true, _) | (_, Some(_)) => std::future::pending().await,
                 // What it has set going, such as a sale of all that is held, comes to its end in the show's own time.
@@ -191,8 +210,8 @@ async fn follow(
                         print(&format!("{}\n", serde_json::to_string(&event)?))?;
                         beats += u64::from(matches!(event.kind, EventKind::Vitals(_)));
                     }
-                    let dead = run.ticks.is_some() && played.borrow().phases.last() == Some(&Phase::Terminal);
-                    if !left && (dead || run.ticks.is_some_and(|ticks| beats >= ticks)) {
+                    let dead = ticks.is_some() && played.borrow().phases.last() == Some(&Phase::Terminal);
+                    if !left && (dead || ticks.is_some_and(|ticks| beats >= ticks)) {
                         sent.push(Command::Leave(LeaveMode::Finish));
                     }
                 }
@@ -212,7 +231,7 @@ async fn follow(
         }
     }
     let played = played.borrow().clone();
-    if run.ticks.is_none() && !played.is_over() {
+    if ticks.is_none() && !played.is_over() {
         return Err("the show was left before its end".into());
     }
     Ok(played)

@@ -370,14 +370,14 @@ fn a_halt_from_outside_stops_a_running_show() {
             child.kill().unwrap();
             child.wait().unwrap();
             // What the killed show has left is cleared away by the next one.
-            let shows = || below(&home.path().join("data/shows")).into_iter().filter(|path| !path.contains('/')).count();
+            let shows =
+                || below(&home.path().join("data/shows")).into_iter().filter(|path| !path.contains('/')).count();
             assert_eq!(shows(), 2, "the show, and the lock");
             std::fs::remove_file(home.path().join("data/STOP")).unwrap();
             std::fs::remove_file(home.path().join("data/STOP.lock")).unwrap();
             let file = home.path().join("show.toml");
             std::fs::write(&file, format!("name = \"next\"\nabout = \"a\"\n{}", look(1, ""))).unwrap();
-            let (_, err, code) =
-                run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file));
+            let (_, err, code) = run(bardo(home.path()).args(["golem", "run", "--headless", "--scenario"]).arg(&file));
             assert_eq!(code, 0, "{err}");
             assert_eq!(shows(), 1, "the lock alone");
             return;
@@ -424,4 +424,78 @@ fn a_program_leads_a_run_and_what_it_writes_can_be_taken_back() {
     assert!(!std::fs::read_to_string(&playbook).unwrap().contains("gwei"));
     let (_, err, code) = run(bardo(home.path()).args(["golem", "playbook", "undo", "1"]));
     assert!(code == 1 && err.contains("there is no change 1"), "{err}");
+
+    // A Golem of another name has a playbook of its own.
+    std::fs::write(home.path().join("config.toml"), "[golem]\nname = \"Bob\"\n").unwrap();
+    let (out, err, code) =
+        run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]));
+    assert!(code == 0 && out.contains("\"golem_id\":\"bob\"") && !out.contains("\"golem_id\":\"ada\""), "{err}");
+    let playbooks = below(&home.path().join("data/ledger"));
+    assert!(playbooks.iter().any(|file| file.ends_with("playbooks/base+ethereum/bob/PLAYBOOK.md")), "{playbooks:?}");
+    let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook"]));
+    assert!(out.starts_with("1  base+ethereum  Gas: it was dear\n"), "{out}");
+    let (out, _, _) = run(bardo(home.path()).args(["golem", "playbook", "--golem", "ada"]));
+    assert_eq!(out, "nothing was changed\n", "the newest devnet is not one that Ada lived on");
+}
+
+/// What acts as `operator` acts as the person at the keyboard, so no Golem has that name.
+#[test]
+fn a_golem_has_a_name_of_its_own() {
+    let home = tempfile::tempdir().unwrap();
+    for (name, wanted) in [
+        ("operator", "line 2: 'golem.name': `operator` is you"),
+        ("Operator", "line 2: 'golem.name': `operator` is you"),
+        ("../ada", "line 2: 'golem.name': "),
+        ("", "line 2: 'golem.name': empty"),
+    ] {
+        std::fs::write(home.path().join("config.toml"), format!("[golem]\nname = \"{name}\"\n")).unwrap();
+        let (_, err, code) = run(bardo(home.path()).args(["config", "show"]));
+        assert!(code == 1 && err.contains(wanted), "{name}: {err}");
+    }
+    let file = "[golem]\nname = \"Eve-2\"\ngoal = \"Trade little.\"\n";
+    std::fs::write(home.path().join("config.toml"), file).unwrap();
+    let (out, err, code) = run(bardo(home.path()).args(["config", "show"]));
+    assert!(code == 0 && out.contains("Eve-2") && out.contains("Trade little."), "{out}{err}");
+}
+
+/// Nobody is there to ask: an action that needs the operator's approval is blocked at once.
+#[cfg(unix)]
+#[test]
+fn without_a_screen_a_brain_need_not_wait_for_nobody() {
+    if !crate::python::python() {
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let path = std::env::var_os("PATH").unwrap();
+    let programs = tempfile::tempdir().unwrap();
+    let script = programs.path().join("brain.py");
+    let text = "import json, sys\n\
+        def hear(wanted):\n    while True:\n        line = json.loads(sys.stdin.readline())\n        \
+        if line['type'] == wanted: return line\n\
+        def say(**line): print(json.dumps(line), flush=True)\nhear('tick')\n\
+        swap = dict(token_in='USDC', token_out='WETH', amount='1500', chain='ethereum', prefer_uniswapx=False)\n\
+        say(type='call', id='1', tool='preview_action', params=dict(kind='swap', params=swap))\n\
+        offer = hear('result')['response']['data']\n\
+        permit = dict(permit_id=offer['permit_id'], simulation_hash=offer['simulation_hash'])\n\
+        say(type='call', id='2', tool='commit_action', params=permit)\n\
+        response = hear('result')['response']\n\
+        say(type='done', why=response['status'] + ' ' + response['error']['code'])\nhear('bye')\n";
+    std::fs::write(&script, text).unwrap();
+    let brain = format!("process:python3 {}", script.display());
+    let run_with = |more: &[&str]| {
+        run(bardo(home.path()).env("PATH", &path).args(["golem", "run", "--headless", "--brain", &brain]).args(more))
+    };
+    let begun = Instant::now();
+    let (out, err, code) = run_with(&["--approve", "never"]);
+    assert!(code == 0 && out.contains("blocked APPROVAL_REQUIRED"), "{err}");
+    assert!(begun.elapsed() < Duration::from_secs(200), "a question would have waited for five minutes");
+    for (more, wanted) in [
+        (&["--approve", "always"][..], "never approved unseen"),
+        (&["--approve", "never", "--brain", "scenario"], "answers as its file says"),
+    ] {
+        let arguments = ["golem", "run", "--headless"];
+        let brain = if more.contains(&"--brain") { &[][..] } else { &["--brain", brain.as_str()][..] };
+        let (_, err, code) = run(bardo(home.path()).env("PATH", &path).args(arguments).args(brain).args(more));
+        assert!(code == 2 && err.contains(wanted), "{more:?}: {err}");
+    }
 }

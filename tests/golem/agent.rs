@@ -28,7 +28,11 @@ struct Careless;
 impl Brain for Careless {
     fn live<'a>(self: Box<Self>, nerves: &'a mut Nerves) -> BoxFuture<'a, End> {
         Box::pin(async move {
-            let unknown = json!({"permit_id": "00000000000000000000000000", "simulation_hash": format!("0x{:064x}", 1)});
+            let caps = nerves.pi().caps();
+            let once = caps.iter().find(|cap| cap["limit"] == "2500");
+            assert!(once.is_some_and(|cap| cap["left"] == "2500"), "the demo policy's cap on one trade: {caps:?}");
+            let unknown =
+                json!({"permit_id": "00000000000000000000000000", "simulation_hash": format!("0x{:064x}", 1)});
             for _ in 0..MALFORMED {
                 let refused = nerves.call("commit_action".to_owned(), unknown.clone()).await;
                 assert!(!matches!(refused.status, Status::Success | Status::Partial), "{refused:?}");

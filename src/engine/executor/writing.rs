@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use super::ending::{Ended, Refusal, ended_badly, failure};
 use super::holding::Hold;
 use super::{Executor, Job, Running, Shared, bound, settle, told};
-use crate::base::error::{ErrorCategory, ErrorCode, ErrorGroup, ToolError};
+use crate::base::error::{ErrorCode, ErrorGroup, ToolError};
 use crate::base::failpoint::{self, Failpoint};
 use crate::base::model::{Phase, ToolMeta};
 use crate::base::text::SafeText;
@@ -402,6 +402,9 @@ impl Act {
 
     /// Lets the tool propose and the pipeline look.
     async fn preview(&self, acting: &Acting, job: WriteJob) -> Result<Previewed, Refusal> {
+        if let Some(orders) = acting.pipeline.orders() {
+            orders.settle_expired(acting.account.address()).await;
+        }
         let turns = self.turns(acting)?;
         let prepared = job(self.context.clone()).await?;
         let mut proposal = prepared.proposal;
@@ -574,9 +577,7 @@ fn refused(error: ToolError) -> Refusal {
         return rejected(error);
     }
     // Whatever a check of the pipeline says no with is a denial, of whichever category the caller's own affair is.
-    let blocked = code.category() == ErrorCategory::RiskBlocked
-        || code.group() == ErrorGroup::Safety
-        || code == ErrorCode::ApprovalRequired;
+    let blocked = code.is_denial() || code.group() == ErrorGroup::Safety || code == ErrorCode::ApprovalRequired;
     Refusal { status: if blocked { Status::Blocked } else { Status::Error }, error }
 }
 

@@ -131,7 +131,7 @@ impl Choice {
                 let line =
                     CommandLine::parse(command).map_err(|what| BrainError::Command { what, origin: origin() })?;
                 let (tick, patience) = (seconds(&settings.tick_seconds), seconds(&settings.patience_seconds));
-                let limits = ProcessLimits { tick, patience, calls: settings.calls.value };
+                let limits = ProcessLimits { tick, patience, calls: settings.calls.value, ticks: None };
                 let confinement = confinement(config);
                 let available = Isolation::available();
                 if !available.is_isolated() && !confinement.allow_unisolated {
@@ -147,6 +147,18 @@ impl Choice {
     /// Whether the settings name a program of its own, which runs as the operator's user.
     pub fn is_program(settings: &GolemSettings) -> bool {
         settings.brain.value.trim().starts_with("process:")
+    }
+
+    /// The same, where a brain is asked at most so often what it wants.
+    #[must_use]
+    pub fn asked_at_most(self, ticks: Option<u64>) -> Self {
+        match self {
+            Self::Process(line, limits, confinement) => {
+                Self::Process(line, ProcessLimits { ticks, ..limits }, confinement)
+            }
+            Self::Model(brain) => Self::Model(Box::new(brain.asked_at_most(ticks))),
+            other @ (Self::Scenario | Self::Operator) => other,
+        }
     }
 
     /// The brain; none where a scenario is played, or the operator leads.
@@ -191,6 +203,7 @@ fn model(settings: &GolemSettings) -> Result<ModelBrain, BrainError> {
         calls: settings.calls.value,
         tokens: settings.model_tokens.value,
         reply_tokens: settings.model_reply_tokens.value,
+        ticks: None,
     };
     ModelBrain::new(setup).map_err(BrainError::Model)
 }

@@ -18,7 +18,7 @@ use super::params::{
     UpdateDirective,
 };
 use crate::base::clock::Clock;
-use crate::base::error::{ErrorCategory, ErrorCode, ToolError};
+use crate::base::error::{ErrorCode, ToolError};
 use crate::base::id::{CallId, GolemId, PermitId};
 use crate::base::model::{CapabilityTier, Category, Phase, StopLevel};
 use crate::base::text::{SafeText, nearest};
@@ -187,9 +187,11 @@ impl PiSession {
     pub fn chains(&self) -> Vec<Value> {
         let chains = self.inner.config.executor.world().chains().iter().map(WorldChain::network);
         let told = chains.map(|network| {
-            let tokens = network.book.tokens().iter().map(|token| {
-                json!({"symbol": token.symbol, "address": token.address, "decimals": token.decimals})
-            });
+            let tokens = network
+                .book
+                .tokens()
+                .iter()
+                .map(|token| json!({"symbol": token.symbol, "address": token.address, "decimals": token.decimals}));
             json!({"name": network.name, "chain_id": network.chain_id, "native": network.native_symbol,
                 "tokens": tokens.collect::<Vec<_>>()})
         });
@@ -247,7 +249,7 @@ impl PiSession {
         let hash = params_hash(seen.value(), &[]);
         self.dispatch(call_id, tool, params).await.unwrap_or_else(|error| {
             self.say_refused(call_id, tool, seen, hash, &error);
-            let blocked = error.code().category() == ErrorCategory::RiskBlocked;
+            let blocked = error.code().is_denial();
             ToolResponse::failed(call_id, if blocked { Status::Blocked } else { Status::Error }, error)
         })
     }

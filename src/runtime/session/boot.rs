@@ -20,7 +20,7 @@ use crate::base::model::Phase;
 use crate::base::text::SafeText;
 use crate::chain::network::NetworkKind;
 use crate::custody::RevocableAccount;
-use crate::engine::{Acting, ApprovalMode, Catalog, Executor, ExecutorConfig};
+use crate::engine::{Acting, Catalog, Executor, ExecutorConfig};
 use crate::fabric::{Fabric, FabricConfig};
 use crate::golem::brain::Choice;
 use crate::golem::brain::process::confinement::Isolation;
@@ -91,7 +91,8 @@ pub(super) async fn boot(
             let (guardian, paper) = (options.guardian.clone(), options.paper);
             let phase = phase_now.clone();
             let looks_only = options.watch;
-            let hands = Hands { phase, approve: ApprovalMode::Ask, guardian, paper, looks_only, ..Hands::of(account) };
+            let approve = options.approve;
+            let hands = Hands { phase, approve, guardian, paper, looks_only, ..Hands::of(account) };
             let made = runtime::acting(config, &opened, &ledger, Arc::clone(&rules), &fabric, clock.clone(), hands);
             Some(made.await.map_err(told)?)
         }

@@ -49,6 +49,7 @@ use crate::base::config::Config;
 use crate::base::text::SafeText;
 use crate::chain::network::Plan;
 use crate::custody::Password;
+use crate::engine::ApprovalMode;
 use crate::golem::{brain, scenario, scenario::Scenario};
 use crate::safety::guardian::Guardian;
 
@@ -75,6 +76,8 @@ pub struct SessionOptions {
     pub watch: bool,
     /// The shows that the actor can play.
     pub scenarios: Vec<SafeText>,
+    /// Approval mode of the Golem and of the operator's hand.
+    pub approve: ApprovalMode,
     /// Who must agree above the hot lane; without one, what is above it is blocked.
     pub guardian: Option<Arc<dyn Guardian>>,
     /// Opens the key that the configuration names; without it that key previews, and does not sign.
@@ -94,6 +97,7 @@ impl Default for SessionOptions {
             paper: false,
             watch: false,
             scenarios: Vec::new(),
+            approve: ApprovalMode::Ask,
             guardian: None,
             password: None,
             show: None,

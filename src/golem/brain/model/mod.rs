@@ -82,6 +82,8 @@ pub struct ModelSetup {
     pub tokens: u64,
     /// Tokens of one answer.
     pub reply_tokens: u64,
+    /// How often it is asked what it wants; `None` without an end.
+    pub ticks: Option<u64>,
 }
 
 /// See the module.
@@ -129,7 +131,23 @@ impl ModelBrain {
         let endpoint = Endpoint::new(&setup.url, setup.style, setup.key.clone(), [setup.patience, setup.longest])?;
         let mark = format!("{:016x}", rand::random::<u64>());
         let (calls_left, tokens_left) = (setup.calls, setup.tokens);
-        Ok(Self { setup, endpoint, mark, calls_left, tokens_left, said: VecDeque::new(), done: VecDeque::new(), ticks: 0 })
+        Ok(Self {
+            setup,
+            endpoint,
+            mark,
+            calls_left,
+            tokens_left,
+            said: VecDeque::new(),
+            done: VecDeque::new(),
+            ticks: 0,
+        })
+    }
+
+    /// The same, asked at most so often.
+    #[must_use]
+    pub fn asked_at_most(mut self, ticks: Option<u64>) -> Self {
+        self.setup.ticks = ticks;
+        self
     }
 
     async fn lead(&mut self, nerves: &mut Nerves) -> Over {
@@ -151,6 +169,9 @@ impl ModelBrain {
                     }
                     nerves.think(&format!("I cannot think now: {why}."), false);
                 }
+            }
+            if let Some(most) = self.setup.ticks.filter(|most| self.ticks >= *most) {
+                return Over::Spent(format!("it was asked {most} times, as often as it was to be"));
             }
             due = Instant::now() + self.setup.tick;
         }

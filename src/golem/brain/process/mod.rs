@@ -61,6 +61,8 @@ pub struct ProcessLimits {
     pub patience: Duration,
     /// Calls in all.
     pub calls: u64,
+    /// How often it is asked what it wants; `None` without an end.
+    pub ticks: Option<u64>,
 }
 
 /// See the module.
@@ -221,6 +223,9 @@ impl Talk {
     }
 
     fn tick(&mut self, nerves: &Nerves) -> Result<(), Over> {
+        if let Some(most) = self.limits.ticks.filter(|most| self.ticks >= *most) {
+            return Err(Over::Done(format!("it was asked {most} times, as often as it was to be")));
+        }
         let now = Instant::now();
         self.due = now + self.limits.tick;
         self.ticks += 1;
