@@ -801,7 +801,7 @@ async fn an_order_for_the_wrapped_coin_holds_back_a_swap_for_the_coin() {
     let params = json!({"token_in": "USDC", "token_out": "ETH", "amount": "50", "chain": "ethereum",
                         "prefer_uniswapx": false});
     let response = desk.call("uniswap_execute_swap", params).await;
-    assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::ValidationFailed), "{response:#?}");
+    assert_eq!(response.error.as_ref().map(ToolError::code), Some(ErrorCode::OrderStillOpen), "{response:#?}");
     desk.clear().await;
 }
 
